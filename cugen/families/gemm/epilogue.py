@@ -16,7 +16,20 @@ from cugen.pieces.vector_body import ConsecutiveElements, vector_body, wide_read
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor, widest
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Comment, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node
+from cugen.plan.nodes import (
+    Comment,
+    Comparison,
+    Define,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Section,
+)
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.rewrite.align_reductions import rebuilt
@@ -91,8 +104,9 @@ class Epilogue:
     def declarations(self) -> tuple[Node, ...]:
         return ()
 
-    def nodes(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
-        return (*self._define_opaque_one(), *self._from_registers(accumulators, thread))
+    def sections(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
+        opaque_one = Section("opaque_one", self._define_opaque_one())
+        return opaque_one, Section("rows", (self._from_registers(accumulators, thread),))
 
     @cached_property
     def _opaque_one(self) -> Local | None:
@@ -122,8 +136,8 @@ class Epilogue:
         value = Element.of(Access(accumulators, (i, j), "load"))
         return value if self._opaque_one is None else Op("mul", (self._opaque_one, value), accumulators.dtype)
 
-    def _from_registers(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
-        """The statements for a thread tile."""
+    def _from_registers(self, accumulators: Array, thread: ThreadCoordinates) -> For:
+        """The loop over a thread tile's rows, with the statements."""
         config, width = self.config, self.width
         i, m_in_tile = self._row_loop(thread)
         count = config.thread_n // width
@@ -143,7 +157,8 @@ class Epilogue:
         self._restore(outer_symbols)
         if count > 1:
             body = (For(Loop(g, integer(0), integer(count), unroll=True), body),)
-        return (For(Loop(i, integer(0), integer(config.thread_m), unroll=True), (define_m, *body)),)
+        row = Section("coordinate", (define_m,)), Section("statements", body)
+        return For(Loop(i, integer(0), integer(config.thread_m), unroll=True), row)
 
     def _row_loop(self, thread: ThreadCoordinates) -> tuple[Index, Integer]:
         """The loop index over a thread tile's rows, and the row's offset in the block tile."""

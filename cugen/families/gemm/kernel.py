@@ -23,7 +23,7 @@ from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Comment, Declare, Define, Index, Node
+from cugen.plan.nodes import Comment, Declare, Define, Index, Node, Section
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
 
@@ -57,15 +57,15 @@ class GemmKernel:
         tiles = declare_tiles(contraction, config, lowering)
         epilogue_type = ReductionEpilogue if config.reduces_in_shared else Epilogue
         epilogue = epilogue_type(contraction, config, lowering, self.extents, self.exact, self.fragment_widths)
-        definitions, thread = self._coordinates(blocks)
+        coordinates, thread = self._coordinates(blocks)
         pairs = zip(contraction.operands, tiles, strict=True)
         pipelines = [pipeline_of(thread, operand, tile) for operand, tile in pairs]
-        definitions += tuple(node for pipeline in pipelines for node in pipeline.definitions())
-        declarations = (*self._declarations(tiles), *epilogue.declarations())
-        phases = (
-            ("tiles", declarations),
-            ("coordinates", definitions),
-            *self._phases(thread, pipelines, epilogue),
+        copy_coordinates = tuple(node for pipeline in pipelines for node in pipeline.definitions())
+        sections = (
+            Section("tiles", (*self._declarations(tiles), *epilogue.declarations())),
+            *coordinates,
+            Section("copy_coordinates", copy_coordinates),
+            *self._computation(thread, pipelines, epilogue),
         )
         alignments: dict[str, int] = {}
         for name, size in (*(a for pipeline in pipelines for a in pipeline.alignments()), *epilogue.alignments()):
@@ -75,7 +75,7 @@ class GemmKernel:
             self.request,
             lowering,
             "gemm",
-            phases,
+            tuple((section.name, section.body) for section in sections),
             blocks.grid,
             (config.threads, 1, 1),
             minimum_blocks=self.min_blocks_per_sm,
@@ -84,19 +84,19 @@ class GemmKernel:
         )
         return replace(kernel, reasons=self._reasons())
 
-    def _phases(
+    def _computation(
         self, thread: ThreadCoordinates, pipelines: list[OperandPipeline], epilogue: Epilogue
-    ) -> tuple[tuple[str, tuple[Node, ...]], ...]:
-        """The computation of one output tile."""
+    ) -> tuple[Section, ...]:
+        """The computation of the block's output tile."""
         accumulators = self._declare_accumulators()
         k_padded = self._k_padded(thread)
         first_copies = prologue(thread, pipelines, k_padded)
         main_loop = MainLoop(thread, pipelines, accumulators, self.fragment_widths, self.k_extent, k_padded)
         return (
-            ("accumulators", (Declare(accumulators, zeroed=True),)),
-            ("prologue", first_copies),
-            ("main_loop", main_loop.nodes()),
-            ("epilogue", self._epilogue(epilogue, accumulators, thread)),
+            Section("accumulators", (Declare(accumulators, zeroed=True),)),
+            *first_copies,
+            *main_loop.sections(),
+            *self._epilogue(epilogue, accumulators, thread),
         )
 
     # Overridden by split-K and stream-K
@@ -114,8 +114,8 @@ class GemmKernel:
         """The length of the block's range, with the zeros of the K residue."""
         return self.k_extent + thread.k_residue
 
-    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
-        return epilogue.nodes(accumulators, thread)
+    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
+        return epilogue.sections(accumulators, thread)
 
     # Declarations and launch
 
@@ -156,13 +156,17 @@ class GemmKernel:
 
     # Coordinates
 
-    def _coordinates(self, blocks: Blocks) -> tuple[tuple[Node, ...], ThreadCoordinates]:
+    def _coordinates(self, blocks: Blocks) -> tuple[tuple[Section, ...], ThreadCoordinates]:
         """Index definitions before the main loop, and the thread's coordinates."""
         tile_definitions: list[Node] = []
         k_offset = self._k_offset(tile_definitions)
         tile_origin, k_residue = self._tile_coordinates(blocks, tile_definitions)
         thread_definitions, thread = self._thread_coordinates(tile_origin, k_residue, k_offset)
-        return (*tile_definitions, *thread_definitions), thread
+        sections = (
+            Section("tile_coordinates", tuple(tile_definitions)),
+            Section("thread_coordinates", thread_definitions),
+        )
+        return sections, thread
 
     def _tile_coordinates(self, blocks: Blocks, nodes: list[Node]) -> tuple[dict[str, Integer], Integer]:
         """The block tile's origin and its K residue; appends their definitions to `nodes`."""

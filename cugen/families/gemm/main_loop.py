@@ -43,28 +43,34 @@ from cugen.plan.nodes import (
     Loop,
     NamedBarrier,
     Node,
+    Section,
 )
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
 
 
-def prologue(thread: ThreadCoordinates, pipelines: list[OperandPipeline], k_padded: Integer) -> tuple[Node, ...]:
+def prologue(thread: ThreadCoordinates, pipelines: list[OperandPipeline], k_padded: Integer) -> tuple[Section, ...]:
     """Copies of the first STAGES - 1 k-tiles."""
     block_k, stages = thread.config.block_k, thread.config.stages
     min_k = bounds(k_padded, thread.lowering.ranges)[0]
     stage = thread.loop_index("stage", stages - 1)
-    nodes: list[Node] = []
+    clamp: tuple[Node, ...] = ()
     k: Integer = stage.symbol * block_k
     in_bounds = thread.k_residue == 0 and min_k >= block_k
     if in_bounds and min_k < (stages - 1) * block_k:
         # With fewer k-tiles than stages the last one is copied several times.
         clamped = define("prologue_k", Minimum(k, k_padded - block_k), thread.lowering)
-        nodes.append(clamped)
+        clamp = (clamped,)
         k = clamped.index.symbol
-    for pipeline in pipelines:
-        nodes += pipeline.copies(stage.symbol, k, in_bounds=in_bounds)
-    nodes += _commit(pipelines)
-    pointers = (pipeline.source_pointer for pipeline in pipelines if pipeline.source_pointer is not None)
-    return (*pointers, For(Loop(stage, integer(0), integer(stages - 1), unroll=True), tuple(nodes)))
+    copy_a, copy_b = (pipeline.copies(stage.symbol, k, in_bounds=in_bounds) for pipeline in pipelines)
+    body = (
+        Section("k", clamp),
+        Section("copy_a", copy_a),
+        Section("copy_b", copy_b),
+        Section("commit", _commit(pipelines)),
+    )
+    pointers = tuple(pipeline.source_pointer for pipeline in pipelines if pipeline.source_pointer is not None)
+    loop = Loop(stage, integer(0), integer(stages - 1), unroll=True)
+    return Section("source_pointers", pointers), Section("prologue", (For(loop, body),))
 
 
 class MainLoop:
@@ -96,41 +102,44 @@ class MainLoop:
         self.stages = _StageIndices(k_tile, max_k_tiles, self.config.stages, lowering)
         self.prefetch = _Prefetch(self, max_k_tiles)
 
-    def nodes(self) -> tuple[Node, ...]:
+    def sections(self) -> tuple[Section, ...]:
         """Loads the first fragments, loops over the k-tiles, and drains the pipeline if its memory is reused."""
         k_tile = self._k_tile()
+        what = Comment(f"{self.fragments.description}, double-buffered")
         return (
-            *self._wait_for_stage(),
-            Comment(f"{self.fragments.description}, double-buffered"),
-            *self.fragments.declarations(),
-            *self._load_fragments(integer(0), integer(0), integer(0)),
-            For(Loop(self.k0, integer(0), self.k_padded, self.config.block_k), k_tile),
-            *self._drain(),
+            Section("wait", self._wait_for_stage()),
+            Section("fragments", (what, *self.fragments.declarations())),
+            Section("load_first_fragments", self._load_fragments(integer(0), integer(0), integer(0))),
+            Section("main_loop", (For(Loop(self.k0, integer(0), self.k_padded, self.config.block_k), k_tile),)),
+            Section("drain", self._drain()),
         )
 
-    def _k_tile(self) -> tuple[Node, ...]:
+    def _k_tile(self) -> tuple[Section, ...]:
         """The body of the main loop."""
         config, prefetch, multiply_accumulate = self.config, self.prefetch, self.fragments.multiply_accumulate
-        next_stage = self.stages.define("next_stage", 1)
+        next_stage, commit = self.stages.define("next_stage", 1), _commit(self.pipelines)
         k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k)
         buffer = FloorDiv(k.symbol, integer(config.fragment_k))
+        read_stage = self.stages.read.index.symbol
         k_step = (
-            *prefetch.interleaved_copies(k),
-            *self._load_fragments(self.stages.read.index.symbol, k.symbol, Mod(buffer, integer(2))),
-            *prefetch.distributed_copies(k.symbol - config.fragment_k),
-            *multiply_accumulate(Mod(buffer + 1, integer(2))),
+            Section("interleaved_prefetch", prefetch.interleaved_copies(k)),
+            Section("load_fragments", self._load_fragments(read_stage, k.symbol, Mod(buffer, integer(2)))),
+            Section("distributed_prefetch", prefetch.distributed_copies(k.symbol - config.fragment_k)),
+            Section("multiply", multiply_accumulate(Mod(buffer + 1, integer(2)))),
         )
+        k_loop = Loop(k, integer(config.fragment_k), integer(config.warp_k), config.fragment_k, unroll=True)
         return (
-            self.stages.read,
-            *prefetch.definitions(),
-            *prefetch.upfront_copies(),
-            For(Loop(k, integer(config.fragment_k), integer(config.warp_k), config.fragment_k, unroll=True), k_step),
-            *prefetch.last_distributed_copies(),
-            *self._wait_for_stage(),
-            Comment("fragments of the next k-tile; unused after the last"),
-            next_stage,
-            *self._load_fragments(next_stage.index.symbol, integer(0), integer(0)),
-            *multiply_accumulate(integer(1)),
+            Section("read_stage", (self.stages.read,)),
+            Section("write_stage", prefetch.definitions()),
+            Section("upfront_prefetch", prefetch.upfront_copies()),
+            Section("commit", commit if prefetch.is_upfront else ()),
+            Section("k_steps", (For(k_loop, k_step),)),
+            Section("last_distributed_prefetch", prefetch.last_distributed_copies()),
+            Section("commit_distributed", commit if prefetch.is_distributed else ()),
+            Section("wait", self._wait_for_stage()),
+            Section("next_stage", (next_stage,)),
+            Section("load_first_fragments", self._load_fragments(next_stage.index.symbol, integer(0), integer(0))),
+            Section("multiply", multiply_accumulate(integer(1))),
         )
 
     def _wait_for_stage(self) -> tuple[Node, ...]:
@@ -147,7 +156,7 @@ class MainLoop:
     def _drain(self) -> tuple[Node, ...]:
         """Waits for all copies if the epilogue or the next tile of stream-K writes to the buffer."""
         if _is_async(self.pipelines) and (self.config.reduces_in_shared or self.config.stream_k > 0):
-            return Comment("drain the outstanding copies"), AwaitCopies(0)
+            return (AwaitCopies(0),)
         return ()
 
 
@@ -165,6 +174,7 @@ class _Prefetch:
         self.is_distributed = config.uses_tensor_cores and all(
             pipeline.divides_into(config.warp_k // config.fragment_k) for pipeline in main_loop.pipelines
         )
+        self.is_upfront = not (self.is_interleaved or self.is_distributed)
         # Past the end of K the last k-tile, if it is a full one, is copied again: without a branch the compiler
         # schedules copies between multiply-adds.
         min_k = bounds(k_padded, lowering.ranges)[0]
@@ -176,15 +186,13 @@ class _Prefetch:
         self.k = define("prefetch_k", k, lowering)
 
     def definitions(self) -> tuple[Node, ...]:
-        """The write stage and k of the prefetch, where its copies are split over a k-tile."""
-        is_split = self.is_interleaved or (self.is_distributed and self.is_needed)
-        return self._definitions() if is_split else ()
+        """The write stage and k of the prefetch; those of an upfront prefetch with a bounds check are inside of it."""
+        return () if not self.is_needed or (self.is_upfront and not self.clamps) else self._definitions()
 
     def upfront_copies(self) -> tuple[Node, ...]:
-        if self.is_interleaved or self.is_distributed:
+        if not self.is_upfront or not self.is_needed:
             return ()
-        copies = (*self._definitions(), *self._copies()) if self.is_needed else ()
-        return (*self._within_k(copies), *_commit(self.main_loop.pipelines))
+        return self._copies() if self.clamps else self._within_k((*self._definitions(), *self._copies()))
 
     def interleaved_copies(self, k: Index) -> tuple[Node, ...]:
         """A's copies after a quarter of the k steps, B's after half of them."""
@@ -204,10 +212,7 @@ class _Prefetch:
         return self._within_k(self._copies((k, self.config.fragment_k)))
 
     def last_distributed_copies(self) -> tuple[Node, ...]:
-        if not self.is_distributed:
-            return ()
-        last_k = integer(self.config.warp_k - self.config.fragment_k)
-        return (*self.distributed_copies(last_k), *_commit(self.main_loop.pipelines))
+        return self.distributed_copies(integer(self.config.warp_k - self.config.fragment_k))
 
     def _definitions(self) -> tuple[Node, ...]:
         why = "past the last k-tile: copy it again, so that the loop has no branch"

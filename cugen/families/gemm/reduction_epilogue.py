@@ -36,6 +36,7 @@ from cugen.plan.nodes import (
     Load,
     Loop,
     Node,
+    Section,
     Store,
 )
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
@@ -65,38 +66,54 @@ class ReductionEpilogue(Epilogue):
     def declarations(self) -> tuple[Node, ...]:
         return (Declare(self.partials),)
 
-    def nodes(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
-        return (*self.stage_slices(accumulators, thread), Barrier(), *self._reduce_and_store(thread))
+    def sections(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
+        return (
+            *self.stage_slices(accumulators, thread),
+            Section("slices_stored", (Barrier(),)),
+            Section("statements", self._reduce_and_store(thread)),
+        )
 
-    def cluster_nodes(self, accumulators: Array, thread: ThreadCoordinates, rank: Integer) -> tuple[Node, ...]:
+    def cluster_sections(self, accumulators: Array, thread: ThreadCoordinates, rank: Integer) -> tuple[Section, ...]:
         """The epilogue of a cluster's blocks: each reduces and stores a part of the tile."""
         staged = self.stage_slices(accumulators, thread)
         if self.config.sliced_k > 1:
-            staged = (*staged, Barrier(), *self._reduce_into_first_slice(thread))
-        how = Comment("each block reduces a part of the tile, in block order")
-        last = (Comment("no block exits while others read its shared memory"), ClusterBarrier())
-        return (*staged, ClusterBarrier(), how, *self._reduce_and_store(thread, rank), *last)
+            # Sums over the slices replace the partials of slice 0; each is written by the thread that read it.
+            reduced = self._reduce_slices(
+                thread, lambda m, n, width: Access(self.partials, (integer(0), m, n), "store", width)
+            )
+            staged = (*staged, Section("slices_stored", (Barrier(),)), Section("reduce_slices", reduced))
+        return (
+            *staged,
+            Section("cluster_stored", (ClusterBarrier(),)),
+            Section("statements", self._reduce_and_store(thread, rank)),
+            Section("cluster_read", (ClusterBarrier(),)),
+        )
 
-    def stage_slices(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+    def stage_slices(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
         """Stores the accumulators of all sliced-K groups to shared memory."""
-        return (*self._define_opaque_one(), *self._store_accumulators(accumulators, thread))
+        opaque_one = Section("opaque_one", self._define_opaque_one())
+        return opaque_one, *self._store_accumulators(accumulators, thread)
 
     def store_partials(
         self, thread: ThreadCoordinates, target: Callable[[Integer, Integer, int], Access]
-    ) -> tuple[Node, ...]:
+    ) -> tuple[Section, ...]:
         """Stores the block's sums over all slices to `target`, an access for (m, n, width) in the block tile."""
-        return Barrier(), *self._reduce_slices(thread, target)
+        return (
+            Section("slices_stored", (Barrier(),)),
+            Section("store_partials", self._reduce_slices(thread, target)),
+        )
 
     def fix_up(
         self,
         thread: ThreadCoordinates,
         loop: Loop,
         partial: Callable[[Integer, Integer, int], Access],
-        arrival: tuple[Node, ...] | None = None,
-    ) -> tuple[Node, ...]:
+        *,
+        begins_with_slices: bool = False,
+    ) -> tuple[Section, ...]:
         """The epilogue of a block that adds partial sums of the workspace, in a `loop` over `partial`, an access for
-        (m, n, width) in the block tile. With an `arrival`, the wait for the other blocks, the block's own sums come
-        first. Each trip loads all vectors of a thread, so that it waits for memory once."""
+        (m, n, width) in the block tile. With `begins_with_slices` the sums over the block's slices come first. Each
+        trip loads all vectors of a thread, so that it waits for memory once."""
         config, width, partials = self.config, self.width, self.partials
         vectors_n = config.block_n // width
         vector_id, over_tile = self._distribute(config.block_m * vectors_n, thread)
@@ -111,18 +128,18 @@ class ReductionEpilogue(Epilogue):
         def for_each_element(node: Node) -> Node:
             return For(Loop(v, integer(0), integer(width), unroll=True), (node,)) if width > 1 else node
 
-        def add(value: Expr) -> Node:
+        def add_to_sum(value: Expr) -> Node:
             if sums.dtype.is_float:
                 return Accumulate(sum_at(v.symbol, "store"), value)
             return Store(sum_at(v.symbol, "store"), combine("sum", Element.of(sum_at(v.symbol, "load")), value))
 
         load = partial(m, n, width)
-        add_partial: tuple[Node, ...] = (add(Element.of(load)),)
+        add_partial: tuple[Node, ...] = (add_to_sum(Element.of(load)),)
         if width > 1:
             vector = Vector(self.lowering.names.allocate("partial"), sums.dtype.compute, sums.dtype, width)
-            add_partial = (Load(vector, load), for_each_element(add(vector.component(v.symbol))))
+            add_partial = (Load(vector, load), for_each_element(add_to_sum(vector.component(v.symbol))))
         start: tuple[Node, ...] = (Declare(sums, zeroed=True),)
-        if arrival is not None:
+        if begins_with_slices:
             loads, total = self._sum_of(
                 "slice_sums",
                 partials.dtype,
@@ -132,11 +149,13 @@ class ReductionEpilogue(Epilogue):
                 thread.loop_index("s", config.sliced_k),
             )
             store = for_each_element(Store(sum_at(v.symbol, "store"), total(v.symbol)))
-            start = (*arrival, Declare(sums), *over_tile((*loads, store)))
+            start = (Declare(sums), *over_tile((*loads, store)))
+        add = Section("add", over_tile(add_partial))
+        statements = over_tile(self._statements_at(thread, m, n, lambda v: Element.of(sum_at(v, "load"))))
         return (
-            *start,
-            For(loop, over_tile(add_partial)),
-            *over_tile(self._statements_at(thread, m, n, lambda v: Element.of(sum_at(v, "load")))),
+            Section("first_partials", start),
+            Section("add_partials", (For(loop, (add,)),)),
+            Section("statements", statements),
         )
 
     def _declare_partials(self) -> Array:
@@ -159,7 +178,7 @@ class ReductionEpilogue(Epilogue):
         name = self.lowering.names.allocate("sums")
         return Array("", name, self.accumulated.dtype, extents, strides, "register", flat=False)
 
-    def _store_accumulators(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+    def _store_accumulators(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
         config, dtype = self.config, accumulators.dtype
         width = math.gcd(self.fragment_widths[1], MAX_ACCESS_BYTES // dtype.bytes)
         i, m = self._row_loop(thread)
@@ -180,17 +199,11 @@ class ReductionEpilogue(Epilogue):
             body = (For(Loop(g, integer(0), integer(count), unroll=True), body),)
         rows = For(Loop(i, integer(0), integer(config.thread_m), unroll=True), body)
         whose = "partial sums of the k slices" if config.sliced_k > 1 else "the block's partial sums"
-        return Comment(f"{whose}, in the memory of the pipeline after its last read"), Barrier(), rows
+        where = Comment(f"{whose}, in the memory of the pipeline after its last read")
+        return Section("pipeline_read", (where, Barrier())), Section("store_accumulators", (rows,))
 
     def _slice_subscript(self, k_slice: Integer) -> tuple[Integer, ...]:
         return (k_slice,) if self.config.sliced_k > 1 else ()
-
-    def _reduce_into_first_slice(self, thread: ThreadCoordinates) -> tuple[Node, ...]:
-        """Sums over the slices replace the partials of slice 0; each is written by the thread that read it."""
-        return (
-            Comment("reduce the k slices, in place of the first"),
-            *self._reduce_slices(thread, lambda m, n, width: Access(self.partials, (integer(0), m, n), "store", width)),
-        )
 
     def _reduce_slices(
         self, thread: ThreadCoordinates, target: Callable[[Integer, Integer, int], Access]

@@ -18,7 +18,7 @@ from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
 from cugen.pieces.blocks import Blocks, define, make_grid
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Comment, Node
+from cugen.plan.nodes import Comment, Node, Section
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 
 
@@ -67,9 +67,9 @@ class ClusterSplitKKernel(GemmKernel):
     def _k_padded(self, thread: ThreadCoordinates) -> Integer:
         return self.k_extent
 
-    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
         assert isinstance(epilogue, ReductionEpilogue)
-        return epilogue.cluster_nodes(accumulators, thread, self.rank)
+        return epilogue.cluster_sections(accumulators, thread, self.rank)
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()

@@ -19,8 +19,8 @@ from cugen.plan.nodes import (
     Guard,
     If,
     Loop,
-    Node,
     ReleaseFlag,
+    Section,
     Store,
 )
 from cugen.plan.symbols import Integer, bounds, integer
@@ -40,12 +40,16 @@ class FixUp:
 
     def store_partials(
         self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates, slot: Integer
-    ) -> tuple[Node, ...]:
+    ) -> tuple[Section, ...]:
         """Stores the block's partial sums to its slot and releases its flag."""
         release = ReleaseFlag(self.block_ids.flag(1 + self.block_ids.block_id, "atomic"), self.block_ids.set)
         is_first_thread = Guard((Comparison(thread.index, "==", integer(0)),))
         store = self.partials.store(epilogue, accumulators, thread, slot)
-        return *store, Barrier(), If(is_first_thread, (release,))
+        return (
+            *store,
+            Section("partials_stored", (Barrier(),)),
+            Section("first_thread", (If(is_first_thread, (Section("release_flag", (release,)),)),)),
+        )
 
     def epilogue(
         self,
@@ -55,7 +59,7 @@ class FixUp:
         first_peer: Integer,
         peers: Integer,
         first_slot: Integer,
-    ) -> tuple[Node, ...]:
+    ) -> tuple[Section, ...]:
         """Waits for the peers' flags, adds their partial sums in block order, from `first_slot` on, and computes the
         epilogue."""
         peer = thread.loop_index("p", bounds(peers, thread.lowering.ranges)[1])
@@ -64,18 +68,25 @@ class FixUp:
         slot = first_slot + peer.symbol
         wait = self._wait_for_peers(thread, first_peer, peers)
         if isinstance(epilogue, ReductionEpilogue):
-            return epilogue.fix_up(
-                thread, loop, lambda m, n, width: self.partials.vector(slot, m, n, width, "load"), wait
+            reduction = epilogue.fix_up(
+                thread,
+                loop,
+                lambda m, n, width: self.partials.vector(slot, m, n, width, "load"),
+                begins_with_slices=True,
             )
-        fix_up: tuple[Node, ...] = (*wait, For(loop, (self.partials.add(accumulators, thread, slot),)))
+            return *wait, *reduction
+        add = Section("add", (self.partials.add(accumulators, thread, slot),))
+        fix_up: tuple[Section, ...] = (*wait, Section("add_partials", (For(loop, (add,)),)))
         if bounds(peers, thread.lowering.ranges)[0] == 0:
-            fix_up = (If(Guard((Comparison(peers, ">", integer(0)),)), fix_up),)
-        return (*fix_up, *epilogue.nodes(accumulators, thread))
+            fix_up = (Section("if_peers", (If(Guard((Comparison(peers, ">", integer(0)),)), fix_up),)),)
+        return (*fix_up, *epilogue.sections(accumulators, thread))
 
-    def _wait_for_peers(self, thread: ThreadCoordinates, first_peer: Integer, peers: Integer) -> tuple[Node, ...]:
+    def _wait_for_peers(self, thread: ThreadCoordinates, first_peer: Integer, peers: Integer) -> tuple[Section, ...]:
         """One thread waits for each peer."""
         flag = 1 + first_peer + thread.index
         wait = AcquireSpinWait(self.block_ids.flag(flag, "load"), self.block_ids.set)
         clear = Store(self.block_ids.flag(flag, "store"), self.block_ids.clear)
         has_peer = Guard((Comparison(thread.index, "<", peers),))
-        return If(has_peer, (wait, Comment("zero again for the next launch"), clear)), Barrier()
+        why = Comment("zero again for the next launch")
+        waiting = Section("acquire_flag", (wait,)), Section("clear_flag", (why, clear))
+        return Section("waiting_threads", (If(has_peer, waiting),)), Section("peers_stored", (Barrier(),))

@@ -17,7 +17,7 @@ from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
 from cugen.pieces.grid_sync import workspace_array
 from cugen.plan.lowering.reductions import combine
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Accumulate, For, Loop, Node, Store
+from cugen.plan.nodes import Accumulate, For, Loop, Node, Section, Store
 from cugen.plan.symbols import Integer, integer
 
 
@@ -39,7 +39,7 @@ class PartialsWorkspace:
 
     def store(
         self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates, slot: Integer
-    ) -> tuple[Node, ...]:
+    ) -> tuple[Section, ...]:
         """Stores the block's partial sums to its slot (after `stage_slices`, with sliced-K)."""
         if isinstance(epilogue, ReductionEpilogue):
             return epilogue.store_partials(thread, lambda m, n, width: self.vector(slot, m, n, width, "store"))
@@ -47,7 +47,7 @@ class PartialsWorkspace:
         def store(i: Integer, j: Integer) -> Node:
             return Store(self._element(slot, i, j, thread, "store"), _accumulator(accumulators, i, j))
 
-        return (self._for_each_accumulator(thread, store),)
+        return (Section("store_partials", (self._for_each_accumulator(thread, store),)),)
 
     def add(self, accumulators: Array, thread: ThreadCoordinates, slot: Integer) -> Node:
         """Adds the partial sums of a slot to the accumulators."""
@@ -84,7 +84,7 @@ class PartialsWorkspace:
         return For(Loop(i, integer(0), integer(config.thread_m), unroll=True), (inner,))
 
 
-def stage_slices(epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+def stage_slices(epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
     """With sliced-K, stores the slices' partial sums to shared memory; precedes `store` and the fix-up."""
     return epilogue.stage_slices(accumulators, thread) if isinstance(epilogue, ReductionEpilogue) else ()
 

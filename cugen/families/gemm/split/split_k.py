@@ -34,6 +34,7 @@ from cugen.plan.nodes import (
     LoadBlockId,
     Loop,
     Node,
+    Section,
 )
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 from cugen.spec.types import INT32, UINT32
@@ -65,7 +66,7 @@ class SplitKKernel(GemmKernel):
         nodes += [Comment(text), self.tile, self.k_range, k_offset]
         return k_offset.index.symbol
 
-    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
         split_k, tile = self.config.split_k, self.tile.index.symbol
         slot = tile * split_k + self.k_range.index.symbol
         arrival, count_arrival = self._arrival(thread)
@@ -80,21 +81,22 @@ class SplitKKernel(GemmKernel):
         else:
             first = self.partials.load(accumulators, thread, tile * split_k)
             add = self.partials.add(accumulators, thread, slot_of_p)
-            others = For(Loop(p, integer(1), integer(split_k), rolled=True), (add,))
-            reduction = (first, others, *epilogue.nodes(accumulators, thread))
+            others = For(Loop(p, integer(1), integer(split_k), rolled=True), (Section("add", (add,)),))
+            reduction = (
+                Section("first_partials", (first,)),
+                Section("add_partials", (others,)),
+                *epilogue.sections(accumulators, thread),
+            )
+        is_last = Guard((Comparison(arrival, "==", integer(split_k - 1)),))
         return (
             *stage_slices(epilogue, accumulators, thread),
-            Comment("store the partial sums"),
             *self.partials.store(epilogue, accumulators, thread, slot),
             *count_arrival,
-            If(
-                Guard((Comparison(arrival, "==", integer(split_k - 1)),)),
-                (Comment("the last block to arrive reduces them, in the order of k"), *reduction),
-            ),
+            Section("last_block", (If(is_last, reduction),)),
         )
 
-    def _arrival(self, thread: ThreadCoordinates) -> tuple[Integer, tuple[Node, ...]]:
-        """The number of blocks of the tile that arrived before this one, and the nodes that define it."""
+    def _arrival(self, thread: ThreadCoordinates) -> tuple[Integer, tuple[Section, ...]]:
+        """The number of blocks of the tile that arrived before this one, and the sections that define it."""
         lowering = self.lowering
         broadcast = Array("", lowering.names.allocate("arrival_of_block"), INT32, (), (), "shared", flat=False)
         index = Index(lowering.names.allocate("arrival"), self.k_range.index.symbol, self.k_range.index.range)
@@ -103,11 +105,11 @@ class SplitKKernel(GemmKernel):
         is_first_thread = Guard((Comparison(thread.index, "==", integer(0)),))
         count = CountArrival(Access(broadcast, (), "store"), counter, self.config.split_k)
         return index.symbol, (
-            Declare(broadcast),
-            Barrier(),
-            If(is_first_thread, (count,)),
-            Barrier(),
-            LoadBlockId(index, Access(broadcast, (), "load")),
+            Section("declare_arrival", (Declare(broadcast),)),
+            Section("partials_stored", (Barrier(),)),
+            Section("first_thread", (If(is_first_thread, (Section("count_arrival", (count,)),)),)),
+            Section("arrival_counted", (Barrier(),)),
+            Section("arrival", (LoadBlockId(index, Access(broadcast, (), "load")),)),
         )
 
     def _reasons(self) -> tuple[str, ...]:

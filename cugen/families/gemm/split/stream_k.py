@@ -23,7 +23,7 @@ from cugen.families.gemm.stream_k_schedule import StreamKSchedule
 from cugen.pieces.blocks import Blocks, digits
 from cugen.pieces.grid_sync import DynamicBlockIds
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node
+from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node, Section
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, ceil_div, integer
 
 
@@ -98,7 +98,7 @@ class StreamKKernel(GemmKernel):
         count = self.schedule.whole_tiles_per_block
         return Choice(self.unit.symbol, integer(count), whole, distributed) if count else distributed
 
-    def _coordinates(self, blocks: Blocks) -> tuple[tuple[Node, ...], ThreadCoordinates]:
+    def _coordinates(self, blocks: Blocks) -> tuple[tuple[Section, ...], ThreadCoordinates]:
         block_k = self.config.block_k
         max_k = self.schedule.k_tiles * block_k
         k_offset = self._define_with_range("k_offset", block_k * self.k_tile_begin, 0, max_k - block_k)
@@ -109,44 +109,48 @@ class StreamKKernel(GemmKernel):
         tile_origin, k_residue = self._tile_coordinates(blocks, nodes)
         self.tile_definitions = tuple(nodes)
         definitions, thread = self._thread_coordinates(tile_origin, k_residue, k_offset.index.symbol)
-        return (*self.block_ids.fetch(), *definitions), thread
+        *fetch, barrier, load = self.block_ids.fetch()
+        sections = (
+            Section("fetch_block_id", tuple(fetch)),
+            Section("block_id_fetched", (barrier,)),
+            Section("block_id", (load,)),
+            Section("thread_coordinates", definitions),
+        )
+        return sections, thread
 
     def _k_padded(self, thread: ThreadCoordinates) -> Integer:
         return self.k_extent
 
-    def _phases(
+    def _computation(
         self, thread: ThreadCoordinates, pipelines: list[OperandPipeline], epilogue: Epilogue
-    ) -> tuple[tuple[str, tuple[Node, ...]], ...]:
-        """All phases in the body of a loop over the block's work units."""
-        phases = super()._phases(thread, pipelines, epilogue)
-        body: tuple[Node, ...] = (
-            Comment("the last reads of the previous tile's buffer"),
-            Barrier(),
-            *self.tile_definitions,
-            *(node for _, nodes in phases for node in nodes),
+    ) -> tuple[Section, ...]:
+        """The computation of an output tile in the body of a loop over the block's work units."""
+        body = (
+            Section("previous_tile_read", (Barrier(),)),
+            Section("tile_coordinates", self.tile_definitions),
+            *super()._computation(thread, pipelines, epilogue),
         )
         minimum, maximum = self.schedule.units_per_range
         if minimum < maximum:
-            body = (If(Guard((Comparison(self.k_tile_begin, "<", self.k_tile_end),)), body),)
+            has_k_tiles = Guard((Comparison(self.k_tile_begin, "<", self.k_tile_end),))
+            body = (Section("if_k_tiles", (If(has_k_tiles, body),)),)
         loop = Loop(self.unit, integer(0), integer(self._max_units), rolled=True)
-        main_loop = (*self.range_definitions, For(loop, (*self.unit_definitions, *body)))
-        return ("accumulators", ()), ("prologue", ()), ("main_loop", main_loop), ("epilogue", ())
+        unit = Section("unit_range", self.unit_definitions)
+        return Section("block_range", self.range_definitions), Section("work_units", (For(loop, (unit, *body)),))
 
-    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
         schedule, block_id = self.schedule, self.block_ids.block_id
         count = ceil_div(self.k_tile_begin, schedule.k_tiles_per_block)
         peers = self._define_with_range("peers", count, 0, schedule.max_peers)
         first = block_id - peers.index.symbol
         first_peer = self._define_with_range("first_peer", first, 0, schedule.blocks - 1)
-        store = (
-            Comment("the block that finishes the tile adds the partial sums"),
-            *self.fix_up.store_partials(epilogue, accumulators, thread, block_id),
-        )
+        store = self.fix_up.store_partials(epilogue, accumulators, thread, block_id)
         slot = first_peer.index.symbol
         fix_up = self.fix_up.epilogue(epilogue, accumulators, thread, slot, peers.index.symbol, slot)
         is_unfinished = Guard((Comparison(self.k_tile_end, "<", integer(schedule.k_tiles)),))
         staged = stage_slices(epilogue, accumulators, thread)
-        return *staged, If(is_unfinished, store, (peers, first_peer, *fix_up))
+        peer_coordinates = Section("peer_coordinates", (peers, first_peer))
+        return *staged, Section("fix_up", (If(is_unfinished, store, (peer_coordinates, *fix_up)),))
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()
