@@ -1,9 +1,9 @@
-"""How long the analysis of a kernel takes, and that it doesn't depend on the size of the problem.
+"""Time of a kernel's analysis, for several problem sizes: it should not depend on the size.
 
     python benchmarks/analysis.py [--target sm_90]
 
-Each figure is the least of five runs in one process, after the kernel was planned: every access with its exact totals,
-verdict and reason.
+Each figure is the minimum of five runs in one process, without planning: every access with its exact totals, verdict
+and reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text
 
 _SIZES = (64, 512, 4096, 8192, 65536)
-_REPEAT = 5
+_RUNS = 5  # of which the minimum counts
 
 _SPECS = {
     "tiled product": """
@@ -68,7 +68,7 @@ compute: C[m, n] = sum(A[m, k] * B[k, n], k, where=k <= m)
 
 
 def main() -> None:
-    """Prints one row for each kernel, milliseconds for each size, powers of two and one more."""
+    """Prints a row for each kernel, in milliseconds: powers of two, and these plus one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default="sm_90")
     target = parser.parse_args().target
@@ -81,10 +81,10 @@ def main() -> None:
 
 
 def _milliseconds(text: str, size: int, target: str) -> str:
-    """The time, with a mark where some access of the kernel is unknown."""
+    """Time in milliseconds, with a mark if the kernel has an access with unknown cost."""
     (spec,) = load_text(text.replace("$N", str(size)))
     (kernel,) = make_plan(spec).kernels
-    took = min(_seconds(kernel, target, size) for _ in range(_REPEAT))
+    took = min(_seconds(kernel, target, size) for _ in range(_RUNS))
     unknown = any(access.totals is None for access in analyze_kernel(kernel, target, {"N": size}).accesses)
     return f"{took * 1e3:.1f}{' (unknown)' if unknown else ''}"
 
@@ -96,7 +96,7 @@ def _seconds(kernel: Kernel, target: str, size: int) -> float:
 
 
 def _machine() -> str:
-    """The processor and the Python that ran this."""
+    """Processor and Python version."""
     model = platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -1,7 +1,7 @@
-"""Runs a list of cases on the GPU, each beside its peers, and keeps a row for each in a file.
+"""Runner for lists of benchmark cases on the GPU, each interleaved with its peers. Writes a file with a row per case.
 
-The file is written as soon as a row is there; a case that fails has its error. What one run's time doesn't hold, a
-second one with `--resume` adds.
+The file is updated after each case; the row of a failed case has its error. `--resume` adds the cases that an earlier
+run didn't reach.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cugen.spec.model import Spec
 
 
 def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: float) -> dict[str, Any]:
-    """One row."""
+    """Row of a case."""
     started = time.perf_counter()
     row: dict[str, Any] = {"name": case.name, "group": case.group, "goals": [asdict(goal) for goal in case.goals]}
     try:
@@ -58,7 +58,7 @@ def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: flo
 
 
 def machine(opened: Session) -> dict[str, Any]:
-    """Where and how the figures came about."""
+    """Machine, versions, date and command of the figures."""
     version = ctypes.c_int()
     driver().call("cuDriverGetVersion", ctypes.byref(version))
     return {
@@ -73,17 +73,17 @@ def machine(opened: Session) -> dict[str, Any]:
 
 
 def main(doc: str | None, cases: Sequence[Case], *, budget_us: float, tuned: bool = False) -> int:
-    """The command line of a list. `budget_us` limits one contender's samples in one regime; `tuned` lists may take
-    schedules from a lock file."""
+    """Command line of a list. `budget_us`: GPU time of one contender in one regime, in microseconds. `tuned`: whether
+    the list accepts a lock file."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name or group has it")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name or group contains TEXT")
     parser.add_argument("--samples", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after that time")
-    parser.add_argument("--resume", action="store_true", help="keep the rows of the file that passed")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no case after this time")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of the file without errors")
     parser.set_defaults(lock="")
     if tuned:
-        parser.add_argument("--lock", metavar="FILE", help="take the schedules that `cugen tune` found")
+        parser.add_argument("--lock", metavar="FILE", help="lock file with schedules of `cugen tune`")
     options = parser.parse_args()
     started = time.perf_counter()
     kept: dict[str, dict[str, Any]] = {}
@@ -104,12 +104,12 @@ def main(doc: str | None, cases: Sequence[Case], *, budget_us: float, tuned: boo
             listed = [rows[case.name] for case in cases if case.name in rows]
             save(options.output, {**content, "cases": listed})
     if left:
-        print(f"{len(left)} cases were not begun, from {left[0]} on: --resume")
+        print(f"{len(left)} cases were not started, from {left[0]} on; use --resume")
     return 0 if all(row["passed"] for row in rows.values()) else 1
 
 
 def _is_tuned(spec: Spec) -> bool:
-    """Whether the lock file had an entry, and one that still fits."""
+    """Whether the lock file has a valid entry."""
     tuned = generate(spec, analysis=False).spec.tuned
     return tuned is not None and not tuned.refused
 

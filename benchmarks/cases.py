@@ -1,4 +1,4 @@
-"""What a benchmark's list is made of: specs as a user would write them, with their peers and goals."""
+"""Benchmark cases: specs as a user would write them, with their peers and goals."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cugen.bench.peers import Called
 
 @dataclass(frozen=True)
 class Goal:
-    """What a figure must reach, and what would be outstanding; None where only the other is set. `against` is
-    `ceiling` (our share of what the device copies or reads in the same run), or a peer (its time over ours); `cublas`
-    is the fastest of those that call it. `regime` is cold or warm."""
+    """Required and moonshot values of a figure; either may be None. `against`: `ceiling` (share of a device copy or
+    read of the same run), or a peer (its time over cugen's); `cublas` is the fastest peer that calls cuBLAS. `regime`:
+    cold or warm."""
 
     against: str
     must: float | None
@@ -22,9 +22,8 @@ class Goal:
 
 @dataclass(frozen=True)
 class Case:
-    """`peer` is the expression of PyTorch that its users would write, where it has a name for the whole; else the
-    spec is translated. `against` are libraries, `called` peers with a text of their own. Launch-bound cases have no
-    goals."""
+    """Benchmark case. `peer`: PyTorch expression, if PyTorch has a function for the whole computation; else the spec is
+    translated. `against`: libraries. `called`: peers given as source text. Launch-bound cases have no goals."""
 
     name: str
     group: str
@@ -36,7 +35,7 @@ class Case:
 
 
 def spec_text(kernel: str, params: Mapping[str, int], arrays: Mapping[str, str], compute: str, more: str = "") -> str:
-    """`arrays` maps names to `[shape] dtype`, with further keys behind it."""
+    """Text of a spec. `arrays` maps names to `[shape] | dtype`, followed by more keys."""
     sizes = ", ".join(f"{name}: {value}" for name, value in params.items())
     lines = ["cugen: 1", f"kernel: {kernel}", f"params: {{{sizes}}}", "arrays:"]
     for name, text in arrays.items():

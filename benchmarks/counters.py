@@ -1,12 +1,12 @@
-"""Hardware counters of every gallery kernel against what its plan predicts of the code as it was compiled.
+"""Hardware counters of every gallery kernel, compared with the predictions of its plan for the compiled code.
 
     python benchmarks/counters.py capture DIR [KERNEL ...]   on a machine with a GPU and Nsight Compute
-    python benchmarks/counters.py compare DIR FILE           anywhere: the predictions, and the verdict in FILE
-    python benchmarks/counters.py play SPECS [KERNEL ...]    launches each kernel once; what `capture` profiles
+    python benchmarks/counters.py compare DIR FILE           without a GPU: compares them, and writes FILE
+    python benchmarks/counters.py play SPECS [KERNEL ...]    launches each kernel once; profiled by `capture`
 
-DIR gets the counters as Nsight Compute prints them, those of each instruction, the cubins that ran with their sources,
-and the machine. FILE, such as docs/results/counters_h200.json, has predicted and measured values: for each launch, and
-for each access as it was written and as it was compiled. The exit code is 1 where one differs.
+DIR gets the counters as Nsight Compute prints them, those of each instruction, the cubins with their sources, and a
+description of the machine. FILE, such as docs/results/counters_h200.json, has predicted and measured values of each
+launch, and of each access as written and as compiled. The exit status is 1 if one differs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cugen.spec.load import load_all
 from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin
 
-DYNAMIC = 1000  # what dynamic params are set to, rounded down to what they are multiples of
+DYNAMIC = 1000  # value of dynamic params, rounded down to their `multiple_of`
 TIMEOUT_SECONDS = 500
 PAIRED = (
     "of two copies of which each lane runs one, the profiler counts the sectors of one alone; the launch has them all"
@@ -55,11 +55,11 @@ PER_INSTRUCTION = {
     "sectors": "L2 Theoretical Sectors Global",
 }
 
-Figures = Mapping[str, Mapping[str, int]]  # by an instruction's address and by name
+Figures = Mapping[str, Mapping[str, int]]  # by instruction address and metric name
 
 
 def kernels(specs: Path, names: tuple[str, ...] = ()) -> Iterator[Kernel]:
-    """The kernels of a folder's specs in the order of the files, or those that are named."""
+    """Kernels of a folder's specs in file order, or those with the given names."""
     for path in sorted(specs.glob("*.yaml")):
         for spec in load_all(path):
             if not names or spec.kernel in names:
@@ -67,7 +67,7 @@ def kernels(specs: Path, names: tuple[str, ...] = ()) -> Iterator[Kernel]:
 
 
 def sizes(spec: Spec) -> dict[str, int]:
-    """A value for each dynamic param."""
+    """Value of each dynamic param."""
     dynamic = [p for p in spec.params if p.is_dynamic]
     return {p.name: max(min(p.maximum, DYNAMIC) // p.multiple_of * p.multiple_of, p.minimum) for p in dynamic}
 
@@ -84,7 +84,7 @@ def play(specs: Path, names: tuple[str, ...]) -> None:
 
 
 def profile(report: Path, specs: Path, names: tuple[str, ...]) -> list[str]:
-    """Runs Nsight Compute over `play` into a report; its command line."""
+    """Profiles `play` with Nsight Compute into a report. Returns the command line."""
     line = ["ncu", "--clock-control", "none", "--section", "SourceCounters", "--metrics", ",".join(METRICS)]
     line += ["-o", str(report), sys.executable, __file__, "play", str(specs), *names]
     _ncu(line)
@@ -137,7 +137,7 @@ def capture(folder: Path, specs: Path, names: tuple[str, ...] = ()) -> None:
 
 
 def read_counters(text: str) -> dict[str, dict[str, int]]:
-    """Counters by kernel and metric from Nsight Compute's raw CSV page, where a row of units follows the names."""
+    """Counters by kernel and metric, from Nsight Compute's raw CSV page, which has a row of units below the names."""
     lines = text.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -151,7 +151,7 @@ def read_counters(text: str) -> dict[str, dict[str, int]]:
 
 
 def read_instructions(text: str) -> dict[str, dict[str, dict[str, int]]]:
-    """What Nsight Compute's source page says of each instruction, by kernel and address in the kernel."""
+    """Instruction metrics of Nsight Compute's source page, by kernel and instruction address."""
     counts: dict[str, dict[str, dict[str, int]]] = {}
     names: list[str] = []
     first = 0
@@ -170,7 +170,7 @@ def read_instructions(text: str) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def as_compiled(kernel: Kernel, image: bytes, lines: Mapping[int, int], target: str) -> tuple[CompiledKernel, ...]:
-    """The launches as a cubin has them; `lines` are those of the accesses in the source that it is from."""
+    """Compiled launches of a cubin. `lines`: source lines of the accesses."""
     symbols = kernel.context.symbols
     known = known_params(kernel.spec, sizes(kernel.spec))
     params = {symbols[name].name: value for name, value in known.items()}
@@ -178,7 +178,7 @@ def as_compiled(kernel: Kernel, image: bytes, lines: Mapping[int, int], target: 
 
 
 def compare(folder: Path, specs: Path, output: Path | None) -> int:
-    """Writes what was predicted and measured; the number of figures that differ."""
+    """Writes predicted and measured values, and returns the number of differences."""
     machine = json.loads((folder / "machine.json").read_text())
     counters = read_counters((folder / "counters.csv").read_text())
     instructions = json.loads((folder / "instructions.json").read_text())
@@ -220,7 +220,7 @@ def compare(folder: Path, specs: Path, output: Path | None) -> int:
 
 
 def launch_row(launch: CompiledKernel, counters: Mapping[str, int], instructions: Figures) -> dict[str, Any]:
-    """What was predicted and measured of a launch, of each of its accesses, and what nothing explains."""
+    """Predicted and measured values of a launch and its accesses, and its unexplained instructions."""
     rows = {}
     for metric, prediction in predictions(launch).items():
         unplanned = sum(instructions.get(str(address), {}).get("executed", 0) for address in prediction.uncounted)
@@ -279,12 +279,12 @@ def _row(predicted: int | None, measured: int | None, reason: str) -> dict[str, 
 
 
 def _code(source: str) -> list[str]:
-    """The source without its comments and empty lines."""
+    """Source lines without comments and empty lines."""
     return [code for line in source.splitlines() if (code := line.partition("//")[0].rstrip())]
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    """JSON with a figure on each line."""
+    """JSON text with one figure per line."""
     text = json.dumps(result, indent=1, ensure_ascii=False)
     return (
         re.sub(r"\{\n\s+\"(?:predicted|bytes|instructions)\"[^{}]*\}", lambda m: re.sub(r"\n\s*", " ", m[0]), text)
@@ -294,7 +294,7 @@ def _text(result: Mapping[str, Any]) -> str:
 
 @functools.cache
 def missing() -> str:
-    """Why no counters can be read on this machine; empty where they can."""
+    """Reason why counters can't be read on this machine; empty if they can."""
     from cugen.runtime.gpu import available
 
     return available() or ("" if shutil.which("ncu") else "Nsight Compute (ncu) is not on PATH")
@@ -313,7 +313,9 @@ def main() -> int:
     playing.add_argument("specs", type=Path)
     playing.add_argument("names", nargs="*")
     for command in (capturing, comparing):
-        command.add_argument("--specs", type=Path, default=data_folder("specs"), help="the gallery, unless given")
+        command.add_argument(
+            "--specs", type=Path, default=data_folder("specs"), help="folder of specs (default: the gallery)"
+        )
     options = parser.parse_args()
     if options.command == "play":
         play(options.specs, tuple(options.names))

@@ -1,11 +1,11 @@
-"""cuBLASLt at its best: every algorithm that its heuristics propose is timed, and the fastest is kept.
+"""Best cuBLASLt algorithm: all algorithms that its heuristics propose are timed, and the fastest is used.
 
-All take turns, in rounds, of which each one's fastest counts: one run with cold caches and one of several in a row, as
-some are fast only one way. The GPU is held back while runs are queued: else a short product would take as long as the
-host needs to ask for it, whichever algorithm it is.
+The algorithms run interleaved in rounds, of which the minimum counts: one run with cold caches and several back to
+back, as some are fast in only one of these. The GPU waits until all runs are queued, else short GEMMs would measure
+launch overhead.
 
-`matmul(a, b)` multiplies PyTorch's contiguous matrices, or batches of them, on the current stream. The type of a result
-is that of the operands; sums of float16 and bfloat16 are float32, those of int8 are int32 and the result too.
+`matmul(a, b)` multiplies contiguous PyTorch matrices, or batches of them, on the current stream. The result has the
+type of the operands; float16 and bfloat16 accumulate in float32; int8 accumulates in int32 and returns int32.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from typing import Any
 import torch
 
 _PROPOSALS, _WORKSPACE_BYTES = 32, 64 << 20
-_ROUNDS, _RUNS, _LONG_MS = 3, 10, 1.0  # in the first round, and if they take longer, algorithms run once
-_HELD_CYCLES = 1_500_000  # of the GPU, about a millisecond: ten runs are queued by then
-_FLUSHED_BYTES = 256 << 20  # read before a run with cold caches, more than these hold
+_ROUNDS, _RUNS = 3, 10  # rounds per algorithm; back-to-back runs per round, but one in the first round
+_MAX_MS_FOR_REPEATED_RUNS = 1.0  # milliseconds; slower algorithms run once per round (heuristic)
+_GATE_CYCLES = 1_500_000  # GPU clocks, about 1 ms: enough to queue ten runs (measured on H200)
+_FLUSH_BYTES = 256 << 20  # read before a run with cold caches; exceeds L2
 # cudaDataType_t and cublasComputeType_t.
 _FLOAT, _DOUBLE, _HALF, _BFLOAT16, _INT8, _INT32 = 0, 1, 2, 14, 3, 10
 _COMPUTE_FLOAT, _COMPUTE_DOUBLE, _COMPUTE_INT32 = 68, 70, 72
@@ -52,7 +53,7 @@ class _Proposal(ctypes.Structure):
 
 @dataclass(frozen=True)
 class _Shape:
-    """C[batch, m, n] = A[batch, m, k] · B[batch, k, n], each row after row."""
+    """Problem C[batch, m, n] = A[batch, m, k] · B[batch, k, n], all row-major."""
 
     batch: int
     m: int
@@ -62,7 +63,7 @@ class _Shape:
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product, by the fastest algorithm for these shapes. RuntimeError where there is none."""
+    """GEMM by the fastest algorithm for these shapes. Raises RuntimeError if there is none."""
     *batch, m, k = a.shape
     shape = _Shape(batch[0] if batch else 1, m, b.shape[-1], k, a.dtype)
     product = torch.empty((*batch, m, shape.n), dtype=_TYPES[a.dtype][4], device=a.device)
@@ -76,8 +77,8 @@ def _product(shape: _Shape) -> _Product:
 
 
 class _Product:
-    """The descriptions of one shape, and its best algorithm, found at the first run. cuBLAS counts down columns: it is
-    asked for the transposed product, Bᵀ·Aᵀ, of the same memory."""
+    """cuBLASLt descriptors of one problem, and its best algorithm, selected at the first run. cuBLAS is column-major,
+    so it computes the transposed GEMM Bᵀ·Aᵀ on the same memory."""
 
     def __init__(self, shape: _Shape) -> None:
         self._library, self._handle = _library()
@@ -89,7 +90,7 @@ class _Product:
         self._second = self._layout(operand, shape.k, shape.m, shape.batch)
         self._product = self._layout(result, shape.n, shape.m, shape.batch)
         self._workspace = torch.empty(_WORKSPACE_BYTES, dtype=torch.uint8, device="cuda")
-        self._spare = torch.zeros(_FLUSHED_BYTES // 4, device="cuda")
+        self._spare = torch.zeros(_FLUSH_BYTES // 4, device="cuda")
         self._best: _Proposal | None = None
 
     def run(self, a: torch.Tensor, b: torch.Tensor, product: torch.Tensor) -> None:
@@ -106,19 +107,19 @@ class _Product:
                 try:
                     self._launch(proposal, a, b, product)
                 except RuntimeError:
-                    continue  # proposed, and refused at these addresses
-                runs = _RUNS if best.get(number, math.inf) < _LONG_MS else 1
+                    continue  # proposed, but unsupported at this alignment
+                runs = _RUNS if best.get(number, math.inf) < _MAX_MS_FOR_REPEATED_RUNS else 1
                 best[number] = min(best.get(number, math.inf), self._milliseconds(proposal, (a, b, product), runs))
         if not best:
-            raise RuntimeError("cuBLASLt has no algorithm for this product")
+            raise RuntimeError("cuBLASLt has no algorithm for this problem")
         return proposals[min(best, key=lambda number: best[number])]
 
     def _milliseconds(self, proposal: _Proposal, operands: tuple[torch.Tensor, ...], runs: int) -> float:
-        """Of a run with cold caches, and of one among several on the same operands, together."""
+        """Sum of the time of a run with cold caches and of one back-to-back run, in milliseconds."""
         total = 0.0
         for count, spare in ((1, self._spare), (runs, None)):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(_HELD_CYCLES)
+            torch.cuda._sleep(_GATE_CYCLES)
             if spare is not None:
                 spare.sum()
             start.record()
@@ -170,7 +171,7 @@ class _Product:
         )
 
     def _layout(self, dtype: int, rows: int, columns: int, batch: int) -> ctypes.c_void_p:
-        """A matrix column after column, or a batch of them without gaps."""
+        """Layout of a column-major matrix, or of a dense batch of them."""
         sizes = (ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows))
         layout = self._made("cublasLtMatrixLayoutCreate", dtype, *sizes)
         if batch > 1:
@@ -194,7 +195,7 @@ class _Product:
 
 @functools.cache
 def _library() -> tuple[ctypes.CDLL, ctypes.c_void_p]:
-    """The library that PyTorch itself has loaded, or ships, and a handle."""
+    """cuBLASLt library of PyTorch, and a handle."""
     bundled = str(Path(torch.__file__).parents[1] / "nvidia" / "*" / "lib" / "libcublasLt.so.*")
     name = next(iter(glob.glob(bundled)), None) or ctypes.util.find_library("cublasLt")
     if name is None:

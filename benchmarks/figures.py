@@ -1,4 +1,4 @@
-"""Files of figures: what they were made by, and how they are kept."""
+"""Files of benchmark figures: their command line and format."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cugen.emit.files import write_atomically
 
 
 def command() -> str:
-    """What this script was called with."""
+    """Command line of this script."""
     return f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}"
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
-    """As JSON."""
+    """Writes a JSON file."""
     text = json.dumps(_rounded(content), indent=1, ensure_ascii=False)
     write_atomically(path, (text + "\n").encode())
 
 
 def _rounded(value: Any) -> Any:
-    """Floats to six digits, which is more than any of them holds."""
+    """Rounds floats to six significant digits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Runs every gallery spec on the GPU, verified, and under the four tools of compute-sanitizer.
+"""Verification of the gallery on the GPU, also under the four tools of compute-sanitizer.
 
     python benchmarks/gallery_on_gpu.py docs/results/gallery_h200.json
 
@@ -27,12 +27,12 @@ from cugen.runtime.gpu import GpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_all
 
-DYNAMIC = 1000  # what dynamic params are set to, rounded down to what they are multiples of
+DYNAMIC = 1000  # value of dynamic params, rounded down to their `multiple_of`
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
 
 def run_gallery(repeat: int) -> list[dict[str, Any]]:
-    """One row for each kernel of the gallery."""
+    """Runs the gallery; returns a row for each kernel."""
     device = GpuDevice()
     rows = []
     for path in sorted(data_folder("specs").glob("*.yaml")):
@@ -60,7 +60,7 @@ def run_gallery(repeat: int) -> list[dict[str, Any]]:
 
 
 def sanitize(tool: str) -> dict[str, Any]:
-    """The whole gallery under one tool of compute-sanitizer."""
+    """Runs the gallery under one tool of compute-sanitizer."""
     command = ["compute-sanitizer", "--tool", tool, sys.executable, __file__, "--gallery-only"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=560)
     summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: .*", done.stdout + done.stderr)
@@ -72,7 +72,7 @@ def sanitize(tool: str) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", nargs="?", type=Path)
-    parser.add_argument("--gallery-only", action="store_true", help="run and verify, measure nothing")
+    parser.add_argument("--gallery-only", action="store_true", help="run and verify the gallery only")
     options = parser.parse_args()
     if options.gallery_only:
         return 0 if all(row["passed"] for row in run_gallery(repeat=1)) else 1

@@ -1,10 +1,9 @@
-"""How long people and build systems wait for cugen itself, each figure beside its goal.
+"""Run times of cugen's commands, with their goals.
 
     python benchmarks/generator.py [--record]
 
-Every figure is of fresh processes, interpreter start included; except for the last one, which is the time of the kernel
-as `cugen run` reports it, once compiled. What takes less than a second is the median of five. `--record` writes
-docs/results/generator.json and .md.
+Figures are wall times of new processes, with interpreter start, except for the last one: the kernel time that `cugen
+run` reports. Figures below a second are the median of five. `--record` writes docs/results/generator.json and .md.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ import cugen
 from cugen.emit.resources import data_folder
 
 _CUGEN = (sys.executable, "-m", "cugen")
-_REPEAT = 5
-_VARIANTS = 200
-_SPECS = 1000
+_RUNS = 5  # of which the median counts
+_VARIANTS = 200  # kernels of one spec
+_SPECS = 1000  # spec files
 _RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 _PRODUCT = data_folder("specs") / "matmul_tiled.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Seconds of a command by the clock, and those that processors spent on it, whatever else they had to do."""
+    """Wall time and CPU time of a command, in seconds."""
 
     clock: float
     processors: float | None
@@ -46,7 +45,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """The goal is for seconds by the clock."""
+    """Figure with its goal for the wall time, in seconds."""
 
     what: str
     command: str
@@ -55,7 +54,7 @@ class Figure:
 
 
 def main() -> int:
-    """Prints the table; 1 where a goal is missed."""
+    """Prints the table. Returns 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--record", action="store_true", help="write docs/results/generator.json and .md")
     args = parser.parse_args()
@@ -78,7 +77,7 @@ def main() -> int:
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """The results for people."""
+    """Page with the results."""
     rows = "\n".join(
         f"| {figure['what']} | `cugen {figure['command']}` | {_text(figure['took']['clock'])} "
         f"| {_text(figure['took']['processors'])} | {figure['goal']:g} |"
@@ -107,7 +106,7 @@ def _figures(folder: Path) -> Iterator[Figure]:
     yield Figure("help", "--help", _median("--help"), 0.2)
 
     command = ("generate", str(_PRODUCT), "-o", str(folder / "one"))
-    cold = _middle([_seconds("generate", str(_PRODUCT), "-o", str(folder / str(n))) for n in range(_REPEAT)])
+    cold = _middle([_seconds("generate", str(_PRODUCT), "-o", str(folder / str(n))) for n in range(_RUNS)])
     _seconds(*command)
     yield Figure("generate, nothing to do", "generate SPEC", _median(*command), 0.2)
     yield Figure("generate one kernel", "generate SPEC", cold, 0.8)
@@ -133,7 +132,7 @@ def _figures(folder: Path) -> Iterator[Figure]:
 
 
 def _many(folder: Path) -> Iterator[Figure]:
-    """Specs by the thousand, as a library of kernels has them."""
+    """Figures of `_SPECS` spec files, as in a library of kernels."""
     folder.mkdir()
     text = _PRODUCT.read_text()
     paths = [folder / f"product_{n:04}.yaml" for n in range(_SPECS)]
@@ -147,7 +146,7 @@ def _many(folder: Path) -> Iterator[Figure]:
         raise SystemExit(f"{made} kernels were made, not {_SPECS}")
     yield Figure(f"nothing to do for {_SPECS} specs", "generate SPEC… --jobs 2", _median(*words), 1.0)
     seconds = []
-    for n in range(_REPEAT):
+    for n in range(_RUNS):
         changed = paths[n * 100]
         changed.write_text(changed.read_text().replace("N: 777", f"N: {500 + n}"))
         seconds.append(_seconds(*words))
@@ -155,7 +154,7 @@ def _many(folder: Path) -> Iterator[Figure]:
 
 
 def _median(*words: str) -> Took:
-    return _middle([_seconds(*words) for _ in range(_REPEAT)])
+    return _middle([_seconds(*words) for _ in range(_RUNS)])
 
 
 def _middle(times: Sequence[Took]) -> Took:
@@ -169,7 +168,7 @@ def _seconds(*words: str) -> Took:
 
 
 def _processors() -> float:
-    """What all processes that ended have used."""
+    """CPU seconds of all terminated child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,4 @@
-"""Times each step of the ladder of products at 4096³, beside cuBLAS.
+"""Times each step of the GEMM ladder at 4096³, interleaved with cuBLAS.
 
     python benchmarks/ladder.py docs/results/ladder_h200.json
     python benchmarks/ladder_page.py
@@ -20,13 +20,13 @@ SPECS = Path(__file__).parents[1] / "specs" / "product_ladder.yaml"
 
 
 def steps() -> tuple[str, ...]:
-    """The spec of each step, at the size that is timed."""
+    """Specs of the steps, at the timed size."""
     sizes, timed = "{M: 256, N: 256, K: 256}", f"{{M: {SIDE}, N: {SIDE}, K: {SIDE}}}"
     return tuple(text.replace(sizes, timed) for text in SPECS.read_text().split("---\n"))
 
 
 def cases() -> tuple[Case, ...]:
-    """A case for each step."""
+    """Cases of the steps."""
     return tuple(Case(_name(text), "ladder", text, against=("torch",), called=(CUBLASLT,)) for text in steps())
 
 

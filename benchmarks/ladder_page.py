@@ -1,4 +1,4 @@
-"""Renders the table of `docs/ladder.md`: what the analysis says of each step, and what was measured where it was."""
+"""Renders the table of `docs/ladder.md`: analysis of each step, and its measured times."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ _WARP, _SECTOR_BYTES = 32, 32
 
 @dataclass(frozen=True)
 class Step:
-    """A kernel's traffic: wavefronts of shared memory for each multiply-add of a warp, and multiply-adds
-    for each byte that sectors of global memory move."""
+    """Traffic of a kernel: shared-memory wavefronts per warp FMA, and FMAs per byte of global sectors."""
 
     kernel: str
     family: str
@@ -33,7 +32,7 @@ class Step:
 
 
 def analysed(text: str) -> Step:
-    """A step by its spec."""
+    """Analyses a step, given its spec."""
     (spec,) = load_text(text)
     kernel = generate(spec, analysis=False)
     (launch,), (planned,) = analyze(kernel).kernels, kernel.plan.kernels
@@ -44,7 +43,7 @@ def analysed(text: str) -> Step:
 
 
 def table(steps: Sequence[Step], content: Mapping[str, Any] | None) -> str:
-    """What stands between the page's marks; `content` is what `ladder.py` wrote."""
+    """Table between the page's marks. `content`: figures of `ladder.py`."""
     lines = list(_rows(steps, {row["name"]: row for row in content["cases"]} if content else {}))
     if content:
         lines = [

@@ -1,12 +1,12 @@
-"""What holds back the cases of a list that miss a goal: how busy each part of the machine is.
+"""Limiting hardware units of the cases that miss a goal, from Nsight Compute.
 
-    python benchmarks/limits.py capture FIGURES OUTPUT   profiles every case of FIGURES that missed, with Nsight Compute
-    python benchmarks/limits.py play NAME [NAME ...]     launches the cases once; what `capture` profiles
+    python benchmarks/limits.py capture FIGURES OUTPUT   profiles every case of FIGURES that missed a goal
+    python benchmarks/limits.py play NAME [NAME ...]     launches the cases once; profiled by `capture`
 
 FIGURES and OUTPUT are docs/results/memory_bound_h200.json and limits_h200.json there, or products_h200.json and
-product_limits_h200.json, with `--lock FILE` as products.py had it. Shares are percent of what the unit could do at
-most: of the memory's bandwidth, of the slots in which an instruction may be issued, of each kind of arithmetic unit, of
-the data path of shared memory and L1; and of the time in which a multiprocessor has any work.
+product_limits_h200.json, with the same `--lock FILE` as for products.py. Shares are percent of peak: DRAM
+bandwidth, issue slots, each arithmetic pipe, the data path of shared memory and L1; and of the time in which an SM is
+active.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ _BYTES = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
 
 
 def missed(figures: Path) -> list[str]:
-    """The cases that miss anything that they must reach."""
+    """Names of the cases that miss a required goal."""
     rows = json.loads(figures.read_text())["cases"]
     return [row["name"] for row in rows if any(verdict(row, goal)[1] == "missed" for goal in row["goals"])]
 
 
 def cases() -> dict[str, Case]:
-    """Those of all lists."""
+    """Cases of all lists, by name."""
     return {case.name: case for case in (*memory_bound_cases.cases(), *products_cases.cases())}
 
 
 def play(names: list[str], tuned: Path | None) -> None:
-    """Each case once, on random inputs."""
+    """Launches each case once, on random inputs."""
     chosen = cases()
     with session() as opened:
         for name in names:
@@ -85,7 +85,7 @@ def play(names: list[str], tuned: Path | None) -> None:
 
 
 def capture(figures: Path, output: Path, tuned: Path | None) -> None:
-    """Profiles the cases one by one: kernels of several have the same names."""
+    """Profiles the cases separately, since their kernels may have equal names."""
     version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True).stdout
     chosen = cases()
     given = ["--lock", str(tuned)] if tuned else []
@@ -110,7 +110,7 @@ def capture(figures: Path, output: Path, tuned: Path | None) -> None:
 
 
 def read(text: str) -> list[dict[str, Any]]:
-    """A row for each launch from Nsight Compute's raw page, whose second line holds the units."""
+    """Rows of the launches from Nsight Compute's raw CSV page, whose second line has the units."""
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -136,7 +136,7 @@ def main() -> int:
     playing = commands.add_parser("play")
     playing.add_argument("names", nargs="+")
     for each in (capturing, playing):
-        each.add_argument("--lock", type=Path, metavar="FILE", help="take the schedules that `cugen tune` found")
+        each.add_argument("--lock", type=Path, metavar="FILE", help="lock file with schedules of `cugen tune`")
     options = parser.parse_args()
     if options.command == "play":
         play(options.names, options.lock)

@@ -1,9 +1,9 @@
-"""The section on what holds back the cases that miss a goal, from the list's figures and what `limits.py` wrote.
+"""Section on the limits of the cases that miss a goal, from the figures and the counters of `limits.py`.
 
-What follows from the counters is said by one rule. A copy of as many bytes moves some share of what the memory could
-move at most: a kernel that comes near it is limited by memory. Else a unit that is busy most of the time limits it.
-Else memory and a unit may both be busy more often than not, and neither hides all of the other. Else the time goes into
-waiting, and the blocks that a multiprocessor holds at once say how much there is to wait beside.
+The limit is derived by one rule. A kernel whose DRAM utilisation is close to that of a copy of as many bytes is bound
+by memory. Else a unit that is busy most of the time is the limit. Else memory and a unit may both be busy more than
+half of the time, with incomplete overlap. Else the kernel is bound by latency, and the resident blocks per SM show how
+much parallelism there is to hide it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ UNITS = {
     "load_store_percent": "load/store",
     "l1_data_percent": "L1 data",
 }
-_NEAR = 0.96  # of the share of the memory that a copy keeps busy
-_BUSY = 80  # percent, from which a unit limits
-_OFTEN = 60  # percent, from which a unit, or the memory, holds up the other
-_EXTRA = 1.05  # bytes moved over those of the problem, from which they are worth a word
-_COPIES = 0.95  # of the time of a copy, below which nothing can be expected
+_MIN_SHARE_OF_COPY = 0.96  # DRAM utilisation relative to a copy's, from which memory is the limit (heuristic)
+_BUSY_PERCENT = 80  # utilisation from which a unit is the limit (heuristic)
+_OVERLAP_PERCENT = 60  # utilisation from which memory and a unit limit each other (heuristic)
+_MIN_EXTRA_TRAFFIC = 1.05  # DRAM bytes ÷ bytes of the problem, from which the ratio is printed (heuristic)
+_MIN_COPY_TIMES = 0.95  # target time ÷ time of a copy, below which a goal is out of reach (heuristic)
 
 
 def part(figures: Row, limits: Row | None) -> str:
-    """A row for each case that misses a goal; without `limits` only what the figures say."""
+    """Table of the cases that miss a goal; without `limits` only from their figures."""
     rows = [row for row in figures["cases"] if missed(row)]
     if limits is None:
         return "\n".join(["The counters are not measured yet.", "", *_plain(rows)]) + "\n"
@@ -39,25 +39,25 @@ def part(figures: Row, limits: Row | None) -> str:
 
 
 def missed(row: Row) -> list[Row]:
-    """The goals that must be reached and weren't."""
+    """Required goals that a case misses."""
     return [goal for goal in row["goals"] if verdict(row, goal)[1] == "missed"]
 
 
 def out_of_reach(row: Row, goal: Row) -> str:
-    """Why a goal can't be met, where what it asks for is faster than the ceiling; empty where it may be."""
+    """Message for a goal that is faster than the ceiling; empty for others."""
     timed = contenders(row, goal.get("regime", "cold"))
     if goal["against"] not in timed or row["ceiling"] not in timed:
         return ""
     wanted = timed[goal["against"]]["median_us"] / goal["must"]
     ceiling_us = timed[row["ceiling"]]["median_us"]
-    if wanted >= _COPIES * ceiling_us:
+    if wanted >= _MIN_COPY_TIMES * ceiling_us:
         return ""
     target = f"{goal['must']:g}× {goal['against']}"
     return f"out of reach: {target} is {wanted:.0f} µs, a {row['ceiling']} takes {ceiling_us:.0f}"
 
 
 def whole(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The launches of a case as one: times and bytes summed, shares by the time that they hold for."""
+    """Launches of a case combined: times and bytes added, shares weighted by time."""
     time = sum(launch["time_us"] for launch in launches)
     shares = [key for key in launches[0] if key.endswith("_percent")]
     return {
@@ -68,18 +68,18 @@ def whole(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def what_follows(row: Row, profile: Mapping[str, float]) -> str:
-    """What limits the kernel, by the rule above."""
+    """Limit of a kernel, by the rule above."""
     unit = max(UNITS, key=lambda key: profile[key])
     busy, memory = profile[unit], profile["memory_percent"]
-    peak = profile["dram_bytes"] / profile["time_us"] / (memory / 100)  # bytes in a microsecond
+    peak = profile["dram_bytes"] / profile["time_us"] / (memory / 100)  # bytes per microsecond
     copied = contenders(row, "cold")[row["ceiling"]]["gb_per_s"] * 1e3 / peak * 100
     extra = profile["dram_bytes"] / row["bytes"]
-    more = f"; it moves {extra:.2f} times the bytes" if extra >= _EXTRA else ""
-    if memory >= _NEAR * copied:
+    more = f"; it moves {extra:.2f} times the bytes" if extra >= _MIN_EXTRA_TRAFFIC else ""
+    if memory >= _MIN_SHARE_OF_COPY * copied:
         return f"memory: {memory:.0f} % busy, in a {row['ceiling']} {copied:.0f} %{more}"
-    if busy >= _BUSY:
+    if busy >= _BUSY_PERCENT:
         return f"{UNITS[unit]}: {busy:.0f} % busy{more}"
-    if min(busy, memory) >= _OFTEN:
+    if min(busy, memory) >= _OVERLAP_PERCENT:
         return f"both: memory {memory:.0f} % of {copied:.0f}, {UNITS[unit]} {busy:.0f} %{more}"
     blocks = min(launch["blocks_per_sm"] for launch in row["launches"])
     resident = f"{blocks} block{'s' * (blocks != 1)} a multiprocessor"

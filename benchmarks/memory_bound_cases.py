@@ -1,4 +1,4 @@
-"""What `memory_bound.py` measures: every case with its spec, as a user would write it, its peers and its goals."""
+"""Cases of `memory_bound.py`: specs as a user would write them, with peers and goals."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _stencils() -> Iterator[Case]:
 
 
 def _separable(count: int) -> str:
-    """Rows, then columns, of images that come with a margin: the caller padded them."""
+    """Separable filter, rows then columns, of images padded by the caller."""
     weights = [round(1 / count, 6)] * count
     arrays = {
         "image": "[B, H + T - 1, W + T - 1] | float32",

@@ -1,4 +1,4 @@
-"""Renders `docs/performance.md` and its chart from the files that `memory_bound.py` and `limits.py` wrote."""
+"""Renders `docs/performance.md` and its chart from the files of `memory_bound.py` and `limits.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEERS = ("torch", "torch.compile", "cupy")
 
 
 def part(content: Row) -> str:
-    """What stands between the page's marks."""
+    """Text between the page's marks."""
     rows = content["cases"]
     groups = list(dict.fromkeys(row["group"] for row in rows))
     lines = [
@@ -37,12 +37,12 @@ def part(content: Row) -> str:
 
 
 def limits() -> Row | None:
-    """What the profiler found, where it was asked."""
+    """Counters of `limits.py`, if they exist."""
     return json.loads(LIMITS.read_text()) if LIMITS.exists() else None
 
 
 def picture(content: Row) -> str:
-    """Cold shares of all cases that have a goal."""
+    """Chart of the cold-cache shares of all cases with a goal."""
     bars = []
     for row in content["cases"]:
         timed = contenders(row, "cold")
@@ -53,7 +53,7 @@ def picture(content: Row) -> str:
 
 
 def _summary(rows: Sequence[Row], groups: Sequence[str]) -> Iterator[str]:
-    """For each group the geometric means and the worst figures, over the cases that have goals."""
+    """Table of each group's geometric means and worst figures, over its cases with goals."""
     yield (
         "| | cases with goals | goals met | share of ceiling | worst | torch ÷ ours | worst "
         "| torch.compile ÷ ours | worst |"

@@ -1,4 +1,4 @@
-"""What pages of figures share: the line on how they came about, cells, goals judged, text between marks."""
+"""Parts of pages with figures: heading, cells, verdicts on goals, text between marks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-CHOICE = ("torch", "cupy")  # what leaves the choice of the algorithm to cuBLAS
-CUBLAS = (*CHOICE, "cublasLt")  # and the fastest algorithm that it proposes
+CHOICE = ("torch", "cupy")  # cuBLAS chooses the algorithm
+CUBLAS = (*CHOICE, "cublasLt")  # cublasLt: the fastest of all algorithms
 
 Row = dict[str, Any]
 
 
 def heading(content: Row) -> str:
-    """The machine, the libraries, the date and the command."""
+    """Line with the machine, libraries, date and command."""
     return (
         f"{content['device']}, driver {_driver(content['driver'])}, Python {content['python']}, "
         f"{', '.join(_versions(content['cases']))}; {content['date']}; cugen {content['cugen']}; `{content['command']}`"
@@ -24,17 +24,17 @@ def heading(content: Row) -> str:
 
 
 def contenders(row: Row, regime: str) -> dict[str, Row]:
-    """By name; none where the case failed or has no such regime."""
+    """Contenders by name; empty if the case failed or lacks the regime."""
     return {timed["name"]: timed for timed in row["regimes"].get(regime, [])}
 
 
 def cublas_ratio(timed: Mapping[str, Row], rivals: Iterable[str] = CUBLAS) -> float | None:
-    """The time of the fastest of those that call cuBLAS over ours."""
+    """Time of the fastest peer that calls cuBLAS, over cugen's."""
     return min((timed[rival]["ratio"] for rival in rivals if rival in timed), default=None)
 
 
 def verdict(row: Row, goal: Row, rivals: Iterable[str] = CUBLAS) -> tuple[float | None, str]:
-    """The figure that a goal is about, and whether it was reached."""
+    """Figure of a goal, and its verdict."""
     timed = contenders(row, goal.get("regime", "cold"))
     if goal["against"] == "ceiling":
         figure = timed["cugen"]["share_of_ceiling"] if timed else None
@@ -52,7 +52,7 @@ def verdict(row: Row, goal: Row, rivals: Iterable[str] = CUBLAS) -> tuple[float 
 
 
 def goals_met(rows: Iterable[Row], rivals: Iterable[str] = CUBLAS) -> str:
-    """Of those that must be."""
+    """Number of required goals that are met."""
     musts = [verdict(row, goal, rivals)[1] for row in rows for goal in row["goals"] if goal["must"] is not None]
     return f"{sum(judgement in ('met', 'moonshot') for judgement in musts)} of {len(musts)}"
 
@@ -70,7 +70,7 @@ def goal_text(row: Row, goal: Row) -> str:
 def mean_and_worst(
     rows: Iterable[Row], figure: Callable[[dict[str, Row]], float | None], regime: str = "cold"
 ) -> list[str]:
-    """Two cells: the geometric mean of a figure, and the least with its case."""
+    """Two cells: geometric mean and minimum of a figure, the latter with its case."""
     timed = [(row["name"], figure(timings)) for row in rows if (timings := contenders(row, regime))]
     known = [(value, name) for name, value in timed if value is not None]
     if not known:
@@ -81,7 +81,7 @@ def mean_and_worst(
 
 
 def share(value: float) -> str:
-    """Never rounded up: 0.9799 isn't 0.98."""
+    """Share with three digits, rounded down: 0.9799 isn't 0.98."""
     return f"{math.floor(value * 1000) / 1000:.3f}"
 
 
@@ -91,7 +91,7 @@ def us(value: float) -> str:
 
 
 def replaced(page: str, begin: str, end: str, text: str) -> str:
-    """The page with another text between two marks, each a comment on a line of its own."""
+    """Replaces the text between two marks, which are comments on separate lines."""
     before, mark, rest_of_page = page.partition(f"<!-- {begin} -->\n")
     _, closing, after = rest_of_page.partition(f"<!-- {end} -->")
     if not closing:
@@ -100,9 +100,9 @@ def replaced(page: str, begin: str, end: str, text: str) -> str:
 
 
 def write(files: Mapping[Path, str], doc: str | None) -> int:
-    """The command line of a page: writes the files that are stale, or with `--check` only says so."""
+    """Command line of a page: writes stale files, or lists them with `--check`."""
     parser = argparse.ArgumentParser(description=doc)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
     options = parser.parse_args()
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     if not options.check:

@@ -1,4 +1,4 @@
-"""What `products.py` measures: GEMMs of every shape that people multiply, as a user would write them."""
+"""Cases of `products.py`: GEMMs of common shapes, as a user would write them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TUNED = (
 
 
 def tuned() -> tuple[Case, ...]:
-    """The cases that `tune_products.py` searches schedules for; the others show what the generator picks."""
+    """Cases tuned by `tune_products.py`; the others use the generator's choice."""
     return tuple(case for case in cases() if case.name in TUNED)
 
 
@@ -48,7 +48,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def _goals(must: float, moonshot: float | None = None, warm: float | None = None) -> tuple[Goal, ...]:
-    """Against the faster of cuBLAS by way of PyTorch and cuBLASLt at its best."""
+    """Goals against the faster of cuBLAS through PyTorch and the best cuBLASLt algorithm."""
     cold = (Goal("cublas", must, moonshot),)
     return cold if warm is None else (*cold, Goal("cublas", warm, None, "warm"))
 
@@ -98,7 +98,7 @@ def _skinny() -> Iterator[Case]:
 
 
 def _layers() -> Iterator[Case]:
-    """Linear layers of a large language model: few tokens, and many."""
+    """Linear layers of a large language model, for few and many tokens."""
     sizes = ((2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048))
     for n, k in sizes:
         for m in (1, 8, 64, 128, 4096):

@@ -1,4 +1,4 @@
-"""Renders the products of `docs/performance.md` and their chart, from the files of `products.py` and `regret.py`."""
+"""Renders the GEMMs of `docs/performance.md` and their chart, from the files of `products.py` and `regret.py`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ REGRET = ROOT / "docs" / "results" / "regret_h200.json"
 CHART = ROOT / "docs" / "results" / "products_h200.svg"
 PAGE = ROOT / "docs" / "performance.md"
 PEERS = ("torch", "cupy", "cublasLt", "triton")
-OWN_KINDS = ("float64", "batches")  # groups that aren't summed up with those of float32
+OWN_KINDS = ("float64", "batches")  # groups with summaries of their own, besides float32
 _SHARES = ("active_percent", "issue_percent", "fma_percent", "l1_data_percent", "memory_percent")
 _AXIS = Axis("speed with cold caches; the fastest way to call cuBLAS is 1", unit=320, maximum=1.6)
 
 
 def part(content: Row | None, limits: Row | None, regret: Row | None) -> str:
-    """What stands between the page's marks, of the files that there are."""
+    """Text between the page's marks, from the existing files."""
     lines = list(_products(content)) if content else ["Not measured yet."]
     if content and limits:
         lines += ["", "### What limits GEMMs", "", *_limits(content, limits)]
@@ -50,7 +50,7 @@ def part(content: Row | None, limits: Row | None, regret: Row | None) -> str:
 
 
 def picture(content: Row) -> str:
-    """How fast everybody is, in terms of the fastest way to call cuBLAS."""
+    """Chart of all speeds relative to the fastest way to call cuBLAS."""
     bars = []
     for row in content["cases"]:
         cold = contenders(row, "cold")
@@ -128,18 +128,18 @@ def _chosen(row: Row) -> str:
 
 
 def _samples(timed: Row) -> str:
-    """How many there are of a kernel that takes too long for all of them."""
+    """Number of samples, if fewer than usual."""
     return f"; {timed['samples']} samples" if timed["samples"] < SAMPLES else ""
 
 
 def _flop(params: dict[str, int]) -> int:
-    """Of the problem, whatever a kernel does beyond its edges. Batches are of squares."""
+    """Floating-point operations of the problem, without padding of tiles. Batches are of square matrices."""
     n = params["N"]
     return 2 * params.get("B", 1) * params.get("M", n) * n * params.get("K", n)
 
 
 def _limits(content: Row, limits: Row) -> Iterator[str]:
-    """The counters of what misses a goal, in percent."""
+    """Table of the counters of the cases that miss a goal, in percent."""
     yield f"Nsight Compute {limits['profiler']}; {limits['date']}; `{limits['command']}`"
     yield ""
     yield (

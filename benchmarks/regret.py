@@ -1,12 +1,11 @@
-"""By how much the generator's own choices miss the tuned ones: every entry of a lock file, both timed in one run.
+"""Regret of the generator's choices: untuned over tuned time of each entry of a lock file, timed in one run.
 
     python benchmarks/regret.py specs/*.yaml [--lock cugen.lock] [--tune 60] [--output FILE]
     python benchmarks/regret.py --products --lock benchmarks/cugen.lock --output docs/results/regret_h200.json
 
-Without `--tune` the entries are those of the lock files beside the specs; with it each spec is tuned first, for as many
-seconds, and nothing is written. `--products` are the tuned ones of `products.py`. The regret of a kernel is the untuned
-time over the tuned one, cold; that of the list is the geometric mean. The file of `--output`, which
-`products_page.py` takes, grows row by row.
+Entries come from the lock files in the specs' folders; `--tune` tunes each spec first, for that many seconds, and
+writes no lock file. `--products` selects the tuned cases of `products.py`. Regrets are for cold caches; that of the
+list is the geometric mean. The file of `--output`, the input of `products_page.py`, is updated after each row.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from cugen.tune.timing.gpus import gpus
 
 @dataclass(frozen=True)
 class Row:
-    """One kernel; microseconds with cold caches."""
+    """Times of one kernel in microseconds, with cold caches."""
 
     kernel: str
     device: str
@@ -45,7 +44,7 @@ class Row:
 
     @property
     def regret(self) -> float:
-        """1 where nothing is missed."""
+        """Untuned time over tuned time."""
         return self.untuned_us / self.tuned_us
 
 
@@ -53,17 +52,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("specs", nargs="*", type=Path)
     parser.add_argument(
-        "--products", action="store_true", help="the tuned products of the list; needs --lock or --tune"
+        "--products", action="store_true", help="the tuned GEMMs of products.py; needs --lock or --tune"
     )
-    parser.add_argument("--lock", type=Path, help="for all specs, in place of the ones beside them")
-    parser.add_argument("--tune", type=float, metavar="SECONDS", help="tune each first")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the rows as JSON")
+    parser.add_argument("--lock", type=Path, help="lock file of all specs (default: cugen.lock in their folders)")
+    parser.add_argument("--tune", type=float, metavar="SECONDS", help="tune each spec first")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="JSON file of the rows")
     args = parser.parse_args()
     if not (args.specs or args.products):
-        parser.error("neither specs nor --products")
+        parser.error("expected specs or --products")
     if args.products and not (args.lock or args.tune):
-        parser.error("--products has no lock file beside it: --lock or --tune")
-    driver()  # refuses, with the way out, where there is none
+        parser.error("--products needs --lock or --tune")
+    driver()  # raises RunError with a cure if there is no GPU
     specs = [spec for file in args.specs for spec in load_all(file) if not any(p.is_dynamic for p in spec.params)]
     specs += [spec for case in tuned() if args.products for spec in load_text(case.spec)]
     entry_of = _tuner(args.tune) if args.tune else _reader(args.lock)
@@ -81,7 +80,7 @@ def main() -> int:
 
 
 def content(rows: Sequence[Row]) -> dict[str, Any]:
-    """What the file has."""
+    """Content of the output file."""
     return {
         "device": gpus()[0].name,
         "date": datetime.date.today().isoformat(),
@@ -93,7 +92,7 @@ def content(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def regrets(specs: Iterable[Spec], entry_of: Callable[[Spec], Entry | None]) -> Iterable[Row]:
-    """A row for each spec with an entry that can be timed; of the others it is said why there is none."""
+    """Rows of the specs whose entry can be timed; prints a reason for the others."""
     for spec in specs:
         entry = entry_of(spec)
         if entry is None:
@@ -111,7 +110,7 @@ def regrets(specs: Iterable[Spec], entry_of: Callable[[Spec], Entry | None]) -> 
 
 
 def mean(rows: Iterable[Row]) -> float:
-    """The geometric mean of the regrets; 1 of none."""
+    """Geometric mean of the regrets; 1 if there are none."""
     logs = [math.log(row.regret) for row in rows]
     return math.exp(sum(logs) / len(logs)) if logs else 1.0
 

@@ -1,10 +1,10 @@
-"""Traces every gallery spec on the CPU device, at sizes just beyond and just below its tiles, and compares each access
-of each thread with what the plan predicts.
+"""Traces every gallery spec on the CPU device, at sizes just above and below its tiles, and compares each access of
+each thread with the prediction of the plan.
 
     python benchmarks/trace_honesty.py docs/results/trace.json
 
-The file holds, for each kernel and size, the accesses compared, the mismatches, and those that data decides about in a
-way that the plan's expressions can't tell (`unknown`).
+The file has, for each kernel and size, the number of compared accesses, of mismatches, and of accesses that depend on
+data in a way that the plan doesn't express (`unknown`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cugen.spec.load import load, load_all
 
 
 def trace_kernel(path: Path, name: str, beyond: int) -> dict[str, Any]:
-    """The row of one kernel at one size."""
+    """Row of one kernel at one size."""
     full = load(path, kernel=name)
     params = small_params(full, generate(full).plan, beyond)
     dynamic = {param.name: params[param.name] for param in full.params if param.is_dynamic}

@@ -1,4 +1,4 @@
-"""The product that a user of Triton would write, in float32 without TensorFloat-32, tuned over a few block sizes."""
+"""Triton GEMM as a user would write it, in float32 without TensorFloat-32, autotuned over a few block sizes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _product(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLO
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product of two contiguous float32 matrices."""
+    """Multiplies two contiguous float32 matrices."""
     (m, k), n = a.shape, b.shape[1]
     c = torch.empty((m, n), dtype=a.dtype, device=a.device)
 

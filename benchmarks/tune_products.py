@@ -1,10 +1,10 @@
-"""Searches schedules for those products of the list that are tuned, and puts them into a lock file.
+"""Tunes the GEMMs of products.py that have tuned schedules, and writes a lock file.
 
     python benchmarks/tune_products.py benchmarks/cugen.lock --budget 120 --seconds 400
     python benchmarks/products.py docs/results/products_h200.json --lock benchmarks/cugen.lock
 
-Products without an entry come first, and every search begins with what the lock has and goes on where an earlier one of
-the same product ended: what one call's time doesn't hold, the next one adds.
+GEMMs without an entry come first. Every search starts with the schedules of the lock file and resumes an earlier
+search, so that several calls can share the work.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from cugen.tune.timing.gpus import gpus
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lock", type=Path)
-    parser.add_argument("--budget", type=float, default=60.0, metavar="SECONDS", help="of each search")
+    parser.add_argument("--budget", type=float, default=60.0, metavar="SECONDS", help="time of each search")
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="cases whose name or group has it, or one of several"
+        "--only", default="", metavar="TEXT", help="only cases whose name or group contains TEXT, or one of several"
     )
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no search after that time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no search after this time")
     options = parser.parse_args()
     started = time.perf_counter()
     wanted = options.only.split(",")
@@ -56,17 +56,17 @@ def main() -> int:
         update(options.lock, [outcome.entry])
         print(f"{line(spec, outcome)} {time.perf_counter() - begun:.0f} s", flush=True)
     if left:
-        print(f"{len(left)} searches were not begun, from {left[0]} on: the next call begins with what has no entry")
+        print(f"{len(left)} searches were not started, from {left[0]} on; those without an entry come first next time")
     return 1 if failed else 0
 
 
 def in_turn(specs: Iterable[Spec], lock: Lock, device: str) -> list[Spec]:
-    """Those without an entry first."""
+    """Specs without an entry first."""
     return sorted(specs, key=lambda spec: any(entry.device == device for entry in lock.of(spec)))
 
 
 def line(spec: Spec, outcome: Outcome) -> str:
-    """What came of a search."""
+    """Summary line of a search."""
     entry, progress = outcome.entry, outcome.progress
     chosen = schedules_text(entry.schedules or generators_choice(spec))
     return (

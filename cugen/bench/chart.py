@@ -87,9 +87,7 @@ def _bars(row: Bars, top: int, axis: Axis) -> list[str]:
             f"<title>{escape(f'{row.label}, {name}: {share:.3f}')}</title></rect>"
         )
         if position == 0:
-            elements.append(
-                f'<text x="{left + length + 4}" y="{baseline}" fill="#222222">{share:.2f}</text>'
-            )
+            elements.append(f'<text x="{left + length + 4}" y="{baseline}" fill="#222222">{share:.2f}</text>')
         y += height
     return elements
 

@@ -1,4 +1,4 @@
-"""Subscripts as a library's slices see them: how far each index moves them."""
+"""Affine forms of subscripts, from which slices are made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, ParamValue
 
 @dataclass(frozen=True)
 class Affine:
-    """`constant + Σ steps[index] · index`; no step is 0."""
+    """Affine form `constant + Σ steps[index] · index`; no step is 0."""
 
     constant: int
     steps: Mapping[str, int]
@@ -21,13 +21,13 @@ class Affine:
         return Affine(self.constant + factor * addend.constant, {n: s for n, s in steps.items() if s})
 
     def range(self, extents: Mapping[str, int]) -> tuple[int, int]:
-        """The least and greatest value; extents are at least 1."""
+        """Minimum and maximum value; extents are at least 1."""
         ends = [step * (extents[name] - 1) for name, step in self.steps.items()]
         return self.constant + sum(min(0, end) for end in ends), self.constant + sum(max(0, end) for end in ends)
 
 
 def affine(expr: Expr, params: Mapping[str, int]) -> Affine | None:
-    """None for what is no sum of multiples of indices."""
+    """Affine form of an expression; None if it isn't affine."""
     match expr:
         case Const(value=value):
             return Affine(int(value), {})

@@ -1,4 +1,4 @@
-"""How PyTorch and the libraries that follow NumPy (CuPy, NumPy itself) spell what statements say."""
+"""Dialects of PyTorch, and of NumPy and CuPy: their functions for the operations of the language."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cugen.spec.types import DType
 
 
 class NoPeer(Exception):
-    """Why a library has no way to say a statement that its users would write."""
+    """A library has no usual way to express a statement, with the reason."""
 
 
 # `{0}` and `{1}` are the operands.
@@ -68,14 +68,14 @@ _NUMPY = {name: f"arc{name.removeprefix('a')}" for name in ["asin", "acos", "ata
 
 @dataclass(frozen=True)
 class Torch:
-    """`torch`, as its users write it."""
+    """Dialect of PyTorch."""
 
     module: str = "torch"
     has_convolutions: bool = True
     flips_by_views: bool = False
 
     def operator(self, name: str, operands: Sequence[str], literal: Sequence[bool]) -> str:
-        """An expression; `literal` says which operands are Python numbers."""
+        """Text of an operator or function. `literal`: which operands are Python numbers."""
         if name in SIGNS:
             return SIGNS[name].format(*operands)
         if name in ("maximum", "minimum") and any(literal):
@@ -101,7 +101,8 @@ class Torch:
         return f"{text}.expand({', '.join(map(str, shape))})"
 
     def reduce(self, kind: str, text: str, axes: Sequence[int], dtype: DType, rank: int) -> str:
-        """`dtype` is what sums and products accumulate in; `rank` is the operand's."""
+        """Text of a reduction. `dtype`: accumulator type of sums and products. `rank`: number of dimensions of the
+        operand."""
         where = str(axes[0]) if len(axes) == 1 else f"({', '.join(map(str, axes))})"
         match kind:
             case "sum":
@@ -137,7 +138,7 @@ class Torch:
         return f"torch.{'log_' * log}softmax({text}, {axis})"
 
     def contraction(self, axes: Sequence[Sequence[str]], out: Sequence[str], texts: Sequence[str]) -> str:
-        """A sum of products over all indices that `out` lacks."""
+        """Text of a contraction over all indices that `out` lacks."""
         if len(texts) == 2 and len(out) == 1:
             (matrix, long), (vector, short) = sorted(zip(texts, axes, strict=True), key=lambda t: -len(t[1]))
             if len(long) == 2 and list(short) == [index for index in long if index != out[0]]:
@@ -149,7 +150,7 @@ class Torch:
         return f"torch.einsum({einsum_letters(axes, out)!r}, {', '.join(texts)})"
 
     def _product(self, axes: Sequence[Sequence[str]], out: Sequence[str], texts: Sequence[str]) -> str | None:
-        """A plain or batched product of two matrices."""
+        """Text of a plain or batched matrix multiplication; None if it is none."""
         if len(texts) != 2 or len(out) not in (2, 3) or any(len(operand_axes) != len(out) for operand_axes in axes):
             return None
         *batch, m, n = out
@@ -164,7 +165,7 @@ class Torch:
         return f"torch.matmul({', '.join(operands)})"
 
     def pad(self, text: str, widths: Sequence[tuple[int, int]], mode: str, value: float | int | bool) -> str:
-        """`mode` is zero, value, clamp, wrap or reflect."""
+        """Text of a padded array. `mode`: zero, value, clamp, wrap or reflect."""
         first = next(i for i, width in enumerate(widths) if width != (0, 0))
         flat = ", ".join(f"{low}, {high}" for low, high in reversed(widths[first:]))
         pad = "torch.nn.functional.pad"
@@ -173,7 +174,7 @@ class Torch:
         name = {"clamp": "replicate", "wrap": "circular", "reflect": "reflect"}[mode]
         if len(widths) - first > 3 or first > 2:
             raise NoPeer(f"PyTorch pads the last three dimensions at most by `{name}`")
-        # It takes two more dimensions than it pads: those of a batch and its channels.
+        # `pad` expects two leading dimensions, batch and channels.
         added, dropped = ", ".join(["None"] * (2 - first)), ", ".join(["0"] * (2 - first))
         before, after = (f"[{added}]", f"[{dropped}]") if added else ("", "")
         return f"{pad}({text}{before}, ({flat}), mode={name!r}){after}"
@@ -181,7 +182,7 @@ class Torch:
 
 @dataclass(frozen=True)
 class NumPy:
-    """A module with NumPy's functions: `numpy` or `cupy`."""
+    """Dialect of a module with NumPy's functions: `numpy` or `cupy`."""
 
     module: str = "cupy"
     has_convolutions: bool = False
@@ -263,7 +264,7 @@ Dialect = Torch | NumPy
 
 
 def number(value: int | float | bool) -> str:
-    """A Python literal, or what yields it."""
+    """Python literal of a number, or an expression for it."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)

@@ -1,4 +1,4 @@
-"""Expansions that libraries have a function of their own for."""
+"""Recognition of expansions for which libraries have a function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cugen.spec.rewriting import rename
 
 @dataclass(frozen=True)
 class Softmax:
-    """The softmax of `body` over the index `over`, or its logarithm."""
+    """Softmax of `body` over the index `over`, or its logarithm."""
 
     body: Expr
     over: str
@@ -18,7 +18,7 @@ class Softmax:
 
 
 def softmax(expr: Expr) -> Softmax | None:
-    """What the manual's expansions of softmax and log_softmax say; None for anything else."""
+    """Recognises the expansions of softmax and log_softmax; None for other expressions."""
     match expr:
         case Op(name="div", args=(Op(name="exp", args=(shifted,)), Reduce(kind="sum") as total)):
             log = False

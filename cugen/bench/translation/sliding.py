@@ -1,4 +1,4 @@
-"""Reductions over windows in the words of a library: as its convolutions and pools, or written out."""
+"""Translation of window reductions: to convolutions and pools of a library, or unrolled."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from cugen.spec.types import BOOL, INT64, DType
 if TYPE_CHECKING:
     from cugen.bench.translation.writer import Writer
 
-_MOST_UNROLLED = 64  # values of a window's indices that are written out
+_MAX_UNROLLED_TAPS = 64  # taps of a window that is unrolled (heuristic)
 
 
 def window(writer: Writer, node: Reduce, taps: Sequence[str]) -> Term:
-    """A reduction over `taps`, which subscripts add to other indices, and possibly more. NoPeer for large windows."""
+    """Reduction over a window (`taps`) and possibly other indices. Raises NoPeer for large windows."""
     if writer.say.has_convolutions:
         if (match := convolution(node, writer.file.params)) is not None and node.dtype.is_float:
             return _convolution(writer, match)
         if (pool := pooling(node, writer.file.params)) is not None and _fits_pool(writer, pool):
             return _pool(writer, pool)
     extents = [writer.extents[name] for name in taps]
-    if math.prod(extents) > _MOST_UNROLLED or node.kind not in ("sum", "max", "min", "prod", "any", "all"):
+    if math.prod(extents) > _MAX_UNROLLED_TAPS or node.kind not in ("sum", "max", "min", "prod", "any", "all"):
         raise NoPeer(f"a window of {math.prod(extents)} elements")
     terms: list[Term] = []
     outer = tuple(index for index in node.indices if index.name not in taps)
@@ -63,7 +63,7 @@ def _convolution(writer: Writer, match: Convolution) -> Term:
 
 
 def _fits_pool(writer: Writer, pool: Pool) -> bool:
-    """Whether what lies outside yields -inf, as the library's padding does, or nothing does."""
+    """Whether the boundary matches the library's padding by -inf, or nothing is read outside."""
     shape = writer.file.stored[pool.x.array].shape[len(pool.leading) :]
     ranges = [axis.reach(writer.extents) for axis in pool.axes]
     inside = all(low >= 0 and high < size for (low, high), size in zip(ranges, shape, strict=True))
@@ -82,7 +82,7 @@ def _pool(writer: Writer, pool: Pool) -> Term:
 
 
 def _slid(writer: Writer, read: Read, axes: Sequence[Axis], leading: Sequence[str]) -> tuple[str, Sequence[int]]:
-    """The array under a window with two leading dimensions, and how much of the library's own padding it takes."""
+    """Input of a window with two leading dimensions, and the library's padding for each axis."""
     stored = writer.file.stored[read.array]
     first = len(stored.shape) - len(axes)
     pooled = read.boundary is not None and read.boundary.value == -math.inf
@@ -105,7 +105,7 @@ def _slid(writer: Writer, read: Read, axes: Sequence[Axis], leading: Sequence[st
 
 
 def _with_ones(writer: Writer, term: Term, axes: Sequence[str]) -> str:
-    """The term with its axes in this order, a dimension of extent 1 for each empty name."""
+    """The term permuted to these axes, with a unit dimension for each empty name."""
     ordered = writer.permuted(term, tuple(name for name in axes if name))
     index = ", ".join(":" if name else "None" for name in axes)
     return ordered.text if all(axes) else f"{ordered.atom}[{index}]"
@@ -119,7 +119,7 @@ def _without_ones(writer: Writer, text: str, axes: Sequence[str], dtype: DType) 
 
 
 def _settings(axes: Sequence[Axis], padding: Sequence[int]) -> str:
-    """The arguments of a window that differ from their defaults."""
+    """Window arguments with non-default values."""
     given = {
         "stride": (tuple(axis.stride for axis in axes), 1),
         "padding": (tuple(padding), 0),

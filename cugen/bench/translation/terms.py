@@ -1,4 +1,4 @@
-"""Pieces of a peer's text, with the index of each dimension."""
+"""Terms: expressions in a library's text, with the index of each dimension."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Number = int | float | bool
 
 @dataclass(frozen=True)
 class Stored:
-    """An array that has a name in the text: an argument, or what a statement computed."""
+    """Named array: an argument, or the result of a statement."""
 
     name: str
     shape: tuple[int, ...]
@@ -25,8 +25,8 @@ class Stored:
 
 @dataclass(frozen=True)
 class Term:
-    """An expression of the library. `axes` names the index of each dimension; `literal` is the value of a Python
-    number. A view shares its elements with an argument; a permuted array lies in memory in another order."""
+    """Expression of a library. `axes`: index of each dimension. `literal`: value of a Python number. A view shares
+    memory with an argument; a permuted array isn't row-major."""
 
     text: str
     axes: tuple[str, ...]
@@ -46,7 +46,7 @@ class Term:
 
 
 def promoted(terms: Sequence[Term]) -> DType:
-    """The type that a library gives the combination of some operands: Python numbers take the arrays' type."""
+    """Type promotion of a library; Python numbers take the arrays' type."""
     arrays = [term for term in terms if not term.is_literal] or terms
     return functools.reduce(promote, (term.dtype for term in arrays))
 
@@ -66,7 +66,7 @@ _FOLDED: Mapping[str, Callable[..., Number]] = {
 
 
 def fold(name: str, operands: Sequence[Number]) -> Number:
-    """The value of an operator of the language between numbers."""
+    """Constant-folds an operator. Raises NoPeer if it is undefined."""
     if name not in _FOLDED:
         raise NoPeer(f"{name} of numbers")
     try:
@@ -76,7 +76,7 @@ def fold(name: str, operands: Sequence[Number]) -> Number:
 
 
 def slice_text(start: int, stop: int, step: int, size: int) -> str:
-    """A slice of a dimension of `size` elements; what is said anyway is left out."""
+    """Slice of a dimension of `size` elements, without redundant parts."""
     first = str(start) if start else ""
     last = str(stop) if stop < size else ""
     return f"{first}:{last}" + (f":{step}" if step > 1 else "")

@@ -1,8 +1,8 @@
-"""A spec as a function of PyTorch or CuPy, in the text that a user of theirs would write.
+"""Translation of a spec to a function of PyTorch or CuPy, as a user would write it.
 
-Reads become slices, axes that an operand lacks are broadcast, reductions name dimensions; sums of products become
-matrix multiplications, windows with taps become convolutions. Elements keep their storage type until something promotes
-them, as in a user's code, where the spec would compute narrow floats in float32; sums are float32.
+Reads become slices, missing axes are broadcast, reductions name dimensions, contractions become matrix multiplications,
+and windows with taps become convolutions. Elements keep their storage type until they are promoted, as in user code,
+where the spec would compute narrow floats in float32; sums accumulate in float32.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _TAKEN = ("torch", "cupy", "cupyx", "numpy", "float", "peer")
 
 @dataclass(frozen=True)
 class Program:
-    """`source` defines `peer(...)`, which takes `inputs` by position and returns the outputs in a tuple."""
+    """Translated program. `source` defines `peer(...)`, which takes `inputs` by position and returns the tuple of
+    outputs."""
 
     source: str
     inputs: tuple[str, ...]
@@ -32,14 +33,14 @@ class Program:
 def translate(
     spec: Spec, params: Mapping[str, int], scalars: Mapping[str, Number], dialect: Dialect, *, device: str = "cuda"
 ) -> Program:
-    """NoPeer, with the reason, for what the library's users have no usual way to say. `params` holds all params,
-    `scalars` those without a value. Arrays of numbers that the spec bakes in are inputs."""
+    """Translates a spec. `params`: all params. `scalars`: those without a value in the spec. Arrays of constants are
+    inputs. Raises NoPeer, with the reason, if the library has no usual way to express it."""
     inputs = {a.name: a for a in spec.arrays if a.role in ("input", "inout", "baked")}
     outputs = [a.name for a in spec.arrays if a.role in ("output", "inout")]
     names = {a.name: a.name if _fits(a.name) else f"array{n}" for n, a in enumerate(spec.arrays)}
     given = {**scalars, **{s.name: s.value for s in spec.scalars if s.value is not None}}
     pads: dict[tuple[str, str], Widths] = {}
-    for _ in range(2):  # the second time the greatest padding of each array is known
+    for _ in range(2):  # the second pass knows the maximum padding of each array
         stored = {
             name: Stored(names[name], tuple(integer(n, params) for n in array.shape), array.dtype)
             for name, array in inputs.items()

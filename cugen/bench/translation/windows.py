@@ -1,4 +1,4 @@
-"""Sums and maxima over windows, as the convolutions and pools of PyTorch."""
+"""Recognition of window sums and maxima as convolutions and pools of PyTorch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Extents = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Axis:
-    """One dimension that a window slides over: `out` is the output's index, `tap` the window's (none: of one tap)."""
+    """One dimension of a window. `out`: index of the output. `tap`: index of the window, empty for one tap."""
 
     out: str
     tap: str
@@ -22,7 +22,7 @@ class Axis:
     dilation: int = 1
 
     def reach(self, extents: Extents) -> tuple[int, int]:
-        """The first and last subscript."""
+        """First and last subscript."""
         last = self.stride * (extents[self.out] - 1) + self.dilation * (self.taps(extents) - 1)
         return self.start, self.start + last
 
@@ -30,15 +30,15 @@ class Axis:
         return extents[self.tap] if self.tap else 1
 
     def is_padded_evenly(self, size: int, extents: Extents) -> bool:
-        """Whether the library's symmetric padding by `-start` gives exactly the output's extent."""
+        """Whether symmetric padding by `-start` gives the extent of the output."""
         left = size - 2 * self.start - self.dilation * (self.taps(extents) - 1) - 1
         return self.start <= 0 and left >= 0 and left // self.stride + 1 == extents[self.out]
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """`x` slides under `w`. Names of indices, empty where there is none: `batch` and `channel` of the input, `out` of
-    the output's channels; with `is_depthwise` the channel is the output's as well and has a filter of its own."""
+    """Convolution of `x` with filter `w`. Index names, empty if absent: `batch` and `channel` of the input, `out` of
+    the output channels. `is_depthwise`: one filter per channel."""
 
     x: Read
     w: Read
@@ -51,7 +51,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Pool:
-    """The maximum of `x` over windows; `leading` are the indices of the dimensions before those of `axes`."""
+    """Maximum of `x` over windows. `leading`: indices of the dimensions before `axes`."""
 
     x: Read
     axes: tuple[Axis, ...]
@@ -59,7 +59,7 @@ class Pool:
 
 
 def windows_of(node: Reduce, params: Mapping[str, int]) -> tuple[str, ...]:
-    """The indices of a reduction that some subscript adds to another index."""
+    """Reduction indices that a subscript adds to another index."""
     bound = [index.name for index in node.indices]
     dimensions: dict[str, None] = {}
     for read in reads_of(node):
@@ -76,7 +76,7 @@ def reads_of(node: Reduce) -> list[Read]:
 
 
 def convolution(node: Reduce, params: Mapping[str, int]) -> Convolution | None:
-    """The convolution that a sum of products is; None where it is none that the library knows."""
+    """Recognises a convolution; None if the library has none for this sum."""
     match node:
         case Reduce(kind="sum", body=Op(name="mul", args=(Read() as a, Read() as b)), where=None):
             pass
@@ -97,7 +97,7 @@ def convolution(node: Reduce, params: Mapping[str, int]) -> Convolution | None:
     if set(outs) & bound or bound - windowed - set(channels):
         return None
     channel = next(iter(channels + shared), "")
-    # Without a channel the first of three dimensions is taken for a batch of images.
+    # Without a channel, the first of three dimensions is the batch.
     images = not channel and len(dims) > 2 and isinstance(dims[0], str)
     first = dims.index(channel) + 1 if channel else int(images)
     leading = dims[: first - 1] if channel else dims[:first]
@@ -111,7 +111,7 @@ def convolution(node: Reduce, params: Mapping[str, int]) -> Convolution | None:
 
 
 def pooling(node: Reduce, params: Mapping[str, int]) -> Pool | None:
-    """The pool that a maximum over windows is; None where the library has none."""
+    """Recognises a max-pool; None if the library has none for this maximum."""
     if node.kind != "max" or node.where is not None or not isinstance(node.body, Read):
         return None
     bound = {index.name for index in node.indices}
@@ -134,7 +134,7 @@ def _is_window(form: Affine | None, bound: set[str]) -> bool:
 
 
 def _dimensions(read: Read, bound: set[str], params: Mapping[str, int]) -> list[str | Axis] | None:
-    """Per dimension its index, or the window that slides over it."""
+    """Index or window of each dimension; None if one is neither."""
     dimensions: list[str | Axis] = []
     if read.exact:
         return None
@@ -156,6 +156,6 @@ def _dimensions(read: Read, bound: set[str], params: Mapping[str, int]) -> list[
 
 
 def _plain(read: Read, params: Mapping[str, int]) -> list[str] | None:
-    """The indices of a read whose subscripts are nothing else."""
+    """Indices of a read with bare subscripts; None for other reads."""
     dimensions = _dimensions(read, set(), params)
     return None if dimensions is None else [name for name in dimensions if isinstance(name, str)]

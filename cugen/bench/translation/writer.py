@@ -1,4 +1,4 @@
-"""One statement in the words of a library."""
+"""Translation of one statement to a library's text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import BOOL, INT64, DType
 
-_MAX_EXPANSION = 4  # times the largest array: no user lets an intermediate one grow further
+_MAX_EXPANSION = 4  # size of intermediate arrays ÷ largest argument (heuristic)
 _IDENTITIES: Mapping[str, Number] = {"sum": 0, "prod": 1, "any": False, "all": True}
 
 Widths = list[tuple[int, int]]
@@ -42,7 +42,7 @@ Widths = list[tuple[int, int]]
 
 @dataclass
 class File:
-    """What statements share. `pads` collects, for each array and boundary, how far reads reach beyond it."""
+    """State shared by statements. `pads`: maximum padding of each array and boundary."""
 
     spec: Spec
     params: Mapping[str, int]
@@ -58,12 +58,12 @@ class File:
 
     @functools.cached_property
     def uses(self) -> Counter[Expr]:
-        """How often each expression stands in the statements; leaves and reads aren't counted."""
+        """Number of occurrences of each expression, without leaves and reads."""
         nodes = (node for statement in self.spec.statements for node in walk(statement.value))
         return Counter(node for node in nodes if not isinstance(node, Const | IndexValue | Read))
 
     def assign(self, text: str, name: str = "") -> str:
-        """A line that gives a text a name."""
+        """Adds an assignment and returns its name."""
         if not name:
             numbered = (f"t{n}" for n in itertools.count(len(self.lines)))
             name = next(n for n in numbered if n not in self.names.values())
@@ -72,7 +72,7 @@ class File:
 
 
 class Writer:
-    """NoPeer, with the reason, for what the library's users have no usual way to say."""
+    """Writer of one statement. Raises NoPeer, with the reason, if the library has no usual way to express it."""
 
     def __init__(self, file: File, statement: Statement) -> None:
         self.file = file
@@ -91,7 +91,7 @@ class Writer:
             raise NoPeer("nothing to compute")
 
     def write(self) -> None:
-        """Adds the statement's lines to the file, and what it computes to what is stored."""
+        """Adds the lines of the statement to the file, and stores its result."""
         statement, file = self._statement, self.file
         array = file.spec.array(statement.target)
         shape = tuple(integer(extent, file.params) for extent in array.shape)
@@ -116,7 +116,7 @@ class Writer:
         file.padded = {key: name for key, name in file.padded.items() if key[0] != statement.target}
 
     def _written_axes(self, shape: Sequence[int]) -> list[str | None]:
-        """The index of each dimension of the target, None for one of extent 1."""
+        """Index of each dimension of the target; None for unit dimensions."""
         axes: list[str | None] = []
         for subscript, extent in zip(self._statement.subscripts, shape, strict=True):
             match subscript:
@@ -129,7 +129,7 @@ class Writer:
         return axes
 
     def _owned(self, term: Term) -> Term:
-        """The term as an output: of its type, dense, in memory of its own."""
+        """The term converted to an output: with the output's type, dense, not a view."""
         array = self.file.spec.array(self._statement.target)
         if term.dtype != array.dtype:
             term = Term(self.say.cast(term.atom, array.dtype), term.axes, array.dtype, is_permuted=term.is_permuted)
@@ -138,7 +138,7 @@ class Writer:
         return Term(self.say.dense(term.atom), term.axes, term.dtype) if term.is_permuted else term
 
     def term(self, expr: Expr) -> Term:
-        """An expression; what several places need gets a name."""
+        """Term of an expression; common subexpressions are assigned to names."""
         if expr not in self._known:
             is_shared = self.file.uses[expr] > 1
             if is_shared and isinstance(expr, Reduce):
@@ -151,7 +151,7 @@ class Writer:
         return self._known[expr]
 
     def _reused(self, node: Reduce) -> Term:
-        """A reduction that several statements need, such as a mean, is made once."""
+        """Reduction shared by several statements, such as a mean, assigned to a name."""
         names = dict.fromkeys(leaf.name for leaf in walk(node) if isinstance(leaf, IndexValue))
         key = (node, tuple(self.extents[name] for name in names))
         if key not in self.file.reductions:
@@ -215,7 +215,7 @@ class Writer:
         return self.operator("div", [powers, total], is_bool=False)
 
     def operator(self, name: str, operands: Sequence[Term], *, is_bool: bool) -> Term:
-        """An operator or function of the language between terms."""
+        """Term of an operator or function."""
         values = [operand.literal for operand in operands if operand.literal is not None]
         if len(values) == len(operands):
             return _literal(fold(name, values), operands[0].dtype)
@@ -227,7 +227,7 @@ class Writer:
         return Term(text, axes, BOOL if is_bool else promoted(operands), is_atom=is_atom)
 
     def _joined(self, terms: Sequence[Term]) -> tuple[str, ...]:
-        """The axes of a combination: in the order of the operand that has most of them, where that has all."""
+        """Axes of an elementwise result: in the order of the operand with most axes, if it has all of them."""
         longest = max(terms, key=lambda term: len(term.axes)).axes
         names = dict.fromkeys(name for term in terms for name in term.axes)
         axes = longest if set(names) == set(longest) else tuple(sorted(names, key=self._positions.__getitem__))
@@ -236,7 +236,7 @@ class Writer:
         return axes
 
     def _aligned(self, term: Term, axes: tuple[str, ...], *, alone: bool = False) -> str:
-        """The term's text, broadcast to axes that it lacks; in parentheses if need be, unless it stands `alone`."""
+        """Text of the term, broadcast to `axes`; in parentheses if necessary, unless `alone`."""
         term = self.permuted(term, tuple(name for name in axes if name in term.axes))
         missing = [None if name not in term.axes else name for name in axes]
         while missing and missing[0] is None:
@@ -246,14 +246,14 @@ class Writer:
         return f"{term.atom}[{', '.join('None' if name is None else ':' for name in missing)}]"
 
     def permuted(self, term: Term, axes: tuple[str, ...]) -> Term:
-        """The term with its axes in another order."""
+        """The term permuted to `axes`."""
         if axes == term.axes:
             return term
         text = self.say.permute(term.atom, [term.axes.index(name) for name in axes])
         return replace(term, text=text, axes=axes, is_atom=True, is_permuted=not term.is_permuted)
 
     def _spread(self, term: Term, axes: tuple[str, ...]) -> Term:
-        """The term with all of these axes, in this order."""
+        """The term expanded to `axes`, in this order."""
         if set(term.axes) == set(axes):
             return self.permuted(term, axes)
         index = ", ".join(":" if name in term.axes else "None" for name in axes)
@@ -264,7 +264,7 @@ class Writer:
     # Reads
 
     def read(self, read: Read) -> Term:
-        """The elements of an array that a read's subscripts run over."""
+        """Term of a read: a slice of its array."""
         if read.exact:
             raise NoPeer("a subscript with an exact division")
         stored = self.file.stored[read.array]
@@ -303,7 +303,7 @@ class Writer:
     def base(
         self, array: str, boundary: Boundary | None, ranges: Sequence[tuple[int, int]]
     ) -> tuple[str, Sequence[int], Sequence[int]]:
-        """The array, padded where ranges leave it; where its first element then lies, and its new shape."""
+        """The array, padded if reads exceed it; the offsets of its first element, and its padded shape."""
         stored, file = self.file.stored[array], self.file
         mode, value = (boundary.mode, boundary.value or 0) if boundary else ("zero", 0)
         key = (array, f"{mode} {value}")
@@ -320,7 +320,7 @@ class Writer:
     # Reductions and scans
 
     def reduce(self, node: Reduce) -> Term:
-        """A reduction: over a window, as a matrix multiplication, or over dimensions."""
+        """Term of a reduction: over a window, as a matrix multiplication, or over dimensions."""
         if taps := windows_of(node, self.file.params):
             return window(self, node, taps)
         if (product := self._contraction(node)) is not None:
@@ -342,7 +342,7 @@ class Writer:
         return Term(text, tuple(name for name in body.axes if name not in names), dtype)
 
     def masked(self, body: Term, condition: Term, kind: str) -> Term:
-        """The terms of a reduction, those left out replaced by what changes nothing."""
+        """Operand of a conditional reduction, with the neutral element where the condition fails."""
         identity = _IDENTITIES.get(kind)
         if identity is None:
             if not body.dtype.is_float:
@@ -353,7 +353,7 @@ class Writer:
         return Term(self.say.where(chosen, terms, number(identity)), axes, body.dtype)
 
     def _contraction(self, node: Reduce) -> Term | None:
-        """A sum of products of operands with different axes, as a matrix multiplication."""
+        """Matrix multiplication for a contraction of operands with different axes; None for other reductions."""
         if node.kind != "sum" or node.where is not None:
             return None
         factors = [self.term(factor) for factor in _factors(node.body)]
