@@ -12,7 +12,7 @@ from cugen.families.stencil.footprint import ChannelReduction
 from cugen.families.stencil.register_window import RegisterWindow
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Loop, Node, Store
+from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, bounds, integer
@@ -42,8 +42,10 @@ class ChannelAccumulators:
         names = [index.name for index in self.channels.channels]
         return tuple(w for w in windows if any(axis.index in names for axis in w.footprint.axes))
 
-    def loop(self, reloaded: tuple[RegisterWindow, ...], origins: Mapping[str, Integer]) -> tuple[Node, ...]:
-        """The loops over the channels, which reload windows and accumulate all outputs of the thread."""
+    def loop(
+        self, reloaded: tuple[RegisterWindow, ...], origins: Mapping[str, Integer]
+    ) -> tuple[tuple[Node, ...], tuple[For]]:
+        """The initial accumulators, and the loop over the channels: it reloads windows and accumulates all outputs."""
         lowering = self.lowering
         initial = identity(self.channels.reduction.kind, self.channels.reduction.dtype)
         loops: list[Loop] = []
@@ -57,13 +59,14 @@ class ChannelAccumulators:
             lowering.output_offsets[index.name] = integer(0)
             loops.append(Loop(counter, integer(0), extent))
         with lowering.block():
-            loads = [node for w in reloaded for node in self.builder.load(w, channel_origins)]
-            body = (*loads, *self.builder.each_row(origins, self._accumulate_row))
-        for loop in reversed(loops):
-            body = (For(loop, body),)
+            loads = tuple(self.builder.load(w, channel_origins) for w in reloaded)
+            body = (Section("windows", loads), *self.builder.each_row(origins, self._accumulate_row))
+        for loop in reversed(loops[1:]):
+            body = (Section("inner_loop", (For(loop, body),)),)
+        channel_loop = (For(loops[0], body),)
         if not initial.value:
-            return (Declare(self.array, zeroed=True), *body)
-        return (Declare(self.array), *self.builder.each_row(origins, self._initialise_row), *body)
+            return (Declare(self.array, zeroed=True),), channel_loop
+        return (Declare(self.array), *self.builder.each_row(origins, self._initialise_row)), channel_loop
 
     def _accumulator(self, kind: str) -> Access:
         subscripts = tuple(self.lowering.output_offsets[name] for name in self.names) or (integer(0),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cugen.families.stencil.channel_loop import ChannelAccumulators
@@ -21,11 +21,25 @@ from cugen.families.stencil.window_values import WindowLowering, index_values
 from cugen.pieces.blocks import Blocks, define, limit, make_grid, thread
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.placement import stage_inputs
+from cugen.pieces.sections import SectionGroup
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vectors import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array, Vector
-from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Loop, Node, ReturnUnless, Store
+from cugen.plan.nodes import (
+    Assign,
+    Comparison,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Loop,
+    Node,
+    ReturnUnless,
+    Section,
+    Store,
+)
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
@@ -67,16 +81,21 @@ class StencilBuilder:
         windows = self.make_windows()
         origins = dict(self.lowering.symbols)
         reloaded = () if self.accumulators is None else self.accumulators.reloaded(windows)
-        loads = tuple(node for window in windows if window not in reloaded for node in self.load(window, origins))
-        channel_loop = () if self.accumulators is None else self.accumulators.loop(reloaded, origins)
-        parts = (
-            ("staging", (*prologue, *declared)),
-            ("indices", indices),
-            ("windows", loads),
-            ("channel_loop", channel_loop),
-            ("outputs", self.outputs(origins)),
+        loads = tuple(self.load(window, origins) for window in windows if window not in reloaded)
+        accumulators, channel_loop = (
+            ((), ()) if self.accumulators is None else self.accumulators.loop(reloaded, origins)
         )
-        widen_ranges(tuple(node for _, nodes in parts for node in nodes), self.lowering.ranges)
+        sections = (
+            *prologue,
+            Section("taps", declared),
+            Section("indices", indices),
+            Section("windows", loads),
+            Section("accumulators", accumulators),
+            Section("channel_loop", channel_loop),
+            *self.outputs(origins),
+        )
+        widen_ranges(sections, self.lowering.ranges)
+        parts = [(section.name, section.body) for section in sections]
         kernel = assemble(
             self.request, self.lowering, "stencil", parts, blocks.grid, block, alignments=self.alignments(windows)
         )
@@ -116,7 +135,7 @@ class StencilBuilder:
         """The register windows that are loaded from global memory."""
         return [self.make_window(footprint, self.lowering.arrays[name]) for name, footprint in self.footprints.items()]
 
-    def load(self, window: RegisterWindow, origins: Mapping[str, Integer]) -> tuple[Node, ...]:
+    def load(self, window: RegisterWindow, origins: Mapping[str, Integer]) -> SectionGroup:
         return load_window(self.lowering, window, origins, self.config.outputs)
 
     def make_window(self, footprint: Footprint, source: Array) -> RegisterWindow:
@@ -129,14 +148,15 @@ class StencilBuilder:
 
     # Outputs of a thread
 
-    def outputs(self, origins: Mapping[str, Integer]) -> tuple[Node, ...]:
+    def outputs(self, origins: Mapping[str, Integer]) -> tuple[Section, ...]:
         return self.each_row(origins, self._row)
 
-    def each_row(self, origins: Mapping[str, Integer], fill: Callable[[Scope, Integer], None]) -> tuple[Node, ...]:
-        """The nodes that `fill` adds to the scope of each row of outputs whose first output is in bounds."""
+    def each_row(self, origins: Mapping[str, Integer], fill: Callable[[Scope, Integer], None]) -> tuple[Section, ...]:
+        """The nodes that `fill` adds to the scope of each row of outputs whose first output is in bounds.
+
+        The sections are those of templates/macros/thread_outputs.cu.j2."""
         outer = Scope()
-        self._loops(list(reversed(self.config.order[1:])), outer, origins, fill)
-        return tuple(outer.nodes)
+        return self._loops(list(reversed(self.config.order[1:])), outer, origins, fill)
 
     def _loops(
         self,
@@ -144,17 +164,16 @@ class StencilBuilder:
         scope: Scope,
         origins: Mapping[str, Integer],
         fill: Callable[[Scope, Integer], None],
-    ) -> None:
+    ) -> tuple[Section, ...]:
         """A loop per index along which the thread has several outputs, the slowest outermost."""
         if not indices:
             fill(scope, origins[self.config.along])
-            return
+            return _compute_and_store(scope.nodes)
         index, *inner_indices = indices
         count = self.config.outputs.get(index.name, 1)
         if count == 1:
             self.lowering.output_offsets[index.name] = integer(0)
-            self._loops(inner_indices, scope, origins, fill)
-            return
+            return self._loops(inner_indices, scope, origins, fill)
         lowering = self.lowering
         extent = self.extents[[i.name for i in self.config.order].index(index.name)]
         counter = self._output_counter(index.name, count)
@@ -165,13 +184,16 @@ class StencilBuilder:
         inner = Scope(scope, frozenset((index.name,)), certain=False)
         is_partial = divisor(extent, self.context) % count != 0
         limit(output.index, extent, lowering)
-        self._loops(inner_indices, inner, origins, fill)
-        body = tuple(inner.nodes)
+        body = self._loops(inner_indices, inner, origins, fill)
         if is_partial:
-            body = (If(Guard((Comparison(output.index.symbol, "<", extent),)), body),)
+            inside = If(Guard((Comparison(output.index.symbol, "<", extent),)), body)
+            body = (Section("if_output_in_bounds", (inside,)),)
         loop = Loop(counter, integer(0), integer(count), unroll=True)
-        scope.nodes.append(For(loop, (output, *body)))
         lowering.symbols[index.name] = origins[index.name]
+        return (
+            Section("output_invariants", tuple(scope.nodes)),
+            Section("output_loop", (For(loop, (Section("output_index", (output,)), *body)),)),
+        )
 
     def _output_counter(self, name: str, count: int) -> Index:
         """The loop variable over the thread's outputs along an index."""
@@ -295,3 +317,23 @@ class StencilBuilder:
         counts = " x ".join(str(count) for count in reversed(self.config.outputs.values()))
         names = ", ".join(self.footprints)
         return (f"register windows of {names} for {counts} outputs per thread", self.config.reason)
+
+
+def _compute_and_store(nodes: Sequence[Node]) -> tuple[Section, ...]:
+    """The nodes of a row, with the stores of its results as a section of their own."""
+    end = len(nodes)
+    while end and _is_store(nodes[end - 1]):
+        end -= 1
+    return (Section("compute", tuple(nodes[:end])), Section("store", tuple(nodes[end:])))
+
+
+def _is_store(node: Node) -> bool:
+    """Whether a node stores results to memory, where they are in bounds."""
+    match node:
+        case Store():
+            return node.access.array.space != "register"
+        case For():
+            return all(map(_is_store, node.body))
+        case If():
+            return all(map(_is_store, (*node.then, *node.orelse)))
+    return False

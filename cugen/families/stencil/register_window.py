@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -13,12 +13,14 @@ import sympy
 from cugen.families.stencil.footprint import Footprint
 from cugen.families.stencil.window_rows import Columns, Tree, has_narrow_halo, tree_of
 from cugen.pieces.blocks import define
+from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import within
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.names import Names
-from cugen.plan.nodes import Comparison, Declare, Define, For, Guard, If, Index, Load, Loop, Node, Store
+from cugen.plan.nodes import Comparison, Declare, Define, For, Guard, If, Index, Load, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
+from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, Range, integer
 from cugen.plan.usage import free_symbols
 from cugen.plan.walking import walk_nodes
@@ -113,12 +115,13 @@ def read_columns(window: RegisterWindow, outputs: Mapping[str, int]) -> dict[tup
 
 def load_window(
     lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer], outputs: Mapping[str, int]
-) -> tuple[Node, ...]:
+) -> SectionGroup:
     """Declares and fills a window: vector loads where all its columns are in bounds, else scalar loads. `origins` are
-    the indices of the thread's first output."""
-    loads = _loads(lowering, window, origins, outputs)
-    widen_ranges(loads, lowering.ranges)
-    return (Declare(window.array, zeroed=window.is_zeroed), *loads)
+    the indices of the thread's first output. The sections are those of templates/macros/register_windows.cu.j2."""
+    definitions, loads = _loads(lowering, window, origins, outputs)
+    widen_ranges((*definitions, *loads), lowering.ranges)
+    declared = Declare(window.array, zeroed=window.is_zeroed)
+    return SectionGroup(window.array.symbol, (Section("registers", (declared, *definitions)), *loads))
 
 
 def counter_name(counters: dict[tuple[str, Range], str], names: Names, hint: str) -> str:
@@ -138,7 +141,7 @@ def join_ranges(ranges: dict[sympy.Symbol, Range], added: Mapping[sympy.Symbol, 
 
 def widen_ranges(nodes: tuple[Node, ...], ranges: dict[sympy.Symbol, Range]) -> None:
     """Extends ranges over all definitions of a name: separate C++ blocks may define it with different values."""
-    for node in walk_nodes(nodes):
+    for node in walk_nodes(dissolved(nodes)):
         if isinstance(node, Define | For):
             index = node.index if isinstance(node, Define) else node.loop.index
             join_ranges(ranges, {index.symbol: index.range})
@@ -164,7 +167,8 @@ def _may_exceed(lowering: Lowering, window: RegisterWindow, start: Integer, cent
 
 def _loads(
     lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer], outputs: Mapping[str, int]
-) -> tuple[Node, ...]:
+) -> tuple[tuple[Define, ...], tuple[Section, ...]]:
+    """The definition of the window's first column, where the loads use one, and the loads."""
     tree = tree_of(read_columns(window, outputs))
     axis = window.footprint.axes[window.along]
     start = axis.scale * origins[axis.index or ""] + window.origin[window.along]
@@ -174,7 +178,7 @@ def _loads(
         terms = (Comparison(start, ">=", integer(0)), Comparison(start + count, "<=", extent))
         return lowering.needed(Guard(terms))
 
-    nodes: list[Node] = []
+    definitions: tuple[Define, ...] = ()
     inside = inside_of(start)
     center = _center_columns(window, outputs)
     if (
@@ -182,18 +186,18 @@ def _loads(
         and has_narrow_halo(read_columns(window, outputs), center)
         and not _may_exceed(lowering, window, start, center)
     ):
-        return _WindowLoader(lowering, window, origins, start, is_block=False).center_and_halo(tree, center)
+        return (), _WindowLoader(lowering, window, origins, start, is_block=False).center_and_halo(tree, center)
     if not start.is_Symbol and (inside.terms or count > window.access_width):
         first = define(f"{axis.index}_left", start, lowering)
-        nodes.append(first)
+        definitions = (first,)
         start, inside = first.index.symbol, inside_of(first.index.symbol)
     is_choice = bool(inside.terms)
     loads = _WindowLoader(lowering, window, origins, start, is_choice).vector_loads(tree)
     if is_choice:
         scalar_loads = _WindowLoader(lowering, window, origins, start, is_choice).scalar_loads(tree)
-        loads = (If(inside, loads, scalar_loads),)
-    used = free_symbols(loads)
-    return (*(node for node in nodes if not isinstance(node, Define) or node.index.symbol in used), *loads)
+        loads = (Section("if_in_bounds", (If(inside, loads, scalar_loads),)),)
+    used = free_symbols(dissolved(loads))
+    return tuple(node for node in definitions if node.index.symbol in used), loads
 
 
 @dataclass
@@ -223,17 +227,17 @@ class _WindowLoader:
         self.loops: dict[str, Index] = {}
         self.counters = {} if is_block else lowering.loops
 
-    def vector_loads(self, tree: Tree | Columns) -> tuple[Node, ...]:
+    def vector_loads(self, tree: Tree | Columns) -> tuple[Section, ...]:
         """Vector loads of all rows, whose columns are in bounds."""
         self._rows(tree, (), self.scope, self._vector_row)
-        return tuple(self.scope.nodes)
+        return _row_sections(self.scope.nodes)
 
-    def scalar_loads(self, tree: Tree | Columns) -> tuple[Node, ...]:
+    def scalar_loads(self, tree: Tree | Columns) -> tuple[Section, ...]:
         """Scalar loads with bounds checks and the boundary mode."""
         self._rows(tree, (), self.scope, self._scalar_row)
-        return tuple(self.scope.nodes)
+        return _row_sections(self.scope.nodes)
 
-    def center_and_halo(self, tree: Tree | Columns, center: Columns) -> tuple[Node, ...]:
+    def center_and_halo(self, tree: Tree | Columns, center: Columns) -> tuple[Section, ...]:
         """Vector loads of the center columns, and scalar loads of the few halo columns."""
 
         def fill(row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
@@ -246,7 +250,7 @@ class _WindowLoader:
                 self._scalar_row(row, (max(low, center[1]), high), scope)
 
         self._rows(tree, (), self.scope, fill)
-        return tuple(self.scope.nodes)
+        return _row_sections(self.scope.nodes)
 
     def _rows(self, tree: Tree | Columns, row: tuple[Integer, ...], scope: Scope, fill: _Fill) -> None:
         dimensions = len(self.window.counts) - 1 - len(row)
@@ -260,7 +264,8 @@ class _WindowLoader:
             index = self._loop(LOOP_NAMES[min(dimensions, len(LOOP_NAMES)) - 1], first, end)
             with self._block(scope, index) as inner:
                 self._rows(below, (*row, index.symbol), inner, fill)
-            scope.nodes.append(For(Loop(index, integer(first), integer(end), unroll=True), tuple(inner.nodes)))
+            body = _row_sections(inner.nodes)
+            scope.nodes.append(For(Loop(index, integer(first), integer(end), unroll=True), body))
 
     def _vector_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
         window, size = self.window, self.window.access_width
@@ -368,6 +373,25 @@ class _WindowLoader:
     def _store(self, row: tuple[Integer, ...], column: Integer, value: Expr) -> Node:
         subscripts = self.window.subscripts(_insert(row, self.window.along, column))
         return Store(Access(self.window.array, subscripts, "store"), value)
+
+
+def _row_sections(nodes: Sequence[Node]) -> tuple[Section, ...]:
+    """A single loop over rows as a section, with the definitions before it; otherwise a section per row, or loop."""
+    *before, last = nodes
+    if _is_row_loop(last) and all(isinstance(node, Define) for node in before):
+        return (Section("row_invariants", tuple(before)), Section("row_loop", (last,)))
+    rows: list[Section] = []
+    start = 0
+    for end, node in enumerate(nodes, 1):
+        if isinstance(node, For | If) or end == len(nodes):
+            rows.append(Section("row", tuple(nodes[start:end])))
+            start = end
+    return (Section("rows", tuple(rows)),)
+
+
+def _is_row_loop(node: Node) -> bool:
+    """Whether a node is a loop over rows, rather than over the columns of one."""
+    return isinstance(node, For) and any(isinstance(inner, Section) for inner in node.body)
 
 
 def _with(values: tuple[Integer, ...], position: int, value: Integer) -> tuple[Integer, ...]:

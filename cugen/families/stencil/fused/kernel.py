@@ -18,8 +18,9 @@ from cugen.families.stencil.taps import literal_taps
 from cugen.pieces.blocks import thread
 from cugen.pieces.kernels import assemble
 from cugen.pieces.placement import stage_inputs
+from cugen.pieces.sections import SectionGroup
 from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import Barrier, Declare, Node
+from cugen.plan.nodes import Barrier, Declare, Section
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer
 
@@ -48,19 +49,21 @@ class FusedStencilBuilder:
         indices = builder.indices(blocks)
         origins = dict(self.lowering.symbols)
         windows = builder.make_windows()
-        loads = [node for window in windows for node in load_window(self.lowering, window, origins, config.outputs)]
-        loads += self._load_from_tile()
-        outputs = builder.outputs(origins)
-        parts = (
-            ("staging", (*prologue, *declared)),
-            ("tile", (Declare(tile.array), *origin)),
-            ("fill", (*fill, Barrier())),
-            ("indices", indices),
-            ("windows", tuple(loads)),
-            ("outputs", outputs),
+        loads = [load_window(self.lowering, window, origins, config.outputs) for window in windows]
+        loads.append(self._load_from_tile())
+        sections = (
+            *prologue,
+            Section("taps", declared),
+            Section("tile", (Declare(tile.array), *origin)),
+            *fill,
+            Section("tile_stored", (Barrier(),)),
+            Section("indices", indices),
+            Section("windows", tuple(loads)),
+            *builder.outputs(origins),
         )
         join_ranges(self.lowering.ranges, tile.lowering.ranges)
-        widen_ranges(tuple(node for _, nodes in parts for node in nodes), self.lowering.ranges)
+        widen_ranges(sections, self.lowering.ranges)
+        parts = [(section.name, section.body) for section in sections]
         kernel = assemble(
             self.request,
             self.lowering,
@@ -72,7 +75,7 @@ class FusedStencilBuilder:
         )
         return replace(kernel, reasons=self._reasons())
 
-    def _load_from_tile(self) -> tuple[Node, ...]:
+    def _load_from_tile(self) -> SectionGroup:
         footprint, config, lowering = self.fused.footprint, self.config, self.lowering
         name = lowering.names.allocate(f"{footprint.array.lower()}_window")
         window = make_window(footprint, self.tile.source, config.along, config.outputs, config.width, name)

@@ -10,11 +10,12 @@ from cugen.families.stencil.footprint import Axis, Footprint
 from cugen.families.stencil.register_window import RegisterWindow, join_ranges, load_window, make_window
 from cugen.families.stencil.window_values import WindowLowering, index_values
 from cugen.pieces.blocks import define, thread
+from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import within
 from cugen.plan.memory import Access, Array, Vector
 from cugen.plan.names import Names
-from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Loop, Node, Store
+from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Loop, Node, Section, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
@@ -116,8 +117,10 @@ class IntermediateTile:
             nodes.append(node)
         return tuple(nodes)
 
-    def fill(self) -> tuple[Node, ...]:
-        """Computes all elements, one vector per thread and row: the block loops over the rows of the tile."""
+    def fill(self) -> tuple[Section, ...]:
+        """Computes all elements, one vector per thread and row: the block loops over the rows of the tile.
+
+        Vectors with a loop over rows of their own, or without one, are the same sections of the template."""
         outer, counts, along = self.outer, self.fused.counts, self.fused.along
         rows = next((d for d in self.fused.dimensions if d != along), None)
         step = self.config.threads[self.config.order[1].name] * self.rows_per_thread if rows is not None else 1
@@ -137,7 +140,7 @@ class IntermediateTile:
         if not is_loop:
             return self._vector(element)
         loop = Loop(self._counter("row", counts[rows], element[rows]), element[rows], integer(counts[rows]), step)
-        return (For(loop, self._vector({**element, rows: loop.index.symbol})),)
+        return (Section("tile_loop", (For(loop, self._vector({**element, rows: loop.index.symbol})),)),)
 
     @property
     def rows_per_thread(self) -> int:
@@ -160,13 +163,13 @@ class IntermediateTile:
         self.lowering.ranges[index.symbol] = index.range
         return index
 
-    def _vector(self, element: Mapping[int, Integer]) -> tuple[Node, ...]:
+    def _vector(self, element: Mapping[int, Integer]) -> tuple[Section, ...]:
         """One vector of a row of the tile: from a register window where it is in bounds, else element by element."""
         scope, along = Scope(), self.fused.along
         subscripts = tuple(begin + element.get(dimension, integer(0)) for dimension, begin in enumerate(self.origin))
         if self.width == 1:
             self._scalar(subscripts, self._tile_subscripts(element), scope)
-            return tuple(scope.nodes)
+            return (Section("compute_vector", tuple(scope.nodes)),)
         first = self.lowering.define(f"{self.along}_first", subscripts[along], scope)
         narrow = replace(self.source, shape=_with(self.source.shape, along, integer(1)))
         rows, guard = _with(subscripts, along, integer(0)), None
@@ -178,9 +181,10 @@ class IntermediateTile:
         v = self._counter("v", self.width)
         from_window = self._from_window(_with(rows, along, first), element, v)
         if not terms:
-            return (*scope.nodes, *from_window)
+            return (Section("vector_index", tuple(scope.nodes)), *from_window)
         scalars = self._scalars(_with(subscripts, along, first), element, v, scope)
-        return (*scope.nodes, If(Guard(terms), from_window, scalars))
+        choice = If(Guard(terms), from_window, scalars)
+        return (Section("vector_index", tuple(scope.nodes)), Section("if_vector_in_bounds", (choice,)))
 
     def _tile_subscripts(self, element: Mapping[int, Integer]) -> tuple[Integer, ...]:
         return tuple(element[d] for d in self.fused.dimensions)
@@ -204,7 +208,9 @@ class IntermediateTile:
             nodes = (For(Loop(index, integer(0), integer(index.range[1] + 1), rolled=True), nodes),)
         return nodes
 
-    def _from_window(self, origin: tuple[Integer, ...], element: Mapping[int, Integer], v: Index) -> tuple[Node, ...]:
+    def _from_window(
+        self, origin: tuple[Integer, ...], element: Mapping[int, Integer], v: Index
+    ) -> tuple[Section, ...]:
         """A vector of one or several rows, from register windows; all its elements are in bounds."""
         outer, first, scope = self.lowering, origin[self.fused.along], Scope()
         ranges, last = dict(outer.ranges), self.source.shape[self.fused.along] - self.width
@@ -223,7 +229,7 @@ class IntermediateTile:
         element: Mapping[int, Integer],
         v: Index,
         scope: Scope,
-    ) -> tuple[Node, ...]:
+    ) -> tuple[Section, ...]:
         for name, subscript in zip(self.names, origin, strict=True):
             lowering.symbols[name] = subscript if subscript.is_Symbol else lowering.define(name, subscript, scope)
             lowering.output_offsets[name] = integer(0)
@@ -233,16 +239,18 @@ class IntermediateTile:
         if row_loop is not None:
             name = self.names[row_loop[0]]
             outputs[name], lowering.output_offsets[name] = self.rows_per_thread, row_loop[1].symbol
+        windows: list[SectionGroup] = []
         for footprint in self.fused.first_footprints.values():
             source = lowering.arrays[footprint.array]
             symbol = self.outer.names.allocate(f"{footprint.array.lower()}_window")
             window = make_window(footprint, source, self.along, outputs, self._access_width(footprint), symbol)
             self.windows.append(window)
             lowering.windows.update(dict.fromkeys(footprint.reads, window))
-            scope.nodes += load_window(lowering, window, origins, outputs)
+            windows.append(load_window(lowering, window, origins, outputs))
+        sections = (Section("window_origin", tuple(scope.nodes)), Section("source_windows", tuple(windows)))
+        scope.nodes.clear()
         if row_loop is None:
-            self._row(lowering, origins, self._tile_subscripts(element), v, scope)
-            return tuple(scope.nodes)
+            return (*sections, *self._row(lowering, origins, self._tile_subscripts(element), v, scope))
         dimension, row = row_loop
         inner = Scope(scope, frozenset((self.names[dimension],)), certain=False)
         name, extent = self.names[dimension], self.source.shape[dimension]
@@ -251,10 +259,10 @@ class IntermediateTile:
         inner.nodes.clear()
         lowering.symbols[name], lowering.limits[index] = index, extent
         element[dimension] = element[dimension] + row.symbol
-        self._row(lowering, origins, self._tile_subscripts(element), v, inner)
-        inside = If(Guard((Comparison(index, "<", extent),)), tuple(inner.nodes))
+        vector = self._row(lowering, origins, self._tile_subscripts(element), v, inner)
+        inside = Section("if_row_in_bounds", (If(Guard((Comparison(index, "<", extent),)), vector),))
         loop = Loop(row, integer(0), integer(self.rows_per_thread), unroll=True)
-        return (*scope.nodes, For(loop, (definition, inside)))
+        return (*sections, Section("row_loop", (For(loop, (Section("row_index", (definition,)), inside)),)))
 
     def _row(
         self,
@@ -263,7 +271,7 @@ class IntermediateTile:
         element: tuple[Integer, ...],
         v: Index,
         scope: Scope,
-    ) -> None:
+    ) -> tuple[Section, ...]:
         """Computes the vector of one row and stores it to the tile."""
         inner = Scope(scope, frozenset((self.along,)))
         if self.along in index_values(self.producer.value):
@@ -275,11 +283,11 @@ class IntermediateTile:
         dtype = self.source.dtype
         result = Vector(lowering.names.allocate(hint), dtype.compute, dtype, self.width)
         body = (*inner.nodes, Assign(result.component(v.symbol), value))
-        scope.nodes += [
-            Let(result, None, mutable=True),
-            For(Loop(v, integer(0), integer(self.width), unroll=True), body),
-            Store(Access(self.array, element, "store", self.width), result),
-        ]
+        loop = For(Loop(v, integer(0), integer(self.width), unroll=True), body)
+        return (
+            Section("compute_vector", (*scope.nodes, Let(result, None, mutable=True), loop)),
+            Section("store_vector", (Store(Access(self.array, element, "store", self.width), result),)),
+        )
 
     def _access_width(self, footprint: Footprint) -> int:
         scale = footprint.axes[footprint.axis_along(self.along)].scale
