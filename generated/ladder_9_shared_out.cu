@@ -249,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
             }
         }
     }
-    }
+}
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 
