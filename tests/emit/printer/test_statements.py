@@ -66,7 +66,7 @@ A, TILE, ACC = array("A"), array("tile", "shared"), array("acc", "register")
 FLAGS, BLOCK = array("flags"), array("block", "shared", count=1)
 
 
-def at(accessed: Array, subscript: Integer, kind: str = "load") -> Access:
+def access(accessed: Array, subscript: Integer, kind: str = "load") -> Access:
     return Access(accessed, (subscript,), kind)
 
 
@@ -88,22 +88,22 @@ EVERY_NODE: tuple[Node, ...] = (
     ReturnUnless(INSIDE),
     Declare(TILE),
     Let(X, ONE, mutable=True),
-    Load(Local("a", FLOAT32), at(A, ROW)),
-    Copy(at(TILE, ROW, "async_copy"), at(A, ROW)),
+    Load(Local("a", FLOAT32), access(A, ROW)),
+    Copy(access(TILE, ROW, "async_copy"), access(A, ROW)),
     CommitCopies(),
     AwaitCopies(1),
     Barrier(),
     NamedBarrier(integer(0), 64),
     ClusterBarrier(),
-    loop(Accumulate(at(ACC, K), X)),
-    Mma(at(ACC, integer(0)), at(ACC, integer(2)), at(TILE, integer(0)), at(TILE, integer(1)), 8),
-    FetchBlockId(at(BLOCK, integer(0), "store"), at(FLAGS, integer(0), "atomic")),
-    LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), at(BLOCK, integer(0))),
-    CountArrival(at(BLOCK, integer(0), "store"), at(FLAGS, integer(1), "atomic"), 4),
-    ReleaseFlag(at(FLAGS, integer(2), "atomic"), Const(1, INT32)),
-    AcquireSpinWait(at(FLAGS, integer(3)), Const(1, INT32)),
+    loop(Accumulate(access(ACC, K), X)),
+    Mma(access(ACC, integer(0)), access(ACC, integer(2)), access(TILE, integer(0)), access(TILE, integer(1)), 8),
+    FetchBlockId(access(BLOCK, integer(0), "store"), access(FLAGS, integer(0), "atomic")),
+    LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), access(BLOCK, integer(0))),
+    CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), 4),
+    ReleaseFlag(access(FLAGS, integer(2), "atomic"), Const(1, INT32)),
+    AcquireSpinWait(access(FLAGS, integer(3)), Const(1, INT32)),
     If(INSIDE, (Assign(X, ONE),), (Comment("out of bounds"),)),
-    Store(at(A, ROW, "store"), X),
+    Store(access(A, ROW, "store"), X),
 )
 TEXT = """\
 const int row = threadIdx.x;
@@ -175,7 +175,7 @@ def test_a_branch_has_its_else_whoever_prints_it(template: str) -> None:
 
 
 def test_a_remark_is_above_its_statement() -> None:
-    store = Store(at(A, ROW, "store"), X)
+    store = Store(access(A, ROW, "store"), X)
     text = printed(BODY, Section("all", (store,)), remarks={store.access.serial: "coalesced"})
     assert text == "// A[row]: coalesced\nA[row] = x;"
 
