@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cugen.families.stencil.footprint import ChannelReduction, Footprint
@@ -55,7 +55,7 @@ class StencilConfig:
 
 
 def choose_config(
-    request: Request, footprints: dict[str, Footprint], channel_reductions: tuple[ChannelReduction, ...] = ()
+    request: Request, footprints: Mapping[str, Footprint], channel_reductions: tuple[ChannelReduction, ...] = ()
 ) -> StencilConfig | tuple[Refusal, ...]:
     order = output_order(request, footprints)
     refusals = tuple(_schedule_refusals(request, order))
@@ -84,7 +84,7 @@ def choose_config(
     return StencilConfig(order, outputs, _threads(request, order, outputs), reason)
 
 
-def output_order(request: Request, footprints: dict[str, Footprint]) -> tuple[spec.Index, ...]:
+def output_order(request: Request, footprints: Mapping[str, Footprint]) -> tuple[spec.Index, ...]:
     """The output's indices: the contiguous one, then the fastest along which footprints extend, then all others."""
     first, *slower = fastest_first(request)
     extending = [index for index in slower if _halo(footprints, index.name)]
@@ -94,7 +94,7 @@ def output_order(request: Request, footprints: dict[str, Footprint]) -> tuple[sp
     return (first, *slower)
 
 
-def _halo(footprints: dict[str, Footprint], name: str) -> int:
+def _halo(footprints: Mapping[str, Footprint], name: str) -> int:
     """The extent of the halo along an index: both sides together, 0 for one point."""
     return max((a.high - a.low for w in footprints.values() for a in w.axes if a.index == name), default=0)
 
@@ -114,7 +114,7 @@ def _schedule_refusals(request: Request, order: tuple[spec.Index, ...]) -> Itera
         yield Refusal("has no tiles to step through", "schedule.step")
 
 
-def _max_width(request: Request, footprints: dict[str, Footprint], order: tuple[spec.Index, ...]) -> tuple[int, str]:
+def _max_width(request: Request, footprints: Mapping[str, Footprint], order: tuple[spec.Index, ...]) -> tuple[int, str]:
     """The widest vector of outputs that one access stores and whose footprints 16-byte accesses load."""
     context, along = request.context, order[0].name
     width, reason = max(_SIZES), "the limit of a thread"
@@ -155,7 +155,7 @@ def load_width(request: Request, array: Array, footprint: Footprint, along: str)
 
 
 def _rows(
-    request: Request, footprints: dict[str, Footprint], order: tuple[spec.Index, ...], outputs: dict[str, int]
+    request: Request, footprints: Mapping[str, Footprint], order: tuple[spec.Index, ...], outputs: dict[str, int]
 ) -> int:
     """4 rows per thread, or 2 in three dimensions (measured on H200); more for tall footprints or scalar loads, fewer
     where windows fill the registers or threads would be few."""
@@ -183,7 +183,7 @@ def _rows(
     return rows
 
 
-def _points(footprints: dict[str, Footprint]) -> int:
+def _points(footprints: Mapping[str, Footprint]) -> int:
     return sum(len(footprint.points) for footprint in footprints.values())
 
 

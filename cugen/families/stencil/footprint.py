@@ -114,9 +114,20 @@ def _is_plain(name: str, reads: list[Read]) -> bool:
     return bool(subscripts) and all(sub == IndexValue(name) for sub in subscripts)
 
 
-def find_footprints(request: Request, along: str) -> tuple[dict[str, Footprint], tuple[str, ...]]:
-    """The footprints by array of the reads that move along the index `along`, and why others have none."""
-    channels = frozenset(i.name for reduction in find_channel_reductions(request, along) for i in reduction.channels)
+@dataclass(frozen=True, slots=True)
+class Footprints:
+    """The footprints of the reads that move along an index, by array, and the reductions over channels. `reasons` are
+    why other reads have none."""
+
+    by_array: Mapping[str, Footprint]
+    reasons: tuple[str, ...]
+    channel_reductions: tuple[ChannelReduction, ...]
+
+
+def find_footprints(request: Request, along: str) -> Footprints:
+    """The footprints of the reads that move along the index `along`."""
+    channel_reductions = find_channel_reductions(request, along)
+    channels = frozenset(index.name for reduction in channel_reductions for index in reduction.channels)
     reads: dict[str, list[tuple[Read, _Offsets]]] = {}
     reasons: dict[str, None] = {}
     for statement, read in memory_reads(request):
@@ -131,7 +142,8 @@ def find_footprints(request: Request, along: str) -> tuple[dict[str, Footprint],
             reasons[f"{read.array} is read with different scales or indices"] = None
         else:
             reads.setdefault(read.array, []).append((read, offsets))
-    return {array: _footprint(array, of_array) for array, of_array in reads.items()}, tuple(reasons)
+    by_array = {array: _footprint(array, of_array) for array, of_array in reads.items()}
+    return Footprints(by_array, tuple(reasons), channel_reductions)
 
 
 def _footprint(array: str, offsets: list[tuple[Read, _Offsets]]) -> Footprint:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Family
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, Tunable, refuse_tunables
 from cugen.families.stencil.config import StencilConfig, load_width, output_order, store_width
 from cugen.families.stencil.family import MAX_UNROLLED_TAPS, footprint_refusals, form_refusals
-from cugen.families.stencil.footprint import Footprint, find_footprints
+from cugen.families.stencil.footprint import Footprint, Footprints, find_footprints
 from cugen.families.stencil.fused.kernel import FusedStencilBuilder
 from cugen.families.stencil.fused.tile import FusedStencil
 from cugen.machine.target import STATIC_SHARED_BYTES
@@ -16,7 +16,7 @@ from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Group, Refusal, Request, Tunable, refuse_tunables
+from cugen.plan.request import Group
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import IndexValue
@@ -29,33 +29,52 @@ MAX_REDUNDANCY = 2.5  # intermediate elements computed per output, unless the sp
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The two statements as requests; `footprint` is that of the second in the intermediate array."""
+    """The two statements as requests. `footprint` is that of the second in the intermediate array, one of its
+    `footprints` along its contiguous index `along`; the first has the index `first_along` in this dimension."""
 
     first: Request
     second: Request
     footprint: Footprint
+    footprints: Footprints
+    along: str
+    first_along: str
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
+def match(request: Request) -> Match | Refusals:
+    """The two stencils with the sizes of their tile, or why they aren't fused with this schedule."""
     parts = _parts(request)
     if isinstance(parts, Refusal):
-        return (parts,)
-    refused = [*form_refusals(parts.first), *form_refusals(parts.second), *refuse_tunables(request, (ROWS,))]
+        return Refusals((parts,))
+    if reasons := tuple(_form_refusals(request, parts)):
+        return Refusals(reasons)
+    refused = [*_block_refusals(request, parts)]
+    if (reason := _why_no_tile(parts)) is not None:
+        return Refusals((*refused, reason))
+    first_footprints = find_footprints(parts.first, parts.first_along)
+    fused = _choose(request, parts, first_footprints)
+    refused += _footprint_refusals(request, parts, first_footprints)
+    refused += _tile_refusals(request, fused)
+
+    def kernel() -> Kernel:
+        return FusedStencilBuilder(request, fused).kernel()
+
+    return Refusals(tuple(refused)) if refused else Match(kernel)
+
+
+def _form_refusals(request: Request, parts: Parts) -> Iterator[Refusal]:
+    yield from form_refusals(parts.first)
+    yield from form_refusals(parts.second)
+    yield from refuse_tunables(request, (ROWS,))
     for key in ("thread", "step"):
         if getattr(request.schedule, key):
-            refused.append(Refusal("takes the tunable `rows`, no thread or step", f"schedule.{key}"))
-    if refused:
-        return tuple(refused)
-    sides = [index.name for index in output_order(parts.second, find_footprints(parts.second, _along(parts))[0])[:2]]
+            yield Refusal("takes the tunable `rows`, no thread or step", f"schedule.{key}")
+
+
+def _block_refusals(request: Request, parts: Parts) -> Iterator[Refusal]:
+    sides = [index.name for index in output_order(parts.second, parts.footprints.by_array)[:2]]
     for name, _ in request.schedule.block:
         if name not in sides:
-            refused.append(Refusal(f"block sizes are for {' and '.join(sides)}, not {name}", f"schedule.block.{name}"))
-    return (*refused, *_footprint_refusals(request, parts))
-
-
-def _along(parts: Parts) -> str:
-    """The contiguous index of the second statement's output."""
-    return fastest_first(parts.second)[0].name
+            yield Refusal(f"block sizes are for {' and '.join(sides)}, not {name}", f"schedule.block.{name}")
 
 
 def _parts(request: Request) -> Parts | Refusal:
@@ -76,35 +95,43 @@ def _parts(request: Request) -> Parts | Refusal:
             f"chooses the layout of the tile of {producer.target} itself", f"arrays.{producer.target}.memory"
         )
     first, second = (replace(request, group=Group((statement,))) for statement in statements)
-    footprints, _ = find_footprints(second, fastest_first(second)[0].name)
-    if producer.target not in footprints:
+    along = fastest_first(second)[0].name
+    footprints = find_footprints(second, along)
+    if producer.target not in footprints.by_array:
         return Refusal(f"{statements[1].target} has no footprint in {producer.target} along its rows")
-    return Parts(first, second, footprints[producer.target])
+    footprint = footprints.by_array[producer.target]
+    first_along = producer.subscripts[footprint.axis_along(along)]
+    assert isinstance(first_along, IndexValue)
+    return Parts(first, second, footprint, footprints, along, first_along.name)
 
 
-def _footprint_refusals(request: Request, parts: Parts) -> Iterator[Refusal]:
-    temporary, along = parts.footprint.array, _along(parts)
+def _why_no_tile(parts: Parts) -> Refusal | None:
+    """Why the footprint in the intermediate array has no tile."""
+    temporary = parts.footprint.array
     if any(axis.index is None or axis.scale != 1 for axis in parts.footprint.axes):
-        yield Refusal(f"{temporary} must be read at unit scale along every dimension")
-        return
+        return Refusal(f"{temporary} must be read at unit scale along every dimension")
     if len(parts.footprint.axes) != len(parts.second.group.statements[0].indices):
-        yield Refusal(f"{temporary} and the output must have the same number of dimensions")
-        return
-    footprints, reasons = find_footprints(parts.second, along)
-    yield from footprint_refusals(along, footprints, reasons)
-    first_along = _first_along(parts, along)
-    footprints, reasons = find_footprints(parts.first, first_along)
-    yield from map(Refusal, reasons)
-    if any(len(footprint.points) > MAX_UNROLLED_TAPS for footprint in footprints.values()):
+        return Refusal(f"{temporary} and the output must have the same number of dimensions")
+    return None
+
+
+def _footprint_refusals(request: Request, parts: Parts, first_footprints: Footprints) -> Iterator[Refusal]:
+    temporary = parts.footprint.array
+    yield from footprint_refusals(parts.along, parts.footprints)
+    yield from map(Refusal, first_footprints.reasons)
+    if any(len(footprint.points) > MAX_UNROLLED_TAPS for footprint in first_footprints.by_array.values()):
         yield Refusal(f"footprints of more than {MAX_UNROLLED_TAPS} points aren't unrolled")
-    moved = {f"arrays.{name}.memory" for name in {*footprints, *find_footprints(parts.second, along)[0]}}
+    moved = {f"arrays.{name}.memory" for name in {*first_footprints.by_array, *parts.footprints.by_array}}
     for array in request.touched():
         key = f"arrays.{array.name}.memory"
         if key in moved and array.name != temporary and array.memory.space in ("shared", "register"):
             yield Refusal(f"keeps register windows of {array.name}, not the whole array", key)
     yield from (refusal for refusal in placement_refusals(request) if refusal.key != f"arrays.{temporary}.memory")
-    fused = _choose(request, parts)
-    extending = [a.index for a in parts.footprint.axes if a.index not in fused.config.threads and a.high > a.low]
+
+
+def _tile_refusals(request: Request, fused: FusedStencil) -> Iterator[Refusal]:
+    temporary, along = fused.footprint.array, fused.config.along
+    extending = [a.index for a in fused.footprint.axes if a.index not in fused.config.threads and a.high > a.low]
     if extending:
         yield Refusal(f"a tile of {temporary} has no halo along {extending[0]}")
     elif 2 * fused.config.idle >= fused.config.threads[along]:
@@ -121,21 +148,12 @@ def _is_requested(request: Request, temporary: str) -> bool:
     return request.context.spec.array(temporary).memory.space == "shared"
 
 
-def _first_along(parts: Parts, along: str) -> str:
-    """The first statement's index for the contiguous index of the second."""
-    sub = parts.first.group.statements[0].subscripts[parts.footprint.axis_along(along)]
-    assert isinstance(sub, IndexValue)
-    return sub.name
-
-
-def _choose(request: Request, parts: Parts) -> FusedStencil:
+def _choose(request: Request, parts: Parts, first_footprints: Footprints) -> FusedStencil:
     """The schedule's block, or 256 threads: taller for tall footprints, wider where much of a row is halo, lower where
     the output is low or the tile too large."""
-    context, second, along = request.context, parts.second, _along(parts)
-    footprints, _ = find_footprints(second, along)
-    first_footprints, _ = find_footprints(parts.first, _first_along(parts, along))
-    order = output_order(second, footprints)
-    width = _width(parts, first_footprints, along)
+    context, second, along = request.context, parts.second, parts.along
+    order = output_order(second, parts.footprints.by_array)
+    width = _width(parts, first_footprints)
     height = max((axis.high - axis.low for axis in parts.footprint.axes if axis.index != along), default=0)
     tunables, block = dict(request.schedule.tunables), dict(request.schedule.block)
     rows = int(tunables.get("rows", 4 if height <= 8 else 8)) if len(order) > 1 else 1
@@ -158,38 +176,38 @@ def _choose(request: Request, parts: Parts) -> FusedStencil:
         if len(order) > 1:
             outputs[order[1].name], threads[order[1].name] = rows, y
         config = StencilConfig(order, outputs, threads, "", idle)
-        return FusedStencil(parts.first, second, parts.footprint, first_footprints, footprints, config)
+        return FusedStencil(
+            first=parts.first,
+            second=second,
+            footprint=parts.footprint,
+            first_footprints=first_footprints.by_array,
+            second_footprints=parts.footprints.by_array,
+            config=config,
+        )
 
     while with_rows(rows).tile_bytes > STATIC_SHARED_BYTES and rows > 1 and "rows" not in tunables:
         rows //= 2
     return with_rows(rows)
 
 
-def _width(parts: Parts, first_footprints: dict[str, Footprint], along: str) -> int:
+def _width(parts: Parts, first_footprints: Footprints) -> int:
     """The vector width of a thread's outputs: stored to the tile and the output, with footprints loaded in vectors."""
     arrays = parts.second.context.arrays
     statement = parts.second.group.statements[0]
-    stored = store_width(parts.second, arrays[statement.target], statement.subscripts, along)
+    stored = store_width(parts.second, arrays[statement.target], statement.subscripts, parts.along)
     widths = [MAX_ACCESS_BYTES // arrays[parts.footprint.array].dtype.bytes, stored]
-    for footprint in first_footprints.values():
-        axis, array = footprint.axes[footprint.axis_along(_first_along(parts, along))], arrays[footprint.array]
+    for footprint in first_footprints.by_array.values():
+        axis, array = footprint.axes[footprint.axis_along(parts.first_along)], arrays[footprint.array]
         is_wide = load_width(parts.first, array, footprint, axis.index or "") > 1
         widths.append(max(1, MAX_ACCESS_BYTES // (array.dtype.bytes * axis.scale)) if is_wide else 1)
     return min(widths)
-
-
-def build(request: Request) -> Kernel:
-    parts = _parts(request)
-    assert isinstance(parts, Parts)
-    return FusedStencilBuilder(request, _choose(request, parts)).kernel()
 
 
 FAMILY = Family(
     "fused_stencil",
     rank=26,
     doc="two fused stencils, the intermediate array in a tile of shared memory",
-    refusals=refusals,
-    build=build,
+    match=match,
     tunables=(ROWS,),
     mixes=True,
 )
