@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from cugen.families.base import Family
 from cugen.families.reduce.columns import ColumnConfig, build_columns
-from cugen.families.reduce.config import TUNABLES, WARP, alignments, choose_config, point_count, reasons
+from cugen.families.reduce.config import TUNABLES, WARP, ThreadConfig, alignments, choose_config, point_count, reasons
 from cugen.families.reduce.recognition import ReductionProblem, match_reductions
 from cugen.families.reduce.rows import RowConfig, build_rows
 from cugen.families.reduce.short_rows import ShortRowConfig, build_short_rows
@@ -15,28 +16,29 @@ from cugen.families.reduce.split import split
 from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Refusal, Request, refuse_tunables
+from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
+def match(request: Request) -> Match | Refusals:
     refused = [*refuse_tunables(request, TUNABLES), *placement_refusals(request, {})]
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
             refused.append(Refusal("takes the tunables `threads` and `rows`, not a block or step", f"schedule.{key}"))
     problem = match_reductions(request)
     if isinstance(problem, Refusal):
-        return (*refused, problem)
+        return Refusals((*refused, problem))
     if refused:
-        return tuple(refused)
-    return tuple(_size_refusals(request, problem))
+        return Refusals(tuple(refused))
+    config = choose_config(problem)
+    refused += _size_refusals(request, problem, config)
+    return Refusals(tuple(refused)) if refused else Match(partial(build, request, problem, config))
 
 
-def _size_refusals(request: Request, problem: ReductionProblem) -> Iterator[Refusal]:
+def _size_refusals(request: Request, problem: ReductionProblem, config: ThreadConfig) -> Iterator[Refusal]:
     tunables = dict(request.schedule.tunables)
     is_requested = request.schedule.family == "reduce"
     if len(problem.stages) > 1 and not problem.column_index and not is_requested:
         yield Refusal("reads a row once per dependent reduction; a family that caches rows reads it once")
-    config = choose_config(problem)
     if int(tunables.get("vector", 1)) > config.width:
         (why,) = reasons(problem, config)[1:]
         yield Refusal(f"a load has at most {config.width} elements: {why}", "schedule.vector")
@@ -55,12 +57,9 @@ def _size_refusals(request: Request, problem: ReductionProblem) -> Iterator[Refu
         yield Refusal(f"{threads} threads exceed the limit of a block", "schedule.rows")
 
 
-def build(request: Request) -> Kernel:
-    problem = match_reductions(request)
-    assert not isinstance(problem, Refusal)
+def build(request: Request, problem: ReductionProblem, config: ThreadConfig) -> Kernel:
     lowering = new_lowering(request)
     lowering.arrays = problem.arrays
-    config = choose_config(problem)
     match config:
         case RowConfig():
             built = build_rows(problem, lowering, config)
@@ -78,8 +77,7 @@ FAMILY = Family(
     "reduce",
     rank=15,
     doc="reductions that read each element for a single result, mapped to rows or columns by the input's layout",
-    refusals=refusals,
-    build=build,
+    match=match,
     tunables=TUNABLES,
     split=split,
 )

@@ -110,13 +110,13 @@ def _by_orientation(
         output_indices = tuple(sorted(output_indices, key=lambda index: index.name != column_index))
     group = replace(request.group, statements=fused.statements)
     return ReductionProblem(
-        replace(request, group=group),
-        unfused,
-        fused.arrays,
-        fused.origins,
-        output_indices,
-        tuple(stages),
-        column_index,
+        request=replace(request, group=group),
+        unfused=unfused,
+        arrays=fused.arrays,
+        origins=fused.origins,
+        output_indices=output_indices,
+        stages=tuple(stages),
+        column_index=column_index,
     )
 
 

@@ -14,7 +14,7 @@ from cugen.families.rowwise.passes.schedule import (
     reduction_levels,
     reused_buffers,
 )
-from cugen.families.rowwise.passes.storage_levels import GLOBAL, REGISTERS, SHARED, StorageLevel
+from cugen.families.rowwise.passes.storage_levels import Storage, StorageLevel
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor, is_contiguous, widest
 from cugen.plan.memory import Array
@@ -118,7 +118,7 @@ def choose_config(request: Request, problem: RowProblem) -> RowConfig:
     levels = _storage_levels(request, problem, threads * rows, width.count, slots)
     if (
         width.count > FLOATS_PER_ACCESS
-        and levels[-1].storage == SHARED
+        and levels[-1].storage == Storage.SHARED
         and _can_reuse_buffers(problem, as_computed=True)
     ):
         # Buffers of the compute type save recomputation, and allow two blocks per multiprocessor if they fit.
@@ -133,12 +133,20 @@ def choose_config(request: Request, problem: RowProblem) -> RowConfig:
             width = Width(FLOATS_PER_ACCESS, reason)
     if not is_known and levels[-1].is_cached:
         passes = plan_passes(problem.outputs, frozenset((column.name,)), CachePolicy.NOTHING)
-        levels = (*levels, StorageLevel(GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
+        levels = (*levels, StorageLevel(Storage.GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
     min_blocks = 0
     registers = levels[0].slots * width.count * _registers_per_element(problem)
     if cluster > 1 and threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD:
         min_blocks = 1024 // threads
-    return RowConfig(threads, rows, width, levels, contiguous_row, cluster, min_blocks)
+    return RowConfig(
+        threads=threads,
+        rows=rows,
+        width=width,
+        levels=levels,
+        contiguous_row=contiguous_row,
+        cluster=cluster,
+        min_blocks_per_sm=min_blocks,
+    )
 
 
 def _cluster(request: Request, problem: RowProblem, shortest: int, length: int, width: int) -> int:
@@ -159,13 +167,12 @@ def _registers_per_element(problem: RowProblem) -> int:
     return max_live_values(passes) * -(-bits // 32)
 
 
-def has_too_few_rows(request: Request, problem: RowProblem) -> bool:
+def has_too_few_rows(request: Request, problem: RowProblem, config: RowConfig) -> bool:
     """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
     ranges, symbols = dict(request.context.ranges), request.context.symbols
     rows = math.prod(bounds(to_integer(index.extent, symbols), ranges)[1] for index in problem.domain.rows)
     (column,) = problem.domain.columns
     longest = bounds(to_integer(column.extent, symbols), ranges)[1]
-    config = choose_config(request, problem)
     blocks = -(-rows // config.rows) * (config.cluster if config.levels[-1].is_cached else 1)
     is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
     return is_idle and request.schedule.family != "rowwise"
@@ -181,9 +188,9 @@ def _storage_levels(
     limit = MAX_SMALL_BLOCK_REGISTER_VALUES if threads < 512 else MAX_LARGE_BLOCK_REGISTER_VALUES
     values_per_slot = max(max_live_values(passes[CachePolicy.ALL]), 1) * width
     if slots * values_per_slot <= tunables.get("registers", limit):
-        return (StorageLevel(REGISTERS, 0, slots, passes[CachePolicy.ALL]),)
+        return (StorageLevel(Storage.REGISTERS, 0, slots, passes[CachePolicy.ALL]),)
     if not max_live_values(passes[CachePolicy.LOADED]):
-        return (StorageLevel(GLOBAL, 0, 0, passes[CachePolicy.NOTHING]),)
+        return (StorageLevel(Storage.GLOBAL, 0, 0, passes[CachePolicy.NOTHING]),)
     in_registers = min(tunables.get("registers", REGISTER_VALUES_WITH_SHARED) // values_per_slot, slots)
     free_bytes = request.target.shared_opt_in - _reduction_bytes(problem, threads)
     cached = passes[CachePolicy.LOADED][0].cached
@@ -198,11 +205,11 @@ def _storage_levels(
     can_reuse = _can_reuse_buffers(problem, as_computed=as_computed)
     shared_passes = passes[CachePolicy.ALL if can_reuse else CachePolicy.LOADED]
     levels = [
-        StorageLevel(REGISTERS, 0, in_registers, passes[CachePolicy.ALL]),
-        StorageLevel(SHARED, in_registers, shared_slots, shared_passes, as_computed),
+        StorageLevel(Storage.REGISTERS, 0, in_registers, passes[CachePolicy.ALL]),
+        StorageLevel(Storage.SHARED, in_registers, shared_slots, shared_passes, as_computed),
     ]
     if in_registers + shared_slots < slots:
-        levels.append(StorageLevel(GLOBAL, in_registers + shared_slots, 0, passes[CachePolicy.NOTHING]))
+        levels.append(StorageLevel(Storage.GLOBAL, in_registers + shared_slots, 0, passes[CachePolicy.NOTHING]))
     return tuple(level for level in levels if level.slots or not level.is_cached)
 
 

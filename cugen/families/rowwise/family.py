@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from cugen.families.base import Family
 from cugen.families.rowwise.config import (
@@ -29,7 +30,7 @@ from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Index, Node, ReturnUnless
-from cugen.plan.request import Refusal, Request, refuse_tunables
+from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
 from cugen.spec import expressions as spec
@@ -39,35 +40,35 @@ _CLUSTER_KEY = "schedule.cluster"
 _TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
+def match(request: Request) -> Match | Refusals:
     refused = [*refuse_tunables(request, _TUNABLES), *placement_refusals(request, {})]
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
             refused.append(Refusal("takes the tunables `threads` and `rows`, not a block or step", f"schedule.{key}"))
     try:
-        problem = _match(request)
-        if not refused:
-            refused += _size_refusals(request, problem)
+        problem = with_nan_free_maxima(fuse_columns(match_rows(request), request.context.symbols))
     except NotRowwise as error:
-        refused.append(Refusal(str(error)))
-    return tuple(refused)
+        return Refusals((*refused, Refusal(str(error))))
+    if not refused:
+        refused += _form_refusals(request, problem)
+    if refused:
+        return Refusals(tuple(refused))
+    config = choose_config(request, problem)
+    refused += _size_refusals(request, problem, config)
+    return Refusals(tuple(refused)) if refused else Match(partial(_build, request, problem, config))
 
 
-def _match(request: Request) -> RowProblem:
-    return with_nan_free_maxima(fuse_columns(match_rows(request), request.context.symbols))
-
-
-def _size_refusals(request: Request, problem: RowProblem) -> Iterator[Refusal]:
+def _form_refusals(request: Request, problem: RowProblem) -> Iterator[Refusal]:
     if not _has_element_per_row(problem):
         yield Refusal("reads each element for one row; here several results share every element")
-        return
-    if request.group.mixed and not _have_equal_layouts(problem):
+    elif request.group.mixed and not _have_equal_layouts(problem):
         yield Refusal("stores all outputs along the same contiguous index; here one has another layout")
-        return
-    if has_too_few_rows(request, problem):
+
+
+def _size_refusals(request: Request, problem: RowProblem, config: RowConfig) -> Iterator[Refusal]:
+    if has_too_few_rows(request, problem, config):
         yield Refusal("has one block per row; with few long rows, most multiprocessors would idle")
         return
-    config = choose_config(request, problem)
     if config.threads * config.rows > 1024:
         reason = f"{config.rows} rows of {config.threads} threads exceed the 1024 threads of a block"
         yield Refusal(reason, "schedule.rows")
@@ -107,9 +108,8 @@ def _have_equal_layouts(problem: RowProblem) -> bool:
     return len(layouts) <= 1
 
 
-def build(request: Request) -> Kernel:
-    problem = _match(request)
-    return _Builder(request, problem, choose_config(request, problem)).kernel()
+def _build(request: Request, problem: RowProblem, config: RowConfig) -> Kernel:
+    return _Builder(request, problem, config).kernel()
 
 
 class _Builder:
@@ -242,8 +242,7 @@ FAMILY = Family(
     "rowwise",
     rank=12,
     doc="rows that are reduced and mapped in one launch (softmax, normalisation), a thread group for each",
-    refusals=refusals,
-    build=build,
+    match=match,
     tunables=_TUNABLES,
     split=split,
     mixes=True,

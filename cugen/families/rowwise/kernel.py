@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cugen.families.rowwise.config import RowConfig, is_vector, reads_vector, storage_type
 from cugen.families.rowwise.passes.online_softmax import OnlineSoftmax, online_pairs, online_step
 from cugen.families.rowwise.passes.schedule import RowPass, element_reads, use_counts, uses_element_index
-from cugen.families.rowwise.passes.storage_levels import REGISTERS, RowIndexing, Segment, StorageLevel, segments
+from cugen.families.rowwise.passes.storage_levels import RowIndexing, Segment, Storage, StorageLevel, segments
 from cugen.families.rowwise.row_buffers import RowBuffers
 from cugen.families.rowwise.statements.names import RowNames, name_hint
 from cugen.families.rowwise.statements.recognition import Output, RowProblem
@@ -35,7 +35,7 @@ class VectorCode:
 
     `first` is the index of its first element in the row."""
 
-    storage: str
+    storage: Storage
     slot: Integer
     first: Integer
     vector_scope: Scope
@@ -82,7 +82,7 @@ class RowPasses:
         is_uncached = any(not level.is_cached for level in config.levels) and self.shortest >= 1
         self.pairs = online_pairs(config.levels[0].passes) if is_uncached else {}
         self.online: dict[Reduce, OnlineSoftmax] = {}  # by the sum, once the pass of its maximum has begun
-        self.straight_line: dict[str, Integer] = {}  # the element index of a level's only slot, by storage
+        self.straight_line: dict[Storage, Integer] = {}  # the element index of a level's only slot, by storage
 
     def _loop_symbol(self, name: str, count: int) -> Integer:
         """The variable of loops over numbers below `count`; 0 where there is nothing to loop over."""
@@ -125,7 +125,7 @@ class RowPasses:
         segment_sections: list[Node] = []
         # Uncached elements first: the previous pass read them last, so that they may still be in the caches. Shared
         # memory is filled before the registers, while registers are free.
-        order = sorted(levels, key=lambda level: (level.is_cached, level.storage == REGISTERS))
+        order = sorted(levels, key=lambda level: (level.is_cached, level.storage == Storage.REGISTERS))
         for level in order:
             values = self._values(level.passes[number])
             lowering.prepare(values)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cugen.families.rowwise.config import RowConfig, reads_vector, storage_type
 from cugen.families.rowwise.passes.cache import CachedValue
 from cugen.families.rowwise.passes.schedule import reused_buffers
-from cugen.families.rowwise.passes.storage_levels import REGISTERS, StorageLevel
+from cugen.families.rowwise.passes.storage_levels import Storage, StorageLevel
 from cugen.families.rowwise.statements.names import RowNames, name_hint
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.families.rowwise.thread_group import RowThreadGroup
@@ -28,7 +28,7 @@ class RowBuffers:
     config: RowConfig
     group: RowThreadGroup
     names: RowNames
-    cached: dict[tuple[str, Expr], CachedValue] = field(default_factory=dict)
+    cached: dict[tuple[Storage, Expr], CachedValue] = field(default_factory=dict)
     shared_bytes: int = 0
 
     def holds(self, expr: Expr) -> bool:
@@ -38,11 +38,11 @@ class RowBuffers:
         """Declares the buffer of a value, unless it overwrites that of a dead one."""
         resolved, width = self.names.results.resolved, self.config.width.count
         reused = reused_buffers(level.passes, lambda cached: self._buffer_type(cached, level)) or {}
-        if level.storage != REGISTERS and expr in reused:
+        if level.storage != Storage.REGISTERS and expr in reused:
             self.cached[level.storage, resolved(expr)] = self.cached[level.storage, resolved(reused[expr])]
             return ()
         element = self._buffer_type(expr, level)
-        if level.storage == REGISTERS:
+        if level.storage == Storage.REGISTERS:
             name = self.names.allocate(expr, name_hint(expr), str(width) if width > 1 else "_row")
             cached = CachedValue.in_registers(name, expr.dtype, element, width, level.slots)
         else:
@@ -52,7 +52,7 @@ class RowBuffers:
 
     def _buffer_type(self, expr: Expr, level: StorageLevel) -> DType:
         """The element type of a buffer: as in global memory for values that are only loaded, else as computed."""
-        is_raw = reads_vector(expr, self.problem, self.config.width.count) or level.storage != REGISTERS
+        is_raw = reads_vector(expr, self.problem, self.config.width.count) or level.storage != Storage.REGISTERS
         return storage_type(expr, self.problem) if is_raw and not level.as_computed else expr.dtype
 
     def _in_shared_memory(self, name: str, element: DType, level: StorageLevel) -> CachedValue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.rowwise.config import has_too_few_rows
+from cugen.families.rowwise.config import choose_config, has_too_few_rows
 from cugen.families.rowwise.passes.schedule import reduction_levels
 from cugen.families.rowwise.statements.recognition import NotRowwise, match_rows
 from cugen.families.rowwise.statements.views import fuse_columns
@@ -29,7 +29,7 @@ def split(single: Single) -> Steps | None:
     domain_names = {index.name for index in (*problem.domain.rows, *problem.domain.columns)}
     if len(problem.outputs) != 1 or not problem.outputs[0].is_per_element:
         return None
-    if domain_names != names or not has_too_few_rows(request, fused):
+    if domain_names != names or not has_too_few_rows(request, fused, choose_config(request, fused)):
         return None
     taken = {array.name for array in single.context.spec.arrays} | names
     stored: dict[Expr, Expr] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cugen.families.rowwise.passes.schedule import RowPass
 from cugen.plan import usage
@@ -13,7 +14,14 @@ from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Local, walk
 
 UNROLL_BEYOND_REGISTERS = 4  # loads in flight per thread outside of registers; heuristic
-REGISTERS, SHARED, GLOBAL = "registers", "shared memory", "global memory"
+
+
+class Storage(StrEnum):
+    """Where the elements of a part of a row are between passes."""
+
+    REGISTERS = "registers"
+    SHARED = "shared memory"
+    GLOBAL = "global memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +31,7 @@ class StorageLevel:
     `passes` are those of this part: what is reused and cached depends on the storage. With `as_computed` the buffers
     have the compute type, also for values that are only loaded."""
 
-    storage: str
+    storage: Storage
     start: int
     slots: int
     passes: tuple[RowPass, ...]
@@ -31,7 +39,7 @@ class StorageLevel:
 
     @property
     def is_cached(self) -> bool:
-        return self.storage != GLOBAL
+        return self.storage != Storage.GLOBAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,7 @@ class RowIndexing:
             body = _where((Comparison(self.first.symbol, "<", self.extent),), body)
         slots = Index(str(self.slot), integer(segment.start), (segment.start, segment.stop - 1))
         first_slot, stop = integer(segment.start), integer(segment.stop)
-        if segment.level.storage == REGISTERS:
+        if segment.level.storage == Storage.REGISTERS:
             loop = Loop(slots, first_slot, stop, unroll=True)
         else:
             loop = Loop(slots, first_slot, stop, unroll_by=UNROLL_BEYOND_REGISTERS)
