@@ -320,7 +320,7 @@ class StencilBuilder:
 
 
 def _compute_and_store(nodes: Sequence[Node]) -> tuple[Section, ...]:
-    """The nodes of a row, with the stores of its results as a section of their own."""
+    """The nodes of a row in two sections: the computation, and the stores of its results at the end."""
     end = len(nodes)
     while end and _is_store(nodes[end - 1]):
         end -= 1

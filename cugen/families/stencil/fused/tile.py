@@ -120,7 +120,7 @@ class IntermediateTile:
     def fill(self) -> tuple[Section, ...]:
         """Computes all elements, one vector per thread and row: the block loops over the rows of the tile.
 
-        Vectors with a loop over rows of their own, or without one, are the same sections of the template."""
+        The sections are those of templates/fused_stencil.cu.j2."""
         outer, counts, along = self.outer, self.fused.counts, self.fused.along
         rows = next((d for d in self.fused.dimensions if d != along), None)
         step = self.config.threads[self.config.order[1].name] * self.rows_per_thread if rows is not None else 1
