@@ -178,7 +178,7 @@ arrays:
   y: {shape: [N], dtype: int32}
 compute: y[i] = cumsum(x[i], i)
 """
-    monkeypatch.setattr("cugen.bench.check._OPERATIONS", 1000)
+    monkeypatch.setattr("cugen.bench.check._MAX_REFERENCE_OPERATIONS", 1000)
     bench = Bench(fake, text)
     assert bench.check().checked == "sample of 1"
     bench.view("y")[-1] += 1

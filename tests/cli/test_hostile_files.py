@@ -43,7 +43,7 @@ def refused(cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "place"),
+    ("content", "location"),
     [
         (GOOD.encode().replace(b"x[i]", b"x[\xff]"), ("CG1002", 6, 19)),
         (GOOD.encode("utf-16"), ("CG1002", 1, 1)),

@@ -23,10 +23,10 @@ Cli = Callable[..., Any]
 
 
 def test_help_lists_every_command_and_each_has_help_of_its_own(cli: Cli) -> None:
-    answer = cli("--help")
-    assert answer.status == 0
+    overview = cli("--help")
+    assert overview.status == 0
     for name in COMMANDS:
-        assert f"  {name} " in answer.out
+        assert f"  {name} " in overview.out
         answer = cli(name, "--help")
         assert answer.status == 0
         assert answer.out.startswith(f"usage: cugen {name}")
@@ -80,7 +80,7 @@ def test_a_refused_spec_is_a_wrong_input_with_its_finding(cli: Cli, spec: Path) 
 def test_each_kind_of_error_has_its_status(
     cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
-    def fail(spec: object) -> object:
+    def fail(spec: object, **options: object) -> object:
         raise error
 
     monkeypatch.setattr(cugen.kernel, "generate", fail)
@@ -92,7 +92,7 @@ def test_each_kind_of_error_has_its_status(
 
 
 def test_debug_shows_the_traceback_of_an_own_fault(cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(spec: object) -> object:
+    def fail(spec: object, **options: object) -> object:
         raise ValueError("surprise")
 
     monkeypatch.setattr(cugen.kernel, "generate", fail)

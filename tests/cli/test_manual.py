@@ -12,7 +12,18 @@ import pytest
 from cugen.cli.main import COMMANDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
-COMMON = {"--help", "--quiet", "--debug", "--gnu", "--set", "--target", "--kernel", "--lock", "--device-name", "--templates"}
+COMMON = {
+    "--help",
+    "--quiet",
+    "--debug",
+    "--gnu",
+    "--set",
+    "--target",
+    "--kernel",
+    "--lock",
+    "--device-name",
+    "--templates",
+}
 
 
 def options(command: str) -> set[str]:

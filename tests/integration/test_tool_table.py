@@ -42,13 +42,13 @@ def test_target_and_values_become_options(folder):
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ('[tool.cugen]\nspecs = ["k/*.yaml"]\n', "tool.cugen.output: expected a text"),
+        ('[tool.cugen]\nspecs = ["k/*.yaml"]\n', "tool.cugen.output: expected a string"),
         ('[tool.cugen]\noutput = "o"\n', "tool.cugen.specs: expected a list"),
-        (TABLE.replace("k/*", "absent/*"), "tool.cugen.specs: there is no file `absent/*.yaml`"),
-        (f"{TABLE}spec = 1\n", "tool.cugen.spec: there is no such key; known are specs"),
+        (TABLE.replace("k/*", "absent/*"), "tool.cugen.specs: no file matches `absent/*.yaml`"),
+        (f"{TABLE}spec = 1\n", "tool.cugen.spec: unknown key; valid keys: specs"),
         (f"{TABLE}set = {{M = 'x'}}\n", "tool.cugen.set: expected numbers"),
         (f"{TABLE}library = 'x'\n", "tool.cugen.library: expected a table"),
-        (f"{TABLE}library = {{sources = []}}\n", "tool.cugen.library.path: expected a text"),
+        (f"{TABLE}library = {{sources = []}}\n", "tool.cugen.library.path: expected a string"),
         ("[tool]\ncugen = 3\n", "tool.cugen: expected a table"),
     ],
 )

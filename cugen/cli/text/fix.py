@@ -92,7 +92,7 @@ def _fix(fix: Fix) -> Iterator[str]:
         what = "at the worst request of each access" if after.per_request else "over the launch"
         yield _row("wavefronts", f"{before.wavefronts:,} → {after.wavefronts:,} {what}, ideal {after.ideal:,}")
         yield _row("shared bytes", f"{before.shared_bytes:,} → {after.shared_bytes:,} per block")
-        yield _row("occupancy", f"{_occupancy(before)} → {_occupancy(after)}, without registers")
+        yield _row("occupancy", f"{_occupancy(before)} → {_occupancy(after)}, registers not counted")
     if fix.why:
         yield _row("why", "wavefronts of the worst request by pad:")
         yield from (_row("", law) for law in fix.why)

@@ -28,6 +28,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
 )
 from cugen.plan.request import Match, Refusals
+from cugen.plan.sections import dissolved
 from cugen.plan.walking import accesses
 from cugen.schedule.planner import answers, requests
 from cugen.schedule.runs import group
@@ -114,7 +115,7 @@ def _launch_lines(
     for part, nodes in made.parts:
         if nodes:
             yield from _row("part", part)
-            yield from (f"{_INDENT * 3}{line}" for line in _node_lines(nodes, printer))
+            yield from (f"{_INDENT * 3}{line}" for line in _node_lines(dissolved(nodes), printer))
 
 
 def _node_lines(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:

@@ -91,8 +91,8 @@ def test_figures_and_a_verified_run_stand_before_the_patch(cli: Cli, file: Calla
     assert answer.status == 0
     assert "turn on sm_90: pad: 1 for A\n" in answer.out
     assert "wavefronts    8,448 → 512 over the launch, ideal 512\n" in answer.out
-    assert "shared bytes  4,096 → 4,224 a block\n" in answer.out
-    assert "occupancy     8 blocks an SM (1) → 8 blocks an SM (1), registers not counted\n" in answer.out
+    assert "shared bytes  4,096 → 4,224 per block\n" in answer.out
+    assert "occupancy     8 blocks per SM (1) → 8 blocks per SM (1), registers not counted\n" in answer.out
     assert "tile[tx][ty + r]: gcd(32 + pad, 32)\n" in answer.out
     assert "turn ran on the cpu: all of the outputs' elements right, largest error 0, allowed 0\n" in answer.out
     assert path.read_text() == TRANSPOSE
@@ -177,8 +177,8 @@ def test_findings_about_other_memory_are_named_and_left(cli: Cli, file: Callable
     answer = fix(cli, path)
     assert answer.status == 0
     assert "shift on sm_90: nothing to fix" in answer.out
-    assert "left to you, warning[CG2202]: `x[2 * i]` moves 8 sectors a warp" in answer.out
-    assert "no padding or swizzle of a tile cures that" in answer.out
+    assert "remaining warning[CG2202]: `x[2 * i]` moves 8 sectors per warp" in answer.out
+    assert "not fixable by padding or swizzling a tile" in answer.out
     path.write_text(f"{text}check: {{sectors: 1}}\n")
     assert fix(cli, path).status == 1
 
@@ -187,7 +187,7 @@ def test_what_depends_on_data_is_named_and_left(cli: Cli, file: Callable[..., Pa
     text = STRIDED.replace("  y:", "  x: {shape: [N], dtype: int32}\n  y:").replace("(i * 2)", "x[i]")
     answer = fix(cli, file(text))
     assert answer.status == 0
-    assert "left alone: load w_shared[floor_mod(x_i, 64)]: unknown" in answer.out
+    assert "not fixed: load w_shared[floor_mod(x_i, 64)]: unknown" in answer.out
 
 
 def test_a_pad_that_comes_from_a_variant_is_refused_in_a_sentence(cli: Cli, file: Callable[..., Path]) -> None:
@@ -195,7 +195,7 @@ def test_a_pad_that_comes_from_a_variant_is_refused_in_a_sentence(cli: Cli, file
     path = file(text.replace("memory: shared", "memory: {space: shared, pad: $p}"))
     answer = fix(cli, path, "--write")
     assert (answer.status, answer.out) == (1, "")
-    assert "`pad: 1` for A would do, but `pad` in line 9 comes from a variant: `$p`" in answer.err
+    assert "`pad: 1` for A would help, but `pad` in line 9 comes from a variant: `$p`" in answer.err
 
 
 def test_all_variants_are_run_with_what_is_offered(cli: Cli, file: Callable[..., Path]) -> None:
@@ -249,7 +249,7 @@ def test_nothing_is_written_where_the_edit_went_wrong(
     path = file(TRANSPOSE)
     answer = fix(cli, path, "--write")
     assert (answer.status, answer.out) == (4, "")
-    assert "a fault of cugen's own: the edited file means something else" in answer.err
+    assert "internal error of cugen: the edited file means something else" in answer.err
     assert path.read_text() == TRANSPOSE
 
 
@@ -269,7 +269,7 @@ def test_nothing_is_offered_that_computes_something_else(
     path = file(TRANSPOSE)
     answer = fix(cli, path, "--write")
     assert (answer.status, answer.out) == (4, "")
-    assert "computes something else:\n  B: 1 element differs" in answer.err
+    assert "has wrong results with the new tile layout:\n  B: 1 element differs" in answer.err
     assert path.read_text() == TRANSPOSE
 
 

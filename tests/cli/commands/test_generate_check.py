@@ -92,7 +92,7 @@ def test_what_a_spec_left_behind_when_it_went_is_found(gate: Callable[[], Any], 
     assert answer.status == 1
     assert answer.err.splitlines() == [
         *(f"kernels/other{suffix}: no spec makes it (other.yaml is gone)" for suffix in (".cu", ".h", ".json")),
-        "delete what no spec makes",
+        "delete files that belong to no spec",
     ]
     applied(answer.out, tmp_path)
     assert sorted(path.name for path in (tmp_path / "kernels").iterdir()) == ["scale.cu", "scale.h", "scale.json"]

@@ -88,7 +88,7 @@ def test_several_targets_share_one_file(cli: Cli, spec: Path, tmp_path: Path, ki
     assert answer.status == 0
     assert "for sm_80. Edit" in (tmp_path / "scale.cu").read_text()
     if kinds == "embed":
-        assert "Machine code for sm_80, sm_90, by " in (tmp_path / "scale_embed.c").read_text()
+        assert " for sm_80, sm_90, compiled by " in (tmp_path / "scale_embed.c").read_text()
     assert cli("generate", spec, "-o", tmp_path, "--emit", f"cu,{kinds}", "--target", "sm_80,sm_90").out == ""
     assert cli("generate", spec, "-o", tmp_path, "--emit", f"cu,{kinds}", "--target", "sm_90").out != ""
 
@@ -120,10 +120,10 @@ def test_without_a_compiler_the_cure_is_said_and_nothing_written(
     ("words", "said"),
     [
         (("--emit", "cubin", "--target", "sm_80,sm_90"), "`--emit cubin` is for one target"),
-        (("--target", "sm_80,sm_90"), "sources are made for one target"),
-        (("--emit", "fatbin", "--target", "sm_80,90"), "`90` is no target"),
+        (("--target", "sm_80,sm_90"), "sources are generated for one target"),
+        (("--emit", "fatbin", "--target", "sm_80,90"), "`90` is not a target"),
         (("--emit", "elf"), "`elf` can't be emitted"),
-        (("--umbrella", "../all"), "not the name of a file"),
+        (("--umbrella", "../all"), "not a file name"),
         (("--umbrella", "scale"), "two files are called `scale.h`"),
     ],
 )
@@ -145,15 +145,18 @@ def test_another_compilers_array_stays_as_long_as_its_source_does(cli: Cli, spec
     cli(*words)
     file = tmp_path / "scale_embed.c"
     text, _, stamp = file.read_text().rpartition("\n// Input ")
-    by = re.search(r", by (\w+ [\d.]+),", text)
+    by = re.search(r", compiled by (\w+ [\d.]+),", text)
     first = re.search(r"0x[0-9a-f]{8}464c457f", text)
     assert by is not None
     assert first is not None
-    text = text.replace(by[0], ", by nvcc 99.0,").replace(first[0], "0x0123456789abcdef")
+    text = text.replace(by[0], ", compiled by nvcc 99.0,").replace(first[0], "0x0123456789abcdef")
     whole = stamped(text, stamp[:16])
     file.write_text(whole)
     answer = cli(*words, "--check")
-    assert (answer.status, "machine code by nvcc 99.0, which is not here, was not compared" in answer.err) == (0, True)
+    assert (answer.status, "machine code by nvcc 99.0, which is not installed, was not compared" in answer.err) == (
+        0,
+        True,
+    )
     assert cli(*words).err == "1 kernel up to date\n"
     assert file.read_text() == whole
     file.write_text(whole.replace("0x0123456789abcdef", "0x0123456789abcdee"))

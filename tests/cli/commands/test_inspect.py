@@ -70,7 +70,7 @@ def test_without_a_cuda_compiler_the_plan_says_so_and_machine_code_is_status_3(
     assert plan.status == 0
     assert "compiler   none: a CUDA compiler" in plan.out
     assert not any(line.startswith("  registers ") for line in plan.out.splitlines())
-    assert " a thread, no spills" not in plan.out
+    assert " per thread, no spills" not in plan.out
     for what in ("ptx", "sass"):
         answer = cli("inspect", product, "--what", what)
         assert (answer.status, answer.out) == (3, "")
@@ -82,7 +82,7 @@ def test_without_a_cuda_compiler_the_plan_says_so_and_machine_code_is_status_3(
 
 @pytest.mark.skipif(not cuda.compilers(), reason="NO CUDA COMPILER: PTX AND REGISTERS ARE UNTESTED")
 def test_with_a_compiler_there_are_registers_and_ptx(cli: Cli, product: Path) -> None:
-    assert cli("inspect", product).out.count(" a thread, no spills") == 2
+    assert cli("inspect", product).out.count(" per thread, no spills") == 2
     assert ".entry product_T" in cli("inspect", product, "--what", "ptx").out
 
 

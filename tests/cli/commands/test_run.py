@@ -29,8 +29,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     def damage(old: str, new: str) -> None:
         sound = cugen.kernel.generate
 
-        def generate(spec: Any) -> Any:
-            kernel = sound(spec)
+        def generate(spec: Any, **options: Any) -> Any:
+            kernel = sound(spec, **options)
             assert old in kernel.source
             return replace(kernel, source=kernel.source.replace(old, new))
 
@@ -122,7 +122,7 @@ def test_the_users_arrays_go_in_and_results_come_out(cli: Cli, spec: Path, tmp_p
         (("--output", "x=x.npy"), "CG5004"),
         (("--input", "x=nowhere.npy"), "CG5001"),
         (("--output", "y=y.txt"), ".npy"),
-        (("--output", "y=nowhere/y.npy"), "there is no folder nowhere"),
+        (("--output", "y=nowhere/y.npy"), "no such folder: nowhere"),
         (("--input", "x"), "NAME=VALUE"),
         (("--device", "gpu", "--sanitize"), "--sanitize"),
         (("--kernel", "other"), "CG1051"),

@@ -151,7 +151,7 @@ def test_doctor_exits_3_without_a_working_compiler_and_says_what_mends_it(
     monkeypatch.setattr(host, "build", fail)
     answer = cli("doctor")
     assert answer.status == 3
-    assert "mend: " in answer.out
+    assert "fix: " in answer.out
     assert "apt install" in answer.out
     assert "doesn't work" in answer.out
 

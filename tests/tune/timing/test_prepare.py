@@ -82,5 +82,5 @@ def test_what_passes_a_limit_of_the_spec_is_dropped(limit: str, is_dropped: bool
     prepared_code = prepared(TRANSPOSE.replace("check: {sectors: 1}", limit), "direct")
     assert isinstance(prepared_code, Dropped) is is_dropped
     if is_dropped:
-        assert "sectors a warp" in reason(prepared_code)
+        assert "sectors per warp" in reason(prepared_code)
     assert isinstance(prepared(TRANSPOSE), Prepared)
