@@ -8,6 +8,7 @@ from functools import partial
 
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Match, Refusal, Refusals, Request, Single, Steps, Tunable, refuse_tunables
+from cugen.spec.expressions import Reduce, Scan
 from cugen.spec.model import Schedule
 
 __all__ = ["Family", "Match", "Refusal", "Refusals", "Request", "Single", "Steps", "Tunable", "refuse_tunables"]
@@ -19,8 +20,9 @@ _MIXED = Refusal("takes statements over the same indices; these are over rows an
 class Family:
     """One way of computing statements. Families are asked by rank, the highest first; the first match wins.
 
-    `match` answers a request. `split` divides a statement that one launch can't compute well. A family that `mixes`
-    also takes groups whose statements have different indices: rows, and the elements of rows.
+    `match` answers a request; groups without the kind of node that it `needs` are not offered. `split` divides a
+    statement that one launch can't compute well. A family that `mixes` also takes groups whose statements have
+    different indices: rows, and the elements of rows.
 
     Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
 
@@ -31,6 +33,7 @@ class Family:
     tunables: tuple[Tunable, ...] = ()
     split: Callable[[Single], Steps | None] | None = None
     mixes: bool = False
+    needs: type[Reduce] | type[Scan] | None = None
     refusals: Callable[[Request], tuple[Refusal, ...]] | None = None
     build: Callable[[Request], Kernel] | None = None
     candidates: Callable[[Request], Iterable[Schedule]] | None = None
@@ -48,6 +51,10 @@ class Family:
         candidates = None if self.candidates is None else partial(self.candidates, request)
         return Match(partial(self.build, request), candidates)
 
+    def may_match(self, request: Request) -> bool:
+        """False where the statements lack what the family computes; cheaper than `answer`."""
+        return self.needs is None or self.needs in request.node_kinds()
+
     def takes(self, request: Request) -> bool:
         """Whether it matches."""
-        return isinstance(self.answer(request), Match)
+        return self.may_match(request) and isinstance(self.answer(request), Match)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cugen.machine import Target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
-from cugen.spec.expressions import Read, walk
+from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.model import Array, Schedule, Statement
 
 MAX_LISTED_VALUES = 16  # of a tunable, in messages and pages
@@ -55,6 +55,10 @@ class Request:
         """Every read of the group's statements, each once."""
         reads = {node: None for s in self.group.statements for node in walk(s.value) if isinstance(node, Read)}
         return tuple(reads)
+
+    def node_kinds(self) -> frozenset[type[Expr]]:
+        """The kinds of nodes in the statements' values."""
+        return frozenset(type(node) for statement in self.group.statements for node in walk(statement.value))
 
     def touched(self) -> tuple[Array, ...]:
         """The arrays that the group reads or writes, in the order of the spec."""

@@ -73,11 +73,15 @@ def _choose(request: Request, report: Reporter) -> Match | None:
         return None
     if request.schedule.family is not None:
         return _forced(request, request.schedule.family, report)
-    refused: list[tuple[Family, Refusal]] = []
-    for family, answer in answers(request):
-        if isinstance(answer, Match):
+    for family in families():
+        if family.may_match(request) and isinstance(answer := family.answer(request), Match):
             return answer
-        refused += [(family, refusal) for refusal in answer.reasons]
+    refused = [
+        (family, refusal)
+        for family, answer in answers(request)
+        if isinstance(answer, Refusals)
+        for refusal in answer.reasons
+    ]
     keys = [refusal.key for _, refusal in refused if refusal.key]
     key = keys[-1] if keys else ""
     report.error(

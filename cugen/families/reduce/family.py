@@ -17,6 +17,7 @@ from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.spec.expressions import Reduce
 
 
 def match(request: Request) -> Match | Refusals:
@@ -76,6 +77,7 @@ def build(request: Request, problem: ReductionProblem, config: ThreadConfig) -> 
 FAMILY = Family(
     "reduce",
     rank=15,
+    needs=Reduce,
     doc="reductions that read each element for a single result, mapped to rows or columns by the input's layout",
     match=match,
     tunables=TUNABLES,

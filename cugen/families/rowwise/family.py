@@ -34,7 +34,7 @@ from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Read, free_indices, walk
+from cugen.spec.expressions import Read, Reduce, free_indices, walk
 
 _CLUSTER_KEY = "schedule.cluster"
 _TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
@@ -241,6 +241,7 @@ class _Builder:
 FAMILY = Family(
     "rowwise",
     rank=12,
+    needs=Reduce,
     doc="rows that are reduced and mapped in one launch (softmax, normalisation), a thread group for each",
     match=match,
     tunables=_TUNABLES,

@@ -16,6 +16,7 @@ from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
+from cugen.spec.expressions import Scan
 
 
 def match(request: Request) -> Match | Refusals:
@@ -80,6 +81,7 @@ def _alignments(problem: ScanProblem, width: int) -> tuple[tuple[str, int], ...]
 FAMILY = Family(
     "scan",
     rank=20,
+    needs=Scan,
     doc="parallel scans of rows or columns",
     match=match,
     tunables=TUNABLES,

@@ -13,6 +13,7 @@ from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.plan.kernel import Kernel
 from cugen.rewrite.align_reductions import NotInStages, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
+from cugen.spec.expressions import Reduce
 
 _MAX_MN = 64  # extent of M and of N: the whole operands must fit shared memory
 _MAX_K = 256
@@ -120,6 +121,7 @@ def _limit_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[R
 FAMILY = Family(
     "batched",
     rank=45,
+    needs=Reduce,
     doc="small batched GEMM: several matrices per block, whole operands in shared memory",
     match=match,
     tunables=(BATCH,),

@@ -14,6 +14,7 @@ from cugen.families.contraction.skinny.split_k import split
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.grid import divides
+from cugen.spec.expressions import Reduce
 
 
 def match(request: Request) -> Match | Refusals:
@@ -47,6 +48,7 @@ def _limit_refusals(gemm: SkinnyGemm, config: GemvConfig) -> Iterator[Refusal]:
 FAMILY = Family(
     "skinny",
     rank=40,
+    needs=Reduce,
     doc="skinny GEMM and GEMV: M up to 16, each element of B is read once, split-K where N is small",
     match=match,
     tunables=TUNABLES,

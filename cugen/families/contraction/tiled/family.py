@@ -8,6 +8,7 @@ from cugen.families.contraction.tiled.config import choose_config, placement_ref
 from cugen.families.contraction.tiled.kernel import Builder
 from cugen.plan.kernel import Kernel
 from cugen.rewrite.im2col import im2col
+from cugen.spec.expressions import Reduce
 
 
 def match(request: Request) -> Match | Refusals:
@@ -31,6 +32,7 @@ def match(request: Request) -> Match | Refusals:
 FAMILY = Family(
     "tiled",
     rank=30,
+    needs=Reduce,
     doc="contractions with shared-memory tiles in a single-stage main loop, with register tiles for large outputs",
     match=match,
     split=im2col,
