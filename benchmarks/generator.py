@@ -83,18 +83,17 @@ def page(results: Mapping[str, Any]) -> str:
         f"| {_text(figure['took']['processors'])} | {figure['goal']:g} |"
         for figure in results["figures"]
     )
-    return f"""# How long cugen itself takes
+    return f"""# Run times of cugen's commands
 
 {results["machine"]}; {results["date"]}; cugen {results["version"]}; `{results["command"]}`.
 
-| what | command | seconds | of processors | goal |
+| what | command | wall time, s | CPU time, s | goal, s |
 |---|---|---:|---:|---:|
 {rows}
 
-Whole processes, the interpreter's start included; the last figure is the kernel's own time. Where others use the
-machine too, the seconds by the clock exceed what processors spent, which two share with `--jobs 2`. Specs that nobody
-changed aren't parsed: what each gives is remembered by a hash of all that reading it depends on, and the files on disk
-are held against their hashes.
+Wall times of processes, with interpreter start, and their CPU times, which two cores share with `--jobs 2`; the last
+figure is the time of the kernel. On a shared machine wall times exceed CPU times. Unchanged specs aren't parsed: their
+outlines are cached by a hash of all inputs, and the files on disk are compared with their hashes.
 """
 
 

@@ -38,7 +38,7 @@ COMMANDS = {
     "doctor": "show what this machine supports, and how to install what is missing",
     "config": "print paths for build systems",
 }
-_TITLE = "Generates readable CUDA C from YAML specs, and verifies, runs, analyses and tunes it."
+_TITLE = "Turns a YAML spec into CUDA C that people can read, verify, run and commit."
 _STATUSES = """\
 exit status:
   0  done
