@@ -29,7 +29,8 @@ ROOT = Path(__file__).parents[2]
 _BRANCH = re.compile(r"\s*\{%-? *(if|elif|else|for)\b.*%\}\s*")
 
 # What the gallery has no use for: small arrays in registers and staged whole, temporaries in a workspace, conditions
-# on data, uploads, tables, narrow types, launches that may be empty, and windows of windows without taps.
+# on data, uploads, tables, narrow types, launches that may be empty, windows of windows without taps, and all
+# forms of reductions.
 MORE = """
 cugen: 1
 kernel: staged
@@ -102,6 +103,43 @@ indices: {r: 5, s: 5}
 compute: |
   T[y, x] = sum(A[y, x + s - 2], s)
   Y[y, x] = sum(T[y + r - 2, x], r)
+---
+cugen: 1
+kernel: short_rows
+arrays: {x: {shape: [1001, 3], dtype: float32}, y: {shape: [1001], dtype: float32}}
+compute: y[i] = sum(x[i, j], j)
+---
+cugen: 1
+kernel: full_short_rows
+arrays: {x: {shape: [1024, 3], dtype: float32}, y: {shape: [1024], dtype: float32}}
+compute: y[i] = sum(x[i, j], j)
+---
+cugen: 1
+kernel: rows_of_odd_length
+arrays: {x: {shape: [8, 1001], dtype: float16}, y: {shape: [8], dtype: float32}}
+compute: y[i] = sum(x[i, j], j)
+---
+cugen: 1
+kernel: reduced_outer_dimension
+arrays: {x: {shape: [40, 300, 64], dtype: float32}, y: {shape: [300], dtype: float32}}
+compute: y[i] = sum(x[k, i, j], k, j)
+---
+cugen: 1
+kernel: two_stages
+arrays: {x: {shape: [300, 513], dtype: float32}, y: {shape: [300], dtype: float32}}
+compute: y[i] = sum((x[i, j] - max(x[i, k], k)) ** 2, j)
+schedule: {family: reduce}
+---
+cugen: 1
+kernel: normalised_columns
+arrays: {x: {shape: [256, 300], dtype: float32}, y: {shape: [256, 300], dtype: float32}}
+compute: y[i, j] = x[i, j] / sum(x[k, j], k)
+---
+cugen: 1
+kernel: columns_within_a_warp
+arrays: {x: {shape: [64, 300], dtype: float32}, y: {shape: [64, 300], dtype: float32}}
+compute: y[i, j] = x[i, j] / sum(x[k, j], k)
+schedule: {family: rowwise, rows: 8, threads: 4}
 """
 VARIANTS = """
 cugen: 1
