@@ -31,7 +31,7 @@ def test_names_with_signs_of_xml_are_escaped() -> None:
     assert [e.text for e in ET.fromstring(text).iter(f"{SVG}text")].count("x<y> & z") == 1
 
 
-def test_a_bar_beyond_the_axis_is_cut_and_keeps_its_number() -> None:
+def test_a_bar_beyond_the_axis_is_clipped_and_keeps_its_label() -> None:
     text = chart("t", [Bars("fast", (("cugen", 3.0),))])
     assert int(rects(text)[0].get("width", "0")) < 3 * 460
     assert ">3.00<" in text

@@ -67,7 +67,7 @@ class Bench:
         return check(self.session, self.spec, self.buffers, {}, {}, seed=1)
 
 
-def test_what_the_reference_says_passes_gaps_updates_and_numbers_included(fake: Any) -> None:
+def test_results_of_the_reference_pass_with_gaps_updates_and_scalars(fake: Any) -> None:
     for text in (PITCHED, UPDATE):
         check = Bench(fake, text).check()
         assert check.messages == ()
@@ -110,7 +110,7 @@ def sets_of(spec: Spec, session: Any) -> Buffers:
     return Buffers(session, spec, generate(spec, analysis=False).manifest, known_params(spec, {}), seed=1)
 
 
-def test_sets_exceed_the_cache_three_times_together_and_hold_the_same(fake: Any) -> None:
+def test_all_sets_exceed_the_cache_three_times_and_have_equal_contents(fake: Any) -> None:
     (spec,) = load_text(UPDATE)
     buffers = sets_of(spec, fake)
     assert buffers.held_bytes == 40 * 2 + 40 * 4 + 4
@@ -162,13 +162,13 @@ compute: y[i] = table[ids[i]]
     assert bench.check().passed
 
 
-def test_what_the_gpu_does_not_hold_twice_is_refused(fake: Any) -> None:
+def test_sets_that_exceed_the_memory_are_refused(fake: Any) -> None:
     (spec,) = load_text(UPDATE.replace("N: 40", "N: 400000"))
     with pytest.raises(MemoryError, match="two sets of update's arrays"):
         sets_of(spec, fake)
 
 
-def test_where_one_element_costs_much_the_last_is_looked_at(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_element_is_checked_if_elements_are_expensive(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     text = """\
 cugen: 1
 kernel: running

@@ -94,7 +94,7 @@ def test_a_row_has_times_every_peers_ratio_the_error_and_its_goals(page: ModuleT
     assert text.startswith("NVIDIA H200, driver for CUDA 13.0, Python 3.12.3, torch 2.11; 2026-11-20; cugen 0.1.0; ")
 
 
-def test_the_summary_compares_with_the_fastest_way_to_call_cublas_and_keeps_types_apart(page: ModuleType) -> None:
+def test_the_summary_compares_with_the_fastest_way_to_call_cublas_for_each_type(page: ModuleType) -> None:
     rows = [
         row("a", peers={"torch": 4.0, "cublasLt": 2.0, "triton": 0.1}, tuned=True),
         row("b", peers={"torch": 0.5}),
@@ -124,7 +124,7 @@ def test_what_misses_a_goal_has_its_counters(page: ModuleType) -> None:
     assert "| b | 1.08× cublas: **missed** | 99.00 | 97 % | 86 % | – | – | – | 253 | – |" in text
 
 
-def test_few_samples_are_told_and_warm_goals_judged_by_warm_figures(page: ModuleType) -> None:
+def test_few_samples_are_printed_and_warm_goals_use_warm_figures(page: ModuleType) -> None:
     slow = row("slow", peers={"torch": 1.1})
     slow["regimes"]["cold"][0]["samples"] = 7
     slow["goals"].append({"against": "cublas", "must": 1.0, "moonshot": None, "regime": "warm"})

@@ -99,14 +99,14 @@ def test_small_sets_are_flushed_before_each_cold_run_and_only_there() -> None:
     assert clock.log.count(("flush", -1, False)) == 7
 
 
-def test_everybody_gets_as_many_samples_as_asked_for() -> None:
+def test_every_contender_gets_the_requested_samples() -> None:
     clock = FakeClock({"a": 50, "b": 60})
     times = measure([clock.contender("a"), clock.contender("b")], clock, Plan(sets=2))
     assert {len(times.samples) for regime in times.values() for times in regime.values()} == {100}
     assert times["cold"]["b"].median == 60
 
 
-def test_a_slow_contender_stops_at_its_budget_and_holds_nobody_up() -> None:
+def test_a_slow_contender_stops_at_its_budget_and_does_not_delay_others() -> None:
     clock = FakeClock({"fast": 50, "slow": 5000, "glacial": 1e7})
     contenders = [clock.contender(name) for name in clock.takes]
     times = measure(contenders, clock, Plan(sets=2, samples=100, budget_us=1e5))
@@ -131,13 +131,13 @@ def test_where_ours_is_short_everybody_is_timed_in_a_graph_and_per_run() -> None
     assert clock.destroyed == 2
 
 
-def test_where_ours_is_long_nobody_is_timed_in_a_graph() -> None:
+def test_a_long_kernel_is_not_timed_in_a_graph() -> None:
     clock = FakeClock({"long": 30, "short": 10})
     times = measure([clock.contender("long"), clock.contender("short")], clock, Plan(sets=2, samples=9))
     assert set(times) == {"cold", "warm"}
 
 
-def test_what_cannot_be_captured_is_left_out_of_the_graphs() -> None:
+def test_contenders_that_cannot_be_captured_have_no_graph_times() -> None:
     clock = FakeClock({"short": 10}, captures=False)
     assert set(measure([clock.contender("short")], clock, Plan(sets=2, samples=9))) == {"cold", "warm"}
 

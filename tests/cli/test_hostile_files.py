@@ -143,7 +143,7 @@ def test_expressions_that_are_too_large_or_too_deep_are_refused_at_once(cli, ref
     assert column in (None, reported)
 
 
-def test_each_of_many_temporaries_that_nobody_reads_is_a_finding(refused):
+def test_each_of_many_unused_temporaries_is_a_finding(refused):
     lines = "".join(f"  t{n}[i] = x[i] + {n}\n" for n in range(200))
     findings = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute: |\n{lines}  y[i] = x[i]\n"))
     assert findings == [("CG1311", 7 + n, 3) for n in range(200)]

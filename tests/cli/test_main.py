@@ -42,7 +42,7 @@ def test_no_command_prints_help_to_standard_error_and_is_a_wrong_call(cli: Cli) 
     assert "commands:" in answer.err
 
 
-def test_a_misspelt_command_is_told_the_nearest_one(cli: Cli) -> None:
+def test_a_misspelt_command_suggests_the_nearest_one(cli: Cli) -> None:
     answer = cli("genrate")
     assert answer.status == 2
     assert "did you mean `generate`?" in answer.err

@@ -123,9 +123,7 @@ def test_a_cache_that_cannot_be_written_is_no_failure(
         assert cli("generate", spec, "-o", tmp_path / "out").status == 0
 
 
-def test_records_that_nobody_uses_go_and_those_in_use_stay(
-    cli: Cli, spec: Path, tmp_path: Path, read: list[str]
-) -> None:
+def test_unused_records_are_evicted_and_used_ones_stay(cli: Cli, spec: Path, tmp_path: Path, read: list[str]) -> None:
     cli("generate", spec, "-o", tmp_path / "out")
     (record,) = (tmp_path / "cache" / "outlines").rglob("*.json")
     old = record.with_name("old.json")

@@ -84,7 +84,7 @@ def test_no_copy_that_may_run_is_without_an_instruction(kind, made_up):
     assert shaped == ((site,) if made_up else None)
 
 
-def test_wide_instructions_may_move_more_than_is_asked_for_but_not_more_of_the_same_width():
+def test_vectorised_instructions_may_move_more_elements_than_the_source():
     """5 elements in two instructions of four, or in six of one: the sixth is of a trip that the plan doesn't have."""
     five = read(X * 8 + K, Counter(K, 5))
     wide = "\n".join(["LDG.E.128 R4, desc[UR4][R2.64]"] * 2)

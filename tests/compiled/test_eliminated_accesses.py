@@ -108,7 +108,7 @@ def addressed(vectors, *moves, **changed):
     return unrolled_trips.by_address(site, trips, wanted, instructions, forms, threads)
 
 
-def test_addresses_tell_which_elements_are_moved(vectors):
+def test_addresses_determine_the_moved_elements(vectors):
     actual = addressed(vectors, (-4, 4), (8, 4), (0, 8))
     assert [(s.access.width, s.offset - vectors[0].offset.subs(vectors[1][0])) for s in actual] == [
         (1, 1),
@@ -126,16 +126,16 @@ def test_addresses_tell_which_elements_are_moved(vectors):
         ((-4, 4), (2, 8), (8, 4)),  # between elements
     ],
 )
-def test_where_addresses_do_not_fit_nothing_is_told(vectors, moves):
+def test_inconsistent_addresses_give_no_elements(vectors, moves):
     assert addressed(vectors, *moves) is None
 
 
 @pytest.mark.parametrize("changed", [{"tx": 4}, {"p": 2}, {"by": 680}])
-def test_an_address_that_moves_otherwise_tells_nothing(vectors, changed):
+def test_an_address_with_another_stride_gives_no_elements(vectors, changed):
     assert addressed(vectors, (-4, 4), (8, 4), (0, 8), **changed) is None
 
 
-def test_trips_at_one_place_are_not_told_apart(vectors):
+def test_trips_at_the_same_address_are_not_distinguished(vectors):
     site, trips, _, _ = vectors
     (loop,) = trips[0]
     still = replace(site, offset=site.offset.subs({loop: 0}))

@@ -137,7 +137,7 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
         assert all(a.compiled for a in (*reads, *writes))
 
 
-def test_copies_of_zeros_are_counted_apart_from_those_that_read():
+def test_zero_filling_copies_are_counted_separately():
     """Their compiler keeps guards that always hold, but not all of them: what they fill never is."""
     (actual,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")
     copies = [a for a in actual.accesses if a.access.kind == "async_copy"]
@@ -185,7 +185,7 @@ def test_a_row_with_an_even_pitch_is_read_four_elements_at_once():
     assert columns.compiled == (columns.written,)
 
 
-def test_an_odd_pitch_keeps_the_elements_apart():
+def test_an_odd_pitch_prevents_vectorisation():
     rows = access(single(product(1)), "As")
     assert (widths(rows), rows.compiled) == ([4], (rows.written,))
 
@@ -302,7 +302,7 @@ def test_what_depends_on_data_says_so():
     assert read.executions == 150  # whether it runs is known all the same
 
 
-def test_a_store_behind_shuffles_that_lanes_may_come_to_apart_is_in_no_loop():
+def test_a_store_after_diverged_shuffles_is_in_no_loop():
     """The shuffles stand a second time behind the code, and a branch leads back from there."""
     actual = compiled(generate(gallery()["row_sum"]), "sm_90")[0]
     store = access(actual, "y", "store")

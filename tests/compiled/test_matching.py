@@ -105,7 +105,7 @@ OVER_A_RING = """
 
 
 @pytest.mark.parametrize(("bs", "first", "second"), [(22, 32, 32), (23, 33, 33)])
-def test_where_tiles_share_memory_the_line_tells_whose_address_it_is(bs, first, second):
+def test_tiles_that_share_memory_are_matched_by_line(bs, first, second):
     """The second line of a statement counts as near to its first."""
     a, b, parts = array("As", offset=0), array("Bs", offset=1024), array("parts", size=512, offset=0)
     addresses = [
@@ -120,7 +120,7 @@ def test_where_tiles_share_memory_the_line_tells_whose_address_it_is(bs, first, 
     assert actual == [[2], [3], [], [4], [5], [6, 7]]
 
 
-def test_beside_each_other_tiles_are_told_by_the_address_alone():
+def test_disjoint_tiles_are_matched_by_address():
     a, b, parts = array("As", offset=0), array("Bs", offset=1024), array("parts", size=256, offset=0)
     addresses = [
         PrintedSite(site(a, "store"), 10),

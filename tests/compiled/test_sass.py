@@ -92,7 +92,7 @@ def test_a_block_begins_at_a_label_and_behind_a_branch_or_an_exit(program):
     assert program.block_of(instruction_at(program, 0x390)) == 0x380
 
 
-def test_kernels_are_told_apart_and_padding_is_left_out():
+def test_kernels_are_separated_and_padding_is_left_out():
     two = TEXT + TEXT.replace("product", "other")
     programs = sass.parse(two)
     assert list(programs) == ["product", "other"]
@@ -157,7 +157,7 @@ def test_code_behind_the_rest_that_returns_to_it_makes_no_loop():
     assert actual.next_blocks(0x30) == (0x60, 0x40)
 
 
-def test_a_block_of_a_loop_that_stands_outside_its_addresses_is_in_the_loop():
+def test_a_block_outside_the_address_range_of_its_loop_is_in_the_loop():
     actual = sass.parse(RETURNING.replace("@P0 EXIT", "EXIT").replace("BRA `(.L_x_1)", "BRA `(.L_x_0)"))["sum"]
     assert (0x10, 0x70) in actual.loops
     assert (

@@ -105,7 +105,7 @@ def test_a_loop_parts_a_warp_only_where_its_end_differs_inside_one():
     assert transformed_sites.divergent_loops(site(K, [Counter(K, 40)], column), (), (32, 8, 1)) == ()
 
 
-def test_the_first_trip_stands_for_all_where_the_address_stays():
+def test_the_first_trip_represents_all_if_the_address_is_constant():
     loop = site(TX, [Counter(K, 40)], [Predicate(((K - TX, "<"),))])
     once = transformed_sites.hoisted_site(loop, (str(K),))
     assert once is not None

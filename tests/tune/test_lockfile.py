@@ -127,7 +127,7 @@ def test_the_union_of_two_files_has_the_blocks_of_both(listed: list[Entry], cut:
     assert all(part in first_text or part in second_text for part in blocks)
 
 
-def test_an_update_keeps_what_others_wrote(tmp_path: Path) -> None:
+def test_an_update_keeps_other_entries(tmp_path: Path) -> None:
     path = tmp_path / "cugen.lock"
     update(path, [TOTAL])
     update(path, [PRODUCT])

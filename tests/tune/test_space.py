@@ -135,7 +135,7 @@ def test_features_name_every_choice() -> None:
     )
 
 
-def test_a_statement_that_the_generator_takes_apart_stays_as_it_is() -> None:
+def test_a_statement_with_hoisted_reductions_has_no_schedules() -> None:
     """A schedule for it would keep the inner sum where it is, computed again and again."""
     spec = spec_of("""\
 cugen: 1

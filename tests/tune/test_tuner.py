@@ -90,7 +90,7 @@ def test_a_spec_that_no_family_can_do_is_a_finding(options: Made) -> None:
         search(spec, options())
 
 
-def test_several_gpus_work_at_once_and_one_that_is_full_is_left_out(scale: Spec, options: Made, tmp_path: Path) -> None:
+def test_several_gpus_work_in_parallel_and_a_full_one_is_left_out(scale: Spec, options: Made, tmp_path: Path) -> None:
     devices = (*(Gpu("NVIDIA H200", "sm_90", f"GPU-{n}") for n in range(3)), Gpu("NVIDIA A100", "sm_80", "GPU-3"))
     log = tmp_path / "log"
     outcome = search(scale, options(gpus=devices, refuses=["GPU-1"], log=str(log)))
@@ -98,7 +98,7 @@ def test_several_gpus_work_at_once_and_one_that_is_full_is_left_out(scale: Spec,
     assert Counter(line.split()[0] for line in log.read_text().splitlines()).keys() == {"GPU-0", "GPU-2"}
 
 
-def test_a_search_goes_on_where_it_ended(scale: Spec, options: Made, tmp_path: Path) -> None:
+def test_a_search_resumes(scale: Spec, options: Made, tmp_path: Path) -> None:
     log = tmp_path / "log"
     first = search(scale, options(die=[SCALAR]))
     again = search(scale, options(resume=True, log=str(log)))
@@ -143,7 +143,7 @@ def test_the_journal_says_which_schedule_took_how_long_and_reads_records_that_do
 
 
 @pytest.mark.slow
-def test_a_search_that_was_killed_in_mid_line_goes_on(scale: Spec, options: Made) -> None:
+def test_a_search_resumes_from_a_truncated_journal(scale: Spec, options: Made) -> None:
     search(scale, options())
     path = journal_path(scale, H200, {})
     path.write_text(path.read_text()[:-20])
@@ -195,7 +195,7 @@ search(load(sys.argv[1]), Options(jobs=1, gpus=(Gpu("NVIDIA H200", "sm_90"),), c
 
 
 @pytest.mark.slow
-def test_a_search_whose_process_was_killed_goes_on(
+def test_a_killed_search_resumes(
     scale: Spec, options: Made, fake: Callable[..., tuple[str, ...]], tmp_path: Path
 ) -> None:
     journal = journal_path(scale, H200, {})

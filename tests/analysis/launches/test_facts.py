@@ -171,7 +171,7 @@ schedule: {{block: {{m: 32, n: 32}}, thread: {{m: {0}, n: {0}}}, step: {{k: 16}}
         assert actual.reuse == 32
 
 
-def test_without_registers_the_rest_limits_and_with_them_the_next_step_is_told():
+def test_without_registers_other_resources_limit_and_with_them_the_next_step_is_given():
     text = elementwise("A[i]")
     assert facts_of(text).occupancy.registers is None
     assert "registers" not in facts_of(text).occupancy.occupancy.limits

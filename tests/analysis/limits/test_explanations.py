@@ -40,7 +40,7 @@ def test_a_page_shows_its_finding_and_the_cure(
     assert found_by_check(good, tmp_path, capsys) == []
 
 
-def test_the_codes_of_this_room_stand_in_its_table_alone() -> None:
+def test_the_codes_of_this_package_are_only_in_its_table() -> None:
     elsewhere = [
         file.name
         for file in (PACKAGE / "analysis").rglob("*.py")

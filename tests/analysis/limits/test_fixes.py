@@ -165,7 +165,7 @@ def test_without_a_swizzle_the_pad_is_taken_whatever_it_costs() -> None:
     assert only_cost(fixes_of(spec, without_swizzles))[0] == RowLayout(pad=1)
 
 
-def test_a_tile_that_no_pad_cures_is_left_with_its_law() -> None:
+def test_a_tile_that_no_pad_fixes_is_listed_with_its_law() -> None:
     text = "cugen: 1\nkernel: strided\nparams: {N: 1024}\narrays:\n"
     text += "  w: {shape: [64], dtype: float32, memory: shared}\n  y: {shape: [N], dtype: float32}\n"
     spec = spec_of(f"{text}compute: y[i] = w[(i * 2) % 64]\n")
@@ -178,7 +178,7 @@ def test_a_tile_that_no_pad_cures_is_left_with_its_law() -> None:
     assert "w_shared[2 * i % 64]: 2 at every pad" in unfixable.reason
 
 
-def test_what_depends_on_data_is_named_and_left_alone() -> None:
+def test_tiles_with_data_dependent_accesses_are_listed() -> None:
     text = "cugen: 1\nkernel: picked\nparams: {N: 1024}\narrays:\n"
     text += "  t: {shape: [64], dtype: float32, memory: shared}\n  x: {shape: [N], dtype: int32}\n"
     spec = spec_of(f"{text}  y: {{shape: [N], dtype: float32}}\ncompute: y[i] = t[x[i] % 64]\n")

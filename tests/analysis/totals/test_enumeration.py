@@ -83,13 +83,13 @@ def test_without_choices_all_stays_as_it_is():
     assert (enumeration.counters, enumeration.predicates, enumeration.symbols) == (counters, predicates, ())
 
 
-def test_what_a_lane_and_a_choice_decide_together_is_left_to_others():
+def test_conditions_of_lane_and_choice_are_not_enumerated():
     offset = FloorDiv(Choice(WORK_UNIT, integer(1), BLOCK, integer(3)) + LANE, integer(2))
     counters = (Counter(BLOCK, 4), Counter(WORK_UNIT, 2))
     assert enumerated(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
 
 
-def test_too_many_combinations_are_left_to_others():
+def test_too_many_combinations_are_not_enumerated():
     counters = (Counter(BLOCK, 1 << 13), Counter(WORK_UNIT, 1 << 13))
     offset = Choice(WORK_UNIT, integer(9), BLOCK, integer(0)) + LANE
     assert enumerated(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters

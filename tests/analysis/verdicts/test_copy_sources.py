@@ -101,7 +101,7 @@ def test_copies_of_16_bytes_fetch_a_line_s_part_once_for_each_sector_that_they_w
             assert row.sectors == len(moves), row.note
 
 
-def test_where_all_warps_copy_from_is_told_only_if_they_copy_alike():
+def test_copy_sources_are_described_only_if_all_warps_copy_in_the_same_way():
     k_major = FloorDiv(X, 8) * 64 + Mod(X, 8) + BLOCK[0] * 4
     sources = copy_sources.lane_sources(k_major, (64, 1, 1), 4)
     assert sources == tuple(lane // 8 * 256 + lane % 8 * 4 for lane in range(32))

@@ -45,7 +45,7 @@ def written(report, tile: str):
     return actual
 
 
-def test_rows_that_begin_in_one_bank_are_copied_one_by_one_however_the_tile_lies():
+def test_rows_that_start_in_one_bank_serialise_the_copy_for_every_pitch():
     for actual in written(analyze_kernel(product(), "sm_90", PARAMS), "As"):
         assert actual.claim == "4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)"
         assert actual.verdict == "costly"
@@ -65,7 +65,7 @@ def test_lines_that_are_copied_whole_cost_their_ideal():
         assert (actual.verdict, actual.per_request.worst) == ("ideal", 4)
 
 
-def test_parts_of_lines_are_copied_at_a_cost_that_is_not_told():
+def test_copies_of_partial_lines_have_an_unknown_cost():
     for actual in written(analyze_kernel(product(), "sm_90", PARAMS, offsets={"B": 64}), "Bs"):
         assert actual.claim == "unknown: the alignment of its sources to 128-byte lines is unknown"
 

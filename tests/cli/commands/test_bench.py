@@ -127,7 +127,7 @@ def test_the_chart_is_well_formed(cli: Cli, spec: Path, gpu: list[Any], tmp_path
     assert "scale, cugen: 0.900" in "".join(ET.parse(path).getroot().itertext())
 
 
-def test_a_chart_that_cannot_be_written_is_the_user_s_to_mend(cli: Cli, spec: Path, gpu: list[Any]) -> None:
+def test_a_chart_that_cannot_be_written_is_wrong_input(cli: Cli, spec: Path, gpu: list[Any]) -> None:
     answer = cli("bench", spec, "--chart", spec.parent / "nowhere" / "chart.svg")
     assert answer.status == 2
     assert "nowhere" in answer.err

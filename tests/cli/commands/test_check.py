@@ -94,7 +94,7 @@ def test_a_passed_limit_is_an_error_at_the_memory_of_the_array(cli: Cli, transpo
     assert answer.err == ""
 
 
-def test_a_copy_from_rows_in_one_bank_is_told_that_no_pad_helps(cli: Cli, tmp_path: Path) -> None:
+def test_a_copy_from_rows_in_one_bank_says_that_no_pad_helps(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "product.yaml"
     path.write_text(
         """
@@ -124,12 +124,12 @@ def test_a_padded_or_swizzled_tile_keeps_the_limit(cli: Cli, transpose: Callable
     assert answer.out.endswith("1 kernel checked: all limits kept\n")
 
 
-def test_a_limit_above_the_cost_is_kept_in_silence(cli: Cli, transpose: Callable[..., Path]) -> None:
+def test_a_limit_above_the_cost_is_kept_without_a_finding(cli: Cli, transpose: Callable[..., Path]) -> None:
     answer = cli("check", transpose(check="{bank_conflicts: 32}"), "--quiet")
     assert (answer.status, answer.out, answer.err) == (0, "", "")
 
 
-def test_a_limit_with_decimals_holds_what_its_digits_say(cli: Cli, tmp_path: Path) -> None:
+def test_a_decimal_limit_is_compared_exactly(cli: Cli, tmp_path: Path) -> None:
     # From byte 16 of a sector on, a warp of floats needs 5 sectors and not 4.
     path = tmp_path / "shift.yaml"
     path.write_text(
@@ -147,7 +147,7 @@ def test_a_limit_with_decimals_holds_what_its_digits_say(cli: Cli, tmp_path: Pat
     assert f"--> {path}:7:17" in answer.out
 
 
-def test_every_access_stands_in_the_table(cli: Cli) -> None:
+def test_every_access_is_in_the_table(cli: Cli) -> None:
     from cugen.kernel import generate
     from cugen.plan.walking import accesses
 

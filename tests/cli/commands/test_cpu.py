@@ -27,7 +27,7 @@ def test_lines_of_the_launcher_keep_their_numbers(cli, kernel):
     assert kernel.read_text().splitlines()[int(number) - 1 :][:8] == repeated.splitlines()[:8]
 
 
-def test_a_file_that_is_current_is_left_alone_unless_it_is_always_written(cli, kernel):
+def test_a_current_file_is_not_touched_unless_it_is_always_written(cli, kernel):
     cli("cpu", kernel)
     made = kernel.with_name("scale_cpu.cpp")
     before = made.stat().st_mtime_ns

@@ -85,7 +85,7 @@ def test_the_32_way_transpose_is_fixed_and_then_passes_its_check(cli: Cli, file:
     assert fix(cli, path, "--write").out.startswith("turn on sm_90: nothing to fix")
 
 
-def test_figures_and_a_verified_run_stand_before_the_patch(cli: Cli, file: Callable[..., Path]) -> None:
+def test_costs_and_a_verified_run_precede_the_patch(cli: Cli, file: Callable[..., Path]) -> None:
     path = file(TRANSPOSE)
     answer = fix(cli, path, "--target", "sm_90")
     assert answer.status == 0
@@ -170,7 +170,7 @@ def test_what_no_pad_cures_is_status_1_with_its_law(cli: Cli, file: Callable[...
     assert path.read_text() == STRIDED
 
 
-def test_findings_about_other_memory_are_named_and_left(cli: Cli, file: Callable[..., Path]) -> None:
+def test_findings_about_other_memory_are_listed(cli: Cli, file: Callable[..., Path]) -> None:
     text = "cugen: 1\nkernel: shift\nparams: {N: 4096}\narrays:\n  x: {shape: [2 * N], dtype: float32}\n"
     text += "  y: {shape: [N], dtype: float32}\ncompute: y[i] = x[2 * i]\nschedule: {family: direct}\n"
     path = file(text)
@@ -183,7 +183,7 @@ def test_findings_about_other_memory_are_named_and_left(cli: Cli, file: Callable
     assert fix(cli, path).status == 1
 
 
-def test_what_depends_on_data_is_named_and_left(cli: Cli, file: Callable[..., Path]) -> None:
+def test_accesses_that_depend_on_data_are_listed(cli: Cli, file: Callable[..., Path]) -> None:
     text = STRIDED.replace("  y:", "  x: {shape: [N], dtype: int32}\n  y:").replace("(i * 2)", "x[i]")
     answer = fix(cli, file(text))
     assert answer.status == 0

@@ -55,7 +55,7 @@ def test_always_writes_even_what_is_current(cli: Cli, spec: Path, tmp_path: Path
     assert (tmp_path / "scale.cu").stat().st_mtime > 1
 
 
-def test_check_writes_nothing_and_tells_missing_stale_and_edited_apart(cli: Cli, spec: Path, tmp_path: Path) -> None:
+def test_check_writes_nothing_and_distinguishes_missing_stale_and_edited(cli: Cli, spec: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     missing = cli("generate", spec, "-o", out, "--check")
     assert (missing.status, names(out)) == (1, [])
@@ -190,7 +190,7 @@ def test_a_setting_that_makes_no_sense_is_refused(cli: Cli, spec: Path, tmp_path
     assert "Traceback" not in answer.err
 
 
-def test_a_setting_that_stands_twice_is_refused(cli: Cli, spec: Path, tmp_path: Path) -> None:
+def test_a_repeated_setting_is_refused(cli: Cli, spec: Path, tmp_path: Path) -> None:
     assert cli("generate", spec, "--set", "N=1", "--set", "N=2", "-o", tmp_path / "out").status == 2
 
 

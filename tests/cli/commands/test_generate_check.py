@@ -86,7 +86,7 @@ def test_a_missing_file_is_found(gate: Callable[[], Any], tmp_path: Path) -> Non
     assert gate().status == 0
 
 
-def test_what_a_spec_left_behind_when_it_went_is_found(gate: Callable[[], Any], tmp_path: Path) -> None:
+def test_files_of_a_deleted_spec_are_orphans(gate: Callable[[], Any], tmp_path: Path) -> None:
     (tmp_path / "specs" / "other.yaml").unlink()
     answer = gate()
     assert answer.status == 1
@@ -99,9 +99,7 @@ def test_what_a_spec_left_behind_when_it_went_is_found(gate: Callable[[], Any], 
     assert gate().status == 0
 
 
-def test_what_a_kernel_left_behind_when_it_was_renamed_is_found(
-    gate: Callable[[], Any], cli: Cli, tmp_path: Path
-) -> None:
+def test_files_of_a_renamed_kernel_are_orphans(gate: Callable[[], Any], cli: Cli, tmp_path: Path) -> None:
     spec = tmp_path / "specs" / "scale.yaml"
     spec.write_text(spec.read_text().replace("kernel: scale", "kernel: twice"))
     cli("generate", spec, "-o", "kernels")

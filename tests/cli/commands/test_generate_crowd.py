@@ -164,7 +164,7 @@ def test_200_processes_killed_at_random_moments_leave_whole_files(setting: _Sett
 
 
 @pytest.mark.slow
-def test_what_killed_processes_left_is_removed_once_it_is_old(setting: _Setting) -> None:
+def test_old_temporary_files_of_killed_processes_are_removed(setting: _Setting) -> None:
     _generate(setting.specs["old"], "-o", setting.out)
     young, old = (setting.out / f".scale__n_10.cu.{digit * 16}.cugen.tmp" for digit in "01")
     foreign = setting.out / ".scale__n_10.cu.0123456789abcdef.tmp"

@@ -46,7 +46,7 @@ def without_compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         ("embed,cubin,cubin", [".json", ".cubin", "_embed.h", "_embed.c"]),
     ],
 )
-def test_what_is_asked_for_is_written_listed_and_current(
+def test_requested_outputs_are_written_listed_and_current(
     cli: Cli, spec: Path, tmp_path: Path, kinds: str, files: list[str]
 ) -> None:
     out = tmp_path / "out"
@@ -218,7 +218,7 @@ def test_arrays_have_an_umbrella_of_their_own(cli: Cli, spec: Path, second: Path
     assert '#include "scale_embed.h"\n#include "second_embed.h"\n' in (out / "all_embed.h").read_text()
 
 
-def test_arrays_beside_the_sources_are_nothing_that_outlived_its_spec(cli: Cli, spec: Path, tmp_path: Path) -> None:
+def test_embedded_arrays_next_to_sources_are_no_orphans(cli: Cli, spec: Path, tmp_path: Path) -> None:
     cli("generate", spec, "-o", tmp_path, "--emit", "cu,embed", "--umbrella", "all")
     assert cli("generate", spec, "-o", tmp_path, "--check").status == 0
     spec.write_text(spec.read_text().replace("scale", "other"))

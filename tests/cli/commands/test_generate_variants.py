@@ -95,7 +95,7 @@ def test_the_list_and_the_depfile_have_the_shared_header(cli: Cli, variants: Pat
     assert any(path.endswith("variants.h.j2") for path in dependencies.split())
 
 
-def test_check_tells_missing_stale_and_edited_apart(cli: Cli, variants: Path, tmp_path: Path) -> None:
+def test_check_distinguishes_missing_stale_and_edited(cli: Cli, variants: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     header = out / "scale.h"
     assert f"{header}: missing" in cli("generate", variants, "-o", out, "--check").err

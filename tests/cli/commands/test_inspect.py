@@ -112,7 +112,7 @@ def test_several_kernels_and_sections_have_headings(cli: Cli, spec: Path) -> Non
     assert headings == ["==== scale__10: source ====", "==== scale__20: source ===="]
 
 
-def test_a_reason_stands_once_though_two_keys_have_it(cli: Cli, spec: Path) -> None:
+def test_a_reason_of_two_keys_is_printed_once(cli: Cli, spec: Path) -> None:
     spec.write_text(spec.read_text().replace("family: direct", "block: {i: 64}, thread: {i: 1}"))
     lines = cli("inspect", spec).out.split("  not  ")
     for line in lines[1:]:

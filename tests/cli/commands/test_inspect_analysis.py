@@ -73,9 +73,7 @@ def test_each_access_has_a_row_with_numbers_and_its_claim_below(cli: Cli, tmp_pa
     assert lines[heading + 1].startswith("  load  A[")
 
 
-def test_the_reasons_stand_below_the_table_and_the_facts_after_them(
-    cli: Cli, tmp_path: Path, no_compiler: None
-) -> None:
+def test_the_table_is_followed_by_reasons_and_facts(cli: Cli, tmp_path: Path, no_compiler: None) -> None:
     text = page(cli, tmp_path, TILED)
     positions = [text.index(word) for word in ("access", "As[ty][k]: bank = ", "  launch     256 threads", "roofline")]
     assert positions == sorted(positions)
@@ -118,7 +116,7 @@ def test_the_analysis_is_among_all_sections(cli: Cli, tmp_path: Path, no_compile
 
 
 @pytest.mark.skipif(not cuda.compilers(), reason="NO CUDA COMPILER: REGISTERS ARE UNTESTED")
-def test_with_a_compiler_registers_and_spills_are_told(cli: Cli, tmp_path: Path) -> None:
+def test_with_a_compiler_registers_and_spills_are_printed(cli: Cli, tmp_path: Path) -> None:
     text = page(cli, tmp_path, TILED)
     assert " per thread, no spills, as compiled" in text
     assert "registers are unknown" not in text

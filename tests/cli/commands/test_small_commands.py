@@ -56,7 +56,7 @@ def test_every_example_can_be_copied_under_another_name(cli: Cli, here: Path, ex
     assert [spec.statements for spec in copied] == [spec.statements for spec in original]
 
 
-def test_of_several_documents_each_keeps_its_own_name_as_an_ending(
+def test_each_of_several_documents_keeps_its_name_as_a_suffix(
     cli: Cli, here: Path, spec: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gallery = here / "gallery"
@@ -109,11 +109,11 @@ def test_an_unknown_code_is_a_wrong_call(cli: Cli, code: str) -> None:
     assert (answer.status, answer.out) == (2, "")
 
 
-def test_a_misspelt_code_is_told_the_nearest(cli: Cli) -> None:
+def test_a_misspelt_code_suggests_the_nearest(cli: Cli) -> None:
     assert "did you mean `CG1048`?" in cli("explain", "CG1O48").err
 
 
-def test_config_prints_paths_that_exist_in_the_order_asked_for(cli: Cli) -> None:
+def test_config_prints_existing_paths_in_the_order_of_the_options(cli: Cli) -> None:
     lines = cli("config", "--schema", "--templates", "--includes", "--version").out.splitlines()
     schema, templates, includes, version = lines
     cmake, make, runtime, flags = cli("config", "--cmakedir", "--makefile", "--runtime", "--cxxflags").out.splitlines()
@@ -142,7 +142,7 @@ def test_doctor_is_content_where_a_compiler_works(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "error", [ToolMissing("a C++ compiler", "apt install g++"), CompileError(["g++"], "no libstdc++", "probe.cpp")]
 )
-def test_doctor_exits_3_without_a_working_compiler_and_says_what_mends_it(
+def test_doctor_exits_3_without_a_working_compiler_and_gives_the_cure(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fail(*args: object) -> object:
@@ -164,9 +164,7 @@ def test_doctor_minds_a_cache_that_cannot_be_written(cli: Cli, monkeypatch: pyte
     assert "CUGEN_CACHE_DIR" in answer.out
 
 
-def test_a_missing_cuda_compiler_has_a_command_that_mends_it_and_is_no_failure(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_cuda_compiler_has_a_cure_and_is_no_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvrtc, "find", lambda: None)
     answer = cli("doctor")
     assert answer.status == 0

@@ -37,9 +37,7 @@ def test_a_file_is_current_for_its_own_templates_alone(cli: Cli, spec: Path, tem
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_wrong_template_is_the_users_to_mend(
-    cli: Cli, spec: Path, templates: Path, tmp_path: Path, jobs: str
-) -> None:
+def test_an_invalid_template_is_wrong_input(cli: Cli, spec: Path, templates: Path, tmp_path: Path, jobs: str) -> None:
     (templates / "direct.cu.j2").write_text('{% extends "kernel.cu.j2" %}\n{% block body %}{% endblock %}\n')
     answer = cli("generate", spec, "-o", tmp_path / "out", "--templates", templates, "--jobs", jobs)
     assert answer.status == 2

@@ -46,7 +46,7 @@ def test_progress_passes_all_items_on_and_cleans_up(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("stream", "quiet"), [(io.StringIO(), False), (_Tty(), True)])
-def test_progress_is_silent_where_nobody_watches(
+def test_progress_is_silent_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, quiet: bool
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)

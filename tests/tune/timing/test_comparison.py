@@ -70,7 +70,7 @@ def test_the_regret_is_a_ratio_and_its_mean_geometric(
     assert regret.mean([]) == 1
 
 
-def test_what_cannot_be_timed_is_left_out_and_said(
+def test_kernels_that_cannot_be_timed_are_listed_with_a_reason(
     regret: ModuleType, scale: Spec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(*_: object) -> None:

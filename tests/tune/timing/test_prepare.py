@@ -78,7 +78,7 @@ def test_what_the_analysis_expects_to_be_slow_is_not_compiled() -> None:
 
 
 @pytest.mark.parametrize(("limit", "is_dropped"), [("check: {sectors: 1}", True), ("check: {sectors: 40}", False)])
-def test_what_passes_a_limit_of_the_spec_is_dropped(limit: str, is_dropped: bool) -> None:
+def test_candidates_that_exceed_a_limit_of_the_spec_are_dropped(limit: str, is_dropped: bool) -> None:
     prepared_code = prepared(TRANSPOSE.replace("check: {sectors: 1}", limit), "direct")
     assert isinstance(prepared_code, Dropped) is is_dropped
     if is_dropped:

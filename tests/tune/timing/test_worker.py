@@ -93,7 +93,7 @@ def request(*codes: Message, hopeless: float = 1.3) -> Message:
     return messages.request(codes, samples=20, budget_us=1e6, hopeless=hopeless)
 
 
-def test_a_candidate_is_timed_beside_the_best(clock: Clock, code: Callable[[int, str], Message]) -> None:
+def test_a_candidate_is_timed_interleaved_with_the_fastest(clock: Clock, code: Callable[[int, str], Message]) -> None:
     best = code(0, "10 µs")
     answer = opened(clock, best).time(request(code(3, "8 µs"), best))
     assert answer == {
