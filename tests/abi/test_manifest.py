@@ -1,4 +1,4 @@
-"""The manifest: what is written can be read back, and whoever touched it is found out."""
+"""The manifest: what is written can be read back, and an edited one is rejected."""
 
 from __future__ import annotations
 

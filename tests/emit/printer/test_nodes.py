@@ -167,10 +167,10 @@ def test_loop_headers(text, loop, header):
     assert text(For(made, (Assign(X, Const(1, FLOAT32)),))) == [header, "    x = 1.0f;", "}"]
 
 
-def test_a_loop_counts_what_its_body_introduces_with_a_way_on(text):
+def test_an_index_with_an_increment_is_counted_in_the_loop_head(text):
     stage = Index("stage", Mod(K, integer(3)), (0, 2))
-    goes_round = Choice(stage.symbol, integer(2), stage.symbol + 1, integer(0))
-    loop = For(Loop(Index("k", K, (0, 99)), integer(0), M), (Define(stage, goes_round), Barrier()))
+    next_stage = Choice(stage.symbol, integer(2), stage.symbol + 1, integer(0))
+    loop = For(Loop(Index("k", K, (0, 99)), integer(0), M), (Define(stage, next_stage), Barrier()))
     assert text(loop) == [
         "for (int k = 0, stage = 0; k < M; ++k, stage = stage < 2 ? stage + 1 : 0) {",
         "    __syncthreads();",

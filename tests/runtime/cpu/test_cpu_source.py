@@ -1,4 +1,4 @@
-"""Declarations found in the text of a .cu."""
+"""Declarations parsed from the text of a .cu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan that differs from its source in a subscript, a guard, a loop, a width or an order is found out."""
+"""A plan that differs from its source in a subscript, a guard, a loop, a width or an order has mismatches."""
 
 from __future__ import annotations
 
