@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from cugen.families.base import Family
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.config import TUNABLES, TileConfig
-from cugen.families.gemm.heuristic import candidates as candidate_schedules
-from cugen.families.gemm.heuristic import choose_config, reason
+from cugen.families.gemm.heuristic import candidates, choose_config, reason
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import max_extent
 from cugen.families.gemm.search_space import k_tiles_of, stream_k_schedule_of
@@ -16,22 +16,32 @@ from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Refusal, Request, refuse_tunables
-from cugen.spec.model import Schedule
+from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.spec.expressions import Reduce
 
 _MIN_EXTENT = 16  # of M and N (heuristic): half of the smallest block tile
 _MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer are done before the pipeline is full
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
-    """Why the group is no GEMM, or none of the form, size and placement that this family computes."""
+def match(request: Request) -> Match | Refusals:
+    """The GEMM with its tile config, or why it is none of the form, size and placement that this family computes."""
     contraction = recognise(request)
     if isinstance(contraction, Refusal):
-        return (contraction,)
+        return Refusals((contraction,))
     reasons = [*_form_refusals(contraction), *_placement_refusals(contraction), *refuse_tunables(request, TUNABLES)]
     if reasons:
-        return tuple(reasons)
-    return (*_schedule_refusals(contraction), *_size_refusals(contraction))
+        return Refusals(tuple(reasons))
+    reasons += _schedule_refusals(contraction)
+    if request.schedule.block and not request.schedule.thread:
+        reasons.append(Refusal("takes a block tile together with a thread tile (`thread`)", "schedule.block"))
+        return Refusals((*reasons, *_size_refusals(contraction)))
+    config = choose_config(contraction)
+    if isinstance(config, Refusal):
+        return Refusals((*reasons, config, *_size_refusals(contraction)))
+    reasons += _size_refusals(contraction)
+    if reasons:
+        return Refusals(tuple(reasons))
+    return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config))
 
 
 def _form_refusals(contraction: Contraction) -> Iterator[Refusal]:
@@ -79,12 +89,6 @@ def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
         for key in ("lanes", "order", "addressing", "prefetch"):
             if key in tunables:
                 yield Refusal(f"{key} is fixed by the tensor-core instruction", f"schedule.{key}")
-    if schedule.block and not schedule.thread:
-        yield Refusal("takes a block tile together with a thread tile (`thread`)", "schedule.block")
-        return
-    config = choose_config(contraction)
-    if isinstance(config, Refusal):
-        yield config
 
 
 def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
@@ -104,11 +108,7 @@ def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
         yield Refusal(f"pays off from {_MIN_MULTIPLY_ADDS:,} multiply-adds on; here are {count:,}")
 
 
-def build(request: Request) -> Kernel:
-    contraction = recognise(request)
-    assert isinstance(contraction, Contraction)
-    config = choose_config(contraction)
-    assert isinstance(config, TileConfig)
+def _kernel(contraction: Contraction, config: TileConfig) -> Kernel:
     why = reason(contraction, config)
     if config.stream_k:
         schedule = stream_k_schedule_of(contraction, config)
@@ -121,18 +121,11 @@ def build(request: Request) -> Kernel:
     return (GemmKernel if config.split_k == 1 else SplitKKernel)(contraction, config, why).kernel()
 
 
-def candidates(request: Request) -> Iterable[Schedule]:
-    """The schedules to time, the best prediction first."""
-    contraction = recognise(request)
-    return () if isinstance(contraction, Refusal) else candidate_schedules(request, contraction)
-
-
 FAMILY = Family(
     "gemm",
     rank=35,
+    needs=Reduce,
     doc="GEMM: multistage pipeline in shared memory, on CUDA cores; on tensor cores for float64",
-    refusals=refusals,
-    build=build,
+    match=match,
     tunables=TUNABLES,
-    candidates=candidates,
 )

@@ -13,7 +13,7 @@ from cugen.families.gemm.cost_model import predict
 from cugen.families.gemm.ineffective_tunables import ineffective_tunable, without_ineffective
 from cugen.families.gemm.problem import problem_of
 from cugen.families.gemm.search_space import stream_k_schedule_of, valid_configs, why_empty
-from cugen.plan.request import Refusal, Request
+from cugen.plan.request import Refusal
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
 
@@ -98,18 +98,17 @@ def reason(contraction: Contraction, config: TileConfig) -> str:
     return prediction.text if prediction is not None else ""
 
 
-def candidates(request: Request, contraction: Contraction) -> Iterator[Schedule]:
-    """Schedules to time, by predicted time; code variants of the best come before the slower ones."""
+def candidates(contraction: Contraction, chosen: TileConfig) -> Iterator[Schedule]:
+    """Schedules to time: of the `chosen` config, then by predicted time; code variants of the best come before the
+    slower ones."""
     by_time = sorted(rank(contraction, all_stages=True), key=lambda pair: pair[0])
     configs = [config for _, config in by_time]
-    chosen = choose_config(contraction)
-    first = [chosen] if isinstance(chosen, TileConfig) else []
     variants = [
         variant
-        for config in (*first, *configs[:_CONFIGS_WITH_VARIANTS])
+        for config in (chosen, *configs[:_CONFIGS_WITH_VARIANTS])
         for variant in _code_variants(contraction, config)
     ]
-    for config in dict.fromkeys((*first, *configs[:_CONFIGS_BEFORE_VARIANTS], *variants, *configs)):
+    for config in dict.fromkeys((chosen, *configs[:_CONFIGS_BEFORE_VARIANTS], *variants, *configs)):
         yield _schedule(contraction, config)
 
 

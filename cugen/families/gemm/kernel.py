@@ -236,22 +236,22 @@ class GemmKernel:
         if config.uses_tensor_cores:
             b_fragment_n = named("b_frag_n", warp_n * config.warp_n + lane_m)
         coordinates = ThreadCoordinates(
-            contraction,
-            config,
-            lowering,
-            self.extents,
-            self.exact,
-            k_residue,
-            k_offset,
-            thread,
-            k_slice,
-            thread_in_slice if config.copy_groups > 1 else thread,
-            tile_origin,
-            thread_m,
-            thread_n,
-            lane_m,
-            lane_n,
-            b_fragment_n,
+            contraction=contraction,
+            config=config,
+            lowering=lowering,
+            extents=self.extents,
+            exact=self.exact,
+            k_residue=k_residue,
+            k_offset=k_offset,
+            index=thread,
+            k_slice=k_slice,
+            copy_thread=thread_in_slice if config.copy_groups > 1 else thread,
+            tile_origin=tile_origin,
+            m_in_tile=thread_m,
+            n_in_tile=thread_n,
+            lane_m=lane_m,
+            lane_n=lane_n,
+            b_fragment_n=b_fragment_n,
         )
         return tuple(nodes), coordinates
 

@@ -68,23 +68,23 @@ def problem_of(contraction: Contraction) -> Problem:
     output = contraction.request.group.statements[-1].target
     is_converted = any(dtype_of(contraction, operand).bytes < reduction.dtype.bytes for operand in (a, b))
     return Problem(
-        m,
-        n,
-        k,
-        math.prod(min(max_extent(contraction, index.name), _ASSUMED_EXTENT) for index in contraction.batch),
-        (
+        m=m,
+        n=n,
+        k=k,
+        batch=math.prod(min(max_extent(contraction, index.name), _ASSUMED_EXTENT) for index in contraction.batch),
+        element_bytes=(
             dtype_of(contraction, a).bytes,
             dtype_of(contraction, b).bytes,
             contraction.request.context.arrays[output].dtype.bytes,
         ),
-        (tile_pad(contraction, a), tile_pad(contraction, b)),
-        (copy_width(contraction, a, _MAX_TILE_EXTENT), copy_width(contraction, b, _MAX_TILE_EXTENT)),
-        reduction.dtype.bytes,
-        _fma_cost(reduction.dtype, contraction.request.target),
-        1.0 if is_converted else 0.0,
-        tensor_cores.mma_cost(device_of(contraction.request.target)),
-        tensor_cores.requested_pads(contraction),
-        (is_k_major(contraction, a), is_k_major(contraction, b)),
+        tile_pads=(tile_pad(contraction, a), tile_pad(contraction, b)),
+        copy_widths=(copy_width(contraction, a, _MAX_TILE_EXTENT), copy_width(contraction, b, _MAX_TILE_EXTENT)),
+        accumulator_bytes=reduction.dtype.bytes,
+        fma_cost=_fma_cost(reduction.dtype, contraction.request.target),
+        conversion_cost=1.0 if is_converted else 0.0,
+        mma_cost=tensor_cores.mma_cost(device_of(contraction.request.target)),
+        requested_pads=tensor_cores.requested_pads(contraction),
+        k_major=(is_k_major(contraction, a), is_k_major(contraction, b)),
     )
 
 
