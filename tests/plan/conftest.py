@@ -24,6 +24,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
+from cugen.plan.sections import dissolved
 from cugen.schedule.planner import make_plan
 from cugen.spec.expressions import Cast, Const, Local, Op, ParamValue, ScalarValue, Select
 from cugen.spec.load import load_text
@@ -65,7 +66,8 @@ def body(make: Callable[..., Plan]) -> Callable[..., list[str]]:
 
     def sketched(block: str, **more: str) -> list[str]:
         (kernel,) = make(block, **more).kernels
-        return sketch(dict(kernel.parts)["elements"])
+        names = [section.name for section in kernel.sections]
+        return sketch(dissolved(kernel.sections[names.index("coordinates") + 1 :]))
 
     return sketched
 
