@@ -15,6 +15,7 @@ from cugen.families.gemm.problem import Problem, device_of, fragment_width, regi
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
+from cugen.machine.occupancy import occupancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Calibration:
     store_bytes_per_cycle: float  # of a multiprocessor that waits for its stores
     unhidden_fraction: float  # of the shorter of two overlapping activities
     single_warp_factor: float  # on a k-tile's cycles, with one warp per scheduler: nothing hides shared-memory latency
+    small_block_factor: float  # on a k-tile's cycles, with fewer warps in a block than schedulers
     stream_k_factor: float  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
     launch_seconds: float  # launch, first copies and last stores
     stream_k_seconds: float  # dynamic block ids and the fix-up
@@ -66,6 +68,7 @@ H200 = Calibration(
     store_bytes_per_cycle=29.2,
     unhidden_fraction=0.112,
     single_warp_factor=1.12,
+    small_block_factor=1.04,
     stream_k_factor=1.03,
     launch_seconds=4.72e-6,
     stream_k_seconds=3.6e-6,
@@ -103,18 +106,11 @@ class Prediction:
         )
 
 
+@lru_cache(maxsize=4096)
 def resident_blocks_per_sm(problem: Problem, config: TileConfig, target: Target) -> int:
-    """Blocks that fit a multiprocessor at the same time."""
-    unit = target.register_unit
+    """Blocks that fit a multiprocessor at the same time, with the estimated registers; 0 if none fits."""
     registers = min(registers_per_thread(problem, config), target.registers_per_thread)
-    registers_per_warp = -(-registers * WARP // unit) * unit
-    warps = config.threads // WARP
-    return min(
-        target.registers_per_sm // registers_per_warp // warps,
-        target.shared_per_sm // (shared_bytes(problem, config) + target.shared_reserved),
-        target.warps_per_sm // warps,
-        target.blocks_per_sm,
-    )
+    return occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
 
 
 def _occupied_multiprocessors(config: TileConfig, target_device: Device, calibration: Calibration) -> int:
@@ -192,7 +188,10 @@ def predict(problem: Problem, config: TileConfig, target: Target, calibration: C
         issue = work.issue_slots * warps_per_scheduler
         shared = blocks * warps * work.shared_loads * calibration.shared_load_cycles
         busy = max(issue, shared) + calibration.unhidden_fraction * min(issue, shared)
-        busy *= calibration.single_warp_factor if blocks * warps < 2 * schedulers else 1
+        if blocks * warps < 2 * schedulers:
+            busy *= calibration.single_warp_factor
+        elif warps < schedulers:
+            busy *= calibration.small_block_factor
         busy *= calibration.stream_k_factor if config.stream_k and config.stages > 2 else 1
         busy += calibration.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
         k_tile = busy + max(0.0, calibration.copy_latency_cycles - (config.stages - 1) * busy)

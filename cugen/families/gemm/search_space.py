@@ -225,6 +225,8 @@ def _why_none_fits(contraction: Contraction) -> str:
         reason = why_invalid(contraction, problem, config)
         if reason:
             return reason
+        if not resident_blocks_per_sm(problem, config, contraction.request.target):
+            return f"no block of {config.threads} threads fits a multiprocessor with the registers that they need"
         if int(tunables.get("stream_k", 0)):
             return why_no_stream_k(contraction, config)
     lanes, split_k = tunables.get("lanes"), int(tunables.get("split_k", 1))

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.candidate_tiles import tile_configs, with_stages
 from cugen.families.gemm.config import TileConfig
-from cugen.families.gemm.cost_model import H200, predict
+from cugen.families.gemm.cost_model import H200, predict, resident_blocks_per_sm
 from cugen.families.gemm.heuristic import pick
-from cugen.families.gemm.problem import Problem
+from cugen.families.gemm.problem import Problem, registers_per_thread, shared_bytes
 from cugen.families.registry import families
-from cugen.machine import target
+from cugen.machine import known_targets, target
+from cugen.machine.occupancy import occupancy
 
 SM_90 = target("sm_90")
 families()
@@ -98,6 +100,37 @@ def test_all_picks_together_are_within_a_percent_of_the_fastest():
 
 def test_a_block_that_fits_no_multiprocessor_has_no_prediction():
     assert predict(Problem(4096, 4096, 4096), TileConfig(256, 256, 16, 16, 64, 5), SM_90) is None
+
+
+FLOAT64 = Problem(
+    4096, 4096, 4096, element_bytes=(8, 8, 8), tile_pads=(4, 0), copy_widths=(1, 2), accumulator_bytes=8, fma_cost=2.0
+)
+
+
+@pytest.mark.parametrize(
+    ("problem", "configs"),
+    [(Problem(4096, 4096, 4096), tile_configs), (FLOAT64, tensor_cores.tile_configs)],
+    ids=["cuda", "tensor"],
+)
+def test_resident_blocks_are_those_of_the_occupancy_analysis(problem, configs):
+    candidates = [variant for config in configs() for variant in with_stages(config)]
+    for machine in map(target, known_targets()):
+        for config in candidates:
+            registers = min(registers_per_thread(problem, config), machine.registers_per_thread)
+            expected = occupancy(machine, config.threads, registers, shared_bytes(problem, config))
+            assert resident_blocks_per_sm(problem, config, machine) == expected.blocks_per_sm, (machine.name, config)
+
+
+@pytest.mark.parametrize(
+    ("arch", "sizes", "blocks"),
+    [
+        pytest.param("sm_90", (32, 64, 4, 8, 16, 2), 10, id="registers of four sub-partitions"),
+        pytest.param("sm_53", (128, 256, 16, 8, 8, 2), 0, id="registers of a block"),
+        pytest.param("sm_75", (128, 256, 16, 8, 32, 3), 0, id="shared memory of a block"),
+    ],
+)
+def test_resident_blocks_keep_the_limits_of_the_hardware(arch, sizes, blocks):
+    assert resident_blocks_per_sm(Problem(4096, 4096, 4096), TileConfig(*sizes), target(arch)) == blocks
 
 
 def test_float64_takes_longer_by_the_ratio_of_the_published_rates():
