@@ -146,7 +146,7 @@ class Session:
             self._events.append(event)
         stream = ctypes.c_void_p(self.stream)
         pairs = list(zip(self._events[0::2], self._events[1::2], strict=True))[: len(works)]
-        with self._held_back():
+        with self._gated():
             for work, (start, end) in zip(works, pairs, strict=True):
                 if work.before is not None:
                     work.before()
@@ -176,7 +176,7 @@ class Session:
         )
 
     @contextmanager
-    def _held_back(self) -> Iterator[None]:
+    def _gated(self) -> Iterator[None]:
         """Context in which queued work starts only at the end."""
         self._gate_words[0] = self._gate_words[1] = 0
         self._launch("gate", 1, ctypes.c_uint64(self._gate), ctypes.c_uint64(_GATE_TIMEOUT_NS), threads=1)

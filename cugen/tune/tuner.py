@@ -29,7 +29,7 @@ from cugen.tune.strategies import STRATEGIES
 from cugen.tune.timing.gpus import Gpu, gpus
 from cugen.tune.timing.messages import NEVER, Message, opening, request
 from cugen.tune.timing.orphans import serve_parent
-from cugen.tune.timing.prepare import Dropped, Others, Prepared, prepare
+from cugen.tune.timing.prepare import Dropped, EarlierCandidates, Prepared, prepare
 from cugen.tune.timing.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
 from cugen.version import __version__
 
@@ -127,7 +127,7 @@ class _Search:
         self._workers: list[Worker] = []
         self._preparing: dict[Future[Prepared | Dropped], Candidate] = {}
         self._ready: list[Trial] = []
-        self._met = Others(frozenset([code.digest]), code.cost)
+        self._earlier = EarlierCandidates(frozenset([code.digest]), code.cost)
         self._is_exhausted = False
 
     def outcome(self) -> Outcome:
@@ -194,7 +194,7 @@ class _Search:
                 return
             self._proposed_order[candidate] = len(self._proposed_order)
             capability = self._gpus[0].capability
-            future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, self._met)
+            future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, self._earlier)
             self._preparing[future] = candidate
             future.add_done_callback(lambda done: self._events.put(partial(self._prepared, done)))
 
@@ -203,12 +203,12 @@ class _Search:
         if future.cancelled():
             return
         code = future.result()
-        if isinstance(code, Dropped) or code.digest in self._met.digests:
+        if isinstance(code, Dropped) or code.digest in self._earlier.digests:
             self._standings.progress.dropped += 1
             self._strategy.tell(candidate, None)
             return
-        costs = [cost for cost in (code.cost, self._met.least_cost) if cost is not None]
-        self._met = Others(self._met.digests | {code.digest}, min(costs, default=None))
+        costs = [cost for cost in (code.cost, self._earlier.minimum_cost) if cost is not None]
+        self._earlier = EarlierCandidates(self._earlier.digests | {code.digest}, min(costs, default=None))
         trial = Trial(candidate, code)
         if (record := self._standings.known(trial)) is not None:
             self._take(trial, record, is_new=False)
@@ -253,10 +253,10 @@ class _Search:
     def _finals(self) -> dict[int, Time]:
         """Times of the final comparison, all from one interleaved run; times of the search if no GPU is left for it."""
         untuned = self._standings.untuned
-        others = [trial for trial in self._standings.fastest() if trial is not untuned][:_FINALISTS]
-        entrants = [*others, untuned]
+        finalists = [trial for trial in self._standings.fastest() if trial is not untuned][:_FINALISTS]
+        entrants = [*finalists, untuned]
         answers: list[Answer] = []
-        if others and (idle := self._idle()):
+        if finalists and (idle := self._idle()):
             idle[0].submit(_request(entrants, is_final=True), answers.append)
             while not answers:
                 self._wait()

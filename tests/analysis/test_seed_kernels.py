@@ -51,11 +51,11 @@ def test_49_a_parity_branch_parts_a_warp_in_two():
 
 def test_49_a_branch_on_whole_warps_does_not_diverge():
     actual = divergence([thread // 32 >= 2 for thread in range(128)])
-    assert (actual.warps, actual.mixed_warps, actual.most_paths) == (4, 0, 1)
+    assert (actual.warps, actual.mixed_warps, actual.max_paths) == (4, 0, 1)
 
 
 def test_49_a_switch_on_the_lane_takes_32_paths():
-    assert divergence([thread % 32 for thread in range(64)]).most_paths == 32
+    assert divergence([thread % 32 for thread in range(64)]).max_paths == 32
 
 
 def test_50_the_guards_of_a_100_wide_product_in_16x16_tiles_leave_these_warps_mixed():

@@ -98,7 +98,7 @@ def test_searches_fill_a_lock_that_the_list_of_products_takes(
 
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--seconds", "0"])
     assert script.main() == 0
-    assert "2 searches were not begun, from product_4096_4096_64 on" in capsys.readouterr().out
+    assert "2 searches were not started, from product_4096_4096_64 on" in capsys.readouterr().out
 
 
 def test_a_row_is_tuned_where_the_lock_has_an_entry_that_still_fits(

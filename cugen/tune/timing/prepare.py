@@ -34,11 +34,11 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class EarlierCandidates:
     """Candidates prepared before: digests of their code, and the minimum of their costs in seconds."""
 
     digests: frozenset[str] = frozenset()
-    least_cost: float | None = None
+    minimum_cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +58,26 @@ def with_schedules(spec: Spec, schedules: Schedules) -> Spec:
 
 
 def prepare(
-    spec: Spec, schedules: Schedules, capability: str, params: Mapping[str, int], others: Others | None = None
+    spec: Spec,
+    schedules: Schedules,
+    capability: str,
+    params: Mapping[str, int],
+    earlier: EarlierCandidates | None = None,
 ) -> Prepared | Dropped:
-    """Prepares a candidate. Duplicates of `others`, and candidates with a much higher modelled cost, aren't compiled.
+    """Prepares a candidate. Duplicates of `earlier`, and candidates with a much higher modelled cost, aren't compiled.
 
     Raises ToolMissing without a compiler, and CompileError for an unsupported target."""
-    others = others or Others()
+    earlier = earlier or EarlierCandidates()
     try:
         kernel = generate(with_schedules(spec, schedules), analysis=False)
     except SpecError as error:
         return Dropped(error.summary)
     digest = hashlib.sha256(_without_comments(kernel.source).encode()).hexdigest()
-    if digest in others.digests:
+    if digest in earlier.digests:
         return Dropped("it has the same code as an earlier candidate")
-    cost, least_cost = _cost(kernel, params), others.least_cost
-    if cost is not None and least_cost is not None and cost > _MAX_COST_RATIO * least_cost:
-        return Dropped(f"the analysis expects {cost / least_cost:.1f} times the cost of an earlier candidate")
+    cost, minimum_cost = _cost(kernel, params), earlier.minimum_cost
+    if cost is not None and minimum_cost is not None and cost > _MAX_COST_RATIO * minimum_cost:
+        return Dropped(f"the analysis expects {cost / minimum_cost:.1f} times the cost of an earlier candidate")
     try:
         cubin = compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
     except CompileError as error:

@@ -85,9 +85,9 @@ def test_a_law_gives_back_the_wavefronts_of_every_pad(make, target):
 
 def said(formula: str, pad: int) -> int:
     """What a law says of a pad."""
-    formula = re.fullmatch(r"gcd\((\d+) \+ pad, (\d+)\)", formula)
-    if formula:
-        return gcd(int(formula[1]) + pad, int(formula[2]))
+    divisor = re.fullmatch(r"gcd\((\d+) \+ pad, (\d+)\)", formula)
+    if divisor:
+        return gcd(int(divisor[1]) + pad, int(divisor[2]))
     for value, where in re.findall(r"(\d+) at (.*?)(?=, \d+ at |, else |$)", formula):
         if holds(where, pad):
             return int(value)

@@ -6,7 +6,7 @@ import pytest
 
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
-from cugen.tune.timing.prepare import Dropped, Others, Prepared, prepare
+from cugen.tune.timing.prepare import Dropped, EarlierCandidates, Prepared, prepare
 
 SUM = """\
 cugen: 1
@@ -34,12 +34,14 @@ def spec_of(text: str) -> Spec:
     return spec
 
 
-def prepared(text: str, family: str | None = None, others: Others | None = None, **tunables: int) -> Prepared | Dropped:
+def prepared(
+    text: str, family: str | None = None, earlier: EarlierCandidates | None = None, **tunables: int
+) -> Prepared | Dropped:
     spec = spec_of(text)
     chosen = (
         () if family is None else ((spec.statements[0].target, Schedule(family, tunables=tuple(tunables.items()))),)
     )
-    return prepare(spec, chosen, "sm_90", {}, others)
+    return prepare(spec, chosen, "sm_90", {}, earlier)
 
 
 def reason(prepared_code: Prepared | Dropped) -> str:
@@ -50,7 +52,7 @@ def reason(prepared_code: Prepared | Dropped) -> str:
 def test_code_that_was_met_is_not_compiled_again() -> None:
     first = prepared(SUM)
     assert isinstance(first, Prepared)
-    again = prepared(SUM, "reduce", Others(frozenset([first.digest])))
+    again = prepared(SUM, "reduce", EarlierCandidates(frozenset([first.digest])))
     assert reason(again) == "it has the same code as an earlier candidate"
 
 
@@ -73,7 +75,7 @@ def test_what_the_analysis_expects_to_be_slow_is_not_compiled() -> None:
     fast = prepared(SUM)
     assert isinstance(fast, Prepared)
     assert fast.cost is not None
-    slow = prepared(SUM, "direct", Others(least_cost=fast.cost))
+    slow = prepared(SUM, "direct", EarlierCandidates(minimum_cost=fast.cost))
     assert "times the cost of an earlier candidate" in reason(slow)
 
 
