@@ -66,7 +66,9 @@ class FaultyPrinter(StatementPrinter):
 
 
 def faulty(**times: int) -> type[StatementPrinter]:
-    return type("FaultyPrinter", (FaultyPrinter,), {"times": {getattr(nodes, name): count for name, count in times.items()}})
+    return type(
+        "FaultyPrinter", (FaultyPrinter,), {"times": {getattr(nodes, name): count for name, count in times.items()}}
+    )
 
 
 def render_with(printer: type[StatementPrinter], context: Context, plan: Plan) -> Sources:

@@ -171,28 +171,30 @@ class CountingLoader(jinja2.FileSystemLoader):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.places: dict[str, bool] = {}  # branch -> whether it is an `if` that may fail without an alternative
+        self.may_fail_of_branch: dict[
+            str, bool
+        ] = {}  # branch -> whether it is an `if` that may fail without an alternative
         self.counts: Counter[str] = Counter()
 
-    def count(self, place: str) -> str:
-        self.counts[place] += 1
+    def count(self, branch: str) -> str:
+        self.counts[branch] += 1
         return ""
 
     def get_source(self, environment, template):
         text, path, fresh = super().get_source(environment, template)
         lines, open_ifs = [], []
         for number, line in enumerate(text.splitlines(), 1):
-            place = f"{template}:{number}"
-            found = _BRANCH.fullmatch(line)
-            if found:
-                kind = found.group(1)
-                self.places[place] = kind == "if"
+            branch = f"{template}:{number}"
+            match = _BRANCH.fullmatch(line)
+            if match:
+                kind = match.group(1)
+                self.may_fail_of_branch[branch] = kind == "if"
                 if kind == "if":
-                    open_ifs.append(place)
-                    line = f'{{{{ count("{place} reached") }}}}' + line
+                    open_ifs.append(branch)
+                    line = f'{{{{ count("{branch} reached") }}}}' + line
                 elif kind in ("elif", "else"):
-                    self.places[open_ifs[-1]] = False
-                line += f'{{{{ count("{place}") }}}}'
+                    self.may_fail_of_branch[open_ifs[-1]] = False
+                line += f'{{{{ count("{branch}") }}}}'
             elif re.match(r"\s*\{%-? *endif", line):
                 open_ifs.pop()
             lines.append(line)
@@ -226,10 +228,10 @@ def counted():
             image = Image(b"code", (kernel.spec.target,), "nobody")
             cugen.emit.host.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
         for text in (VARIANTS, PLAIN_VARIANTS, SIZE_VARIANTS):
-            found = load_text(text)
-            (group,) = siblings(found)
-            made = [(kernel.context, kernel.plan, kernel.manifest) for kernel in map(generate, found)]
-            entries = [cugen.emit.host.variants.make_entry(*one) for one in made]
+            specs_of_text = load_text(text)
+            (group,) = siblings(specs_of_text)
+            made = [(kernel.context, kernel.plan, kernel.manifest) for kernel in map(generate, specs_of_text)]
+            entries = [cugen.emit.host.variants.make_entry(*planned) for planned in made]
             cugen.emit.host.variants.variants_header(group, entries)
     return loader
 
@@ -241,9 +243,9 @@ def _accesses(plan):
 
 def test_every_template_is_rendered(counted):
     files = {path.relative_to(template_folder()).as_posix() for path in template_folder().rglob("*.j2")}
-    assert {place.partition(":")[0] for place in counted.places} <= files
+    assert {branch.partition(":")[0] for branch in counted.may_fail_of_branch} <= files
     without_branches = {name for name in files if not re.search(r"\{%-? *(if|for)\b", _text(name))}
-    assert files - without_branches == {place.partition(":")[0] for place in counted.places}
+    assert files - without_branches == {branch.partition(":")[0] for branch in counted.may_fail_of_branch}
 
 
 def _text(name):
@@ -251,14 +253,14 @@ def _text(name):
 
 
 def test_every_branch_is_taken(counted):
-    assert [place for place in counted.places if not counted.counts[place]] == []
+    assert [branch for branch in counted.may_fail_of_branch if not counted.counts[branch]] == []
 
 
 def test_every_condition_without_an_alternative_also_fails(counted):
     always = [
-        place
-        for place, may_fail in counted.places.items()
-        if may_fail and counted.counts[f"{place} reached"] == counted.counts[place]
+        branch
+        for branch, may_fail in counted.may_fail_of_branch.items()
+        if may_fail and counted.counts[f"{branch} reached"] == counted.counts[branch]
     ]
     assert always == []
 

@@ -9,7 +9,6 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-import jinja2
 import pytest
 
 from cugen.emit.environment import environment, template_folder
@@ -23,6 +22,8 @@ from cugen.spec.load import load_all
 
 ROOT = Path(__file__).parents[2]
 FAMILIES = [family.name for family in families()]
+TEMPLATES = [f"{name}.cu.j2" for name in FAMILIES]
+TEMPLATES += [f"macros/{path.name}" for path in sorted((template_folder() / "macros").glob("*.cu.j2"))]
 PRINTS = re.compile(r"\s*\{\{ (body|barrier)\(|\s*\{% call\(")
 MAX_LINES = 25  # of a section
 
@@ -42,7 +43,7 @@ def items(lines: list[str], start: int, end: int) -> Iterator[Item]:
     number = start
     while number < end:
         line = lines[number].strip()
-        if opened := re.match(r"\{% (call|if|for|macro|filter|block)\b", line):
+        if opened := re.match(r"\{%-? (call|if|for|macro|filter|block)\b", line):
             close = closing(lines, number)
             inside = tuple(items(lines, number + 1, close))
             if opened[1] in ("macro", "filter", "block"):
@@ -60,8 +61,8 @@ def closing(lines: list[str], start: int) -> int:
     """The line that ends the tag of another."""
     depth = 0
     for number in range(start, len(lines)):
-        depth += bool(re.match(r"\s*\{% (call|if|for|macro|filter|block)\b", lines[number]))
-        depth -= bool(re.match(r"\s*\{% end(call|if|for|macro|filter|block)\b", lines[number]))
+        depth += bool(re.match(r"\s*\{%-? (call|if|for|macro|filter|block)\b", lines[number]))
+        depth -= bool(re.match(r"\s*\{%-? end(call|if|for|macro|filter|block)\b", lines[number]))
         if depth == 0:
             return number
     raise ValueError(f"line {start + 1} has no end")
@@ -86,20 +87,26 @@ def _gallery() -> tuple[Kernel, ...]:
 
 
 @cache
-def printed_lines(family: str) -> tuple[tuple[Kernel, frozenset[int]], ...]:
-    """Each kernel with the lines of the family's template that print something in it, from 0."""
-    name = re.compile(rf"templates/{family}\.cu\.j2:(\d+)")
+def marks_of(kernel_name: str) -> tuple[str, ...]:
+    """The provenance of a gallery kernel's lines."""
+    (kernel,) = (kernel for kernel in _gallery() if kernel.name == kernel_name)
+    return tuple(provenance(kernel.context, kernel.plan).values())
+
+
+@cache
+def printed_lines(template: str) -> tuple[tuple[Kernel, frozenset[int]], ...]:
+    """Each kernel that a template prints something of, with the template's lines that do, from 0."""
+    name = re.compile(rf"templates/{re.escape(template)}:(\d+)")
     printed_by_kernel = []
-    for kernel in kernels(family):
-        marks = provenance(kernel.context, kernel.plan).values()
-        printed_by_kernel.append((kernel, frozenset(int(mark[1]) - 1 for mark in map(name.match, marks) if mark)))
+    for kernel in _gallery():
+        lines = frozenset(int(mark[1]) - 1 for mark in map(name.match, marks_of(kernel.name)) if mark)
+        if lines:
+            printed_by_kernel.append((kernel, lines))
     return tuple(printed_by_kernel)
 
 
-def rendered(kernel: Kernel, family: str, template: str) -> str:
-    env = environment()
-    assert env.loader
-    env.loader = jinja2.ChoiceLoader([jinja2.DictLoader({f"{family}.cu.j2": template}), env.loader])
+def rendered(kernel: Kernel, name: str, template: str) -> str:
+    env = environment(((name, template),))
     return render_raw(env, kernel.context, kernel.plan, Remarks()).source
 
 
@@ -107,62 +114,54 @@ def is_printed(item: Item, lines: frozenset[int]) -> bool:
     return any(line in lines for line in range(item.start, item.end))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_sections_that_change_places_are_an_error(family: str) -> None:
-    text = (template_folder() / f"{family}.cu.j2").read_text()
-    lines = text.splitlines()
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_sections_that_change_places_are_an_error(template: str) -> None:
+    lines = (template_folder() / template).read_text().splitlines()
     swapped = 0
     for level in levels(tuple(items(lines, 0, len(lines)))):
         for first, second in pairwise(level):
-            together = [
-                k for k, printed in printed_lines(family) if is_printed(first, printed) and is_printed(second, printed)
-            ]
-            if not together:
-                continue
-            between = lines[first.end : second.start]
-            mutated = [
-                *lines[: first.start], *lines[second.start : second.end], *between,
-                *lines[first.start : first.end], *lines[second.end :],
-            ]  # fmt: skip
-            with pytest.raises(EmissionError):
-                rendered(together[0], family, "\n".join(mutated) + "\n")
-            swapped += 1
-    assert swapped > 0
+            kernels_with_both = (
+                kernel
+                for kernel, printed in printed_lines(template)
+                if is_printed(first, printed) and is_printed(second, printed)
+            )
+            if kernel := next(kernels_with_both, None):
+                head, between, tail = lines[: first.start], lines[first.end : second.start], lines[second.end :]
+                moved = [*lines[second.start : second.end], *between, *lines[first.start : first.end]]
+                with pytest.raises(EmissionError):
+                    rendered(kernel, template, "\n".join([*head, *moved, *tail]) + "\n")
+                swapped += 1
+    assert swapped > 0 or template.startswith("macros/")
 
 
 def barrier_moves(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Templates in which a barrier left its loop, or went into one before or after it, with the barrier's line."""
+    """Templates in which a barrier left its loop, or went into the one before or after it, with the barrier's line."""
+
+    def is_barrier(item: Item) -> bool:
+        return "barrier(" in lines[item.start] and item.end == item.start + 1
+
     for level in levels(tuple(items(lines, 0, len(lines)))):
         for item in level:
-            for inner in item.inside if item.is_call else ():
-                if "barrier(" in lines[inner.start] and inner.end == inner.start + 1:
-                    moved = (
-                        lines[: inner.start] + lines[inner.end : item.end] + [lines[inner.start]] + lines[item.end :]
-                    )
-                    yield inner.start, moved
+            for inner in filter(is_barrier, item.inside if item.is_call else ()):
+                out = [*lines[: inner.start], *lines[inner.end : item.end], lines[inner.start]]
+                yield inner.start, [*out, *lines[item.end :]]
         for first, second in pairwise(level):
-            if "barrier(" in lines[first.start] and first.end == first.start + 1 and second.is_call:
-                barrier = lines[first.start]
-                yield (
-                    first.start,
-                    [*lines[: first.start], *lines[first.end : second.start + 1], barrier, *lines[second.start + 1 :]],
-                )
-            if "barrier(" in lines[second.start] and second.end == second.start + 1 and first.is_call:
-                barrier = lines[second.start]
-                yield (
-                    second.start,
-                    [*lines[: first.end - 1], barrier, *lines[first.end - 1 : second.start], *lines[second.end :]],
-                )
+            if is_barrier(first) and second.is_call:
+                head, call = lines[: first.start], lines[first.end : second.start + 1]
+                yield first.start, [*head, *call, lines[first.start], *lines[second.start + 1 :]]
+            if is_barrier(second) and first.is_call:
+                head, between = lines[: first.end - 1], lines[first.end - 1 : second.start]
+                yield second.start, [*head, lines[second.start], *between, *lines[second.end :]]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_barrier_that_leaves_or_enters_a_loop_is_an_error(family: str) -> None:
-    lines = (template_folder() / f"{family}.cu.j2").read_text().splitlines()
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_barrier_that_leaves_or_enters_a_loop_is_an_error(template: str) -> None:
+    lines = (template_folder() / template).read_text().splitlines()
     for line, mutated in barrier_moves(lines):
-        kernel = next((k for k, printed in printed_lines(family) if line in printed), None)
+        kernel = next((kernel for kernel, printed in printed_lines(template) if line in printed), None)
         if kernel is not None:
             with pytest.raises(EmissionError):
-                rendered(kernel, family, "\n".join(mutated) + "\n")
+                rendered(kernel, template, "\n".join(mutated) + "\n")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -16,6 +16,7 @@ from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan import nodes
 from cugen.plan.memory import Start
 from cugen.plan.nodes import For, If, Node, Section
+from cugen.plan.sections import is_synchronising
 
 _MARK = re.compile("\x03([0-9]+|[)|])\x04")
 _EMPTY = "\x03-\x04"  # a section without nodes: its line goes
@@ -43,6 +44,8 @@ class StatementPrinter:
 
     def body(self, section: Section) -> str:
         """All statements of a section. EmissionError for one with a barrier, which templates place themselves."""
+        if any(map(is_synchronising, section.body)):
+            raise EmissionError(f"the template prints the barrier in section {section.name} without showing it")
         return self.opened(section) + self._nodes(section.body)
 
     def barrier(self, section: Section) -> str:
@@ -56,11 +59,16 @@ class StatementPrinter:
         return f"{self.opened(section)}{head}\n{_indented(caller(_sections_of(node.body, section)))}\n{_CLOSE}}}"
 
     def branch(self, section: Section, caller: Callable[[Sections], str]) -> str:
-        """The one branch of a section. Its else, where it has one, has no barrier and is printed whole."""
+        """The one branch of a section. An else of sections is the template's as well, by their own names; else it is
+        printed whole."""
         node = self._only(section, If)
         text = f"{self.opened(section)}{self._condition(node)}\n{_indented(caller(_sections_of(node.then, section)))}\n"
         if node.orelse:
-            text += f"{_ELSE}}} else {{\n{_indented(self.body(Section(section.name, node.orelse)))}\n"
+            if all(isinstance(part, Section) for part in node.orelse):
+                orelse = caller(_sections_of(node.orelse, section))
+            else:
+                orelse = self.body(Section(section.name, node.orelse))
+            text += f"{_ELSE}}} else {{\n{_indented(orelse)}\n"
         return f"{text}{_CLOSE}}}"
 
     def opened(self, section: Section) -> str:

@@ -52,7 +52,7 @@ from cugen.spec.types import FLOAT32, INT32
 ROW, K, N = symbol("row"), symbol("k"), symbol("N")
 RANGES = {ROW: (0, 999), K: (0, 9), N: (1, 1000)}
 X = Local("x", FLOAT32)
-ONE = Const(1, FLOAT32)
+UNIT = Const(1, FLOAT32)
 INSIDE = Guard((Comparison(ROW, "<", N),))
 BODY = "{{ body(parts.all) }}"
 
@@ -87,7 +87,7 @@ EVERY_NODE: tuple[Node, ...] = (
     BasePointer("a_start", A, (ROW,)),
     ReturnUnless(INSIDE),
     Declare(TILE),
-    Let(X, ONE, mutable=True),
+    Let(X, UNIT, mutable=True),
     Load(Local("a", FLOAT32), access(A, ROW)),
     Copy(access(TILE, ROW, "async_copy"), access(A, ROW)),
     CommitCopies(),
@@ -102,7 +102,7 @@ EVERY_NODE: tuple[Node, ...] = (
     CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), 4),
     ReleaseFlag(access(FLAGS, integer(2), "atomic"), Const(1, INT32)),
     AcquireSpinWait(access(FLAGS, integer(3)), Const(1, INT32)),
-    If(INSIDE, (Assign(X, ONE),), (Comment("out of bounds"),)),
+    If(INSIDE, (Assign(X, UNIT),), (Comment("out of bounds"),)),
     Store(access(A, ROW, "store"), X),
 )
 TEXT = """\

@@ -139,10 +139,10 @@ def test_a_dynamic_batch_of_any_length_is_right(prove):
 
 @pytest.mark.slow
 def test_several_batch_dimensions_are_right(prove):
-    prove(SEVERAL.format(a="B, H, M, K", at="b, h, m, k"))
-    prove(SEVERAL.format(a="B, M, H, K", at="b, m, h, k"))
-    prove(SEVERAL.format(a="B, M, K", at="b, m, k"))
-    prove(SEVERAL.format(a="H, M, K", at="h, m, k"))
+    prove(SEVERAL.format(a="B, H, M, K", a_indices="b, h, m, k"))
+    prove(SEVERAL.format(a="B, M, H, K", a_indices="b, m, h, k"))
+    prove(SEVERAL.format(a="B, M, K", a_indices="b, m, k"))
+    prove(SEVERAL.format(a="H, M, K", a_indices="h, m, k"))
 
 
 SEVERAL = """
@@ -152,7 +152,7 @@ arrays:
   W: {{shape: [B, H, K, N], dtype: float32}}
   bias: {{shape: [H, N], dtype: float32}}
   C: {{shape: [B, H, M, N], dtype: float32}}
-compute: C[b, h, m, n] = relu(sum(A[{at}] * W[b, h, k, n], k) + bias[h, n])
+compute: C[b, h, m, n] = relu(sum(A[{a_indices}] * W[b, h, k, n], k) + bias[h, n])
 schedule: {{family: batched}}
 """
 

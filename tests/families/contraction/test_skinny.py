@@ -21,8 +21,8 @@ schedule: {{family: skinny{schedule}}}
 
 
 def skinny_gemm(m=8, k=512, n=300, n_major=False, dtype="float32", out="", value="", schedule="", x="M, K"):
-    w, at = ("K, N", "k, n") if n_major else ("N, K", "n, k")
-    value = value or f"sum(x[{x.lower()}] * w[{at}], k)"
+    w, w_indices = ("K, N", "k, n") if n_major else ("N, K", "n, k")
+    value = value or f"sum(x[{x.lower()}] * w[{w_indices}], k)"
     return SKINNY_GEMM.format(m=m, k=k, n=n, x=x, w=w, dtype=dtype, out=out or dtype, value=value, schedule=schedule)
 
 

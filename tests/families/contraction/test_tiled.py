@@ -14,14 +14,14 @@ arrays:
   A: {{shape: [M, K], dtype: float32{a}}}
   B: {{shape: [{b_shape}], dtype: float32{b}}}
   C: {{shape: [M, N], dtype: float32}}
-compute: C[m, n] = sum(A[m, k] * B[{b_at}], k)
+compute: C[m, n] = sum(A[m, k] * B[{b_indices}], k)
 schedule: {{{schedule}}}
 """
 
 
 def contraction(m=64, k=32, n=48, a="", b="", transposed=False, schedule="block: {m: 16, n: 16}") -> str:
-    shape, at = ("N, K", "n, k") if transposed else ("K, N", "k, n")
-    return CONTRACTION.format(m=m, k=k, n=n, a=a, b=b, b_shape=shape, b_at=at, schedule=schedule)
+    shape, b_indices = ("N, K", "n, k") if transposed else ("K, N", "k, n")
+    return CONTRACTION.format(m=m, k=k, n=n, a=a, b=b, b_shape=shape, b_indices=b_indices, schedule=schedule)
 
 
 def tiles(kernel) -> dict[str, tuple[int, ...]]:
