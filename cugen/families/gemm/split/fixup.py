@@ -13,7 +13,6 @@ from cugen.plan.memory import Array
 from cugen.plan.nodes import (
     AcquireSpinWait,
     Barrier,
-    Comment,
     Comparison,
     For,
     Guard,
@@ -87,6 +86,5 @@ class FixUp:
         wait = AcquireSpinWait(self.block_ids.flag(flag, "load"), self.block_ids.set)
         clear = Store(self.block_ids.flag(flag, "store"), self.block_ids.clear)
         has_peer = Guard((Comparison(thread.index, "<", peers),))
-        why = Comment("zero again for the next launch")
-        waiting = Section("acquire_flag", (wait,)), Section("clear_flag", (why, clear))
+        waiting = Section("acquire_flag", (wait,)), Section("clear_flag", (clear,))
         return Section("waiting_threads", (If(has_peer, waiting),)), Section("peers_stored", (Barrier(),))
