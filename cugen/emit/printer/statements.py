@@ -56,7 +56,7 @@ class StatementPrinter:
         """The one loop of a section, with the sections of its body where the template has them."""
         node = self._only(section, For)
         head = self._head(node)
-        return f"{self.opened(section)}{head}\n{_indented(caller(_sections_of(node.body, section)))}\n{_CLOSE}}}"
+        return f"{self.opened(section)}{head}\n{_indented(caller(_sections_of(node.body, section)))}\n{_CLOSE}}}\n"
 
     def branch(self, section: Section, caller: Callable[[Sections], str]) -> str:
         """The one branch of a section. An else of sections is the template's as well, by their own names; else it is
@@ -69,7 +69,7 @@ class StatementPrinter:
             else:
                 orelse = self.body(Section(section.name, node.orelse))
             text += f"{_ELSE}}} else {{\n{_indented(orelse)}\n"
-        return f"{text}{_CLOSE}}}"
+        return f"{text}{_CLOSE}}}\n"
 
     def opened(self, section: Section) -> str:
         """What goes before a section's text; nothing, but for who asks where text comes from."""
