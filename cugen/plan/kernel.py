@@ -40,16 +40,16 @@ class Kernel:
     reasons: tuple[str, ...] = ()  # why this family and these tunables
     cluster: int = 1  # thread block cluster size along x; divides the grid
     workspace: tuple[Array, ...] = ()  # arrays through which its blocks exchange data
+    # All nodes in the order in which they run, without sections round them.
+    body: tuple[Node, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body", dissolved(self.sections))
 
     @property
     def sections(self) -> tuple[Section, ...]:
         """The parts, for the template."""
         return tuple(Section(name, nodes) for name, nodes in self.parts)
-
-    @property
-    def body(self) -> tuple[Node, ...]:
-        """All nodes in the order in which they run, without sections round them."""
-        return dissolved(self.sections)
 
     @property
     def threads(self) -> int:
