@@ -23,7 +23,7 @@ from cugen.compiled.sass import Instruction, Program
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For
 from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 
 _MAX_UNROLLED_TRIPS = 4096  # trips of unrolled loops enumerated for one access (heuristic: bounds the run time)
 

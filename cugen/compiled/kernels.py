@@ -27,7 +27,7 @@ from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
 from cugen.plan.nodes import AcquireSpinWait, Barrier, For, If, Node
 from cugen.plan.symbols import integer, symbol
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 from cugen.spec.model import Spec
 from cugen.toolchain.binary import elf
 from cugen.toolchain.binary.disassembler import disassemble

@@ -17,7 +17,7 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Component, Element
 from cugen.plan.nodes import Accumulate, Load, Mma, Store
 from cugen.plan.symbols import Integer, integer
-from cugen.plan.walking import values_of
+from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import Cast, Expr, Local, walk
 
 _MAX_REGISTER_ELEMENTS = 4096  # elements of a register array that are enumerated (heuristic: bounds the run time)

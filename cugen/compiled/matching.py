@@ -13,7 +13,7 @@ from cugen.compiled.sass import Instruction, Program
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Barrier, NamedBarrier, Node
 from cugen.plan.symbols import integer
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
 _WORD = 1 << 32  # values of a 32-bit register

@@ -21,7 +21,7 @@ from cugen.plan.kernel import Plan
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Copy, Section
 from cugen.plan.remarks import Remarks
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 
 _MARK = re.compile("\x01([^\x02]*)\x02")
 

@@ -21,13 +21,13 @@ from cugen.emit.printer.file_scope import constants, param_constants, symbols
 from cugen.emit.printer.functions import function_text
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
-from cugen.plan import usage
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Start
 from cugen.plan.nodes import Node
 from cugen.plan.remarks import Remarks
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal import usage
+from cugen.plan.traversal.walking import accesses, walk_nodes
 
 
 @dataclass(frozen=True, slots=True)

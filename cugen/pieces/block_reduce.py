@@ -34,8 +34,8 @@ from cugen.plan.nodes import (
     Section,
     Store,
 )
-from cugen.plan.sections import dissolved
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
+from cugen.plan.traversal.sections import dissolved
 from cugen.spec.expressions import Const, Expr, Local, Op
 from cugen.spec.types import BOOL, INT64
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cugen.plan import usage
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
 from cugen.plan.names import Names
 from cugen.plan.nodes import Node
 from cugen.plan.request import Request
-from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, Ranges, bounds, integer
+from cugen.plan.traversal import usage
+from cugen.plan.traversal.sections import dissolved
 
 
 def new_lowering(request: Request) -> Lowering:

@@ -11,8 +11,8 @@ from cugen.plan.nodes import Assign, For, If, Index, Let, Loop, Node, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import as_reduction, substitute
 from cugen.plan.symbols import bounds, integer, symbol
+from cugen.plan.traversal.substitution import as_reduction, substitute
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Reduce, Scan, Select, children, free_indices, walk
 

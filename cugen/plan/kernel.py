@@ -9,8 +9,8 @@ import sympy
 
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Node, Section
-from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, Range
+from cugen.plan.traversal.sections import dissolved
 
 if TYPE_CHECKING:
     from cugen.plan.context import Context

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import For, If, Node
-from cugen.plan.walking import accesses, values_of
+from cugen.plan.traversal.walking import accesses, values_of
 from cugen.spec.expressions import walk
 
 

@@ -17,8 +17,8 @@ from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import substitute
 from cugen.plan.symbols import Integer, bounds
+from cugen.plan.traversal.substitution import substitute
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, children, free_indices, walk
 from cugen.spec.model import Statement

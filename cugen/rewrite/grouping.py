@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.plan.request import Group
-from cugen.plan.substitution import substitute
+from cugen.plan.traversal.substitution import substitute
 from cugen.spec.expressions import Cast, Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from cugen.plan.schedules import schedule_of
-from cugen.plan.substitution import rebuilt
+from cugen.plan.traversal.substitution import rebuilt
+from cugen.rewrite.schedules import schedule_of
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, children, free_indices, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
 from cugen.spec.prove.affine import affine_form

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cugen.plan.schedules import schedule_of
+from cugen.rewrite.schedules import schedule_of
 from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 from cugen.spec.model import Check, Schedule, Spec, Tuned

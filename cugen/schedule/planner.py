@@ -10,8 +10,8 @@ from cugen.machine import target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.request import Match, Refusal, Refusals, Request
-from cugen.plan.schedules import schedule_of
 from cugen.rewrite.grouping import Grouping
+from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context

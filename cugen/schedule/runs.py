@@ -6,8 +6,8 @@ from cugen.families.registry import families
 from cugen.machine import target
 from cugen.plan.context import Context
 from cugen.plan.request import Group, Request
-from cugen.plan.schedules import schedule_of
 from cugen.rewrite.grouping import Grouping, group_statements
+from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
 from cugen.spec.model import Statement
 

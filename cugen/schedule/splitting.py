@@ -10,8 +10,8 @@ from cugen.families.registry import families
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
 from cugen.plan.request import Request, Single, Steps
-from cugen.plan.schedules import schedule_of
 from cugen.rewrite.hoist_reductions import hoisted
+from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Read, walk

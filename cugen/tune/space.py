@@ -9,8 +9,8 @@ from itertools import combinations, islice, product
 from cugen.families.base import Family
 from cugen.plan.context import make_context
 from cugen.plan.request import Match, Request
-from cugen.plan.schedules import schedule_of
 from cugen.rewrite.hoist_reductions import hoisted
+from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.lock import Schedules, completed, filled
 from cugen.schedule.planner import answers, make_plan, requests
 from cugen.schedule.runs import group

@@ -16,7 +16,7 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Element
 from cugen.plan.nodes import Accumulate, Copy, Define, For, Guard, If, Load, LoadBlockId, ReturnUnless, Store
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod
-from cugen.plan.walking import values_of
+from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import walk as walk_values
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}

@@ -18,7 +18,7 @@ from cugen.emit.printer.functions import function_text
 from cugen.emit.source import render_raw
 from cugen.kernel import generate
 from cugen.plan.remarks import Remarks
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_all, load_text

@@ -10,7 +10,7 @@ from cugen.kernel import Kernel
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.nodes import For
 from cugen.plan.request import Refusal
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 
 Reasons = Callable[[str, str], tuple[Refusal, ...]]
 Generate = Callable[[str], Kernel]

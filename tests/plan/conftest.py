@@ -24,7 +24,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
-from cugen.plan.sections import dissolved
+from cugen.plan.traversal.sections import dissolved
 from cugen.schedule.planner import make_plan
 from cugen.spec.expressions import Cast, Const, Local, Op, ParamValue, ScalarValue, Select
 from cugen.spec.load import load_text

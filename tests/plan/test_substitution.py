@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.plan.substitution import as_reduction, substitute
+from cugen.plan.traversal.substitution import as_reduction, substitute
 from cugen.spec.expressions import (
     Boundary,
     Cast,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan import usage
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Comparison, Copy, Declare, For, Guard, If, Index, Let, Load, Loop, ReturnUnless, Store
 from cugen.plan.symbols import integer, symbol
+from cugen.plan.traversal import usage
 from cugen.spec.expressions import Const, Local, Op, ParamValue, ScalarValue
 from cugen.spec.types import FLOAT32, INT64
 

@@ -36,7 +36,7 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
 from cugen.plan.nodes import For, If, Node, ReturnUnless
 from cugen.plan.symbols import bounds
-from cugen.plan.usage import values
+from cugen.plan.traversal.usage import values
 from cugen.spec.expressions import Select, walk
 
 

@@ -17,7 +17,7 @@ from cugen.machine import Device
 from cugen.machine.latency import Latency, memory_latency
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Accumulate, For, If, Mma
-from cugen.plan.walking import accesses, values_of
+from cugen.plan.traversal.walking import accesses, values_of
 from cugen.spec.expressions import Expr, Op, walk
 
 

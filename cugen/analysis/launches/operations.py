@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import Step
 from cugen.plan.nodes import Accumulate, Load, Mma
-from cugen.plan.walking import values_of
+from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 
 _FREE = ("neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")

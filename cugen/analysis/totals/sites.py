@@ -28,7 +28,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
 )
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer, symbol
-from cugen.plan.walking import accesses, values_of
+from cugen.plan.traversal.walking import accesses, values_of
 from cugen.spec.expressions import Local, Read, ScalarValue, walk
 
 THREAD = tuple(symbol(f"threadIdx.{axis}") for axis in "xyz")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cugen.bench.translation.dialects import NoPeer
 from cugen.bench.translation.terms import Term, slice_text
 from cugen.bench.translation.windows import Axis, Convolution, Pool, convolution, pooling
-from cugen.plan.substitution import substitute
+from cugen.plan.traversal.substitution import substitute
 from cugen.spec.expressions import Const, Read, Reduce
 from cugen.spec.types import BOOL, INT64, DType
 

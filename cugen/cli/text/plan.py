@@ -28,8 +28,8 @@ from cugen.plan.nodes import (
     ReturnUnless,
 )
 from cugen.plan.request import Match, Refusals
-from cugen.plan.sections import dissolved
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.walking import accesses
 from cugen.schedule.planner import answers, requests
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context

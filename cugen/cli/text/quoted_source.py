@@ -9,7 +9,7 @@ from cugen.emit.printer.nodes import NodePrinter
 from cugen.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Copy, For, If, Load, Node, ReturnUnless
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 from cugen.spec.diagnostics import Related
 from cugen.spec.expressions import Span
 

@@ -7,12 +7,12 @@ from collections.abc import Collection
 
 from cugen.emit.printer.ctypes import c_name, literal
 from cugen.emit.printer.nodes import NodePrinter
-from cugen.plan import usage
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Node
 from cugen.plan.rounding import rounded
 from cugen.plan.symbols import Integer, integer
+from cugen.plan.traversal import usage
 
 
 def symbols(context: Context, bodies: tuple[Node, ...]) -> tuple[list[str], dict[str, None]]:

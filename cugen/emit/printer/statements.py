@@ -16,7 +16,7 @@ from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan import nodes
 from cugen.plan.memory import Start
 from cugen.plan.nodes import For, If, Node, Section
-from cugen.plan.sections import is_synchronising
+from cugen.plan.traversal.sections import is_synchronising
 
 _MARK = re.compile("\x03([0-9]+|[)|])\x04")
 _EMPTY = "\x03-\x04"  # a section without nodes: its line goes

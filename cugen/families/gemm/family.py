@@ -8,10 +8,10 @@ from functools import partial
 from cugen.families.base import Family
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.config import TUNABLES, TileConfig
-from cugen.families.gemm.heuristic import candidates, choose_config, reason
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import max_extent
-from cugen.families.gemm.search_space import k_tiles_of, stream_k_schedule_of
+from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
+from cugen.families.gemm.selection.search_space import k_tiles_of, stream_k_schedule_of
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel

@@ -21,7 +21,7 @@ from cugen.plan.nodes import Define, For, Index, Let, Load, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, integer, symbol
-from cugen.plan.usage import free_symbols, values
+from cugen.plan.traversal.usage import free_symbols, values
 from cugen.rewrite.align_reductions import rebuilt
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce, Scan, free_indices, walk

@@ -40,8 +40,8 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.scopes import Scope
-from cugen.plan.sections import dissolved
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer
+from cugen.plan.traversal.sections import dissolved
 from cugen.spec.expressions import IndexValue
 
 # Heuristics, tuned on H200.

@@ -18,7 +18,7 @@ from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.block_reduce import WARP
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Group, Refusal, Request, Single, Steps
-from cugen.plan.substitution import substitute
+from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.align_reductions import collected, rebuilt
 from cugen.rewrite.fuse_dimensions import delinearised, product
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, walk

@@ -10,7 +10,7 @@ from cugen.families.rowwise.statements.recognition import NotRowwise, match_rows
 from cugen.families.rowwise.statements.views import fuse_columns
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Group, Request, Single, Steps
-from cugen.plan.substitution import rebuilt
+from cugen.plan.traversal.substitution import rebuilt
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce
 from cugen.spec.model import Array, Statement
 from cugen.spec.types import INT64

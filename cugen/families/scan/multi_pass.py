@@ -12,7 +12,7 @@ from cugen.pieces.grid import divides
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine
 from cugen.plan.request import Group, Refusal, Request, Single, Steps
 from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import substitute
+from cugen.plan.traversal.substitution import substitute
 from cugen.spec.expressions import Cast, Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, walk
 from cugen.spec.model import Array, Statement
 from cugen.spec.resolve.keys.layout import dense_strides

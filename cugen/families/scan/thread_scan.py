@@ -15,11 +15,11 @@ from cugen.plan.lowering.reductions import lower_condition
 from cugen.plan.memory import Array, Vector
 from cugen.plan.nodes import Assign, Define, For, Guard, If, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.sections import dissolved
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import integer, symbol
-from cugen.plan.usage import integers
-from cugen.plan.walking import values_of, walk_nodes
+from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.usage import integers
+from cugen.plan.traversal.walking import values_of, walk_nodes
 from cugen.spec.expressions import Expr, Local, Read, walk
 
 

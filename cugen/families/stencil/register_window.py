@@ -20,10 +20,10 @@ from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.names import Names
 from cugen.plan.nodes import Comparison, Declare, Define, For, Guard, If, Index, Load, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, Range, integer
-from cugen.plan.usage import free_symbols
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.usage import free_symbols
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.expressions import Boundary, Expr, Local, Read
 
 _Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]

@@ -18,8 +18,8 @@ from cugen.plan.names import Names
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import NotAnInteger, to_guard
-from cugen.plan.substitution import as_reduction
 from cugen.plan.symbols import Integer, Range, bounds, integer
+from cugen.plan.traversal.substitution import as_reduction
 from cugen.spec.expressions import (
     Cast,
     Const,

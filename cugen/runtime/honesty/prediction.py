@@ -35,7 +35,7 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.symbols import Integer, symbol
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.reference.tracked import Tracked
 from cugen.runtime.device import Job
 from cugen.runtime.honesty.integers import Numbers, holds, value_of

@@ -10,7 +10,7 @@ import yaml
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.nodes import For
 from cugen.plan.symbols import FloorDiv, Integer
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.model import Spec
 
 _DEFAULT_TILE = 16  # for params that aren't tiled

@@ -18,7 +18,7 @@ from cugen.plan.kernel import Plan
 from cugen.plan.memory import Access, Component, Element, Shuffled
 from cugen.plan.nodes import Assign, Define, For, Guard, If, Let, Load, Node, ReturnUnless
 from cugen.plan.symbols import Integer
-from cugen.plan.walking import accesses, values_of, walk_nodes
+from cugen.plan.traversal.walking import accesses, values_of, walk_nodes
 from cugen.reference.interpreter import constant
 from cugen.reference.operators import apply_operator, convert, select
 from cugen.reference.storage import working_dtype

@@ -13,7 +13,7 @@ from cugen.analysis.totals.affine import evaluator
 from cugen.analysis.totals.enumeration import enumerated
 from cugen.analysis.totals.sites import Counter, Predicate
 from cugen.analysis.verdicts.report import analyze_kernel
-from cugen.families.gemm import search_space
+from cugen.families.gemm.selection import search_space
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.kernel import generate
 from cugen.plan.symbols import Choice, FloorDiv, Maximum, Minimum, Mod, integer, symbol

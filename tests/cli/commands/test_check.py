@@ -149,7 +149,7 @@ def test_a_decimal_limit_is_compared_exactly(cli: Cli, tmp_path: Path) -> None:
 
 def test_every_access_is_in_the_table(cli: Cli) -> None:
     from cugen.kernel import generate
-    from cugen.plan.walking import accesses
+    from cugen.plan.traversal.walking import accesses
 
     path = ROOT / "specs" / "matmul_register_tiles.yaml"  # whose sums are in registers
     answer = cli("check", path)

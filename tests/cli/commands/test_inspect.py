@@ -50,7 +50,7 @@ def test_the_plan_says_for_each_launch_what_was_chosen_and_why_not_the_rest(cli:
 
 def test_the_plan_shows_every_access_under_its_loops(cli: Cli, product: Path) -> None:
     from cugen.kernel import generate
-    from cugen.plan.walking import accesses
+    from cugen.plan.traversal.walking import accesses
     from cugen.spec.load import load
 
     text = cli("inspect", product).out

@@ -43,9 +43,9 @@ from cugen.plan.nodes import (
     Section,
     Store,
 )
-from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, integer, symbol
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.expressions import Const, Local
 from cugen.spec.types import FLOAT32, INT32
 

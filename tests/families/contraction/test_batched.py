@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cugen.kernel_report import analyze
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 from cugen.spec.diagnostics import SpecError
 
 BATCHED_GEMM = """

@@ -7,7 +7,7 @@ import pytest
 from cugen.kernel_report import analyze
 from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import bounds
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 
 SKINNY_GEMM = """
 params: {{M: {m}, K: {k}, N: {n}}}

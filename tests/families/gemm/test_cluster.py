@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from cugen.families.gemm.config import TileConfig
-from cugen.families.gemm.cost_model import predict
 from cugen.families.gemm.problem import Problem, shared_bytes
+from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.registry import families
 from cugen.kernel_report import analyze
 from cugen.machine import target

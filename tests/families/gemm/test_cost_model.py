@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from cugen.families.gemm import tensor_cores
-from cugen.families.gemm.candidate_tiles import tile_configs, with_stages
 from cugen.families.gemm.config import TileConfig
-from cugen.families.gemm.cost_model import H200, predict, resident_blocks_per_sm
-from cugen.families.gemm.heuristic import pick
 from cugen.families.gemm.problem import Problem, registers_per_thread, shared_bytes
+from cugen.families.gemm.selection.candidate_tiles import tile_configs, with_stages
+from cugen.families.gemm.selection.cost_model import H200, predict, resident_blocks_per_sm
+from cugen.families.gemm.selection.heuristic import pick
 from cugen.families.registry import families
 from cugen.machine import known_targets, target
 from cugen.machine.occupancy import occupancy

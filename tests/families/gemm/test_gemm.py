@@ -13,7 +13,7 @@ from cugen.machine import target
 from cugen.plan.context import make_context
 from cugen.plan.nodes import Accumulate, AwaitCopies, Barrier, Copy, Declare, For, Load
 from cugen.plan.request import Match, Request
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.rewrite.grouping import group_statements
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.plan.nodes import If
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 
 TEXT = """
 params: {M: 64, K: %s, N: 64}

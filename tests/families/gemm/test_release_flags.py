@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cugen.abi.manifest import ArrayArgument
-from cugen.families.gemm import search_space
+from cugen.families.gemm.selection import search_space
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.inputs import Inputs

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.families.gemm import search_space
+from cugen.families.gemm.selection import search_space
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty

@@ -8,14 +8,14 @@ import pytest
 
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.config import TileConfig
-from cugen.families.gemm.cost_model import predict
-from cugen.families.gemm.heuristic import choose_config
 from cugen.families.gemm.problem import problem_of
+from cugen.families.gemm.selection.cost_model import predict
+from cugen.families.gemm.selection.heuristic import choose_config
 from cugen.families.gemm.tensor_cores import tile_configs
 from cugen.kernel_report import analyze
 from cugen.machine import device
 from cugen.plan.nodes import Copy, Declare, Mma
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.toolchain.cuda import compile_cubin, compilers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.plan.nodes import Barrier, For, NamedBarrier
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 
 SAXPY = """
 params: {N: %s}

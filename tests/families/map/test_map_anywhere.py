@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.plan.kernel import Kernel
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 
 TEXT = """
 params: {{{params}}}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.plan.kernel import Kernel
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 from cugen.spec.types import DTYPES
 from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.cuda import compile_cubin, compilers

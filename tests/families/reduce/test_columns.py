@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.machine.target import STATIC_SHARED_BYTES
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 
 COLUMNS = """
 params: {M: %s, N: %s}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.plan.nodes import Barrier, Declare
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 
 ROWS = """
 params: {M: %s, N: %s}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 
 SHORT = """
 params: {M: %s, N: %s}

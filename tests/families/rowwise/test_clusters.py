@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cugen.analysis.verdicts.report import analyze_kernel
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.toolchain.cuda import compile_cubin, compilers

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 
 SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cugen.kernel_report import analyze
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.inputs import Inputs

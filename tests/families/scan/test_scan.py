@@ -12,7 +12,7 @@ from cugen.pieces.serial_scan import recognise
 from cugen.plan.context import make_context
 from cugen.plan.nodes import Barrier
 from cugen.plan.request import Request
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.rewrite.grouping import group_statements
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty

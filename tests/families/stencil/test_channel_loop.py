@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 
 SUM = "relu(sum(x[n, c, i + r - 1, j + s - 1] * w[k, c, r, s], c, r, s) + b[k])"
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.plan.kernel import Kernel
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 
 ROWS_FIRST = ("sum(w[s] * x[i, j + s - 2], s)", "sum(w[r] * t[i + r - 2, j], r)")
 COLUMNS_FIRST = ("sum(w[s] * x[i + s - 2, j], s)", "sum(w[r] * t[i, j + r - 2], r)")

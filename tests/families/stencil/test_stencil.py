@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For, Load
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 
 FIVE = "y[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]"
 MODES = ("zero", "clamp", "wrap", "reflect", "{value: -7}")

@@ -14,7 +14,7 @@ from cugen.kernel_report import analyze
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Declare
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES
 

@@ -10,7 +10,7 @@ from cugen.families.transpose import config as transpose_config
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Declare
-from cugen.plan.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, walk_nodes
 
 TRANSPOSE = """
 params: {M: %s, N: %s}

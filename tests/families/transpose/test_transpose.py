@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Barrier, Declare, Guard, If, ReturnUnless
-from cugen.plan.walking import walk_nodes
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import compile_cubin, compilers
 

@@ -12,7 +12,7 @@ from cugen.plan.kernel import Plan
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import Accumulate, Assign, Copy, For, Guard, If, Let, Load, Node, ReturnUnless, Store
 from cugen.plan.symbols import integer
-from cugen.plan.walking import accesses
+from cugen.plan.traversal.walking import accesses
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import compare, predict
 from cugen.runtime.inputs import draw

@@ -36,8 +36,8 @@ from cugen.plan.nodes import (
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, Range, ceil_div, integer
+from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.align_reductions import rebuilt
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cugen.families.contraction.skinny.config import choose_config, split_k_of
 from cugen.families.contraction.skinny.recognition import SkinnyGemm, recognise
 from cugen.plan.request import Group, Request, Single, Steps
-from cugen.plan.substitution import substitute
+from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.align_reductions import rebuilt
 from cugen.rewrite.fuse_dimensions import product
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, walk

@@ -39,8 +39,8 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
+from cugen.plan.traversal.substitution import substitute
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
 from cugen.spec.types import INT32
 

@@ -6,8 +6,8 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Accumulate, Comment, Define, For, Index, Loop, Node, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.traversal.substitution import substitute
 from cugen.spec.expressions import Expr, Op, Read
 
 

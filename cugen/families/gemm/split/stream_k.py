@@ -13,10 +13,10 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.pipeline import OperandPipeline
-from cugen.families.gemm.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import problem_of
+from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.split.fixup import FixUp
 from cugen.families.gemm.split.partials import PartialsWorkspace, stage_slices
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule

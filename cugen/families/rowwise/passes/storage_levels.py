@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cugen.families.rowwise.passes.schedule import RowPass
-from cugen.plan import usage
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, Section
-from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, integer
+from cugen.plan.traversal import usage
+from cugen.plan.traversal.sections import dissolved
 from cugen.spec.expressions import Local, walk
 
 UNROLL_BEYOND_REGISTERS = 4  # loads in flight per thread outside of registers; heuristic

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.subscripts import NotAnInteger, to_integer
-from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import Integer, symbol
+from cugen.plan.traversal.substitution import rebuilt
 from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, walk
 from cugen.spec.model import Statement
 from cugen.spec.types import INT64

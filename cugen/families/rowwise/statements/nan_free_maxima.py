@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from cugen.families.rowwise.statements.recognition import RowProblem
-from cugen.plan.substitution import rebuilt
+from cugen.plan.traversal.substitution import rebuilt
 from cugen.spec.expressions import Cast, Expr, Op, Reduce, walk
 
 NAN_FREE_MAXIMUM = "peak"  # the kind of reduction: the maximum of the elements that aren't NaN

@@ -14,7 +14,7 @@ from itertools import permutations
 from cugen.families.rowwise.statements.groups import split_groups
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
-from cugen.plan.substitution import rebuilt, substitute
+from cugen.plan.traversal.substitution import rebuilt, substitute
 from cugen.spec.expressions import (
     Cast,
     Const,

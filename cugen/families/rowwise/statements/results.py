@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from cugen.families.rowwise.statements.nan_free_maxima import subtracted_maximum
-from cugen.plan.substitution import rebuilt
+from cugen.plan.traversal.substitution import rebuilt
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
 from cugen.spec.types import FLOAT32
 

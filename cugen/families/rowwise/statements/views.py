@@ -10,8 +10,8 @@ import sympy
 from cugen.families.rowwise.statements.recognition import Domain, NotRowwise, Output, RowProblem
 from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import Integer, integer
+from cugen.plan.traversal.substitution import rebuilt
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
 from cugen.spec.types import INT64
 

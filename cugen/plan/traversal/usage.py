@@ -9,7 +9,7 @@ import sympy
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Condition, Copy, Declare, Define, For, Guard, If, Load, NamedBarrier, Node, ReturnUnless
 from cugen.plan.symbols import Integer
-from cugen.plan.walking import accesses, values_of, walk_nodes
+from cugen.plan.traversal.walking import accesses, values_of, walk_nodes
 from cugen.spec.expressions import Expr, ParamValue, ScalarValue, walk
 
 

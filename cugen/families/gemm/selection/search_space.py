@@ -7,8 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm import candidate_tiles, tensor_cores
-from cugen.families.gemm.candidate_tiles import SPLIT_K_VALUES, STREAM_K_VALUES, with_stages
+from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import (
     CLUSTER_SIZES,
     REDUCTION,
@@ -17,9 +16,11 @@ from cugen.families.gemm.config import (
     with_inner_loop_tunables,
     with_lane_layout,
 )
-from cugen.families.gemm.cost_model import resident_blocks_per_sm
-from cugen.families.gemm.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.problem import device_of, problem_of, why_invalid
+from cugen.families.gemm.selection import candidate_tiles
+from cugen.families.gemm.selection.candidate_tiles import SPLIT_K_VALUES, STREAM_K_VALUES, with_stages
+from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
+from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
 from cugen.plan.request import Refusal
 from cugen.plan.subscripts import to_integer

@@ -9,10 +9,10 @@ from itertools import product
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import ADDRESSING, ORDER, PREFETCH, TileConfig
-from cugen.families.gemm.cost_model import predict
-from cugen.families.gemm.ineffective_tunables import ineffective_tunable, without_ineffective
 from cugen.families.gemm.problem import problem_of
-from cugen.families.gemm.search_space import stream_k_schedule_of, valid_configs, why_empty
+from cugen.families.gemm.selection.cost_model import predict
+from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable, without_ineffective
+from cugen.families.gemm.selection.search_space import stream_k_schedule_of, valid_configs, why_empty
 from cugen.plan.request import Refusal
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
