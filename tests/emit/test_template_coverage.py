@@ -28,119 +28,7 @@ from cugen.spec.types import FLOAT32, INT32, UINT32
 ROOT = Path(__file__).parents[2]
 _BRANCH = re.compile(r"\s*\{%-? *(if|elif|else|for)\b.*%\}\s*")
 
-# What the gallery has no use for: small arrays in registers and staged whole, temporaries in a workspace, conditions
-# on data, uploads, tables, narrow types, launches that may be empty, windows of windows without taps, and all
-# forms of reductions.
-MORE = """
-cugen: 1
-kernel: staged
-params: {M: dynamic, K: 4}
-require: [M % 2 == 0]
-scalars: {s: {dtype: float16, memory: constant}, v: {dtype: float32, value: 2.5}}
-arrays:
-  A: {shape: [M], dtype: float16, boundary: wrap}
-  W: {shape: [K], dtype: float32, memory: register}
-  T: {shape: [K], dtype: float32, memory: shared}
-  R: {shape: [M], dtype: bool, memory: readonly}
-  Y: {shape: [M], dtype: int8}
-compute: |
-  t = sum(A[k], k)
-  Y[i] = cast(where(R[i], sum(W[q] * T[q] * A[i + q], q), t) * s * v + (A[i] if A[i] > 0 else A[M - 1 - i]), int8)
-schedule: {family: direct}
----
-cugen: 1
-kernel: from_constants
-arrays: {A: {shape: [8], dtype: float32, memory: constant}, Y: {shape: [8], dtype: float32}}
-compute: Y[i] = A[3] * i
----
-cugen: 1
-kernel: blocks_wait
-params: {N: 5000}
-arrays: {A: {shape: [N], dtype: float32}, Y: {shape: [N], dtype: float32}}
-compute: Y[i] = cumsum(A[i], i)
-schedule: {algorithm: look_back}
----
-cugen: 1
-kernel: tiles_reduce_preceding
-params: {N: 100000}
-arrays: {A: {shape: [N], dtype: float32}, Y: {shape: [N], dtype: float32}}
-compute: Y[i] = cumsum(A[i], i)
-schedule: {algorithm: multi_pass}
----
-cugen: 1
-kernel: one_number
-params: {P: {range: [0, 9]}, Q: {range: [0, 9]}}
-require: ["(P - Q) % 3 == 0"]
-arrays: {A: {shape: [8], dtype: float32}, y: {shape: [], dtype: float32}}
-compute: y = sum(A[k], k)
-schedule: {family: direct}
----
-cugen: 1
-kernel: on_the_host
-params: {M: {range: [1, 100000]}, H: 400}
-require: [M > H]
-arrays: {Y: {shape: [M - 400], dtype: float32}}
-compute: Y[i] = 1
----
-cugen: 1
-kernel: large_tiles
-params: {N: 256}
-arrays:
-  A: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
-  B: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
-  C: {shape: [N, N], dtype: float32}
-compute: C[i, j] = sum(A[i, k] * B[k, j], k)
-schedule: {block: {i: 128, j: 128}, thread: {i: 8, j: 8}, step: {k: 64}}
----
-cugen: 1
-kernel: without_taps
-params: {H: 150, W: 204}
-arrays:
-  A: {shape: [H, W], dtype: float32, boundary: clamp}
-  T: {shape: [H, W], dtype: float32, memory: shared, boundary: clamp}
-  Y: {shape: [H, W], dtype: float32}
-indices: {r: 5, s: 5}
-compute: |
-  T[y, x] = sum(A[y, x + s - 2], s)
-  Y[y, x] = sum(T[y + r - 2, x], r)
----
-cugen: 1
-kernel: short_rows
-arrays: {x: {shape: [1001, 3], dtype: float32}, y: {shape: [1001], dtype: float32}}
-compute: y[i] = sum(x[i, j], j)
----
-cugen: 1
-kernel: full_short_rows
-arrays: {x: {shape: [1024, 3], dtype: float32}, y: {shape: [1024], dtype: float32}}
-compute: y[i] = sum(x[i, j], j)
----
-cugen: 1
-kernel: rows_of_odd_length
-arrays: {x: {shape: [8, 1001], dtype: float16}, y: {shape: [8], dtype: float32}}
-compute: y[i] = sum(x[i, j], j)
----
-cugen: 1
-kernel: reduced_outer_dimension
-arrays: {x: {shape: [40, 300, 64], dtype: float32}, y: {shape: [300], dtype: float32}}
-compute: y[i] = sum(x[k, i, j], k, j)
----
-cugen: 1
-kernel: two_stages
-arrays: {x: {shape: [300, 513], dtype: float32}, y: {shape: [300], dtype: float32}}
-compute: y[i] = sum((x[i, j] - max(x[i, k], k)) ** 2, j)
-schedule: {family: reduce}
----
-cugen: 1
-kernel: normalised_columns
-arrays: {x: {shape: [256, 300], dtype: float32}, y: {shape: [256, 300], dtype: float32}}
-compute: y[i, j] = x[i, j] / sum(x[k, j], k)
----
-cugen: 1
-kernel: columns_within_a_warp
-arrays: {x: {shape: [64, 300], dtype: float32}, y: {shape: [64, 300], dtype: float32}}
-compute: y[i, j] = x[i, j] / sum(x[k, j], k)
-schedule: {family: rowwise, rows: 8, threads: 4}
-"""
+TEMPLATE_SPECS = ROOT / "tests" / "data" / "template_specs.yaml"  # for branches that the gallery doesn't take
 VARIANTS = """
 cugen: 1
 kernel: share
@@ -209,7 +97,7 @@ def counted():
     env.loader = loader
     env.globals["count"] = loader.count
     specs = [spec for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
-    specs += load_text(MORE)
+    specs += load_all(TEMPLATE_SPECS)
     for spec in specs:
         context, plan = plan_context(spec), make_plan(spec)
         first = next(iter(_accesses(plan))).serial
@@ -224,7 +112,7 @@ def counted():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cugen.emit.host.variants, "environment", lambda: env)
         patch.setattr(cugen.emit.host.embed, "environment", lambda: env)
-        for kernel in map(generate, load_text(MORE)):
+        for kernel in map(generate, load_all(TEMPLATE_SPECS)):
             image = Image(b"code", (kernel.spec.target,), "nobody")
             cugen.emit.host.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
         for text in (VARIANTS, PLAIN_VARIANTS, SIZE_VARIANTS):

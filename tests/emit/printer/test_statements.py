@@ -192,7 +192,7 @@ GOOD = """\
 {% call(step) loop_over(parts.main_loop) %}
 {{ body(step.load) }}
 {{ body(step.multiply) }}
-{% endcall +%}
+{% endcall %}
 {{ body(parts.store) }}
 """
 
@@ -213,7 +213,7 @@ def test_a_template_places_the_sections_in_the_plans_order() -> None:
             "{{ body(step.multiply) }}\n{{ body(step.load) }}\n",
             "prints Comment as statement 2",
         ),
-        ("{% endcall +%}\n{{ body(parts.store) }}\n", "{{ body(parts.store) }}\n{% endcall +%}\n", "prints Comment"),
+        ("{% endcall %}\n{{ body(parts.store) }}\n", "{{ body(parts.store) }}\n{% endcall %}\n", "prints Comment"),
     ],
     ids=["left out of a loop", "left out", "printed twice", "swapped", "moved into the loop"],
 )
