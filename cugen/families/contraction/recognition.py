@@ -47,7 +47,7 @@ class Operand:
     fast: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity: a key of caches
 class Contraction:
     """A GEMM-like statement group; n is the index along which the output is contiguous, whatever its name in the spec.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm import tensor_cores
@@ -59,6 +60,7 @@ class Problem:
         return pad_a, pad_b
 
 
+@lru_cache(maxsize=16)
 def problem_of(contraction: Contraction) -> Problem:
     """The problem at the largest sizes that its params allow; at assumed sizes where these are unbounded."""
     sizes = [max_extent(contraction, index.name) for index in (contraction.m, contraction.n, contraction.k)]
@@ -88,6 +90,7 @@ def problem_of(contraction: Contraction) -> Problem:
     )
 
 
+@cache
 def device_of(target: Target) -> Device:
     """The device meant where a spec names a target."""
     return default_device(target.name) or PLANNING_DEVICE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 
 from cugen.families.contraction.recognition import Contraction
@@ -105,9 +106,10 @@ def _with_split_k_and_stream_k(contraction: Contraction, config: TileConfig) -> 
     for waves in _stream_k_values(contraction):
         for split_k in _split_k_values(contraction) if not waves else ():
             for reduction in _reductions(contraction) if split_k > 1 else (config.reduction,):
-                split = replace(config, split_k=split_k, reduction=reduction)
-                if not why_no_split_k(contraction, split):
-                    yield split
+                if not _why_not_split(contraction, config.block_k, split_k, reduction):
+                    split = replace(config, split_k=split_k, reduction=reduction)
+                    if not why_no_split_k(contraction, split):
+                        yield split
         streamed = replace(config, stream_k=waves)
         if not waves or why_no_stream_k(contraction, streamed):
             continue
@@ -142,10 +144,17 @@ def _stream_k_values(contraction: Contraction) -> tuple[int, ...]:
 
 def why_no_split_k(contraction: Contraction, config: TileConfig) -> str:
     """Why the config's split-K is invalid; empty if it is valid, or 1."""
-    split_k, block_k, target = config.split_k, config.block_k, contraction.request.target
+    if reason := _why_not_split(contraction, config.block_k, config.split_k, config.reduction):
+        return reason
+    return why_invalid(contraction, problem_of(contraction), config) if config.uses_cluster else ""
+
+
+def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reduction: str) -> str:
+    """Why K can't be split like that, whatever the tile's other sizes; empty if it can."""
+    target = contraction.request.target
     if split_k == 1:
         return ""
-    if not config.uses_cluster:
+    if reduction != "cluster":
         if not _has_forward_progress(contraction) or not _k_is_multiple_of(contraction, split_k * block_k):
             return f"split-K through the workspace needs sm_70 or newer and a K that {split_k} x {block_k} divides"
         return ""
@@ -154,12 +163,13 @@ def why_no_split_k(contraction: Contraction, config: TileConfig) -> str:
     if split_k not in CLUSTER_SIZES:
         sizes = f"{', '.join(map(str, CLUSTER_SIZES[:-1]))} or {CLUSTER_SIZES[-1]}"
         return f"split-K in a cluster is over {sizes} blocks, not {split_k}"
-    k_tiles = k_tiles_of(contraction, config)
-    if k_tiles is None:
+    k = _static_k(contraction)
+    if k is None:
         return "split-K in a cluster needs a static K"
+    k_tiles = -(-k // block_k)
     if k_tiles < 2 * split_k:
         return f"each of {split_k} blocks of a cluster needs 2 k-tiles or more; K has {k_tiles} k-tiles of {block_k}"
-    return why_invalid(contraction, problem_of(contraction), config)
+    return ""
 
 
 def why_no_stream_k(contraction: Contraction, config: TileConfig) -> str:
@@ -184,9 +194,8 @@ def k_tiles_of(contraction: Contraction, config: TileConfig) -> int | None:
 
 def stream_k_schedule_of(contraction: Contraction, config: TileConfig) -> StreamKSchedule | None:
     """The stream-K schedule of a config; None if sizes aren't static, or no block fits a multiprocessor."""
-    context, target = contraction.request.context, contraction.request.target
-    indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
-    extents = [context.static(to_integer(index.extent, context.symbols)) for index in indices]
+    target = contraction.request.target
+    extents = _static_extents(contraction)
     if any(not extent for extent in extents):
         return None
     resident = resident_blocks_per_sm(problem_of(contraction), config, target) * device_of(target).sms
@@ -210,9 +219,16 @@ def _equals_fewer_waves(contraction: Contraction, config: TileConfig) -> bool:
     return stream_k_schedule_of(contraction, fewer) == stream_k_schedule_of(contraction, config)
 
 
-def _static_k(contraction: Contraction) -> int | None:
+@lru_cache(maxsize=16)
+def _static_extents(contraction: Contraction) -> tuple[int | None, ...]:
+    """M, N, K and the batch's extents; None for those that aren't static."""
     context = contraction.request.context
-    return context.static(to_integer(contraction.k.extent, context.symbols))
+    indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
+    return tuple(context.static(to_integer(index.extent, context.symbols)) for index in indices)
+
+
+def _static_k(contraction: Contraction) -> int | None:
+    return _static_extents(contraction)[2]
 
 
 def _k_is_multiple_of(contraction: Contraction, size: int) -> bool:
