@@ -1,21 +1,36 @@
 """Main loop of a GEMM block: multistage copy pipeline, double-buffered register fragments, multiply-accumulates.
 
-    for stage in 0 .. STAGES-2:                                       # prologue: fill STAGES-1 buffers
-        copy(gA[k_tile stage] -> As[stage]), copy(gB -> Bs); commit
-    wait(until STAGES-2 groups are pending); barrier                  # stage 0 is complete and visible
-    load_fragments(read_stage = 0, k = 0)
-    for k0 in 0, BK, 2*BK .. K-1:                                     # main loop over k-tiles
+    for stage in 0 .. STAGES-2:                                       # prologue: fill STAGES-1 stages
+        copy(gA[stage*BK] -> As[stage]), copy(gB -> Bs); commit
+    wait(until STAGES-2 commit groups are pending); barrier           # stage 0 is complete and visible
+    load_fragments(read_stage = 0, k = 0)                             # into buffer 0
+    for k0 in 0, BK, 2*BK .. k_padded-BK:                             # main loop over k-tiles
         copy(gA[k0 + (STAGES-1)*BK] -> As[write_stage]) ..; commit    # prefetch
-        for k in 1 .. WK-1:                                           # k steps of the warp tile
-            load_fragments(read_stage, k)                             # into buffer k % 2
-            acc += a_frag[(k-1) % 2] * b_frag[(k-1) % 2]
-        wait(until STAGES-2 groups are pending); barrier
-        load_fragments(next_stage, k = 0)                             # of the next k-tile
-        acc += a_frag[1] * b_frag[1]
+        for k in F, 2*F .. WK-F:                                      # k steps of the warp tile
+            load_fragments(read_stage, k)                             # into buffer k/F % 2
+            acc += a_frag[(k/F-1) % 2] * b_frag[(k/F-1) % 2]          # of the previous k step
+        wait(until STAGES-2 commit groups are pending); barrier       # next_stage is complete, read_stage is free
+        load_fragments(next_stage, k = 0)                             # of the next k-tile; unused after the last
+        acc += a_frag[1] * b_frag[1]                                  # last k step
+    drain                                                             # if shared memory is reused
     epilogue(acc)                                                     # in `epilogue`, `reduction_epilogue`
 
-If K isn't a multiple of BK, the first k-tile is the partial one (K residue), filled with zeros at its front: only the
-prologue checks bounds. On tensor cores a k step is `mma_k` long.
+The order is that of CuTe's sgemm_sm80: read_stage and write_stage are its smem_pipe_read and smem_pipe_write, a k step
+is its k_block. The fragments have two buffers, not one for each k step, and the last k step of a k-tile is peeled.
+
+F is `fragment_k`, the K of a k step: 1, on tensor cores `mma_k`. WK is `warp_k`, the slice of a k-tile that a sliced-K
+group multiplies (BK without sliced-K). Valid configs have 2 or more stages and an even number of k steps: the last k
+step of a k-tile is always in buffer 1.
+
+One barrier in a k-tile is enough. It makes the copies to the next stage visible; and as all fragments of read_stage are
+loaded before it, the prefetch of the next k-tile may overwrite that stage. Every k-tile commits one group, an empty one
+if it copies nothing, so that the number of pending groups is right past the end of K. Where cp.async is unavailable for
+an operand, its copies are loads and stores, which need the barrier only.
+
+If K isn't a multiple of BK, the first k-tile is the partial one (K residue), filled with zeros at its front. `k0` and
+the k of a copy count from the first of these zeros; `OperandPipeline` subtracts the K residue. All other k-tiles are
+full: only the prologue checks the bounds of K for each element, and a prefetch past the end is clamped or skipped as a
+whole. Bounds of M and N are checked by `OperandPipeline`.
 """
 
 from __future__ import annotations
@@ -49,15 +64,17 @@ from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, bounds, 
 
 
 def prologue(thread: ThreadCoordinates, pipelines: list[OperandPipeline], k_padded: Integer) -> tuple[Section, ...]:
-    """Copies of the first STAGES - 1 k-tiles."""
+    """Copies of the first STAGES - 1 k-tiles, one stage and one commit group each; before them, the pointers to each
+    operand's first element, where its pipeline has one."""
     block_k, stages = thread.config.block_k, thread.config.stages
     min_k = bounds(k_padded, thread.lowering.ranges)[0]
     stage = thread.loop_index("stage", stages - 1)
     clamp: tuple[Node, ...] = ()
     k: Integer = stage.symbol * block_k
+    # Whether no copy needs a bounds check along K: no k-tile is partial, and there is one to clamp to.
     in_bounds = thread.k_residue == 0 and min_k >= block_k
     if in_bounds and min_k < (stages - 1) * block_k:
-        # With fewer k-tiles than stages the last one is copied several times.
+        # There may be fewer than STAGES - 1 k-tiles: the last one is copied again, to stages of unused data.
         clamped = define("prologue_k", Minimum(k, k_padded - block_k), thread.lowering)
         clamp = (clamped,)
         k = clamped.index.symbol
@@ -74,8 +91,13 @@ def prologue(thread: ThreadCoordinates, pipelines: list[OperandPipeline], k_padd
 
 
 class MainLoop:
-    """The loop over the k-tiles of a block's range: `k_extent` elements, `k_padded` with the zeros of the K residue.
-    Each thread adds to its `accumulators`."""
+    """The loop over the k-tiles of a block's range of K, which split-K and stream-K shorten. Each thread adds to its
+    `accumulators`.
+
+    `k_padded` is the range's length with the zeros of the K residue, a multiple of BK; `k_extent` is the length without
+    them, or `k_padded` too where the range is given in k-tiles. Both have the same number of k-tiles, and the bounds of
+    `k_extent` are never wider. `fragment_widths` are the vector widths of the loads of A's and B's fragments on CUDA
+    cores, in elements."""
 
     def __init__(
         self,
@@ -91,45 +113,50 @@ class MainLoop:
         lowering, block_k = thread.lowering, self.config.block_k
         max_k_tiles = bounds(ceil_div(k_extent, block_k), lowering.ranges)[1]
         name = lowering.names.allocate(f"{thread.contraction.k.name}0")
-        self.k0 = Index(name, integer(0), (0, max_k_tiles * block_k))
-        lowering.ranges[self.k0.symbol] = (0, max(max_k_tiles - 1, 0) * block_k)
+        self.k0 = Index(name, integer(0), (0, max_k_tiles * block_k))  # with its value after the last k-tile
+        lowering.ranges[self.k0.symbol] = (0, max(max_k_tiles - 1, 0) * block_k)  # inside of the loop
         self.fragments: SimtFragments | TensorFragments = (
             TensorFragments(thread, pipelines, accumulators)
             if self.config.uses_tensor_cores
             else SimtFragments(thread, pipelines, accumulators, fragment_widths)
         )
-        k_tile = FloorDiv(self.k0.symbol, integer(block_k))
-        self.stages = _StageIndices(k_tile, max_k_tiles, self.config.stages, lowering)
+        k_tile_index = FloorDiv(self.k0.symbol, integer(block_k))
+        self.stage_indices = _StageIndices(k_tile_index, max_k_tiles, self.config.stages, lowering)
         self.prefetch = _Prefetch(self, max_k_tiles)
 
     def sections(self) -> tuple[Section, ...]:
-        """Loads the first fragments, loops over the k-tiles, and drains the pipeline if its memory is reused."""
-        k_tile = self._k_tile()
+        """Waits for stage 0, loads the first fragments, loops over the k-tiles, and drains the pipeline if its shared
+        memory is reused. The template orders the sections."""
+        k_tiles = Loop(self.k0, integer(0), self.k_padded, self.config.block_k)
         what = Comment(f"{self.fragments.description}, double-buffered")
         return (
             Section("wait", self._wait_for_stage()),
             Section("fragments", (what, *self.fragments.declarations())),
             Section("load_first_fragments", self._load_fragments(integer(0), integer(0), integer(0))),
-            Section("main_loop", (For(Loop(self.k0, integer(0), self.k_padded, self.config.block_k), k_tile),)),
+            Section("main_loop", (For(k_tiles, self._k_tile_body()),)),
             Section("drain", self._drain()),
         )
 
-    def _k_tile(self) -> tuple[Section, ...]:
-        """The body of the main loop."""
+    def _k_tile_body(self) -> tuple[Section, ...]:
+        """The body of the main loop. Only one of the three prefetch variants has nodes; sections may be empty.
+
+        A k step loads its own fragments and multiplies those of the previous one, so its distributed copies are the
+        previous one's part. Those of the last k step, and their commit, are before the wait; its multiply-accumulates
+        are after the barrier, where they hide the latency of the loads from the next stage."""
         config, prefetch, multiply_accumulate = self.config, self.prefetch, self.fragments.multiply_accumulate
-        next_stage, commit = self.stages.define("next_stage", 1), _commit(self.pipelines)
+        next_stage, commit = self.stage_indices.define("next_stage", 1), _commit(self.pipelines)
         k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k)
-        buffer = FloorDiv(k.symbol, integer(config.fragment_k))
-        read_stage = self.stages.read.index.symbol
+        step_index = FloorDiv(k.symbol, integer(config.fragment_k))
+        read_stage = self.stage_indices.read.index.symbol
         k_step = (
             Section("interleaved_prefetch", prefetch.interleaved_copies(k)),
-            Section("load_fragments", self._load_fragments(read_stage, k.symbol, Mod(buffer, integer(2)))),
+            Section("load_fragments", self._load_fragments(read_stage, k.symbol, Mod(step_index, integer(2)))),
             Section("distributed_prefetch", prefetch.distributed_copies(k.symbol - config.fragment_k)),
-            Section("multiply", multiply_accumulate(Mod(buffer + 1, integer(2)))),
+            Section("multiply", multiply_accumulate(Mod(step_index + 1, integer(2)))),
         )
         k_loop = Loop(k, integer(config.fragment_k), integer(config.warp_k), config.fragment_k, unroll=True)
         return (
-            Section("read_stage", (self.stages.read,)),
+            Section("read_stage", (self.stage_indices.read,)),
             Section("write_stage", prefetch.definitions()),
             Section("upfront_prefetch", prefetch.upfront_copies()),
             Section("commit", commit if prefetch.is_upfront else ()),
@@ -143,130 +170,147 @@ class MainLoop:
         )
 
     def _wait_for_stage(self) -> tuple[Node, ...]:
-        """Waits for the copies of the next stage to read, by all threads that copied it."""
+        """Waits until the thread's copies to the next stage that is read are complete; then a barrier.
+
+        Only the STAGES - 2 newest commit groups may be pending. Copy groups are no commit groups but warp groups, each
+        with its own copies: all threads of the block, or each sliced-K group, which has a named barrier."""
         config = self.config
-        independent = config.copy_groups > 1
-        barrier = NamedBarrier(self.thread.k_slice, config.copy_group_threads) if independent else Barrier()
+        has_sliced_copies = config.copy_groups > 1
+        barrier = NamedBarrier(self.thread.k_slice, config.copy_group_threads) if has_sliced_copies else Barrier()
         return (AwaitCopies(config.stages - 2), barrier) if _is_async(self.pipelines) else (barrier,)
 
     def _load_fragments(self, stage: Integer, k: Integer, buffer: Integer) -> tuple[Node, ...]:
-        """Loads the fragments at `k` of the thread's slice of a k-tile."""
+        """Loads the fragments at `k` of the slice of a k-tile that the thread's sliced-K group multiplies, into one of
+        the two register buffers."""
         return tuple(self.fragments.load(stage, self.thread.k_slice * self.config.warp_k + k, buffer))
 
     def _drain(self) -> tuple[Node, ...]:
-        """Waits for all copies if the epilogue or the next tile of stream-K writes to the buffer."""
+        """Waits for the thread's outstanding copies, whose data is unused, if the epilogue or the next tile of stream-K
+        writes to the same shared memory. The barrier between the threads is in the epilogue or that tile."""
         if _is_async(self.pipelines) and (self.config.reduces_in_shared or self.config.stream_k > 0):
             return (AwaitCopies(0),)
         return ()
 
 
 class _Prefetch:
-    """Copies of the k-tile that is STAGES - 1 ahead, into the stage that was read last.
+    """Copies of the k-tile that is STAGES - 1 ahead, into the stage that the previous k-tile read.
 
-    They are issued upfront, before the multiply-accumulates of a k-tile; interleaved with them, one operand at a time;
-    or, on tensor cores, distributed evenly over the k steps."""
+    They are in one of three places, each with its commit:
+    - upfront: before the k steps;
+    - interleaved (a tunable for CUDA cores): A's in front of one k step, B's in front of a later one;
+    - distributed (always on tensor cores, if they divide into equal parts): a part of both operands in each k step.
+
+    If the prologue copies all k-tiles, there are commits only."""
 
     def __init__(self, main_loop: MainLoop, max_k_tiles: int) -> None:
         self.main_loop, self.config = main_loop, main_loop.config
         config, lowering, k_padded = self.config, main_loop.thread.lowering, main_loop.k_padded
-        self.is_needed = max_k_tiles >= config.stages
+        self.has_copies = max_k_tiles >= config.stages
         self.is_interleaved = config.prefetch == "interleaved"
         self.is_distributed = config.uses_tensor_cores and all(
             pipeline.divides_into(config.warp_k // config.fragment_k) for pipeline in main_loop.pipelines
         )
         self.is_upfront = not (self.is_interleaved or self.is_distributed)
-        # Past the end of K the last k-tile, if it is a full one, is copied again: without a branch the compiler
-        # schedules copies between multiply-adds.
+        # Past the end of K the last k-tile is copied again: without a branch the compiler schedules copies between
+        # multiply-adds. That k-tile must be full, so with a K residue there must be two; else there is a branch.
         min_k = bounds(k_padded, lowering.ranges)[0]
-        self.clamps = min_k >= (2 if main_loop.thread.k_residue != 0 else 1) * config.block_k
-        assert not self.is_interleaved or (self.clamps and self.is_needed)
-        self.write_stage = main_loop.stages.define("write_stage", config.stages - 1)
+        self.is_clamped = min_k >= (2 if main_loop.thread.k_residue != 0 else 1) * config.block_k
+        assert not self.is_interleaved or (self.is_clamped and self.has_copies)
+        self.write_stage = main_loop.stage_indices.define("write_stage", config.stages - 1)
         self.k_ahead = main_loop.k0.symbol + (config.stages - 1) * config.block_k
-        k = Minimum(self.k_ahead, k_padded - config.block_k) if self.clamps else self.k_ahead
-        self.k = define("prefetch_k", k, lowering)
+        k = Minimum(self.k_ahead, k_padded - config.block_k) if self.is_clamped else self.k_ahead
+        self.prefetch_k = define("prefetch_k", k, lowering)
 
     def definitions(self) -> tuple[Node, ...]:
-        """The write stage and k of the prefetch; those of an upfront prefetch with a bounds check are inside of it."""
-        return () if not self.is_needed or (self.is_upfront and not self.clamps) else self._definitions()
+        """Definitions of write_stage and prefetch_k, before all copies. An upfront prefetch that isn't clamped has them
+        inside of its branch instead."""
+        return () if not self.has_copies or (self.is_upfront and not self.is_clamped) else self._definitions()
 
     def upfront_copies(self) -> tuple[Node, ...]:
-        if not self.is_upfront or not self.is_needed:
+        if not self.is_upfront or not self.has_copies:
             return ()
-        return self._copies() if self.clamps else self._within_k((*self._definitions(), *self._copies()))
+        return self._copies() if self.is_clamped else self._if_within_k((*self._definitions(), *self._copies()))
 
     def interleaved_copies(self, k: Index) -> tuple[Node, ...]:
-        """A's copies after a quarter of the k steps, B's after half of them."""
+        """A's copies in front of the k step at a quarter of the slice, B's at half of it, in both cases not before the
+        first k step of the loop. A k step is one k here: this is for CUDA cores only."""
         if not self.is_interleaved:
             return ()
         copies_a, copies_b = (self._copies_of(pipeline) for pipeline in self.main_loop.pipelines)
         commit = _commit(self.main_loop.pipelines)
         k_of_a, k_of_b = max(self.config.warp_k // 4, 1), max(self.config.warp_k // 2, 1)
         if k_of_a == k_of_b:
-            return (_when(k, k_of_a, (*copies_a, *copies_b, *commit)),)
-        return _when(k, k_of_a, copies_a), _when(k, k_of_b, (*copies_b, *commit))
+            return (_at_k(k, k_of_a, (*copies_a, *copies_b, *commit)),)
+        return _at_k(k, k_of_a, copies_a), _at_k(k, k_of_b, (*copies_b, *commit))
 
     def distributed_copies(self, k: Integer) -> tuple[Node, ...]:
-        """The part of the copies that belongs to the k step at `k`."""
-        if not self.is_distributed or not self.is_needed:
+        """The part of the copies that belongs to the k step at `k`: `fragment_k` of the `warp_k` equal parts of a
+        k-tile, from part `k` on."""
+        if not self.is_distributed or not self.has_copies:
             return ()
-        return self._within_k(self._copies((k, self.config.fragment_k)))
+        return self._if_within_k(self._copies((k, self.config.fragment_k)))
 
     def last_distributed_copies(self) -> tuple[Node, ...]:
         return self.distributed_copies(integer(self.config.warp_k - self.config.fragment_k))
 
     def _definitions(self) -> tuple[Node, ...]:
         why = "past the last k-tile: copy it again, so that the loop has no branch"
-        return (self.write_stage, *((Comment(why),) if self.clamps else ()), self.k)
+        return (self.write_stage, *((Comment(why),) if self.is_clamped else ()), self.prefetch_k)
 
     def _copies(self, part: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
         return tuple(node for pipeline in self.main_loop.pipelines for node in self._copies_of(pipeline, part))
 
     def _copies_of(self, pipeline: OperandPipeline, part: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
-        return pipeline.copies(self.write_stage.index.symbol, self.k.index.symbol, in_bounds=True, part=part)
+        return pipeline.copies(self.write_stage.index.symbol, self.prefetch_k.index.symbol, in_bounds=True, part=part)
 
-    def _within_k(self, copies: tuple[Node, ...]) -> tuple[Node, ...]:
-        if self.clamps or not copies:
+    def _if_within_k(self, copies: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The copies, in a branch if they aren't clamped: the k-tile ahead may be past the end of K."""
+        if self.is_clamped or not copies:
             return copies
         return (If(Guard((Comparison(self.k_ahead, "<", self.main_loop.k_padded),)), copies),)
 
 
 class _StageIndices:
-    """Stages of the circular buffer: `read` of the current k-tile, and others at a distance from it.
+    """Stages of the circular buffer: `read` is that of the current k-tile; `define` makes others, at a distance of 1
+    (next_stage) or STAGES - 1 (write_stage) from it.
 
-    If the buffer wraps around, the loop has a stage counter next to k0: a modulo in each k-tile costs more instructions
-    than all other loop overhead."""
+    If there are more k-tiles than stages, read_stage is a second counter in the header of the loop over k0, and the
+    others are printed as a selection (`shown`): a modulo in each k-tile costs more instructions than all other loop
+    overhead. The definitions keep the modulo, for the analyses of the kernel."""
 
-    def __init__(self, k_tile: Integer, max_k_tiles: int, stages: int, lowering: Lowering) -> None:
-        self.k_tile, self.stages, self.lowering = k_tile, integer(stages), lowering
+    def __init__(self, k_tile_index: Integer, max_k_tiles: int, stages: int, lowering: Lowering) -> None:
+        self.k_tile_index, self.stages, self.lowering = k_tile_index, integer(stages), lowering
         self.wraps = max_k_tiles > stages
-        read = define("read_stage", Mod(k_tile, self.stages), lowering)
+        read = define("read_stage", Mod(k_tile_index, self.stages), lowering)
         self.read = replace(read, then=self._wrapped(read, 1)) if self.wraps else read
 
     def define(self, name_hint: str, distance: int) -> Define:
         """The stage of the k-tile that is `distance` after the current one."""
-        node = define(name_hint, Mod(self.k_tile + distance, self.stages), self.lowering)
+        node = define(name_hint, Mod(self.k_tile_index + distance, self.stages), self.lowering)
         if not self.wraps:
             return node
         return replace(node, index=replace(node.index, shown=self._wrapped(self.read, distance)))
 
     def _wrapped(self, read: Define, distance: int) -> Integer:
-        """(read + distance) % stages, without a modulo."""
+        """(read + distance) % stages, for a distance of 1 or stages - 1, without a modulo."""
         stage = read.index.symbol
         if self.stages == 2:
             return 1 - stage
         if distance == 1:
-            return Choice(stage, self.stages - 1, stage + 1, integer(0))
+            return Choice(stage, self.stages - 1, stage + 1, integer(0))  # stage < stages - 1 ? stage + 1 : 0
         assert distance == self.stages - 1
-        return Choice(integer(0), stage, stage - 1, self.stages - 1)
+        return Choice(integer(0), stage, stage - 1, self.stages - 1)  # stage > 0 ? stage - 1 : stages - 1
 
 
 def _is_async(pipelines: list[OperandPipeline]) -> bool:
+    """Whether there are commit groups to wait for; the other operand's copies may be synchronous."""
     return any(pipeline.asynchronous for pipeline in pipelines)
 
 
 def _commit(pipelines: list[OperandPipeline]) -> tuple[Node, ...]:
+    """Commits the copies of both operands to one k-tile as one group."""
     return (CommitCopies(),) if _is_async(pipelines) else ()
 
 
-def _when(k: Index, value: int, nodes: tuple[Node, ...]) -> Node:
+def _at_k(k: Index, value: int, nodes: tuple[Node, ...]) -> Node:
     return If(Guard((Comparison(k.symbol, "==", integer(value)),)), nodes)
