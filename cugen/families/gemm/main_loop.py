@@ -127,13 +127,13 @@ class MainLoop:
     def sections(self) -> tuple[Section, ...]:
         """Waits for stage 0, loads the first fragments, loops over the k-tiles, and drains the pipeline if its shared
         memory is reused. The template orders the sections."""
-        k_tiles = Loop(self.k0, integer(0), self.k_padded, self.config.block_k)
+        k_tile = self._k_tile_body()
         what = Comment(f"{self.fragments.description}, double-buffered")
         return (
             Section("wait", self._wait_for_stage()),
             Section("fragments", (what, *self.fragments.declarations())),
             Section("load_first_fragments", self._load_fragments(integer(0), integer(0), integer(0))),
-            Section("main_loop", (For(k_tiles, self._k_tile_body()),)),
+            Section("main_loop", (For(Loop(self.k0, integer(0), self.k_padded, self.config.block_k), k_tile),)),
             Section("drain", self._drain()),
         )
 
