@@ -66,7 +66,7 @@ def text():
     def print_nodes(*nodes, claims=None):
         printer = NodePrinter(RANGES, {}, {"M": "M"}, claims)
         statements = StatementPrinter(printer)
-        return tidy(checked(statements.body(Section("body", nodes)), statements, nodes, "k")).splitlines()
+        return tidy(checked(statements.barrier(Section("body", nodes)), statements, nodes, "k")).splitlines()
 
     return print_nodes
 
