@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input 86bab8aa1950c37d, text a4f0f66b0d37c548.
+// Input 745a415184c45dff, text 2b29558ce77f0e01.
