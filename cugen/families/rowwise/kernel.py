@@ -205,7 +205,8 @@ class RowPasses:
     def _segment(self, row_pass: RowPass, accumulators: dict[Reduce, Accumulator], segment: Segment) -> None:
         """The code of a pass for one segment: a loop over vectors, and in it one over the elements of each."""
         lowering, along, width = self.lowering, self.column.name, self.config.width.count
-        append_section(self.root, "declarations")
+        if segment.is_straight_line:  # its code goes to the root, too
+            append_section(self.root, "declarations")
         code = self._vector_code(segment)
         outer, inner = code.vector_scope, code.element_scope
         lowering.symbols[along] = code.first
