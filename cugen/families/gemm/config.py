@@ -8,10 +8,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from cugen.plan.request import Tunable
 
 WARP = 32
+
+
+class Order(StrEnum):
+    """Order of a thread's multiply-adds over its accumulators."""
+
+    ROWS = "rows"
+    COLUMNS = "columns"
+    SERPENTINE = "serpentine"
+    ZIGZAG = "zigzag"
+
+
+class Prefetch(StrEnum):
+    """Where the copies of the next k-tile are issued."""
+
+    UPFRONT = "upfront"
+    INTERLEAVED = "interleaved"
+
+
+class Addressing(StrEnum):
+    """Shared-memory addressing of fragment loads."""
+
+    INDEXED = "indexed"
+    POINTER = "pointer"
+
+
+class Reduction(StrEnum):
+    """Where split-K adds partial sums."""
+
+    CLUSTER = "cluster"
+    WORKSPACE = "workspace"
+
+
+class Cores(StrEnum):
+    """Units that multiply."""
+
+    TENSOR = "tensor"
+    CUDA = "cuda"
+
 
 _BY_SHAPE = "by shape"  # chosen by cost_model.py for the GEMM's shape
 STAGES = Tunable("stages", (2, 3, 4, 5), _BY_SHAPE, "pipeline stages: k-tiles in the circular shared-memory buffer")
@@ -25,19 +64,19 @@ SLICED_K = Tunable(
 LANES = Tunable("lanes", (2, 4, 8, 16), _BY_SHAPE, "lanes of a warp along M of its warp tile; the others are along N")
 ORDER = Tunable(
     "order",
-    ("rows", "columns", "serpentine", "zigzag"),
-    "serpentine",
+    tuple(order.value for order in Order),
+    Order.SERPENTINE.value,
     "order of a thread's multiply-adds over its accumulators",
 )
 PREFETCH = Tunable(
     "prefetch",
-    ("upfront", "interleaved"),
+    tuple(prefetch.value for prefetch in Prefetch),
     _BY_SHAPE,
     "where the copies of the next k-tile are issued: before the multiply-adds of this one, or interleaved with them",
 )
 ADDRESSING = Tunable(
     "addressing",
-    ("indexed", "pointer"),
+    tuple(addressing.value for addressing in Addressing),
     _BY_SHAPE,
     "shared-memory addressing of fragment loads: subscripts of the tile, or offsets from a thread's pointer into it; "
     "the machine code differs",
@@ -51,7 +90,7 @@ SPLIT_K = Tunable(
 )
 REDUCTION = Tunable(
     "reduction",
-    ("cluster", "workspace"),
+    tuple(reduction.value for reduction in Reduction),
     _BY_SHAPE,
     "where split-K adds partial sums: the distributed shared memory of a cluster of 2, 3, 4, 6 or 8 blocks, from sm_90 "
     "on, or a global workspace",
@@ -66,7 +105,7 @@ STREAM_K = Tunable(
 )
 CORES = Tunable(
     "cores",
-    ("tensor", "cuda"),
+    tuple(cores.value for cores in Cores),
     _BY_SHAPE,
     "units that multiply: tensor cores, for float64 on devices that are faster with them, or CUDA cores",
     reorders=True,
@@ -109,20 +148,20 @@ class TileConfig:
     stages: int = 4
     sliced_k: int = 1
     lanes_m: int = 4
-    order: str = "serpentine"
-    addressing: str = "indexed"
-    prefetch: str = "upfront"
+    order: Order = Order.SERPENTINE
+    addressing: Addressing = Addressing.INDEXED
+    prefetch: Prefetch = Prefetch.UPFRONT
     raster: int = 1
     blocks_per_sm: int = 0
     split_k: int = 1
     stream_k: int = 0
-    cores: str = "cuda"
+    cores: Cores = Cores.CUDA
     mma_k: int = 4
-    reduction: str = "workspace"
+    reduction: Reduction = Reduction.WORKSPACE
 
     @property
     def uses_cluster(self) -> bool:
-        return self.split_k > 1 and self.reduction == "cluster"
+        return self.split_k > 1 and self.reduction == Reduction.CLUSTER
 
     @property
     def reduces_in_shared(self) -> bool:
@@ -136,7 +175,7 @@ class TileConfig:
 
     @property
     def uses_tensor_cores(self) -> bool:
-        return self.cores == "tensor"
+        return self.cores == Cores.TENSOR
 
     @property
     def fragment_k(self) -> int:
@@ -209,7 +248,9 @@ def with_lane_layout(config: TileConfig, lanes_m: int = 0) -> TileConfig | None:
     return None
 
 
-def with_inner_loop_tunables(config: TileConfig, addressing: str = "", prefetch: str = "") -> TileConfig:
+def with_inner_loop_tunables(
+    config: TileConfig, addressing: Addressing | None = None, prefetch: Prefetch | None = None
+) -> TileConfig:
     """The config with the requested addressing and prefetch, or with those measured fastest on an H200: sliced-K saves
     the offset of its slice by a pointer, and a two-stage pipeline must issue its copies early."""
     if config.uses_tensor_cores:
@@ -217,6 +258,6 @@ def with_inner_loop_tunables(config: TileConfig, addressing: str = "", prefetch:
     is_sliced = config.sliced_k > 1
     return replace(
         config,
-        addressing=addressing or ("pointer" if is_sliced else "indexed"),
-        prefetch=prefetch or ("interleaved" if is_sliced and config.stages > 2 else "upfront"),
+        addressing=addressing or (Addressing.POINTER if is_sliced else Addressing.INDEXED),
+        prefetch=prefetch or (Prefetch.INTERLEAVED if is_sliced and config.stages > 2 else Prefetch.UPFRONT),
     )

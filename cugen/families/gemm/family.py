@@ -7,7 +7,7 @@ from functools import partial
 
 from cugen.families.base import Family
 from cugen.families.contraction.recognition import Contraction, recognise
-from cugen.families.gemm.config import TUNABLES, TileConfig
+from cugen.families.gemm.config import TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import max_extent
 from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
@@ -85,7 +85,7 @@ def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
                 expected = " and ".join(sorted(allowed))
                 yield Refusal(f"{key} sizes are for {expected}, not for {name}", f"schedule.{key}.{name}")
     tunables = dict(schedule.tunables)
-    if tunables.get("cores") == "tensor" or "mma_k" in tunables:
+    if tunables.get("cores") == Cores.TENSOR or "mma_k" in tunables:
         for key in ("lanes", "order", "addressing", "prefetch"):
             if key in tunables:
                 yield Refusal(f"{key} is fixed by the tensor-core instruction", f"schedule.{key}")

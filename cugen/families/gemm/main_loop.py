@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cugen.families.gemm.config import Prefetch
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.fragments.simt import SimtFragments
@@ -206,7 +207,7 @@ class _Prefetch:
         self.main_loop, self.config = main_loop, main_loop.config
         config, lowering, k_padded = self.config, main_loop.thread.lowering, main_loop.k_padded
         self.has_copies = max_k_tiles >= config.stages
-        self.is_interleaved = config.prefetch == "interleaved"
+        self.is_interleaved = config.prefetch == Prefetch.INTERLEAVED
         self.is_distributed = config.uses_tensor_cores and all(
             pipeline.divides_into(config.warp_k // config.fragment_k) for pipeline in main_loop.pipelines
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import MMA_K, WARP, TileConfig, with_lane_layout
+from cugen.families.gemm.config import MMA_K, WARP, Cores, TileConfig, with_lane_layout
 from cugen.machine import Device
 from cugen.spec.expressions import Op, Read
 from cugen.spec.types import FLOAT64
@@ -99,7 +99,7 @@ def tile_configs() -> Iterator[TileConfig]:
 
 def with_mma_layout(config: TileConfig, mma_k: int = 0) -> TileConfig | None:
     """The config with the lane layout and K of tensor-core instructions; None if that doesn't fill warps."""
-    return with_lane_layout(replace(config, cores="tensor", mma_k=mma_k or int(MMA_K.default)), LANES_M)
+    return with_lane_layout(replace(config, cores=Cores.TENSOR, mma_k=mma_k or int(MMA_K.default)), LANES_M)
 
 
 def requested_pads(contraction: Contraction) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.config import Reduction, TileConfig
 from cugen.families.gemm.problem import Problem, shared_bytes
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.registry import families
@@ -111,15 +111,15 @@ def test_a_k_without_equal_ranges_is_split_too(planned):
 
 def test_the_model_knows_how_many_clusters_are_resident_and_the_shared_memory_of_partial_sums():
     problem, sm_90 = Problem(64, 15 * 32, 8192), target("sm_90")
-    config = TileConfig(64, 32, 4, 4, 16, split_k=8, reduction="cluster")
+    config = TileConfig(64, 32, 4, 4, 16, split_k=8, reduction=Reduction.CLUSTER)
     cluster = predict(problem, config, sm_90)
-    workspace = predict(problem, replace(config, reduction="workspace"), sm_90)
+    workspace = predict(problem, replace(config, reduction=Reduction.WORKSPACE), sm_90)
     assert cluster is not None
     assert workspace is not None
     assert cluster.seconds < workspace.seconds
     assert cluster.waves == pytest.approx(workspace.waves * 132 / 120)
     wide = TileConfig(128, 256, 16, 8, 8, stages=2)
-    assert shared_bytes(problem, replace(wide, split_k=2, reduction="cluster")) == 128 * 260 * 4
+    assert shared_bytes(problem, replace(wide, split_k=2, reduction=Reduction.CLUSTER)) == 128 * 260 * 4
     assert shared_bytes(problem, wide) < 128 * 260 * 4
 
 

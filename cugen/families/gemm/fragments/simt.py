@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from cugen.families.gemm.config import Addressing
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.fragments.thread_tile import multiply_accumulate
@@ -65,7 +66,7 @@ class SimtFragments:
             if count == 1:
                 vector = Vector(name, dtype.compute, dtype, width, 2)
             element = i.symbol if pipeline.operand in contraction.a_operands else j.symbol
-            pointer = self._tile_pointer(pipeline, offset) if config.addressing == "pointer" else None
+            pointer = self._tile_pointer(pipeline, offset) if config.addressing == Addressing.POINTER else None
             self._fragments.append(SimtFragment(pipeline, offset, lanes * width, count, vector, element, pointer))
 
     def _tile_pointer(self, pipeline: OperandPipeline, offset: Integer) -> Start:

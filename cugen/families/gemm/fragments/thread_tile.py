@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cugen.families.gemm.config import Order
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Accumulate, Comment, Define, For, Index, Loop, Node, Store
@@ -30,14 +31,14 @@ def _in_order(thread: ThreadCoordinates, i: Index, j: Index, body: tuple[Node, .
     FMA is still in the register reuse cache; zigzag does so on two lines at a time."""
     config = thread.config
     lines, along = (i, config.thread_m), (j, config.thread_n)
-    reverses = config.order in ("serpentine", "zigzag")
-    if config.order == "columns" or (reverses and config.thread_n > config.thread_m):
+    reverses = config.order in (Order.SERPENTINE, Order.ZIGZAG)
+    if config.order == Order.COLUMNS or (reverses and config.thread_n > config.thread_m):
         lines, along = along, lines
     if not reverses:
         return (_unrolled(lines, (_unrolled(along, body),)),)
     (line, line_count), (element, count) = lines, along
     line_name = "row" if element == j else "column"
-    if config.order == "serpentine" or line_count % 2:
+    if config.order == Order.SERPENTINE or line_count % 2:
         t = thread.loop_index("t", count)
         text = f"serpentine: every other {line_name} backwards"
         serpentine = (Comment(text), Define(_alternating(element, line.symbol, t.symbol, count)), *body)

@@ -8,7 +8,7 @@ from itertools import product
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
-from cugen.families.gemm.config import ADDRESSING, ORDER, PREFETCH, TileConfig
+from cugen.families.gemm.config import ADDRESSING, ORDER, PREFETCH, Addressing, Order, Prefetch, TileConfig
 from cugen.families.gemm.problem import problem_of
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable, without_ineffective
@@ -36,7 +36,7 @@ def choose_config(contraction: Contraction) -> TileConfig | Refusal:
     config = pick(ranked)
     if PREFETCH.name in dict(contraction.request.schedule.tunables) or not _has_long_k(contraction, config):
         return config
-    return without_ineffective(contraction, replace(config, prefetch="interleaved"))
+    return without_ineffective(contraction, replace(config, prefetch=Prefetch.INTERLEAVED))
 
 
 def _has_long_k(contraction: Contraction, config: TileConfig) -> bool:
@@ -122,7 +122,7 @@ def _code_variants(contraction: Contraction, config: TileConfig) -> Iterator[Til
         for tunable in (PREFETCH, ADDRESSING, ORDER)
     ]
     for prefetch, addressing, order in product(*choices):
-        variant = replace(config, prefetch=str(prefetch), addressing=str(addressing), order=str(order))
+        variant = replace(config, prefetch=Prefetch(prefetch), addressing=Addressing(addressing), order=Order(order))
         yield without_ineffective(contraction, variant)
 
 
@@ -133,18 +133,18 @@ def _schedule(contraction: Contraction, config: TileConfig) -> Schedule:
     if not config.uses_tensor_cores:
         tunables |= {
             "lanes": config.lanes_m,
-            "order": config.order,
-            "addressing": config.addressing,
-            "prefetch": config.prefetch,
+            "order": config.order.value,
+            "addressing": config.addressing.value,
+            "prefetch": config.prefetch.value,
         }
     # Values of 1 keep the order of the sum, and are left out.
     counts = (("sliced_k", config.sliced_k), ("split_k", config.split_k))
     tunables |= {name: count for name, count in counts if count > 1}
-    tunables |= {"reduction": config.reduction} if config.split_k > 1 else {}
+    tunables |= {"reduction": config.reduction.value} if config.split_k > 1 else {}
     if config.uses_tensor_cores:
-        tunables |= {"cores": config.cores, "mma_k": config.mma_k}
+        tunables |= {"cores": config.cores.value, "mma_k": config.mma_k}
     elif not tensor_cores.why_unsupported(contraction):
-        tunables["cores"] = config.cores
+        tunables["cores"] = config.cores.value
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     if contraction.request.context.spec.array(contraction.operands[0].read.array).memory.stages > 1:
         del tunables["stages"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import PREFETCH, REDUCTION, SPLIT_K, STREAM_K, TileConfig
+from cugen.families.gemm.config import PREFETCH, REDUCTION, SPLIT_K, STREAM_K, Prefetch, TileConfig
 from cugen.pieces.grid import divides
 from cugen.plan.request import Refusal
 from cugen.plan.subscripts import to_integer
@@ -14,8 +14,8 @@ from cugen.plan.symbols import bounds
 
 def without_ineffective(contraction: Contraction, config: TileConfig) -> TileConfig:
     """The config with an upfront prefetch where copies can't be interleaved."""
-    if config.prefetch == "interleaved" and _why_not_interleaved(contraction, config):
-        return replace(config, prefetch="upfront")
+    if config.prefetch == Prefetch.INTERLEAVED and _why_not_interleaved(contraction, config):
+        return replace(config, prefetch=Prefetch.UPFRONT)
     return config
 
 
@@ -26,9 +26,9 @@ def ineffective_tunable(contraction: Contraction, config: TileConfig) -> Refusal
         cure = f"remove it, or set `{SPLIT_K.name}` to 2 or more"
         reason = f"`{REDUCTION.name}` has no effect, as no partial sums are reduced; {cure}"
         return Refusal(reason, f"schedule.{REDUCTION.name}")
-    is_requested = requested.get(PREFETCH.name) == "interleaved"
+    is_requested = requested.get(PREFETCH.name) == Prefetch.INTERLEAVED
     if is_requested and (reason := _why_not_interleaved(contraction, config)):
-        return Refusal(f"{reason}; remove `{PREFETCH.name}: interleaved`", f"schedule.{PREFETCH.name}")
+        return Refusal(f"{reason}; remove `{PREFETCH.name}: {Prefetch.INTERLEAVED}`", f"schedule.{PREFETCH.name}")
     return None
 
 

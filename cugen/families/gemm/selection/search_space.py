@@ -13,6 +13,11 @@ from cugen.families.gemm.config import (
     CLUSTER_SIZES,
     REDUCTION,
     STREAM_K,
+    Addressing,
+    Cores,
+    Order,
+    Prefetch,
+    Reduction,
     TileConfig,
     with_inner_loop_tunables,
     with_lane_layout,
@@ -54,7 +59,8 @@ def _requested_configs(contraction: Contraction) -> Iterator[tuple[TileConfig, .
     spec = contraction.request.context.spec
     stages_of_arrays = max(spec.array(operand.read.array).memory.stages for operand in contraction.operands)
     stages = int(tunables.get("stages", stages_of_arrays if stages_of_arrays > 1 else 0))
-    addressing, prefetch = str(tunables.get("addressing", "")), str(tunables.get("prefetch", ""))
+    addressing = Addressing(str(tunables["addressing"])) if "addressing" in tunables else None
+    prefetch = Prefetch(str(tunables["prefetch"])) if "prefetch" in tunables else None
     requested = (_as_requested(contraction, candidate) for candidate in _candidates(contraction))
     for config in dict.fromkeys(config for config in requested if config is not None):
         stage_variants = (replace(config, stages=stages),) if stages else with_stages(config)
@@ -64,14 +70,14 @@ def _requested_configs(contraction: Contraction) -> Iterator[tuple[TileConfig, .
 def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
     """Candidate tiles of the requested cores; by default of tensor cores, too, where these are faster."""
     tunables = dict(contraction.request.schedule.tunables)
-    cores = tunables.get("cores", "tensor" if "mma_k" in tunables else "")
+    cores = tunables.get("cores", Cores.TENSOR if "mma_k" in tunables else "")
     device = device_of(contraction.request.target)
     prefers_tensor = not tensor_cores.why_unsupported(contraction) and tensor_cores.are_faster(device)
     if any(name in tunables for name in _FIXED_BY_MMA):
         prefers_tensor = False
-    if cores == "tensor" or (prefers_tensor and not cores):
+    if cores == Cores.TENSOR or (prefers_tensor and not cores):
         yield from tensor_cores.tile_configs()
-    if cores != "tensor":
+    if cores != Cores.TENSOR:
         yield from candidate_tiles.tile_configs()
 
 
@@ -89,7 +95,7 @@ def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig
         thread_n=thread.get(n, candidate.thread_n),
         block_k=step.get(contraction.k.name, candidate.block_k),
         sliced_k=int(tunables.get("sliced_k", 1 if block else candidate.sliced_k)),
-        order=str(tunables.get("order", candidate.order)),
+        order=Order(str(tunables.get("order", candidate.order))),
         raster=int(tunables.get("raster", candidate.raster)),
         blocks_per_sm=int(tunables.get("blocks_per_sm", candidate.blocks_per_sm)),
         stream_k=int(tunables.get("stream_k", 0)),
@@ -129,9 +135,9 @@ def _split_k_values(contraction: Contraction) -> tuple[int, ...]:
     return (int(requested),) if requested else SPLIT_K_VALUES
 
 
-def _reductions(contraction: Contraction) -> tuple[str, ...]:
+def _reductions(contraction: Contraction) -> tuple[Reduction, ...]:
     requested = dict(contraction.request.schedule.tunables).get(REDUCTION.name)
-    return (str(requested),) if requested else tuple(map(str, REDUCTION.values))
+    return (Reduction(str(requested)),) if requested else tuple(Reduction)
 
 
 def _stream_k_values(contraction: Contraction) -> tuple[int, ...]:
@@ -149,12 +155,12 @@ def why_no_split_k(contraction: Contraction, config: TileConfig) -> str:
     return why_invalid(contraction, problem_of(contraction), config) if config.uses_cluster else ""
 
 
-def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reduction: str) -> str:
+def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reduction: Reduction) -> str:
     """Why K can't be split like that, whatever the tile's other sizes; empty if it can."""
     target = contraction.request.target
     if split_k == 1:
         return ""
-    if reduction != "cluster":
+    if reduction != Reduction.CLUSTER:
         if not _has_forward_progress(contraction) or not _k_is_multiple_of(contraction, split_k * block_k):
             return f"split-K through the workspace needs sm_70 or newer and a K that {split_k} x {block_k} divides"
         return ""
@@ -177,7 +183,7 @@ def why_no_stream_k(contraction: Contraction, config: TileConfig) -> str:
     requested = dict(contraction.request.schedule.tunables)
     if int(requested.get("split_k", 1)) > 1:
         return "`split_k` and `stream_k` exclude each other"
-    if requested.get(REDUCTION.name) == "cluster":
+    if requested.get(REDUCTION.name) == Reduction.CLUSTER:
         return "`stream_k` reduces through the workspace, not in a cluster"
     if not _has_forward_progress(contraction):
         return f"stream-K blocks wait for each other, which needs sm_70 or newer, not {contraction.request.target.name}"
