@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from cugen.families.registry import families
 from cugen.kernel import generate
-from cugen.plan.request import Request
+from cugen.plan.request import Match, Refusals, Request
 from cugen.schedule import planner
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
@@ -115,10 +114,16 @@ def test_launches_are_changed_one_at_a_time_then_two_together() -> None:
 
 
 def test_a_family_may_say_what_is_worth_trying(monkeypatch: pytest.MonkeyPatch) -> None:
-    def worth(request: Request) -> Iterable[Schedule]:
-        return (Schedule(tunables=(("threads", size),)) for size in (256, 64))
+    (reduce,) = (family for family in families() if family.name == "reduce")
 
-    changed = tuple(replace(f, candidates=worth) if f.name == "reduce" else f for f in families())
+    def match(request: Request) -> Match | Refusals:
+        answer = reduce.answer(request)
+        if isinstance(answer, Refusals):
+            return answer
+        schedules = tuple(Schedule(tunables=(("threads", size),)) for size in (256, 64))
+        return replace(answer, candidates=lambda: schedules)
+
+    changed = tuple(replace(reduce, match=match) if family is reduce else family for family in families())
     monkeypatch.setattr(planner, "families", lambda: changed)
     space = candidates(spec_of(SUM + "schedule: {family: reduce}\n"))
     assert [tunables(candidate)["threads"] for candidate in space[1:]] == [256, 64]
