@@ -124,10 +124,8 @@ def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]
         offsets[name] = end
         end += size
     base = argument_bytes - end
-    compiler_generated = {
-        name: printed_site for name, printed_site in offsets.items() if name not in scalars and name not in params
-    }
-    return {f"c[0x0][{base + printed_site:#x}]": name for name, printed_site in compiler_generated.items()}
+    pointers = {name: offset for name, offset in offsets.items() if name not in scalars and name not in params}
+    return {f"c[0x0][{base + offset:#x}]": name for name, offset in pointers.items()}
 
 
 def _printed_sites(kernel: Kernel, lines: Sequence[int], params: Mapping[str, int]) -> list[PrintedSite]:
@@ -141,8 +139,8 @@ def _constant_uses(program: Program, symbols: Mapping[str, tuple[int, int]]) -> 
     """The instructions that read each `__constant__` variable, as a load or as an operand."""
     result: dict[str, list[Instruction]] = {}
     for instruction in program.instructions:
-        for printed_site in _BANK.findall(" ".join(instruction.operands)):
-            numbers = re.findall(r"-?0x[0-9a-f]+", printed_site)
+        for operand in _BANK.findall(" ".join(instruction.operands)):
+            numbers = re.findall(r"-?0x[0-9a-f]+", operand)
             offset = int(numbers[-1], 16) if numbers else 0
             below = [(start, name) for name, (start, _) in symbols.items() if start <= offset]
             if below:
@@ -212,8 +210,8 @@ def _are_exclusive_stores(first: Site, second: Site) -> bool:
     if first.access.kind != "store" or second.access.kind != "store" or not first.predicates or not second.predicates:
         return False
     (*outer, guard), (*others, last) = first.predicates, second.predicates
-    printed_site, its = ((site.access.array, site.offset, site.counters) for site in (first, second))
-    return printed_site == its and outer == others and last == replace(guard, negated=not guard.negated)
+    first_address, second_address = ((site.access.array, site.offset, site.counters) for site in (first, second))
+    return first_address == second_address and outer == others and last == replace(guard, negated=not guard.negated)
 
 
 def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
