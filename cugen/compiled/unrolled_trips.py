@@ -70,16 +70,16 @@ def by_address(
             return None
         distance = (form.constant + _WORD // 2) % _WORD - _WORD // 2
         first, count = distance // size, instruction.bytes // size
-        element_indices = set(range(first, first + count))
-        if distance % size or not element_indices <= pieces.keys() or element_indices & moved:
+        elements = set(range(first, first + count))
+        if distance % size or not elements <= pieces.keys() or elements & moved:
             return None
-        moved |= element_indices
-        if len({pieces[element_index].predicates for element_index in element_indices}) > 1:
+        moved |= elements
+        if len({pieces[element].predicates for element in elements}) > 1:
             return None
         trip = pieces[first].trip
         offset = trip.offset - _constant(trip.offset) + first
         result.append(replace(trip, offset=offset, access=replace(trip.access, width=count)))
-    left = {element_index for element_index, piece in pieces.items() if piece.used} - moved
+    left = {element for element, piece in pieces.items() if piece.used} - moved
     return None if left else tuple(result)
 
 
@@ -96,7 +96,7 @@ def _elements(site: Site, trips: Sequence[Trip], used: Sequence[frozenset[int]])
                 return None
             inside = element in elements or (known is not None and known.used)
             result[first + element] = _Element(trip.predicates, trip, inside)
-    far = any(abs(element_index) * site.access.array.dtype.bytes >= _WORD // 2 for element_index in result)
+    far = any(abs(element) * site.access.array.dtype.bytes >= _WORD // 2 for element in result)
     return None if far else result
 
 
@@ -110,8 +110,8 @@ def _thread_terms(offset: Integer, size: int) -> dict[sympy.Symbol, int] | None:
     affine = affine_form(offset, tuple(free))
     if not affine.residual.is_Integer:
         return None
-    element_indices = {*THREAD, *BLOCK}
-    return {s: c * size % _WORD for s, c in affine.coefficients.items() if s in element_indices and c * size % _WORD}
+    launch = {*THREAD, *BLOCK}
+    return {s: c * size % _WORD for s, c in affine.coefficients.items() if s in launch and c * size % _WORD}
 
 
 def _register_terms(form: Form, still: Collection[sympy.Symbol]) -> dict[sympy.Symbol, int] | None:
