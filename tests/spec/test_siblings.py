@@ -78,11 +78,11 @@ def test_a_kernel_without_variants_and_a_single_one_have_no_siblings() -> None:
 
 
 def test_documents_stay_separate_even_if_equivalent() -> None:
-    replacement = DOCUMENT.replace("kernel: product", "kernel: replacement")
-    assert list(groups(f"{DOCUMENT}---\n{replacement}")) == ["product", "replacement"]
+    second = DOCUMENT.replace("kernel: product", "kernel: second")
+    assert list(groups(f"{DOCUMENT}---\n{second}")) == ["product", "second"]
 
 
 def test_groups_that_no_variant_distinguishes_get_no_name() -> None:
     """Two documents of one name that compute different things: they aren't interchangeable."""
-    replacement = DOCUMENT.replace("[8, 16]", "[4, 32]").replace("= c *", "= 2 * c *")
-    assert groups(f"{DOCUMENT}---\n{replacement}") == {}
+    second = DOCUMENT.replace("[8, 16]", "[4, 32]").replace("= c *", "= 2 * c *")
+    assert groups(f"{DOCUMENT}---\n{second}") == {}
