@@ -24,15 +24,15 @@ def vectorised(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
     without such a counter.
 
     `As[ty][k]` for k < 16 with factors (4,) is `As[ty][4 * k']` for k' < 4, 4 elements wide. A single factor may
-    exceed the first and the last trip."""
-    result = _unit_counter(site)
-    if result is None:
+    extend beyond the first and the last trip."""
+    counter = _unit_counter(site)
+    if counter is None:
         return None
-    misalignment = _misaligned(site, result, max(factors))
+    misalignment = _misaligned(site, counter, max(factors))
     pieces = []
     position = -misalignment if len(factors) == 1 else 0
-    while position < result.count:
-        left = result.count - position
+    while position < counter.count:
+        left = counter.count - position
         fits = [
             f
             for f in sorted(factors, reverse=True)
@@ -41,7 +41,7 @@ def vectorised(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
         if not fits:
             return None
         times = max(1, left // fits[0]) if (misalignment + position) % max(factors) == 0 else 1
-        pieces.append(_stepped(site, result, position, fits[0], times))
+        pieces.append(_stepped(site, counter, position, fits[0], times))
         position += times * fits[0]
     return tuple(pieces)
 
@@ -126,10 +126,10 @@ def partially_unrolled(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
 
     Lanes in the same chunk execute it together, even where they are in different trips of the source loop.
     Raises ValueError if the sizes are no such chain."""
-    result = next(_divergent_ends(site), None)
-    if result is None:
+    end = next(_divergent_ends(site), None)
+    if end is None:
         raise ValueError("no loop with other trips in each lane")
-    counter, index, step, remainder = result
+    counter, index, step, remainder = end
     head, chain = _unroll_chain(sizes)
     wanted = FloorDiv(step - 1 - remainder, integer(step))  # remainder + step * counter < 0
     others = (*site.predicates[:index], *site.predicates[index + 1 :], Predicate(((remainder, "<"),)))
