@@ -102,7 +102,7 @@ def test_small_sets_are_flushed_before_each_cold_run_and_only_there() -> None:
 def test_every_contender_gets_the_requested_samples() -> None:
     clock = FakeClock({"a": 50, "b": 60})
     times = measure([clock.contender("a"), clock.contender("b")], clock, Plan(sets=2))
-    assert {len(times.samples) for regime in times.values() for times in regime.values()} == {100}
+    assert {len(timed.samples) for regime in times.values() for timed in regime.values()} == {100}
     assert times["cold"]["b"].median == 60
 
 
@@ -110,7 +110,7 @@ def test_a_slow_contender_stops_at_its_budget_and_does_not_delay_others() -> Non
     clock = FakeClock({"fast": 50, "slow": 5000, "glacial": 1e7})
     contenders = [clock.contender(name) for name in clock.takes]
     times = measure(contenders, clock, Plan(sets=2, samples=100, budget_us=1e5))
-    assert {name: len(times.samples) for name, times in times["cold"].items()} == {
+    assert {name: len(timed.samples) for name, timed in times["cold"].items()} == {
         "fast": 100,
         "slow": 20,
         "glacial": 5,

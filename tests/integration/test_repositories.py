@@ -99,10 +99,10 @@ def run_action(environment, folder, inputs):
         variables = {"GITHUB_OUTPUT": str(output)}
         for name, value in step.get("env", {}).items():
             outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
-            value = re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda name: given[name[1]], value)
+            value = re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda match: given[match[1]], value)
             variables[name] = re.sub(
                 r"\$\{\{ steps\.check\.outputs\.(\w+) \}\}",
-                lambda name, known=outputs: known[name[1]],
+                lambda match, known=outputs: known[match[1]],
                 value,
             )
         done = environment.run(

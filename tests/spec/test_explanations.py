@@ -13,7 +13,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 
 FOLDER = Path(cugen.__file__).parent / "explain"
-# Diagnose about a call or a file's bytes: no text of a spec can show them.
+# Diagnostics about a call or a file's bytes: no text of a spec can show them.
 CALLS = ("CG1001", "CG1002", "CG1022", "CG1023", "CG1050", "CG1051")
 
 
