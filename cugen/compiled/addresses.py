@@ -130,7 +130,7 @@ class _Flow:
 
     def _address(self, instruction: Instruction, state: State, number: int) -> Form:
         operands = [o for o in instruction.operands if (instruction.space == "constant") == o.startswith("c[")]
-        brackets = [result[1] for result in map(_BRACKETS.search, operands) if result]
+        brackets = [match[1] for match in map(_BRACKETS.search, operands) if match]
         total = Form()
         for inside in brackets[number : number + 1]:
             for part in inside.replace("+-", "+ -").split("+"):

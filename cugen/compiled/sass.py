@@ -80,8 +80,8 @@ class Instruction:
         for suffix in self.opcode.split(".")[1:]:
             if suffix in ("64", "128"):
                 return int(suffix) // 8
-            if result := _BITS.match(suffix):
-                return int(result[1]) // 8
+            if bits := _BITS.match(suffix):
+                return int(bits[1]) // 8
         return 4
 
 

@@ -74,7 +74,7 @@ def _mixed_statements(context: Context) -> dict[tuple[str, tuple[Expr, ...]], No
     if len(context.spec.statements) < 2:
         return {}
     groups = group(context).groups
-    return {(s.target, s.subscripts): None for mixed in groups if mixed.mixed for s in mixed.statements}
+    return {(s.target, s.subscripts): None for g in groups if g.mixed for s in g.statements}
 
 
 def _schedules(

@@ -193,12 +193,12 @@ def _constant(context: Context, target: Target, accesses: tuple[AccessReport, ..
     used += sum(upload.bytes for upload in context.uploads if upload.symbol in scalars)
     reads = [report for report in accesses if report.space == "constant"]
     totals = [report.totals for report in reads if report.totals is not None]
-    known = len(totals) == len(reads)
+    all_known = len(totals) == len(reads)
     return ConstantFacts(
         used,
         target.constant_bytes,
-        sum(total.warps for total in totals) if known else None,
-        sum(total.requests for total in totals) if known else None,
+        sum(total.warps for total in totals) if all_known else None,
+        sum(total.requests for total in totals) if all_known else None,
     )
 
 

@@ -193,8 +193,8 @@ class _LaunchCount:
         decisions = []
         for term in terms:
             if term.affine.nonaffine:
-                periods = [quasi_period(term.affine.residual, counter) for counter in term.affine.nonaffine]
-                if all(known is not None and known[1] == 0 for known in periods) and not term.affine.coefficients:
+                repetitions = [quasi_period(term.affine.residual, counter) for counter in term.affine.nonaffine]
+                if all(r is not None and r[1] == 0 for r in repetitions) and not term.affine.coefficients:
                     continue  # periodic: `_repeating` enumerates one period
                 decisions.append(AffineGuard(term.affine.coefficients, 0, 0, term.operator, term.affine.nonaffine))
                 continue

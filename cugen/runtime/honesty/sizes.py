@@ -40,8 +40,8 @@ def small_params(spec: Spec, plan: Plan, beyond: int) -> dict[str, int]:
 def _literals(spec: Spec) -> frozenset[str]:
     """Params given as numbers; the others are expressions."""
     documents = [document for document in yaml.safe_load_all(spec.text) if isinstance(document, Mapping)]
-    params = [document.get("params") or {} for document in documents]
-    return frozenset(name for document in params for name, value in document.items() if isinstance(value, int))
+    declared = [document.get("params") or {} for document in documents]
+    return frozenset(name for params in declared for name, value in params.items() if isinstance(value, int))
 
 
 def _tiles(plan: Plan) -> dict[str, int]:
