@@ -32,11 +32,11 @@ def monkeypatch_module():
 
 
 def test_the_page_is_current_and_each_step_asks_less_of_memory(page):
-    module = [page.analysed(step) for step in page.steps()]
-    assert page.table(module, None) in page.PAGE.read_text() or page.RESULTS.exists()
+    steps = [page.analysed(step) for step in page.steps()]
+    assert page.table(steps, None) in page.PAGE.read_text() or page.RESULTS.exists()
     # A percent more where the last k-tile is copied again unused, or a tile is started twice.
-    assert all(after.intensity > 0.98 * before.intensity for before, after in pairwise(module))
-    assert all(after.shared < 1.02 * before.shared for before, after in pairwise(module[2:]))
+    assert all(after.intensity > 0.98 * before.intensity for before, after in pairwise(steps))
+    assert all(after.shared < 1.02 * before.shared for before, after in pairwise(steps[2:]))
 
 
 def test_measured_steps_show_their_speed(page):

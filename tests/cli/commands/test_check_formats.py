@@ -114,10 +114,10 @@ def test_an_annotation_is_one_line_with_what_separates_its_parts_escaped(cli: Cl
 
 
 def test_what_a_workflow_command_would_read_is_escaped() -> None:
-    prints = Diagnostic(
+    finding = Diagnostic(
         "CG2201", "50 % of it:\r\n::stop, all", "a:b.yaml", Span(1, 2, 3, 4), "k,e:y", severity="warning"
     )
-    assert github_text([prints]) == (
+    assert github_text([finding]) == (
         "::warning file=a%3Ab.yaml,line=1,endLine=3,title=CG2201 k%2Ce%3Ay::50 %25 of it:%0D%0A::stop, all"
     )
 

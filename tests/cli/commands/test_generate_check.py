@@ -36,8 +36,8 @@ def applied(diff: str, folder: Path) -> None:
         new: list[str] = []
         position = 0
         for line in hunks.splitlines(keepends=True):
-            if answer := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
-                start = int(answer[1]) - (answer[2] != "0")
+            if hunk := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
+                start = int(hunk[1]) - (hunk[2] != "0")
                 new += old[position:start]
                 position = start
                 continue

@@ -64,9 +64,9 @@ def scalars(node: YamlNode) -> list[YamlScalar]:
     ],
 )
 def test_scalars_mean_what_they_look_like(text: str, value: object) -> None:
-    diagnostics = value_of(text)
-    assert diagnostics == value
-    assert type(diagnostics) is type(value)
+    actual = value_of(text)
+    assert actual == value
+    assert type(actual) is type(value)
 
 
 def test_nan_is_a_float() -> None:

@@ -289,9 +289,9 @@ def test_compute_may_be_one_statement_a_list_or_a_block(load_one: Any, spec_text
 
 
 def test_an_error_in_a_block_points_at_its_line_and_column(diagnose: Callable[..., Any], spec_text: Any) -> None:
-    (diagnostics,) = diagnose(spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]"))
-    line = spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]").splitlines()[diagnostics.span.line - 1]
-    assert line[diagnostics.span.column - 1] == "z"
+    (diagnostic,) = diagnose(spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]"))
+    line = spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]").splitlines()[diagnostic.span.line - 1]
+    assert line[diagnostic.span.column - 1] == "z"
 
 
 _MARKS = [

@@ -33,8 +33,8 @@ def test_a_matrix_multiplication_is_a_sum_over_the_index_that_both_share(compute
 
 
 def bound(expr: Expr) -> list[str]:
-    resolved = [part.indices[0].name for part in walk(expr) if isinstance(part, Reduce)]
-    return resolved + [part.inner.name for part in walk(expr) if isinstance(part, Scan)]
+    reduced = [part.indices[0].name for part in walk(expr) if isinstance(part, Reduce)]
+    return reduced + [part.inner.name for part in walk(expr) if isinstance(part, Scan)]
 
 
 def test_bound_indices_keep_the_users_names_where_they_can(compute: Compute) -> None:
