@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from operator import mul
@@ -41,6 +42,7 @@ class IntegerPrinter:
     params: frozenset[str]
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     long_names: dict[str, None] = field(default_factory=dict)
+    _casts_builtins: bool = False
 
     def __post_init__(self) -> None:
         self._order = {name: position for position, name in enumerate(self.ranges)}
@@ -66,8 +68,17 @@ class IntegerPrinter:
         return any(map(self.is_wide, accumulate(sorted(total.args, key=self._term_key))))
 
     def comparison(self, term: Comparison) -> str:
-        left, right = self._operand(term.left, False, _SUM), self._operand(term.right, False, _SUM)
+        with self._signed(term.left, term.right):
+            left, right = self._operand(term.left, False, _SUM), self._operand(term.right, False, _SUM)
         return f"{left} {term.operator} {right}"
+
+    @contextmanager
+    def _signed(self, *values: Integer) -> Iterator[None]:
+        """Converts `threadIdx` and `blockIdx`, which are unsigned, if one of the values may be negative."""
+        before = self._casts_builtins
+        self._casts_builtins = before or any(bounds(value, self.ranges)[0] < 0 for value in values)
+        yield
+        self._casts_builtins = before
 
     def guard(self, guard: Guard) -> str:
         """The conjunction of the guard's comparisons."""
@@ -138,6 +149,8 @@ class IntegerPrinter:
         if expr.is_Symbol:
             if wide and not self.is_wide(expr) and expr.name not in self.long_names:
                 return f"(long long){expr.name}", _ATOM
+            if self._casts_builtins and expr.name.startswith(_BUILTINS):
+                return f"(int){expr.name}", _ATOM
             return expr.name, _ATOM
         if expr.is_Add:
             return self._sum(expr, wide)
@@ -159,13 +172,15 @@ class IntegerPrinter:
                 name = "floor_div" if isinstance(expr, FloorDiv) else "floor_mod"
                 wide = wide or self._is_long(a) or self._is_long(b)
                 self.functions.setdefault((name, "long long" if wide else "int"))
-                return f"{name}({self.print(a, wide=wide)}, {self.print(b, wide=wide)})", _ATOM
+                with self._signed(a):
+                    return f"{name}({self.print(a, wide=wide)}, {self.print(b, wide=wide)})", _ATOM
             case BitXor():
                 return f"{self._operand(a, wide, _ATOM)} ^ {self._operand(b, wide, _ATOM)}", _XOR
             case Minimum() | Maximum():
                 name = "min" if isinstance(expr, Minimum) else "max"
                 both = wide or self._is_long(a) or self._is_long(b)
-                return f"{name}({self.print(a, wide=both)}, {self.print(b, wide=both)})", _ATOM
+                with self._signed(a, b):
+                    return f"{name}({self.print(a, wide=both)}, {self.print(b, wide=both)})", _ATOM
         raise TypeError(f"not an integer expression: {expr}")
 
     def _choice(self, expr: Integer, wide: bool) -> str:
@@ -184,7 +199,10 @@ class IntegerPrinter:
         text = ""
         for position, term in enumerate(terms):
             negative = term.could_extract_minus_sign()
-            operand = self._operand(-term if negative else term, wide and position == 0, _PRODUCT)
+            value = -term if negative else term
+            converted = (term,) if position == 0 else (value,) if wide else ()
+            with self._signed(*converted):
+                operand = self._operand(value, wide and position == 0, _PRODUCT)
             if not text:
                 text = f"-{operand}" if negative else operand
             else:
@@ -226,11 +244,13 @@ class IntegerPrinter:
         if magnitude != 1:
             builtin = any(s.name.startswith(_BUILTINS) for s in factors[0].free_symbols)
             factors.insert(len(factors) if builtin else 0, integer(magnitude))
-        return sign + self._multiplied(factors, wide), _PRODUCT
+        with self._signed(*((expr,) if sign else ())):
+            return sign + self._multiplied(factors, wide), _PRODUCT
 
     def _multiplied(self, factors: list[Integer], wide: bool) -> str:
         wide = wide or any(self.is_wide(partial) for partial in accumulate(factors, mul))
-        parts = [self._operand(f, wide and n == 0, _PRODUCT if n == 0 else _ATOM) for n, f in enumerate(factors)]
+        with self._signed(*(factors if wide else ())):
+            parts = [self._operand(f, wide and n == 0, _PRODUCT if n == 0 else _ATOM) for n, f in enumerate(factors)]
         return " * ".join(parts)
 
 

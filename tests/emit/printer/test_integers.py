@@ -23,6 +23,8 @@ from cugen.spec.types import FLOAT32
 
 INT = (-(2**31), 2**31 - 1)
 LONG = (-(2**63), 2**63 - 1)
+KIND_NAMES = ("int", "unsigned int", "long long")
+INT_KIND, UNSIGNED_KIND, LONG_KIND = range(3)  # in operations, the lower converts to the higher
 
 
 class Undefined(ArithmeticError):
@@ -30,9 +32,9 @@ class Undefined(ArithmeticError):
 
 
 class C:
-    """Evaluates a C expression; values are pairs of a number and whether it is a long long."""
+    """Evaluates a C expression; values are pairs of a number and its kind."""
 
-    TOKEN = re.compile(r"\s*(\d+(?:LL)?|[A-Za-z_][\w.]*|\(long long\)|<=|>=|==|!=|&&|\|\||.)")
+    TOKEN = re.compile(r"\s*(\d+(?:LL)?|[A-Za-z_][\w.]*|\((?:long long|int)\)|<=|>=|==|!=|&&|\|\||.)")
     BINARY = (("||",), ("&&",), ("^",), ("==", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%"))
 
     def __init__(self, values, functions=()):
@@ -54,40 +56,40 @@ class C:
         return left
 
     def apply(self, operator, left, right):
-        (a, _), (b, _) = left, right
-        wide = left[1] or right[1]
+        kind = max(left[1], right[1])
+        (a, _), (b, _) = (checked(value, kind) for value, _ in (left, right))
         match operator:
             case "+":
-                return checked(a + b, wide)
+                return checked(a + b, kind)
             case "-":
-                return checked(a - b, wide)
+                return checked(a - b, kind)
             case "*":
-                return checked(a * b, wide)
+                return checked(a * b, kind)
             case "/" | "%":
                 if b == 0:
                     raise Undefined("division by zero")
                 quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-                return checked(quotient if operator == "/" else a - quotient * b, wide)
+                return checked(quotient if operator == "/" else a - quotient * b, kind)
             case "^":
-                return checked(a ^ b, wide)
+                return checked(a ^ b, kind)
         compared = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}
         compared |= {"&&": bool(a and b), "||": bool(a or b)}
-        return int(compared[operator]), False
+        return int(compared[operator]), INT_KIND
 
     def unary(self):
         token = self.tokens.pop(0)
         if token == "-":
-            value, wide = self.unary()
-            return checked(-value, wide)
-        if token == "(long long)":
-            return self.unary()[0], True
+            value, kind = self.unary()
+            return checked(-value, kind)
+        if token in ("(long long)", "(int)"):
+            return checked(self.unary()[0], LONG_KIND if token == "(long long)" else INT_KIND)
         if token == "(":
             result = self.binary(0)
             assert self.tokens.pop(0) == ")"
             return result
         if token[0].isdigit():
             value = int(token.removesuffix("LL"))
-            return value, token.endswith("LL") or value > INT[1]
+            return value, LONG_KIND if token.endswith("LL") or value > INT[1] else INT_KIND
         if self.tokens and self.tokens[0] == "(":
             self.tokens.pop(0)
             first = self.binary(0)
@@ -99,29 +101,38 @@ class C:
 
     def call(self, name, first, second):
         kinds = [kind for function, kind in self.functions if function == name]
-        wanted = ["long long" if wide else "int" for _, wide in (first, second)]
-        if wanted[0] == wanted[1] and wanted[0] in kinds:
-            wide = wanted[0] == "long long"
+        wanted = [KIND_NAMES[kind] for _, kind in (first, second)]
+        if name in ("min", "max") and LONG_KIND not in (first[1], second[1]):  # CUDA overloads these for mixed signs
+            kind = max(first[1], second[1])
+        elif wanted[0] == wanted[1] and wanted[0] in kinds:
+            kind = first[1]
         elif len(kinds) == 1:
-            wide = kinds[0] == "long long"
+            kind = KIND_NAMES.index(kinds[0])
         else:
             raise Undefined(f"ambiguous call of {name} with {wanted}")
-        a, b = (checked(value, wide)[0] for value, _ in (first, second))
+        a, b = (converted(value, kind) for value, _ in (first, second))
         table = {"min": min, "max": max, "floor_div": lambda a, b: a // b, "floor_mod": lambda a, b: a % b}
         if name.startswith("floor") and b <= 0:
             raise Undefined(f"{name} by {b}")
-        return checked(table[name](a, b), wide)
+        return checked(table[name](a, b), kind)
 
 
 def _overloads(name):
     return ((name, "int"), (name, "long long"))
 
 
-def checked(value, wide):
-    low, high = LONG if wide else INT
+def checked(value, kind):
+    if kind == UNSIGNED_KIND:
+        return value % 2**32, kind
+    low, high = LONG if kind == LONG_KIND else INT
     if not low <= value <= high:
-        raise Undefined(f"{value} in {'long long' if wide else 'int'}")
-    return value, wide
+        raise Undefined(f"{value} in {KIND_NAMES[kind]}")
+    return value, kind
+
+
+def converted(value, kind):
+    """The value of an argument or initializer of that kind; an unsigned one keeps its bits."""
+    return (value + 2**31) % 2**32 - 2**31 if kind == INT_KIND and 0 <= value < 2**32 else checked(value, kind)[0]
 
 
 NAMES = ("i", "j", "N", "blockIdx.x", "threadIdx.x", "k0")
@@ -136,7 +147,9 @@ ranges = st.fixed_dictionaries(
     {
         name: st.builds(ends, limits, st.sampled_from((0, 0, 1, 5)))
         if name in ("i", "j")
-        else st.builds(lambda limit: (0, limit), limits)
+        else st.builds(
+            lambda limit: (0, limit), limits.filter(lambda limit: limit <= INT[1]) if "Idx" in name else limits
+        )
         for name in NAMES
     }
 )
@@ -194,11 +207,12 @@ def values_in(bounds_by_name, data):
 
 
 def typed(values, bounds_by_name):
-    """Values as C sees them: a name is a long long where its range needs one."""
-    return {
-        name: (value, not (INT[0] <= bounds_by_name[name][0] and bounds_by_name[name][1] <= INT[1]))
-        for name, value in values.items()
+    """Values as C sees them: a name is a long long where its range needs one, thread and block indices are unsigned."""
+    kinds = {
+        name: LONG_KIND if low < INT[0] or high > INT[1] else UNSIGNED_KIND if "Idx" in name else INT_KIND
+        for name, (low, high) in bounds_by_name.items()
     }
+    return {name: (value, kinds[name]) for name, value in values.items()}
 
 
 def fits_long(expr, bounds_by_name):
@@ -219,7 +233,8 @@ def test_the_text_has_the_value_of_the_expression(expr, bounds_by_name, data):
     text = printer.print(expr)
     values = values_in(bounds_by_name, data)
     expected = evaluate(expr, {symbol(name): value for name, value in values.items()})
-    assert C(typed(values, bounds_by_name), printer.functions).value(text) == expected, text
+    kind = LONG_KIND if printer.is_wide(expr) else INT_KIND
+    assert converted(C(typed(values, bounds_by_name), printer.functions).value(text), kind) == expected, text
 
 
 @given(expressions, ranges, st.data())
@@ -231,8 +246,8 @@ def test_a_text_requested_wide_is_a_long_long(expr, bounds_by_name, data):
     values = values_in(bounds_by_name, data)
     evaluator = C(typed(values, bounds_by_name), printer.functions)
     evaluator.tokens = evaluator.TOKEN.findall(text)
-    value, wide = evaluator.binary(0)
-    assert wide, text
+    value, kind = evaluator.binary(0)
+    assert kind == LONG_KIND, text
     assert value == evaluate(expr, {symbol(name): value for name, value in values.items()})
 
 
@@ -325,6 +340,13 @@ def test_expressions_read_as_people_write_them(small, expr, text):
     assert small.print(expr) == text
 
 
+def test_a_thread_index_is_signed_where_a_compared_value_may_be_negative(small):
+    halo = symbol("threadIdx.x") - 2
+    assert small.print(Maximum(halo, integer(0))) == "max((int)threadIdx.x - 2, 0)"
+    assert small.comparison(Comparison(halo, ">=", integer(0))) == "(int)threadIdx.x - 2 >= 0"
+    assert small.comparison(Comparison(symbol("threadIdx.x"), "<", M)) == "threadIdx.x < M"
+
+
 def test_a_sum_that_leaves_32_bits_on_the_way_makes_both_sides_of_a_maximum_long():
     printer = IntegerPrinter({ROW: (0, 2**31 - 1), STEP: (0, 2)}, frozenset())
     assert printer.print(Maximum(ROW + STEP - 1, integer(0))) == "max((long long)row + k - 1, 0LL)"
@@ -403,7 +425,7 @@ def test_a_compiler_agrees(batch):
         }
         wanted.append(evaluate(expr, {symbol(name): value for name, value in values.items()}))
         parameters = ", ".join(
-            f"{'long long' if wide else 'int'} {name}" for name, (_, wide) in typed(values, bounds_by_name).items()
+            f"{KIND_NAMES[kind]} {name}" for name, (_, kind) in typed(values, bounds_by_name).items()
         )
         cases.append(f"static long long f{len(cases)}({parameters}) {{ return {text}; }}")
         arguments = ", ".join(f"{value}LL" for value in values.values())

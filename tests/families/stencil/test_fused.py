@@ -100,6 +100,13 @@ def test_either_order_at_any_size(prove, statements, h, w):
     prove(filters(h, w, statements, boundary="zero", between="reflect"), races=(h, w) == (33, 260))
 
 
+@pytest.mark.parametrize("between", MODES)
+def test_columns_left_of_an_image_narrower_than_a_warp(prove, between):
+    """The column of a halo thread is negative there, and `threadIdx.x` is unsigned."""
+    statements = ("sum(w[s] * x[i + s - 2, j], s)", "sum(w[r] * t[i, j + r - 2], r)")
+    prove(filters(3, 7, statements, boundary="zero", between=between))
+
+
 @pytest.mark.parametrize("schedule", ["block: {j: 64, i: 16}", slow("rows: 1"), slow("rows: 8")])
 def test_every_block_size_gives_the_same_result(prove, schedule):
     prove(filters(70, 136, COLUMNS_FIRST, schedule=schedule))
