@@ -246,13 +246,16 @@ def _tile_starts(
 
 def _stored(instruction: Instruction, printed: Sequence[PrintedSite], copied: Mapping[int, str]) -> set[str]:
     """Tiles that a store may write: those stored on its line, or the only one with asynchronous copies of this width
-    from this array."""
+    from this array. Line tables give a store the last line of its statement, which may be wrapped."""
     able = [p for p in printed if p.space == "shared" and p.site.access.kind != "load"]
     if instruction.kind == "async_copy":
         able = [p for p in able if p.site.access.kind == "async_copy" and _may_move(instruction, p, copied)]
     matched = {p.site.access.array.symbol for p in able}
     if len(matched) > 1 or instruction.kind != "async_copy":
-        matched = {p.site.access.array.symbol for p in able if p.line == instruction.line}
+        line = instruction.line
+        if instruction.kind != "async_copy":
+            line = max((p.line for p in able if p.line <= line), default=line)
+        matched = {p.site.access.array.symbol for p in able if p.line == line}
     return matched
 
 

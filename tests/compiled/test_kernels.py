@@ -76,7 +76,12 @@ SOME = (
 
 
 # What the plan doesn't tell, so that no figure is predicted.
-UNKNOWN = ("read from memory", "different parts of lines", "whole sectors in pairs", "stop waiting at times")
+UNKNOWN = (
+    "read from memory",
+    "alignment of its sources",
+    "whole sectors in pairs",
+    DIVERGED_AFTER_WAIT,
+)
 
 
 def check_accounts(name: str, target: str) -> None:
