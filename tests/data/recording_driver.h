@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-static std::atomic<int> loaded{0};
+static std::atomic<int> libraries_loaded{0};
 static unsigned long long free_address = 0x500000000000ULL;
 static CUresult failing = CUDA_SUCCESS;  // what the next allocation gives
 struct Known { const char* kernel; size_t sizes[12]; };
@@ -30,7 +30,7 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, 
     void**, unsigned)
 {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    const int number = ++loaded;
+    const int number = ++libraries_loaded;
     *library = reinterpret_cast<CUlibrary>(0x1000ULL * static_cast<unsigned long long>(number));
     std::printf("load %u\n", checksum(static_cast<const unsigned char*>(code), image_bytes));
     return CUDA_SUCCESS;
@@ -38,7 +38,7 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, 
 
 CUresult cuLibraryUnload(CUlibrary)
 {
-    --loaded;
+    --libraries_loaded;
     return CUDA_SUCCESS;
 }
 

@@ -114,7 +114,7 @@ int main()
         threads.emplace_back([] { full_load(); });
     for (std::thread& thread : threads)
         thread.join();
-    std::printf("%d library after 8 threads\\n", loaded.load());
+    std::printf("%d library after 8 threads\\n", libraries_loaded.load());
 CALLS
 REFUSED
     const auto error = full_launch({at(1), 6}, {at(2), 8}, {bf(3), 6}, s, 7, 2, nullptr, stream);
