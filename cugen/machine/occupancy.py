@@ -64,6 +64,16 @@ def occupancy(target: Target | str, threads: int, registers: int, shared_bytes: 
     )
 
 
+def max_registers(target: Target | str, threads: int, blocks: int = 1) -> int:
+    """The most registers per thread with which so many blocks fit a multiprocessor; 0 if they never do.
+
+    It is what a compiler may use under `__launch_bounds__(threads, blocks)`."""
+    row = known_target(target) if isinstance(target, str) else target
+    warps = _up(threads, WARP_SIZE) // WARP_SIZE
+    counts = range(row.registers_per_thread, 0, -1)
+    return next((count for count in counts if _register_limit(row, warps, count) >= blocks), 0)
+
+
 def next_step(target: Target | str, threads: int, registers: int, shared_bytes: int = 0) -> NextStep | None:
     """Smallest reduction of registers and shared bytes that raises the occupancy; None if there is none.
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cugen.families.base import Family
 from cugen.families.registry import families
 from cugen.machine import target
+from cugen.machine.occupancy import max_registers
+from cugen.plan.alignment import unaligned
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
+from cugen.plan.registers.estimate import Estimate
 from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.rewrite.grouping import Grouping
 from cugen.rewrite.schedules import schedule_of
@@ -30,9 +34,8 @@ def make_plan(spec: Spec) -> Plan:
     report = Reporter(spec.file, spec.text)
     kernels: list[Kernel] = []
     for request in requests(context, grouping):
-        match = _choose(request, report)
-        if match is not None:
-            kernel = match.kernel()
+        kernel = _choose(request, report)
+        if kernel is not None:
             _check_block(request, kernel, report)
             kernels.append(kernel)
     report.raise_if_failed()
@@ -67,19 +70,30 @@ def answers(request: Request) -> Iterator[tuple[Family, Match | Refusals]]:
     return ((family, family.answer(request)) for family in families())
 
 
-def _choose(request: Request, report: Reporter) -> Match | None:
-    """The first match by rank, or that of the family that the schedule names."""
+def _choose(request: Request, report: Reporter) -> Kernel | None:
+    """The kernel of the first match by rank, or of the family that the schedule names.
+
+    The family of a step is a preference: nobody asked for it."""
     if not _check_tunables(request, report):
         return None
-    if request.schedule.family is not None:
+    if request.schedule.family is not None and not _is_step(request):
         return _forced(request, request.schedule.family, report)
-    for family in families():
-        if family.may_match(request) and isinstance(answer := family.answer(request), Match):
-            return answer
+    preferred = [(family, request) for family in families() if family.name == request.schedule.family]
+    request = replace(request, schedule=replace(request.schedule, family=None))
+    spilling: list[Kernel] = []
+    for family, attempt in (*preferred, *((family, request) for family in families())):
+        if not family.may_match(attempt) or isinstance(match := family.answer(attempt), Refusals):
+            continue
+        if (fitting := _fitting(match, attempt)) is not None:
+            return fitting
+        if isinstance(first := _aligned(match.kernel(), attempt), Kernel):
+            spilling.append(first)
+    if spilling:
+        return spilling[0]
     refused = [
         (family, refusal)
-        for family, answer in answers(request)
-        if isinstance(answer, Refusals)
+        for family in families()
+        if isinstance(answer := _built(family, request), Refusals)
         for refusal in answer.reasons
     ]
     keys = [refusal.key for _, refusal in refused if refusal.key]
@@ -95,7 +109,55 @@ def _choose(request: Request, report: Reporter) -> Match | None:
     return None
 
 
-def _forced(request: Request, name: str, report: Reporter) -> Match | None:
+def _is_step(request: Request) -> bool:
+    """Whether the group computes a temporary into which the planner split a statement."""
+    declared = {array.name for array in request.context.original.arrays}
+    return any(statement.target not in declared for statement in request.group.statements)
+
+
+def _built(family: Family, request: Request) -> Kernel | Refusals:
+    """The family's kernel with every vector access proved to be aligned, or why there is none."""
+    answer = family.answer(request)
+    if isinstance(answer, Refusals):
+        return answer
+    return _aligned(answer.kernel(), request)
+
+
+def _aligned(kernel: Kernel, request: Request) -> Kernel | Refusals:
+    if not (accesses := unaligned(kernel.body, request.context)):
+        return kernel
+    array = accesses[0].array.name
+    return Refusals((Refusal(f"moves {accesses[0].width} elements of {array} at once, which are not always aligned"),))
+
+
+def _fitting(match: Match, request: Request) -> Kernel | None:
+    """The kernel of a match, or of a smaller one, whose registers fit; None if all would spill, or aren't aligned."""
+    smaller: Match | None = match
+    while smaller is not None:
+        kernel = _aligned(smaller.kernel(), request)
+        if isinstance(kernel, Refusals):
+            return None
+        if _is_scheduled(request) or fits_registers(kernel, request):
+            return kernel
+        smaller = smaller.smaller() if smaller.smaller else None
+    return None
+
+
+def _is_scheduled(request: Request) -> bool:
+    """Whether the user, or a lock file, chose sizes: these are kept."""
+    schedule = request.schedule
+    return bool(schedule.block or schedule.thread or schedule.step or schedule.tunables)
+
+
+def fits_registers(kernel: Kernel, request: Request) -> bool:
+    """Whether the estimated registers of a thread are as few as the launch allows, and no array in them is indexed at
+    run time; else the compiler would keep some of them in local memory."""
+    limit = max_registers(request.target, kernel.threads, max(kernel.minimum_blocks, 1))
+    estimate = Estimate(kernel, request.context)
+    return estimate.registers() <= limit and not estimate.dynamic
+
+
+def _forced(request: Request, name: str, report: Reporter) -> Kernel | None:
     key, span = "schedule.family", request.schedule.span_of("family")
     family = next((family for family in families() if family.name == name), None)
     if family is None:
@@ -103,8 +165,8 @@ def _forced(request: Request, name: str, report: Reporter) -> Match | None:
         message = f"there is no family `{shorten(name)}`"
         report.error("CG2101", message, span, key=key, label="unknown family", help=cure)
         return None
-    answer = family.answer(request)
-    if isinstance(answer, Match):
+    answer = _built(family, request)
+    if isinstance(answer, Kernel):
         return answer
     fitting = [known.name for known in families() if known.takes(request)]
     if fitting:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from cugen.families.registry import families
+from cugen.families.registry import families, is_specialised
 from cugen.machine import target
 from cugen.plan.context import Context
 from cugen.plan.request import Group, Request
 from cugen.rewrite.grouping import Grouping, group_statements
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
-from cugen.spec.model import Statement
+from cugen.spec.model import Schedule, Statement
 
 
 def group(context: Context) -> Grouping:
     """The statements in order, grouped into kernels; a run over different indices is one where a family takes it."""
-    mixing = [family for family in families() if family.mixes]
+
+    def request(statements: tuple[Statement, ...], stored: tuple[str, ...], *, mixed: bool = False) -> Request:
+        schedule = with_current_names(schedule_of(context.spec, statements), families())
+        return Request("", Group(statements, mixed), context, schedule, target(context.spec.target), stored)
 
     def can_fuse(statements: tuple[Statement, ...], stored: tuple[str, ...]) -> bool:
-        schedule = with_current_names(schedule_of(context.spec, statements), families())
-        request = Request("", Group(statements, mixed=True), context, schedule, target(context.spec.target), stored)
-        candidates = [family for family in mixing if schedule.family in (None, family.name)]
-        return any(family.takes(request) for family in candidates)
+        run = request(statements, stored, mixed=True)
+        mixing = [family for family in families() if family.mixes]
+        return any(family.takes(run) for family in mixing if run.schedule.family in (None, family.name))
 
-    return group_statements(context.spec, can_fuse)
+    def may_join(group: tuple[Statement, ...], statement: Statement, stored: tuple[str, ...]) -> bool:
+        joined = request((*group, statement), stored)
+        if joined.schedule != Schedule() or is_specialised(joined):
+            return True
+        parts = (group, (statement,))
+        return not any(is_specialised(request(part, tuple(s.target for s in part))) for part in parts)
+
+    return group_statements(context.spec, can_fuse, may_join)

@@ -2,42 +2,127 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cugen.families.base import Family
-from cugen.families.registry import families
+from cugen.families.registry import families, is_specialised
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
-from cugen.plan.request import Request, Single, Steps
+from cugen.plan.request import Group, Request, Single, Steps
+from cugen.rewrite.canonical_expressions import with_canonical_expressions
+from cugen.rewrite.canonical_extents import with_canonical_extents
+from cugen.rewrite.grouping import inlined_statements
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.schedules import schedule_of
+from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
-from cugen.spec.expressions import Expr, Read, walk
+from cugen.spec.expressions import Expr, Op, Read, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
 
 
 def plan_context(spec: Spec) -> Context:
-    """The context of a spec's launches, after `split_statements`."""
-    return make_context(split_statements(spec), spec)
+    """The context of a spec's launches: of its canonical form, after `split_statements`."""
+    canonical = with_canonical_extents(with_canonical_expressions(spec))
+    return make_context(split_statements(canonical), spec)
 
 
 def split_statements(spec: Spec) -> Spec:
-    """The spec with statements replaced by the steps into which a family splits them; the same object if none is."""
-    spec = hoisted(spec)
+    """The spec with statements replaced by the steps into which a family splits them; the same object if none is.
+
+    Temporaries are inlined after that. A step that its family then refuses is no step: the statement is split as it is
+    with its temporaries inlined, or not at all."""
+    spec = _with_inlined_operands(_with_split_dimensions(hoisted(spec)))
+    inlined: dict[Target, None] = {}
+    whole: dict[Target, None] = {}
+    while True:
+        split, origins = _split_all(spec, whole)
+        if not (refused := _refused_origins(split, origins)):
+            return split
+        values = {_target(s): s.value for s in inlined_statements(spec)}
+        new = [s for s in spec.statements if _target(s) in refused and s.value != values.get(_target(s), s.value)]
+        again = {_target(s): None for s in new if _target(s) not in inlined}
+        inlined |= again
+        whole |= {target: None for target in refused if target not in again}
+        statements = (replace(s, value=values[_target(s)]) if _target(s) in again else s for s in spec.statements)
+        spec = replace(spec, statements=tuple(statements))
+
+
+def _with_split_dimensions(spec: Spec) -> Spec:
+    """The spec with dimensions and indices split where a family other than the fallback takes more statements then, or
+    they have fewer divisions, and none is lost, nor a mixed group: other compound subscripts are left as they are."""
+    for candidate in (spec, replace(spec, statements=inlined_statements(spec))):
+        split = with_split_dimensions(candidate)
+        if split.statements != candidate.statements:
+            before, after = _matched_targets(spec), _matched_targets(split)
+            is_better = before != after or _division_count(split) < _division_count(candidate)
+            if is_better and before <= after and _mixed_count(spec) <= _mixed_count(split):
+                return split
+    return spec
+
+
+def _matched_targets(spec: Spec) -> Counter[str]:
+    """The targets of the statements that a family other than the fallback takes, with temporaries inlined."""
+    context = make_context(spec)
+    requests = [(s.target, _single(s, context).request()) for s in inlined_statements(spec)]
+    return Counter(t for t, r in requests if any(family.rank > 0 and family.takes(r) for family in families()))
+
+
+def _mixed_count(spec: Spec) -> int:
+    """The statements in mixed groups, such as the norm of a row and its elements."""
+    return sum(len(planned.statements) for planned in group(make_context(spec)).groups if planned.mixed)
+
+
+def _division_count(spec: Spec) -> int:
+    divisions = ("floordiv", "mod")
+    return sum(isinstance(node, Op) and node.name in divisions for s in spec.statements for node in walk(s.value))
+
+
+def _single(statement: Statement, context: Context) -> Single:
+    spec = context.spec
+    schedule = with_current_names(schedule_of(spec, (statement,)), families())
+    return Single(statement, context, schedule, target(spec.target), is_specialised)
+
+
+def _with_inlined_operands(spec: Spec) -> Spec:
+    """The spec with temporaries inlined where a statement is split that no family takes with them inlined: grouping
+    inlines them later, and how an operand is spelt must not decide how it is computed."""
+    values = {_target(s): s.value for s in inlined_statements(spec)}
+    if all(values.get(_target(s), s.value) == s.value for s in spec.statements):
+        return spec
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        whole = replace(statement, value=values.get(_target(statement), statement.value))
+        single = _single(whole, context)
+        is_split = whole != statement and not is_specialised(single.request()) and _split(single) is not None
+        statements.append(whole if is_split else statement)
+    return replace(spec, statements=tuple(statements))
+
+
+Target = tuple[str, tuple[Expr, ...]]  # a statement, by what it writes
+
+
+def _target(statement: Statement) -> Target:
+    return statement.target, statement.subscripts
+
+
+def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[str, Target]]:
+    """The spec with all statements split, except those of `whole`, and the statement that each step comes from."""
     context = make_context(spec)
     statements: list[Statement] = []
     temporaries: list[Array] = []
     step_schedules: list[tuple[str, Schedule]] = []
     mixed = _mixed_statements(context)
-    queue = list(spec.statements)
+    queue = [(statement, _target(statement)) for statement in spec.statements]
     unsplittable: dict[str, None] = {}
+    origins: dict[str, Target] = {}
     while queue:
-        statement = queue.pop(0)
+        statement, origin = queue.pop(0)
         schedule = with_current_names(schedule_of(spec, (statement,)), families())
-        is_whole = statement.target in unsplittable or (statement.target, statement.subscripts) in mixed
-        split = None if is_whole else _split(Single(statement, context, schedule, target(spec.target), _is_matched))
+        is_whole = statement.target in unsplittable or _target(statement) in mixed or origin in whole
+        split = None if is_whole else _split(_single(statement, context))
         if split is None:
             statements.append(statement)
             continue
@@ -46,27 +131,53 @@ def split_statements(spec: Spec) -> Spec:
         step_schedules += _schedules(schedule, family, statement, steps)
         context = make_context(replace(spec, arrays=(*spec.arrays, *temporaries)))
         unsplittable.update({step.target: None for step in steps.statements if step.target not in steps.again})
-        queue = [*steps.statements, *queue]
+        origins.update({array.name: origin for array in steps.temporaries})
+        queue = [*((step, origin) for step in steps.statements), *queue]
     if not temporaries:
-        return spec
+        return spec, origins
     statements = _with_adjacent_steps(statements, {array.name: None for array in temporaries})
     schedules = (*spec.schedules, *step_schedules)
-    return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
+    arrays = (*spec.arrays, *temporaries)
+    return replace(spec, statements=tuple(statements), arrays=arrays, schedules=schedules), origins
 
 
-def _is_matched(request: Request) -> bool:
-    """Whether some family other than `direct` takes the request."""
-    return any(family.rank > 0 and family.takes(request) for family in families())
+def _refused_origins(spec: Spec, origins: Mapping[str, Target]) -> dict[Target, None]:
+    """The split statements with a step that its family doesn't take as it is planned."""
+    if not origins:
+        return {}
+    context = make_context(spec)
+    grouping = group(context)
+    refused: dict[Target, None] = {}
+    for planned in grouping.groups:
+        steps = [origins[s.target] for s in planned.statements if s.target in origins]
+        schedule = with_current_names(schedule_of(spec, planned.statements), families())
+        request = Request("", planned, context, schedule, target(spec.target), grouping.stored)
+        forced = next((family for family in families() if family.name == schedule.family), None)
+        if steps and forced is not None and not forced.takes(request):
+            refused.update(dict.fromkeys(steps))
+    return refused
 
 
 def _split(single: Single) -> tuple[Family, Steps] | None:
-    """The first family that splits the statement, and its steps."""
+    """The first family that splits the statement into steps that it takes, and these."""
     for family in families():
         if family.split is not None and single.schedule.family in (None, family.name):
             steps = family.split(single)
-            if steps is not None:
+            if steps is not None and _takes(family, single, steps):
                 return family, steps
     return None
+
+
+def _takes(family: Family, single: Single, steps: Steps) -> bool:
+    """Whether the family takes the steps that are left to it, such as their placements."""
+    spec, temporaries = single.context.spec, tuple(array.name for array in steps.temporaries)
+    context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
+    schedules = dict(_schedules(single.schedule, family, single.statement, steps))
+    return all(
+        family.takes(Request("", Group((step,)), context, schedules[step.target], single.target, temporaries))
+        for step in steps.statements
+        if step.target in temporaries and schedules[step.target].family == family.name
+    )
 
 
 def _mixed_statements(context: Context) -> dict[tuple[str, tuple[Expr, ...]], None]:
