@@ -185,6 +185,8 @@ class Local:
 
 Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Op | Select | Cast | Reduce | Scan | Local
 
+MAX_MULTIPLIED_POWER = 8  # literal exponents from 2 to this one are multiplications
+
 # name -> number of operands. Comparisons, logic and the predicates give bool; the rest give their operands' type.
 # Integer `floordiv` and `mod` have floor semantics and yield 0 where the divisor is 0; `div` is true division;
 # `pow` of integers wraps, and a negative exponent yields 0 except for bases 1 and -1; shifts by a count outside
@@ -222,9 +224,11 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and all its subexpressions, in preorder."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(children(node)))
 
 
 def free_indices(expr: Expr) -> frozenset[str]:

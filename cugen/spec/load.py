@@ -12,6 +12,7 @@ from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
+from cugen.spec.parse.keys import MAX_KERNELS
 from cugen.spec.parse.nodes import MAX_BYTES, YamlMapping, YamlScalar, decode, parse, printable
 from cugen.spec.parse.reading import first_line, wrong_type
 from cugen.spec.resolve.document import build
@@ -121,6 +122,9 @@ def _kernels(text: str, report: Reporter) -> list[Expanded]:
     for document in documents:
         if isinstance(document, YamlMapping):
             result += expand(document, report)
+            if len(result) > MAX_KERNELS:
+                _too_many(document, report)
+                return []
         elif isinstance(document, YamlScalar) and document.value is None:
             _empty(document.span, report)
         else:
@@ -129,6 +133,16 @@ def _kernels(text: str, report: Reporter) -> list[Expanded]:
         _empty(NOWHERE, report)
     _check_names(result, report)
     return result
+
+
+def _too_many(document: YamlMapping, report: Reporter) -> None:
+    report.error(
+        "CG1046",
+        f"a file has at most {MAX_KERNELS} kernels, all variants of all documents counted",
+        first_line(document),
+        label="the last of them are here",
+        help="split it into several files",
+    )
 
 
 def _empty(span: Span, report: Reporter) -> None:

@@ -30,6 +30,12 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return expr
 
 
+def replaced(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """The tree with each node replaced for which `change` returns one, parents first."""
+    replacement = change(expr)
+    return rebuild(expr, lambda child: replaced(child, change)) if replacement is None else replacement
+
+
 def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
     """The tree with free indices renamed; bound indices must have distinct names (no capture)."""
     if isinstance(expr, IndexValue):

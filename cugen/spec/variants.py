@@ -12,7 +12,7 @@ from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse import core_schema
-from cugen.spec.parse.keys import MAX_VARIANTS
+from cugen.spec.parse.keys import MAX_KERNELS
 from cugen.spec.parse.names import name_problem
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence, unique
 from cugen.spec.parse.reading import describe, first_line, join, read_mapping, shorten, wrong_type
@@ -52,12 +52,12 @@ def expand(document: YamlMapping, report: Reporter) -> list[Expanded]:
     if axes is None:
         return []
     combinations = prod(map(len, axes.values()))
-    if entry is not None and (combinations > MAX_VARIANTS or combinations * document.size > MAX_EXPANDED_NODES):
+    if entry is not None and (combinations > MAX_KERNELS or combinations * document.size > MAX_EXPANDED_NODES):
         report.error(
             "CG1046",
             f"{combinations} combinations of {document.size} values are too many"
-            if combinations <= MAX_VARIANTS
-            else f"{combinations} combinations; at most {MAX_VARIANTS} are allowed",
+            if combinations <= MAX_KERNELS
+            else f"{combinations} combinations; at most {MAX_KERNELS} are allowed",
             entry.key.span,
             key="variants",
             label="too many",

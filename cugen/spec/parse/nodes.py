@@ -16,12 +16,20 @@ import yaml
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
 from cugen.spec.parse import core_schema
+from cugen.spec.parse.keys import MAX_REQUIREMENTS, MAX_STATEMENTS
 from cugen.spec.parse.source import Source, scalar_text
 from cugen.spec.parse.syntax import Text
 
 MAX_BYTES = 1 << 20  # of a file
 MAX_DEPTH = 32  # of nested mappings and lists
 MAX_NODES = 300_000  # of a file, aliases expanded
+MAX_KEYS = 512  # of a mapping, such as params; a kernel of CUDA 12.0 and older has room for 512 pointers
+MAX_DOCUMENTS = 256  # of a file
+# Items of the lists under these keys, with the code and the cure where there are more; the rest of the file isn't read.
+LISTS = {
+    "compute": (MAX_STATEMENTS, "CG1106", "split the spec into several kernels"),
+    "require": (MAX_REQUIREMENTS, "CG1004", "join conditions by `and`"),
+}
 
 # Control characters, line breaks of YAML 1.1 that 1.2 doesn't have, bidirectional formatting characters, surrogates
 # and noncharacters.
@@ -211,6 +219,10 @@ class _Composer:
         result: list[YamlNode] = []
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
+                if len(result) == MAX_DOCUMENTS:
+                    span = self._source.span(*_offsets(event))
+                    message = f"the file has more than {MAX_DOCUMENTS} documents"
+                    self._reject("CG1004", message, span, "split it into several files")
                 self._anchors = {}
                 node = self._node(next(self._events), 0)
                 if isinstance(node, YamlScalar) and node.start == node.end:
@@ -219,7 +231,8 @@ class _Composer:
                 result.append(node)
         return result
 
-    def _node(self, event: yaml.Event, depth: int) -> YamlNode:
+    def _node(self, event: yaml.Event, depth: int, key: str = "") -> YamlNode:
+        """The node that starts with an event; `key` is that of a mapping's value."""
         start, end = _offsets(event)
         span = self._source.span(start, end)
         self._check_limits(span, depth)
@@ -230,7 +243,7 @@ class _Composer:
         if isinstance(event, yaml.ScalarEvent):
             node = self._scalar(event, span)
         elif isinstance(event, yaml.SequenceStartEvent):
-            node = self._sequence(span, depth)
+            node = self._sequence(span, depth, key)
         else:
             node = self._mapping(span, depth)
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
@@ -283,11 +296,14 @@ class _Composer:
         value = core_schema.resolve(event.value) if not style and event.tag != "!" else event.value
         return YamlScalar(value, event.value, style, span, self._source, *_offsets(event))
 
-    def _sequence(self, span: Span, depth: int) -> YamlSequence:
+    def _sequence(self, span: Span, depth: int, key: str) -> YamlSequence:
         items: list[YamlNode] = []
         size = 1
+        limit, code, help = LISTS.get(key, (MAX_NODES, "CG1004", ""))
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             items.append(self._node(event, depth + 1))
+            if len(items) > limit:
+                self._reject(code, f"`{key}` has more than {limit} items", items[-1].span, help)
             size += items[-1].size
         return YamlSequence(tuple(items), self._span_to(span, event), size)
 
@@ -296,7 +312,11 @@ class _Composer:
         size = 1
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self._node(event, depth + 1)
-            value = self._node(next(self._events), depth + 1)
+            if len(entries) == MAX_KEYS:
+                help = "split the spec into several kernels"
+                self._reject("CG1004", f"this mapping has more than {MAX_KEYS} keys", key.span, help)
+            name = key.string if isinstance(key, YamlScalar) else ""
+            value = self._node(next(self._events), depth + 1, name)
             size += key.size + value.size
             if isinstance(key, YamlScalar) and key.string == "<<" and not key.style:
                 entries += self._merged(key, value)

@@ -115,19 +115,24 @@ class StatementNode:
 
 def walk(node: Node) -> Iterator[Node]:
     """The node and all its descendants, in preorder and source order."""
-    yield node
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        yield part
+        pending.extend(reversed(_parts(part)))
+
+
+def _parts(node: Node) -> tuple[Node, ...]:
+    """The children of a node, in source order."""
     match node:
         case SubscriptNode(subscripts=parts) | CompareNode(operands=parts):
-            children = parts
+            return parts
         case UnaryNode(operand=operand):
-            children = (operand,)
+            return (operand,)
         case BinaryNode(left=left, right=right):
-            children = (left, right)
+            return (left, right)
         case ConditionalNode(condition=condition, then=then, orelse=orelse):
-            children = (then, condition, orelse)
+            return (then, condition, orelse)
         case CallNode(arguments=arguments, keywords=keywords):
-            children = (*arguments, *(value for _, value in keywords))
-        case _:
-            children = ()
-    for part in children:
-        yield from walk(part)
+            return (*arguments, *(value for _, value in keywords))
+    return ()

@@ -7,7 +7,7 @@ and opaque values (gathers). Static params are numbers. `e % d` is `e - d * (e /
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue
@@ -18,6 +18,12 @@ from cugen.spec.types import INT64
 _MAX_TERMS = 64
 # Atoms of a form, including those in quotients: nested quotients duplicate their atoms exponentially.
 _MAX_WEIGHT = 400
+
+
+def _sort_key() -> str:
+    """The sort key of an atom: a text of its whole tree, hence computed once, by `__post_init__`."""
+    key: str = field(init=False, repr=False, compare=False)
+    return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +44,10 @@ class Quotient:
 
     dividend: AffineForm
     divisor: AffineForm
+    key: str = _sort_key()
 
-    @property
-    def key(self) -> str:
-        """The sort key."""
-        return f"({self.dividend.key})//({self.divisor.key})"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"({self.dividend.key})//({self.divisor.key})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,10 @@ class Product:
     """A product of two or more atoms, sorted by their keys."""
 
     factors: tuple[Atom, ...]
+    key: str = _sort_key()
 
-    @property
-    def key(self) -> str:
-        """The sort key."""
-        return "*".join(factor.key for factor in self.factors)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", "*".join(factor.key for factor in self.factors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,10 @@ class Opaque:
     """A value without known properties; equal trees have equal values."""
 
     expr: Expr
+    key: str = _sort_key()
 
-    @property
-    def key(self) -> str:
-        """The sort key."""
-        return f"<{self.expr!r}>"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"<{self.expr!r}>")
 
 
 Atom = Variable | Quotient | Product | Opaque
@@ -128,12 +131,13 @@ def multiply(a: AffineForm, b: AffineForm) -> AffineForm | None:
         return a.scaled(b.constant)
     if (len(a.terms) + 1) * (len(b.terms) + 1) > _MAX_TERMS:
         return None
-    total = a.scaled(b.constant) + AffineForm(b.terms).scaled(a.constant)
+    linear = a.scaled(b.constant) + AffineForm(b.terms).scaled(a.constant)
+    total = dict(linear.terms)
     for x, c in a.terms:
         for y, d in b.terms:
-            factors = sorted((*_factors(x), *_factors(y)), key=lambda atom: atom.key)
-            total = total + atom_form(Product(tuple(factors)), c * d)
-    return total
+            product = Product(tuple(sorted((*_factors(x), *_factors(y)), key=lambda atom: atom.key)))
+            total[product] = total.get(product, 0) + c * d
+    return _normalised(total, linear.constant)
 
 
 def _factors(atom: Atom) -> tuple[Atom, ...]:
@@ -143,11 +147,7 @@ def _factors(atom: Atom) -> tuple[Atom, ...]:
 def floor_quotient(a: AffineForm, b: AffineForm) -> AffineForm:
     """`a // b` for a divisor of at least 1; terms that the divisor divides are extracted."""
     if not b.is_constant:
-        if a.terms and b.terms[0][1] and a.terms[0][1] % b.terms[0][1] == 0:
-            ratio = a.terms[0][1] // b.terms[0][1]
-            if a == b.scaled(ratio):
-                return AffineForm((), ratio)
-        return AffineForm() if a == AffineForm() else atom_form(Quotient(a, b))
+        return _symbolic_quotient(a, b)
     divisor = b.constant
     whole = AffineForm(tuple((atom, c // divisor) for atom, c in a.terms if c // divisor), a.constant // divisor)
     remainder = AffineForm(tuple((atom, c % divisor) for atom, c in a.terms if c % divisor), a.constant % divisor)
@@ -162,6 +162,35 @@ def floor_quotient(a: AffineForm, b: AffineForm) -> AffineForm:
     common = gcd(divisor, *(c for _, c in remainder.terms))
     reduced = AffineForm(tuple((atom, c // common) for atom, c in remainder.terms), remainder.constant // common)
     return whole + atom_form(Quotient(reduced, AffineForm((), divisor // common)))
+
+
+def _symbolic_quotient(a: AffineForm, b: AffineForm) -> AffineForm:
+    """`a // b` for a divisor of params: (e * b + r) // b = e + r // b."""
+    whole = AffineForm()
+    if len(b.terms) == 1 and b.constant == 0:
+        ((divisor, scale),) = b.terms
+        for atom, c in a.terms:
+            cofactor = _cofactor(atom, divisor)
+            if cofactor is not None and c // scale:
+                whole = whole + cofactor.scaled(c // scale)
+                a = a - atom_form(atom, c // scale * scale)
+    elif a.terms and a.terms[0][1] % b.terms[0][1] == 0 and a == b.scaled(ratio := a.terms[0][1] // b.terms[0][1]):
+        return AffineForm((), ratio)
+    if a.is_constant and a.constant in (0, -1):
+        return whole + a.constant
+    return whole + atom_form(Quotient(a, b))
+
+
+def _cofactor(atom: Atom, divisor: Atom) -> AffineForm | None:
+    """`atom / divisor`; None if the divisor's factors aren't factors of the atom."""
+    factors = list(_factors(atom))
+    for factor in _factors(divisor):
+        if factor not in factors:
+            return None
+        factors.remove(factor)
+    if not factors:
+        return AffineForm((), 1)
+    return atom_form(factors[0] if len(factors) == 1 else Product(tuple(factors)))
 
 
 def affine_form(expr: Expr, params: Mapping[str, Param]) -> AffineForm:

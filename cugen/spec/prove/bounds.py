@@ -20,9 +20,10 @@ _EXAMPLE_MAXIMUM = 65536  # of the range that a help text shows
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The context of an expression: the indices in scope, the guarding conditions (each with the value that it has
-    there), and the facts that follow from both, as a disjunction of cases."""
+    """The context of an expression: the params, the indices in scope, the guarding conditions (each with the value that
+    it has there), and the facts that follow from all, as a disjunction of cases."""
 
+    params: Mapping[str, Param]
     indices: tuple[Index, ...] = ()
     guards: tuple[tuple[Expr, bool], ...] = ()
     cases: tuple[Case, ...] = ((),)
@@ -40,7 +41,7 @@ class BoundsChecker:
 
     def checked(self, statement: Statement) -> Statement:
         """The statement without `boundary` on reads that are proved in bounds; reports accesses that aren't."""
-        context = self._binding(Context(), statement.indices)
+        context = self._binding(Context(_positive_extents(statement.indices, self._params)), statement.indices)
         self._check_target(statement, context)
         return replace(statement, value=self._visit(statement.value, context))
 
@@ -48,12 +49,12 @@ class BoundsChecker:
         facts: list[AffineForm] = []
         for index in indices:
             variable = atom_form(Variable(index.name))
-            facts += [variable, affine_form(index.extent, self._params) - 1 - variable]
+            facts += [variable, affine_form(index.extent, context.params) - 1 - variable]
         cases = tuple((*case, *facts) for case in context.cases)
         return replace(context, indices=context.indices + indices, cases=cases)
 
     def _assuming(self, context: Context, condition: Expr, holds: bool) -> Context:
-        more = alternatives(condition, holds, self._params)
+        more = alternatives(condition, holds, context.params)
         cases = tuple(conjunction(list(context.cases), more))
         return replace(context, guards=(*context.guards, (condition, holds)), cases=cases)
 
@@ -106,11 +107,11 @@ class BoundsChecker:
     def _is_proved(self, pairs: list[tuple[Expr, Expr]], exact: list[tuple[Expr, int]], context: Context) -> bool:
         goals: list[AffineForm] = []
         for subscript, extent in pairs:
-            form = affine_form(subscript, self._params)
-            goals += [form, affine_form(extent, self._params) - 1 - form]
+            form = affine_form(subscript, context.params)
+            goals += [form, affine_form(extent, context.params) - 1 - form]
         for dividend, divisor in exact:
-            goals.append(_negative_remainder(affine_form(dividend, self._params), divisor))
-        return all(is_provably_nonnegative(goal, case, self._params) for case in context.cases for goal in goals)
+            goals.append(_negative_remainder(affine_form(dividend, context.params), divisor))
+        return all(is_provably_nonnegative(goal, case, context.params) for case in context.cases for goal in goals)
 
     def _report_read(self, read: Read, point: Point) -> None:
         text = text_of(read)
@@ -173,6 +174,20 @@ class BoundsChecker:
             label=certain if point.is_sure else "unproved",
             help="change the shape, or give the index a shorter extent under `indices`",
         )
+
+
+def _positive_extents(indices: tuple[Index, ...], params: Mapping[str, Param]) -> Mapping[str, Param]:
+    """The params of a launch, which has no empty grid: an output's extent that is a multiple of a dynamic param says
+    that this is at least 1."""
+    positive = dict(params)
+    for index in indices:
+        extent = affine_form(index.extent, params)
+        if len(extent.terms) == 1 and extent.constant <= 0:
+            ((atom, coefficient),) = extent.terms
+            if isinstance(atom, Variable) and coefficient > 0:
+                param = positive[atom.name]
+                positive[atom.name] = replace(param, minimum=max(param.minimum, 1))
+    return positive
 
 
 def _has_read(expr: Expr) -> bool:

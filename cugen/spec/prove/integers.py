@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue
+
+MAX_TERMS = 256  # of an integer tree that is multiplied out; products of sums have exponentially many
 
 
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
@@ -32,3 +35,23 @@ def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
                 case "mod", [a, b]:
                     return a % b if b else 0
     raise TypeError(f"not an integer tree: {expr!r}")
+
+
+def term_count(expr: Expr) -> int:
+    """Terms of an integer tree that is multiplied out. A quotient is one term; its larger operand counts, too."""
+    if not isinstance(expr, Op):
+        return 1
+    counts = [term_count(arg) for arg in expr.args]
+    match expr.name:
+        case "add" | "sub":
+            return sum(counts)
+        case "mul":
+            return prod(counts)
+    return max(counts)
+
+
+def is_too_large(expr: Expr) -> bool:
+    """Whether a product of sums makes a tree too large to be multiplied out. Sums alone are as long as their text."""
+    if not isinstance(expr, Op):
+        return False
+    return (expr.name == "mul" and term_count(expr) > MAX_TERMS) or any(map(is_too_large, expr.args))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 
 from cugen.spec.model import Param
-from cugen.spec.prove.affine import AffineForm, Atom, Product, Quotient, Variable, atom_form, multiply
+from cugen.spec.prove.affine import AffineForm, Atom, Product, Quotient, Variable, atom_form, floor_quotient, multiply
 
 _MAX_FACTS = 240  # rows of the system: elimination is quadratic per atom
 _MAX_FACTS_PER_ATOM = 4  # as factors of products
@@ -57,7 +57,8 @@ def _multiply_by_divisors(form: AffineForm) -> list[AffineForm]:
 
 
 def _axioms(atom: Atom, facts: Sequence[AffineForm], params: Mapping[str, Param]) -> list[AffineForm]:
-    """The axioms of an atom: the range of a param, 0 <= dividend - divisor * quotient < divisor, signs of products."""
+    """The axioms of an atom: the range of a param, 0 <= dividend - divisor * quotient < divisor, the range of the
+    quotient that follows from the dividend's, signs of products."""
     match atom:
         case Variable(name=name) if name in params:
             param = params[name]
@@ -68,11 +69,34 @@ def _axioms(atom: Atom, facts: Sequence[AffineForm], params: Mapping[str, Param]
             if product is None:
                 return []
             remainder = dividend - product
-            return [remainder, divisor - 1 - remainder]
+            return [remainder, divisor - 1 - remainder, *_quotient_bounds(atom, facts)]
         case Product(factors=factors):
             return _product_axioms(factors, facts, params)
         case _:
             return []
+
+
+def _quotient_bounds(atom: Quotient, facts: Sequence[AffineForm]) -> list[AffineForm]:
+    """A lower and an upper bound of a quotient."""
+    low, high = _extreme(atom_form(atom), 1, facts), _extreme(atom_form(atom), -1, facts)
+    return [atom_form(atom) - low, high - atom_form(atom)]
+
+
+def _extreme(form: AffineForm, sign: int, facts: Sequence[AffineForm]) -> AffineForm:
+    """A lower (`sign` 1) or an upper (-1) bound of a form: each index at the first bound that `facts` have of it.
+
+    Division by a positive divisor is monotonic, so that the bound of a quotient is that of its dividend, divided."""
+    result = AffineForm((), form.constant)
+    for atom, c in form.terms:
+        direction = sign if c > 0 else -sign
+        bound = atom_form(atom)
+        if isinstance(atom, Quotient):
+            bound = floor_quotient(_extreme(atom.dividend, direction, facts), atom.divisor)
+        elif limits := [fact for fact in facts if (atom, direction) in fact.terms]:
+            # fact >= 0 is `atom >= bound` or `atom <= bound`.
+            bound = bound - limits[0].scaled(direction)
+        result = result + bound.scaled(c)
+    return result
 
 
 def _product_axioms(
@@ -105,6 +129,8 @@ def _simple_facts(atom: Atom, facts: Sequence[AffineForm], params: Mapping[str, 
         )
         return [atom_form(atom)] if positive else []
     bounds = [fact for fact in facts if any(a == atom and abs(c) == 1 for a, c in fact.terms)][:_MAX_FACTS_PER_ATOM]
+    if isinstance(atom, Quotient):
+        bounds += _quotient_bounds(atom, facts)
     if isinstance(atom, Variable) and atom.name in params:
         bounds += _axioms(atom, facts, params)
         if atom_form(atom) not in bounds and params[atom.name].minimum >= 0:

@@ -77,6 +77,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., _Number]]] = {
     "atan2": (2, math.atan2),
     "maximum": (2, max),
     "minimum": (2, min),
+    "pow": (2, operator.pow),
     "fma": (3, lambda a, b, c: a * b + c),
     "clamp": (3, lambda x, low, high: min(max(x, low), high)),
     "where": (3, lambda condition, a, b: a if condition else b),
@@ -96,10 +97,7 @@ def _number(node: Node, params: Mapping[str, Param]) -> _Number:
         case BinaryNode(operator="or", left=left, right=right):
             return bool(_number(left, params)) or bool(_number(right, params))
         case BinaryNode(operator=symbol, left=left, right=right):
-            operands = [_number(left, params), _number(right, params)]
-            if symbol in ("**", "<<") and abs(operands[1]) > _MAX_EXPONENT:
-                raise _NotANumber("CG1214", "the number is too large", node, "here", "choose smaller numbers")
-            return _apply(node, _BINARY[symbol], operands)
+            return _apply(node, _BINARY[symbol], [_number(left, params), _number(right, params)])
         case CompareNode(operands=parts, operators=symbols):
             values = [_number(part, params) for part in parts]
             links = zip(values, symbols, values[1:], strict=False)
@@ -137,6 +135,8 @@ def _name_value(node: Node, name: str, params: Mapping[str, Param]) -> _Number:
 
 def _apply(node: Node, function: Callable[..., _Number], operands: list[_Number]) -> _Number:
     try:
+        if function in (operator.pow, operator.lshift) and abs(operands[1]) > _MAX_EXPONENT:
+            raise _NotANumber("CG1214", "the number is too large", node, "here", "choose smaller numbers")
         value = function(*operands)
         if isinstance(value, complex):
             raise ArithmeticError("it is complex")

@@ -15,6 +15,7 @@ from cugen.spec.parse.keys import (
     DEFAULT_TARGET,
     FORMAT_VERSION,
     MAX_NAME,
+    MAX_REQUIREMENTS,
     MAX_STATEMENTS,
     REQUIRED_KEYS,
     TOP_KEYS,
@@ -219,6 +220,16 @@ def _read_requirements(node: YamlNode, scope: Scope) -> tuple[Requirement, ...]:
     """The conditions; reports those that the values of the params violate."""
     if not isinstance(node, YamlSequence):
         wrong_type(node, "a list of conditions", scope.report, key="require", help="write `[C % G == 0]`")
+        return ()
+    if len(node.items) > MAX_REQUIREMENTS:
+        scope.report.error(
+            "CG1004",
+            f"{len(node.items)} conditions; a kernel has at most {MAX_REQUIREMENTS}",
+            first_line(node.items[MAX_REQUIREMENTS]),
+            key="require",
+            label="one too many",
+            help="join conditions by `and`",
+        )
         return ()
     result: list[Requirement] = []
     for position, item in enumerate(node.items):

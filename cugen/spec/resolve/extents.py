@@ -15,12 +15,18 @@ from cugen.spec.prove.nonnegative import is_provably_nonnegative
 
 @dataclass(frozen=True, slots=True)
 class BareUse:
-    """A use of an index as a bare subscript `array[..., index, ...]`, with the extent of that dimension."""
+    """A use of an index as a bare subscript `array[..., index, ...]`, with the extent of that dimension; or an entry of
+    `indices:` that gives it, then `dimension` is None."""
 
     array: str
-    dimension: int
+    dimension: int | None
     extent: Expr
     span: Span
+
+    @property
+    def text(self) -> str:
+        """The dimension as text, for messages."""
+        return f"`{self.array}`" if self.dimension is None else f"dimension {self.dimension} of `{self.array}`"
 
 
 def bare_uses(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) -> list[BareUse]:
@@ -37,27 +43,11 @@ def bare_uses(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) ->
     return uses
 
 
-def uses_by_readers(
-    temporary: str, dimension: int, readers: Sequence[StatementNode], arrays: Mapping[str, Array]
-) -> list[BareUse]:
-    """The uses that determine an extent of a temporary: those of the bare indices at which later statements read it."""
-    all_uses: list[BareUse] = []
-    for position, reader in enumerate(readers):
-        for name in _bare_at(temporary, dimension, reader.value):
-            uses = bare_uses((reader.target, reader.value), name, arrays)
-            if not uses and isinstance(reader.target, SubscriptNode):
-                dimensions = [d for d, node in enumerate(reader.target.subscripts) if _is_name(node, name)]
-                for target_dimension in dimensions:
-                    uses += uses_by_readers(reader.target.array, target_dimension, readers[position + 1 :], arrays)
-            all_uses += uses
-    return all_uses
-
-
-def _bare_at(array: str, dimension: int, value: Node) -> dict[str, None]:
-    """The bare indices at one dimension of an array's reads."""
+def _bare_at(array: str, dimension: int, value: Node) -> dict[str, Span]:
+    """The bare indices at one dimension of an array's reads, with the place of one of them."""
     reads = [part for part in walk(value) if isinstance(part, SubscriptNode) and part.array == array]
     subscripts = [read.subscripts[dimension] for read in reads if dimension < len(read.subscripts)]
-    return {subscript.name: None for subscript in subscripts if isinstance(subscript, NameNode)}
+    return {subscript.name: subscript.span for subscript in subscripts if isinstance(subscript, NameNode)}
 
 
 def _is_name(node: Node, name: str) -> bool:
@@ -81,6 +71,42 @@ class Extents:
         self._report = report
         self._partial = partial
         self.used: dict[str, None] = {}
+        self._open: dict[tuple[str, int | None], None] = {}  # dimensions of temporaries that may be read in part
+
+    def by_readers(
+        self, temporary: str, dimension: int, readers: Sequence[StatementNode], arrays: Mapping[str, Array]
+    ) -> list[BareUse]:
+        """The uses that determine a temporary's extent: those of the bare indices at which later statements read it.
+
+        Where `indices:` gives one of them its extent, the longest use decides, and indices of shorter extents may read
+        the temporary too."""
+        uses = self._uses_by_readers(temporary, dimension, readers, arrays)
+        if all(use.dimension is not None for use in uses):
+            return uses
+        longest = next(
+            (use for use in uses if all(self._is_at_most(shorter.extent, use.extent) for shorter in uses)), None
+        )
+        if longest is None:
+            return uses
+        self._open[temporary, dimension] = None
+        return [longest]
+
+    def _uses_by_readers(
+        self, temporary: str, dimension: int, readers: Sequence[StatementNode], arrays: Mapping[str, Array]
+    ) -> list[BareUse]:
+        all_uses: list[BareUse] = []
+        for position, reader in enumerate(readers):
+            for name, span in _bare_at(temporary, dimension, reader.value).items():
+                if name in self._explicit:
+                    all_uses.append(BareUse("indices", None, self._explicit[name][0], span))
+                    continue
+                uses = bare_uses((reader.target, reader.value), name, arrays)
+                if not uses and isinstance(reader.target, SubscriptNode):
+                    dimensions = [d for d, node in enumerate(reader.target.subscripts) if _is_name(node, name)]
+                    for d in dimensions:
+                        uses += self._uses_by_readers(reader.target.array, d, readers[position + 1 :], arrays)
+                all_uses += uses
+        return all_uses
 
     def of(self, index: str, uses: list[BareUse], span: Span) -> Expr | None:
         """The extent of an index that is bound at `span`; None after reporting an error."""
@@ -100,6 +126,7 @@ class Extents:
                 help=f"add `indices: {{{index}: ...}}`, or use `{index}` as a bare subscript of an array",
             )
             return None
+        uses = [use for use in uses if (use.array, use.dimension) not in self._open] or uses
         first = uses[0]
         agree = [self._agree(index, first, use) for use in uses[1:]]
         return first.extent if all(agree) else None
@@ -112,9 +139,9 @@ class Extents:
             f"`{index}` has the extent {self._extent_text(first.extent)} in `{first.array}` "
             f"and {self._extent_text(second.extent)} in `{second.array}`",
             second.span,
-            label=f"dimension {second.dimension} of `{second.array}` has {self._extent_text(second.extent)}",
+            label=f"{second.text} has {self._extent_text(second.extent)}",
             notes=(
-                f"dimension {first.dimension} of `{first.array}` has {self._extent_text(first.extent)} "
+                f"{first.text} has {self._extent_text(first.extent)} "
                 f"(line {first.span.line}, column {first.span.column})",
             ),
             help="make the shapes agree, use two indices, say "
@@ -124,12 +151,12 @@ class Extents:
         return False
 
     def _fits(self, index: str, extent: Expr, use: BareUse, declared_at: Span) -> bool:
-        if is_provably_nonnegative(self._form(use.extent) - self._form(extent), (), self._params):
+        if self._is_at_most(extent, use.extent):
             return True
         self._report.error(
             "CG1303",
             f"`indices` gives `{index}` the extent {self._extent_text(extent)}, "
-            f"but dimension {use.dimension} of `{use.array}` has {self._extent_text(use.extent)}",
+            f"but {use.text} has {self._extent_text(use.extent)}",
             use.span,
             label=f"only {self._extent_text(use.extent)} here",
             notes=(f"the extent is given in line {declared_at.line}",),
@@ -139,11 +166,15 @@ class Extents:
 
     def _shorter(self, first: BareUse, second: BareUse) -> str:
         """The text of the smaller of two extents, if it can be proved."""
-        if is_provably_nonnegative(self._form(first.extent) - self._form(second.extent), (), self._params):
+        if self._is_at_most(second.extent, first.extent):
             return text_of(second.extent)
-        if is_provably_nonnegative(self._form(second.extent) - self._form(first.extent), (), self._params):
+        if self._is_at_most(first.extent, second.extent):
             return text_of(first.extent)
         return "..."
+
+    def _is_at_most(self, shorter: Expr, longer: Expr) -> bool:
+        """Whether an extent is provably at most another."""
+        return is_provably_nonnegative(self._form(longer) - self._form(shorter), (), self._params)
 
     def _form(self, extent: Expr) -> AffineForm:
         return affine_form(extent, self._params)

@@ -6,11 +6,11 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Const, Expr, Op, ParamValue
+from cugen.spec.expressions import Const, Expr, Op, ParamValue, Span
 from cugen.spec.model import Param
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.syntax import BinaryNode, CompareNode, NameNode, Node, NumberNode, UnaryNode
-from cugen.spec.prove.integers import evaluate
+from cugen.spec.prove.integers import MAX_TERMS, evaluate
 from cugen.spec.types import BOOL, INT64
 
 INTEGER_OPERATORS = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod"}
@@ -29,6 +29,18 @@ _INT64 = range(-(2**63), 2**63)
 def resolve_integer(node: Node, params: Sequence[Param], report: Reporter, *, key: str) -> Expr | None:
     """An integer tree over params (`+ - * // %`); static params stay `ParamValue`s. None after reporting an error."""
     return _Integers(params, report, key).integer(node)
+
+
+def report_terms(span: Span, report: Reporter, *, key: str = "") -> None:
+    """Reports a product of sums with too many terms, `(A + 1) * (B + 1) * …`."""
+    report.error(
+        "CG1106",
+        f"the expression has more than {MAX_TERMS} terms when its products are multiplied out",
+        span,
+        key=key,
+        label="too many terms",
+        help="make a sum in a factor one param",
+    )
 
 
 def resolve_condition(node: Node, params: Sequence[Param], report: Reporter, *, key: str) -> Expr | None:

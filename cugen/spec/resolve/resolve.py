@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Span
+from cugen.spec.expressions import walk as walk_tree
 from cugen.spec.model import Array, Statement
 from cugen.spec.nearest import did_you_mean
+from cugen.spec.parse.keys import MAX_PARTS
 from cugen.spec.parse.syntax import NameNode, StatementNode, walk
 from cugen.spec.prove.bounds import BoundsChecker
 from cugen.spec.prove.coverage import check_coverage
@@ -36,6 +39,12 @@ def resolve_compute(
 ) -> Resolution | None:
     """The typed statements, with every read proved in bounds or with a boundary; None after reporting errors."""
     before = len(report.diagnostics)
+    written = 0
+    for node in statements:  # before any is resolved: parts only become more
+        written += sum(1 for _ in walk(node.value))
+        if written > MAX_PARTS:
+            _report_size(node.span, report)
+            return None
     params = {param.name: param for param in declarations.params}
     extents = Extents(declarations.indices, params, report, partial=bool(declarations.broken))
     elaborator = Elaborator(
@@ -49,6 +58,7 @@ def resolve_compute(
     elaborator.broken.update(dict.fromkeys(declarations.broken))
     names = (*params, *elaborator.scalars, *elaborator.arrays, *_define_later(elaborator, statements))
     resolved: list[Statement] = []
+    parts = 0
     for position, node in enumerate(statements):
         target = node.target.name if isinstance(node.target, NameNode) else node.target.array
         was_known = target in elaborator.arrays
@@ -56,6 +66,10 @@ def resolve_compute(
         elaborator.later.pop(target, None)
         if statement is not None:
             resolved.append(statement)
+            parts += sum(1 for _ in walk_tree(statement.value))
+            if parts > MAX_PARTS:
+                _report_size(statement.span, report)
+                return None
         elif not was_known:
             elaborator.broken[target] = None
     complete = len(resolved) == len(statements) and not declarations.broken
@@ -70,6 +84,16 @@ def resolve_compute(
     if not complete or len(report.diagnostics) > before:
         return None
     return Resolution(tuple(checked), with_roles(checked, elaborator.arrays, params))
+
+
+def _report_size(span: Span, report: Reporter) -> None:
+    report.error(
+        "CG1106",
+        f"the statements have more than {MAX_PARTS} parts, once their functions are expanded",
+        span,
+        label="too large from here on",
+        help="split the spec into several kernels",
+    )
 
 
 def _define_later(elaborator: Elaborator, statements: Sequence[StatementNode]) -> tuple[str, ...]:

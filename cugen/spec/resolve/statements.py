@@ -11,7 +11,7 @@ from cugen.spec.parse.names import name_problem
 from cugen.spec.parse.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
 from cugen.spec.resolve.bindings import BoundIndex, Scope
 from cugen.spec.resolve.elaborate import Elaborator
-from cugen.spec.resolve.extents import bare_uses, uses_by_readers
+from cugen.spec.resolve.extents import bare_uses
 from cugen.spec.resolve.subscripts import resolve_subscript
 from cugen.spec.rewriting import FinalNames
 from cugen.spec.types import INT64
@@ -39,7 +39,7 @@ def resolve_statement(
         uses = bare_uses([target, node.value], index.name, elaborator.arrays)
         if not uses and array is None:
             dimensions = [d for d, part in enumerate(subscripts) if part == index]
-            uses = [use for d in dimensions for use in uses_by_readers(name, d, later, elaborator.arrays)]
+            uses = [u for d in dimensions for u in elaborator.extents.by_readers(name, d, later, elaborator.arrays)]
         extent = elaborator.extents.of(index.name, uses, index.span)
         bare = any(isinstance(part, NameNode) and part.name == index.name for part in subscripts)
         bounds[index.name] = BoundIndex(index.name, Const(1, INT64) if extent is None else extent, bare)

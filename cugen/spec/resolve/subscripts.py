@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue, Read, walk
 from cugen.spec.parse.syntax import BinaryNode, NameNode, Node, NumberNode, SubscriptNode, UnaryNode
-from cugen.spec.prove.integers import evaluate
+from cugen.spec.prove.integers import evaluate, is_too_large
 from cugen.spec.resolve.bindings import Scope
-from cugen.spec.resolve.param_expressions import INTEGER_OPERATORS
+from cugen.spec.resolve.param_expressions import INTEGER_OPERATORS, report_terms
 from cugen.spec.types import INT64
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ def resolve_subscript(elaborator: Elaborator, node: Node, scope: Scope, exact: l
             label="nested too deep",
             help="split the index into several, or read the subscript from an integer array",
         )
+        return None
+    if tree is not None and is_too_large(tree):
+        report_terms(node.span, elaborator.report)
         return None
     return tree
 

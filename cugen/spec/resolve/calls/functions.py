@@ -56,7 +56,7 @@ _ONE_OPERAND = (
     *("log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
     *("erf", "erfc", "lgamma"),
 )
-_TWO_OPERANDS = ("atan2", "maximum", "minimum")
+_TWO_OPERANDS = ("atan2", "maximum", "minimum", "pow")
 
 
 def _expansion(name: str, arguments: tuple[tuple[str, str | None], ...], text: str) -> Function:

@@ -10,11 +10,13 @@ from cugen.spec.model import Array, Memory
 from cugen.spec.parse.keys import ARRAY_KEYS, BOUNDARIES, MAX_DIMENSIONS, MAX_ELEMENTS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlSequence
 from cugen.spec.parse.reading import first_line, join, read_choice, read_keys, read_mapping, read_type, wrong_type
+from cugen.spec.prove.integers import is_too_large
 from cugen.spec.resolve.keys.fitting import convert, literal, misfit
-from cugen.spec.resolve.keys.layout import dense_strides, read_strides
+from cugen.spec.resolve.keys.layout import dense_strides, product, read_strides
 from cugen.spec.resolve.keys.memory import read_memory, storage_elements
 from cugen.spec.resolve.keys.scope import Scope
 from cugen.spec.resolve.keys.values import read_values, report_misfit
+from cugen.spec.resolve.param_expressions import report_terms
 from cugen.spec.types import DType
 
 
@@ -54,6 +56,7 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
         strides = dense_strides(shape)
     else:
         _check_size(entry, shape, strides, scope, key)
+        _check_terms(entry, shape, strides, scope, key)
     if "pitch" in options and memory.space in ("constant", "register"):
         report.error(
             "CG2006",
@@ -128,6 +131,12 @@ def _check_size(entry: Entry, shape: tuple[Expr, ...], strides: tuple[Expr, ...]
     elements = storage_elements(shape, strides, scope)
     if elements is not None and elements > MAX_ELEMENTS:
         _too_large(entry.key, elements, scope, key)
+
+
+def _check_terms(entry: Entry, shape: tuple[Expr, ...], strides: tuple[Expr, ...], scope: Scope, key: str) -> None:
+    """Reports extents whose product, a stride, has too many terms when it is multiplied out."""
+    if any(is_too_large(product(extent, stride)) for extent, stride in zip(shape, strides, strict=True)):
+        report_terms(entry.key.span, scope.report, key=key)
 
 
 def _too_large(node: YamlNode, elements: int, scope: Scope, key: str) -> None:

@@ -12,8 +12,9 @@ from cugen.spec.parse.names import name_problem
 from cugen.spec.parse.nodes import YamlNode, YamlScalar
 from cugen.spec.parse.reading import first_line, shorten, wrong_type
 from cugen.spec.parse.syntax import NameNode, Node, walk
-from cugen.spec.prove.integers import evaluate
+from cugen.spec.prove.integers import evaluate, is_too_large
 from cugen.spec.resolve import resolve
+from cugen.spec.resolve.param_expressions import report_terms
 from cugen.spec.types import INT64
 
 Setting = int | float | bool
@@ -83,7 +84,11 @@ class Scope:
         if isinstance(node, YamlScalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
             return Const(node.value, INT64)
         tree = self.parse(node, key=key, expected="an integer or an expression in params")
-        return None if tree is None else self.resolve(tree, key=key)
+        expr = None if tree is None else self.resolve(tree, key=key)
+        if expr is not None and is_too_large(expr):
+            report_terms(node.span, self.report, key=key)
+            return None
+        return expr
 
     def resolve(self, tree: Node, *, key: str) -> Expr | None:
         """The integer tree of a parse tree over params; None after reporting an error."""
