@@ -7,8 +7,10 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import permutations
 
 import sympy
 
@@ -16,9 +18,11 @@ from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, symbol
-from cugen.rewrite.align_reductions import collected, rebuilt, reductions
+from cugen.rewrite.align_reductions import collected
+from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, children, free_indices, walk
 from cugen.spec.model import Statement
+from cugen.spec.rewriting import replaced
 from cugen.spec.types import INT64
 
 
@@ -31,21 +35,46 @@ class FusedStatements:
     origins: Mapping[str, tuple[Index, ...]] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=16)  # several families fuse the same statements, one after another
 def with_fused_dimensions(statements: tuple[Statement, ...], context: Context) -> FusedStatements:
     """The statements, indices fused wherever all arrays that depend on one of them allow it."""
-    current = _without_unit_dimensions(_linearised(FusedStatements(statements, context.arrays), context), context)
-    while (fusion := next(_fusions(current, context), None)) is not None:
-        current = _apply(current, fusion)
+    current = without_unit_dimensions(_linearised(FusedStatements(statements, context.arrays), context), context)
+    return fused(current, context, _joined_name)
+
+
+# The name of a fused index, by the slow and the fast one, all that they were fused from, and the names in use.
+Naming = Callable[[Index, Index, tuple[Index, ...], set[str]], str]
+
+
+def fused(
+    current: FusedStatements,
+    context: Context,
+    naming: Naming,
+    *,
+    fixed: frozenset[str] = frozenset(),
+    allow_parts: bool = False,
+) -> FusedStatements:
+    """The statements with all dense indices fused, except the `fixed` ones. With `allow_parts` the slow index may cover
+    a part of its dimension only."""
+    while (fusion := next(_fusions(current, context, fixed, allow_parts), None)) is not None:
+        current = _apply(current, fusion, naming)
     return current
 
 
+def _joined_name(slow: Index, fast: Index, parts: tuple[Index, ...], taken: set[str]) -> str:
+    separator = "" if all(len(index.name) <= 2 for index in parts) else "_"
+    return fresh(separator.join(index.name for index in parts), taken)
+
+
 def delinearised(linear_index: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The subscripts of an element, in row-major order, from its linear index."""
+    """The subscripts of an element, in row-major order, from its linear index; 0 in dimensions of the literal 1."""
+    unit = Const(1, INT64)
     subscripts: list[Expr] = []
     for dimension, extent in enumerate(extents):
-        inner = extents[dimension + 1 :]
-        quotient = Op("floordiv", (linear_index, product(inner)), INT64) if inner else linear_index
-        subscripts.append(Op("mod", (quotient, extent), INT64) if dimension else quotient)
+        outer, inner = (tuple(e for e in part if e != unit) for part in (extents[:dimension], extents[dimension + 1 :]))
+        quotient = Op("floordiv", (linear_index, product(inner[::-1])), INT64) if inner else linear_index
+        subscript = Op("mod", (quotient, extent), INT64) if outer else quotient
+        subscripts.append(Const(0, INT64) if extent == unit else subscript)
     return tuple(subscripts)
 
 
@@ -61,11 +90,13 @@ def product(factors: tuple[Expr, ...]) -> Expr:
 # Unit dimensions
 
 
-def _without_unit_dimensions(current: FusedStatements, context: Context) -> FusedStatements:
-    """Indices of extent 1 replaced by 0; a reduction keeps its last one."""
-    for group in groups(current.statements):
-        unit = [i.name for i in group if context.static(to_integer(i.extent, context.symbols)) == 1]
-        if len(unit) == len(group) and any(i.name in unit for r in reductions(current.statements) for i in r.indices):
+def without_unit_dimensions(
+    current: FusedStatements, context: Context, *, keeps_output: bool = False
+) -> FusedStatements:
+    """Indices of extent 1 replaced by 0; a reduction keeps its last one, as do the outputs with `keeps_output`."""
+    for number, group in enumerate(groups(current.statements)):
+        unit = [i.name for i in group if context.static_extent(i) == 1]
+        if len(unit) == len(group) and (number > 0 or keeps_output):
             unit = unit[:-1]
         current = replace(current, statements=tuple(_with_zeros(statement, unit) for statement in current.statements))
     return current
@@ -79,14 +110,14 @@ def _with_zeros(statement: Statement, names: list[str]) -> Statement:
             return Const(0, INT64)
         if isinstance(node, Reduce) and any(index.name in names for index in node.indices):
             remaining = tuple(index for index in node.indices if index.name not in names)
-            return rebuilt(replace(node, indices=remaining), change)
+            return replaced(replace(node, indices=remaining), change)
         return None
 
     return replace(
         statement,
         indices=tuple(index for index in statement.indices if index.name not in names),
-        subscripts=tuple(rebuilt(sub, change) for sub in statement.subscripts),
-        value=rebuilt(statement.value, change),
+        subscripts=tuple(replaced(sub, change) for sub in statement.subscripts),
+        value=replaced(statement.value, change),
     )
 
 
@@ -101,12 +132,15 @@ class _Fusion:
     dimensions: Mapping[str, tuple[int, int]]
 
 
-def _fusions(current: FusedStatements, context: Context) -> Iterator[_Fusion]:
-    for group in groups(current.statements):
-        for slow in group:
-            for fast in group:
-                if slow != fast and (fusion := _fusion(current, slow, fast, context)) is not None:
-                    yield fusion
+def _fusions(current: FusedStatements, context: Context, fixed: frozenset[str], allow_parts: bool) -> Iterator[_Fusion]:
+    pairs: dict[tuple[str, ...], tuple[Index, Index]] = {
+        (a.name, b.name): (a, b) for group in groups(current.statements) for a, b in permutations(group, 2)
+    }
+    accesses = tuple(subscripted(current.statements))
+    for pair in pairs.values():
+        fusion = None if fixed & {index.name for index in pair} else _fusion(current, accesses, pairs, pair)
+        if fusion is not None and all(_is_dense(current, p, fusion, context, allow_parts) for p in fusion.pairs):
+            yield fusion
 
 
 def groups(statements: tuple[Statement, ...]) -> list[tuple[Index, ...]]:
@@ -114,14 +148,17 @@ def groups(statements: tuple[Statement, ...]) -> list[tuple[Index, ...]]:
     return [statements[0].indices, *(stage[0].indices for stage in collected(statements))]
 
 
-def _fusion(current: FusedStatements, slow: Index, fast: Index, context: Context) -> _Fusion | None:
-    """The fusion of two indices, with all pairs that subscript the same dimensions; None if one can't be fused."""
-    pairs_by_name = {
-        (a.name, b.name): (a, b) for group in groups(current.statements) for a in group for b in group if a != b
-    }
-    pairs = {(slow.name, fast.name): (slow, fast)}
+def _fusion(
+    current: FusedStatements,
+    accesses: tuple[tuple[str, tuple[Expr, ...]], ...],
+    pairs_by_name: Mapping[tuple[str, ...], tuple[Index, Index]],
+    first: tuple[Index, Index],
+) -> _Fusion | None:
+    """The fusion of a slow and a fast index, with all pairs that subscript the same dimensions; None if one of them
+    can't be fused."""
+    slow, fast = first
+    pairs = {(slow.name, fast.name): first}
     dimensions: dict[str, tuple[int, int]] = {}
-    accesses = tuple(_subscripted(current.statements))
     # An access seen before its array got its dimensions is checked in another iteration, until a fixed point.
     has_changed = True
     while has_changed:
@@ -131,7 +168,9 @@ def _fusion(current: FusedStatements, slow: Index, fast: Index, context: Context
             for a, b in tuple(pairs):
                 if not {a, b} & bare.keys():
                     continue
-                if not {a, b} <= bare.keys() or dimensions.setdefault(array, (bare[a], bare[b])) != (bare[a], bare[b]):
+                if any(subscripts.count(IndexValue(name)) != 1 for name in (a, b)):
+                    return None
+                if dimensions.setdefault(array, (bare[a], bare[b])) != (bare[a], bare[b]):
                     return None
             if array not in dimensions:
                 continue
@@ -147,22 +186,24 @@ def _fusion(current: FusedStatements, slow: Index, fast: Index, context: Context
         return None
     if any(_uses_value(statement, fused_names) for statement in current.statements):
         return None
-    fusion = _Fusion(tuple(pairs.values()), dimensions)
-    return fusion if all(_is_dense(current, pair, fusion, context) for pair in fusion.pairs) else None
+    return _Fusion(tuple(pairs.values()), dimensions)
 
 
-def _is_dense(current: FusedStatements, pair: tuple[Index, Index], fusion: _Fusion, context: Context) -> bool:
+def _is_dense(
+    current: FusedStatements, pair: tuple[Index, Index], fusion: _Fusion, context: Context, allow_parts: bool
+) -> bool:
     """Whether in every array the slow dimension's stride is the fast one's times its extent."""
-    slow, fast = (to_integer(index.extent, context.symbols) for index in pair)
+    slow, fast = map(context.extent, pair)
     for name, (a, b) in fusion.dimensions.items():
         array = current.arrays[name]
-        differences = (array.shape[a] - slow, array.shape[b] - fast, array.strides[a] - array.strides[b] * fast)
+        differences = [array.shape[b] - fast, array.strides[a] - array.strides[b] * fast]
+        differences += [] if allow_parts else [array.shape[a] - slow]
         if not array.flat or any(difference.expand() != 0 for difference in differences):
             return False
     return True
 
 
-def _subscripted(statements: tuple[Statement, ...]) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+def subscripted(statements: tuple[Statement, ...]) -> Iterator[tuple[str, tuple[Expr, ...]]]:
     for statement in statements:
         yield statement.target, statement.subscripts
         yield from ((node.array, node.subscripts) for node in walk(statement.value) if isinstance(node, Read))
@@ -187,16 +228,14 @@ def _uses_value(statement: Statement, names: set[str]) -> bool:
     return inside(statement.value) or any(map(inside, compound))
 
 
-def _apply(current: FusedStatements, fusion: _Fusion) -> FusedStatements:
+def _apply(current: FusedStatements, fusion: _Fusion, naming: Naming) -> FusedStatements:
     origins = dict(current.origins)
     taken = {index.name for group in groups(current.statements) for index in group}
     fused_by_fast: dict[Index, Index] = {}
     for slow, fast in fusion.pairs:
         parts = (*origins.pop(slow.name, (slow,)), *origins.pop(fast.name, (fast,)))
         taken -= {slow.name, fast.name}
-        name = ("" if all(len(index.name) <= 2 for index in parts) else "_").join(index.name for index in parts)
-        while name in taken:
-            name += "_"
+        name = naming(slow, fast, parts, taken)
         taken.add(name)
         origins[name] = parts
         fused_by_fast[fast] = Index(name, Op("mul", (slow.extent, fast.extent), INT64))
@@ -205,12 +244,12 @@ def _apply(current: FusedStatements, fusion: _Fusion) -> FusedStatements:
 
     def subscripts(array: str, old: tuple[Expr, ...]) -> tuple[Expr, ...]:
         if array not in fusion.dimensions:
-            return tuple(rebuilt(sub, change) for sub in old)
+            return tuple(replaced(sub, change) for sub in old)
         slow, fast = fusion.dimensions[array]
         remaining = [(d, sub) for d, sub in enumerate(old) if d != slow]
         fast_sub = old[fast]
         name = names[fast_sub.name] if isinstance(fast_sub, IndexValue) else ""
-        return tuple(IndexValue(name) if d == fast else rebuilt(sub, change) for d, sub in remaining)
+        return tuple(IndexValue(name) if d == fast else replaced(sub, change) for d, sub in remaining)
 
     def indices(old: tuple[Index, ...]) -> tuple[Index, ...]:
         return tuple(fused_by_fast.get(index, index) for index in old if index not in removed)
@@ -219,7 +258,7 @@ def _apply(current: FusedStatements, fusion: _Fusion) -> FusedStatements:
         if isinstance(node, Read):
             return replace(node, subscripts=subscripts(node.array, node.subscripts))
         if isinstance(node, Reduce) and removed & set(node.indices):
-            return rebuilt(replace(node, indices=indices(node.indices)), change)
+            return replaced(replace(node, indices=indices(node.indices)), change)
         return None
 
     statements = tuple(
@@ -227,17 +266,17 @@ def _apply(current: FusedStatements, fusion: _Fusion) -> FusedStatements:
             s,
             subscripts=subscripts(s.target, s.subscripts),
             indices=indices(s.indices),
-            value=rebuilt(s.value, change),
+            value=replaced(s.value, change),
         )
         for s in current.statements
     )
     arrays = dict(current.arrays)
     for array, (a, b) in fusion.dimensions.items():
-        arrays[array] = _fused_array(arrays[array], (a, b))
+        arrays[array] = fused_array(arrays[array], (a, b))
     return FusedStatements(statements, arrays, origins)
 
 
-def _fused_array(array: Array, dimensions: tuple[int, ...]) -> Array:
+def fused_array(array: Array, dimensions: tuple[int, ...]) -> Array:
     """The array with some dense dimensions fused into the last of them."""
     *removed, last = dimensions
     shape = {d: extent for d, extent in enumerate(array.shape) if d not in removed}
@@ -254,7 +293,7 @@ def _linearised(current: FusedStatements, context: Context) -> FusedStatements:
 
     So x[e // 8, e % 8] of a dense array becomes x[e]."""
     runs: dict[str, tuple[int, ...]] = {}
-    for array, subscripts in _subscripted(current.statements):
+    for array, subscripts in subscripted(current.statements):
         run = _delinearised_dimensions(current.arrays[array], subscripts, context)
         if runs.setdefault(array, run) != run:
             runs[array] = ()
@@ -267,10 +306,12 @@ def _linearised(current: FusedStatements, context: Context) -> FusedStatements:
         return None
 
     arrays = {
-        name: _fused_array(array, runs[name]) if runs.get(name) else array for name, array in current.arrays.items()
+        name: fused_array(array, runs[name]) if runs.get(name) else array for name, array in current.arrays.items()
     }
     return replace(
-        current, statements=tuple(replace(s, value=rebuilt(s.value, change)) for s in current.statements), arrays=arrays
+        current,
+        statements=tuple(replace(s, value=replaced(s.value, change)) for s in current.statements),
+        arrays=arrays,
     )
 
 

@@ -7,11 +7,12 @@ A statement is fused with earlier ones if each thread reads no results but those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.plan.request import Group
-from cugen.plan.traversal.substitution import substitute
+from cugen.plan.traversal.substitution import over_indices, substitute
+from cugen.rewrite.readers import Readers, array_reads
 from cugen.spec.expressions import Cast, Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
 
@@ -27,91 +28,115 @@ class Grouping:
 
 
 CanFuse = Callable[[tuple[Statement, ...], tuple[str, ...]], bool]  # by statements and their stored temporaries
+MayJoin = Callable[[tuple[Statement, ...], Statement, tuple[str, ...]], bool]  # a group, a statement, what both store
 
 
-def group_statements(spec: Spec, can_fuse: CanFuse | None = None) -> Grouping:
+def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJoin | None = None) -> Grouping:
     """The statements in order, grouped into kernels.
 
     `can_fuse`: whether some family takes statements over different indices (rows and their elements), or with reads of
-    other threads' results, as one kernel. The longest such run becomes a mixed group."""
+    other threads' results, as one kernel. The longest such run becomes a mixed group. `may_join`: whether a statement
+    over the same indices as a group is computed as well in its kernel as in one of its own."""
     statements, notes = _recompute(spec)
+    readers_of = Readers(statements)
     groups: list[list[Statement]] = []
     mixed: dict[int, None] = {}  # groups to which no statement is added
     position = 0
+    fused: _FusedStatements | None = None  # the last group, unless it is mixed
+
+    def joins_last(statement: Statement) -> bool:
+        """Whether no family computes one of two reductions better in a kernel of its own."""
+        if may_join is None or not _has_reduction((statement,)) or not _has_reduction(groups[-1]):
+            return True
+        group = tuple(groups[-1])
+        return may_join(group, statement, _stored(spec, (*group, statement), readers_of, position + 1))
+
     while position < len(statements):
         statement = statements[position]
-        run = _longest_mixed_run(spec, statements, position, can_fuse) if can_fuse else 0
+        run = _longest_mixed_run(spec, statements, readers_of, position, can_fuse) if can_fuse else 0
         if run:
             mixed[len(groups)] = None
             groups.append(statements[position : position + run])
             position += run
+            fused = None
             continue
-        open_ = groups and len(groups) - 1 not in mixed
-        if open_ and (aligned := _aligned(statement, groups[-1][0])) and _is_fusible(aligned, groups[-1]):
+        if fused and (aligned := fused.aligned(statement)) and joins_last(aligned):
             groups[-1].append(aligned)
+            fused.add(aligned)
         else:
             groups.append([statement])
+            fused = _FusedStatements(statement)
         position += 1
     stored = []
+    group_of = [n for n, group in enumerate(groups) for _ in group]
+    writers_of: dict[str, list[int]] = {}
+    for n, statement in zip(group_of, statements, strict=True):
+        writers_of.setdefault(statement.target, []).append(n)
     for array in spec.arrays:
         if array.role != "temporary":
             continue
-        writers = [n for n, group in enumerate(groups) for s in group if s.target == array.name]
-        readers = [n for n, group in enumerate(groups) for s in group if _reads(s, array.name)]
+        writers = writers_of.get(array.name, [])
+        reading = readers_of.positions(array.name)
+        readers = [group_of[n] for n in reading]
         if any(reader not in writers for reader in readers) or (writers and array.memory.space == "scratch"):
             stored.append(array.name)
             notes.append(f"{array.name} is stored in the workspace: a later kernel needs all of it")
         elif writers:
-            is_shared = any(_is_read_by_other_threads(s, array.name) for n in readers for s in groups[n])
+            is_shared = any(_is_read_by_other_threads(statements[n], array.name) for n in reading)
             notes.append(f"{array.name} stays in {'shared memory' if is_shared else 'registers'}")
     return Grouping(
         tuple(Group(tuple(group), n in mixed) for n, group in enumerate(groups)), tuple(stored), tuple(notes)
     )
 
 
-def _longest_mixed_run(spec: Spec, statements: list[Statement], first: int, can_fuse: CanFuse) -> int:
+def _longest_mixed_run(spec: Spec, statements: list[Statement], readers: Readers, first: int, can_fuse: CanFuse) -> int:
     """The length of the longest mixed group that starts at `first`; 0 where there is none."""
     end = min(len(statements), first + _MAX_MIXED_STATEMENTS)
     max_count = 1
-    while first + max_count < end and _is_related(statements, first, first + max_count):
+    while first + max_count < end and _is_related(statements, readers, first, first + max_count):
         max_count += 1
-    for count in range(max_count, 1, -1):
-        run, later = tuple(statements[first : first + count]), statements[first + count :]
+    elementwise_count = _elementwise_count(statements[first : first + max_count])
+    for count in range(max_count, max(elementwise_count, 1), -1):
+        run = tuple(statements[first : first + count])
         has_shared = any(spec.array(s.target).memory.space == "shared" for s in run)
-        if not has_shared and not any(isinstance(node, Reduce) for s in run for node in walk(s.value)):
+        if not has_shared and not _has_reduction(run):
             return 0
-        if _is_elementwise_group(run):
-            continue
-        stored = tuple(
-            array.name
-            for array in spec.arrays
-            if array.role == "temporary" and any(s.target == array.name for s in run)
-            if array.memory.space == "scratch" or any(_reads(s, array.name) for s in later)
-        )
-        if can_fuse(run, stored):
+        if can_fuse(run, _stored(spec, run, readers, first + count)):
             return count
     return 0
 
 
-def _is_elementwise_group(run: tuple[Statement, ...]) -> bool:
-    """Whether the statements can be fused over the indices of the first."""
-    group = [run[0]]
-    for statement in run[1:]:
-        aligned = _aligned(statement, run[0])
-        if aligned is None or not _is_fusible(aligned, group):
-            return False
-        group.append(aligned)
-    return True
+def _stored(spec: Spec, run: tuple[Statement, ...], readers: Readers, later: int) -> tuple[str, ...]:
+    """The temporaries that a kernel stores: statements from the position `later` on read them."""
+    targets = {s.target for s in run}
+    return tuple(
+        array.name
+        for array in spec.arrays
+        if array.role == "temporary" and array.name in targets
+        if array.memory.space == "scratch" or readers.positions(array.name, later)
+    )
 
 
-def _is_related(statements: list[Statement], first: int, last: int) -> bool:
+def _elementwise_count(statements: Sequence[Statement]) -> int:
+    """How many of the statements can be fused over the indices of the first."""
+    fused = _FusedStatements(statements[0])
+    for count, statement in enumerate(statements[1:], 1):
+        if (aligned := fused.aligned(statement)) is None:
+            return count
+        fused.add(aligned)
+    return len(statements)
+
+
+def _is_related(statements: list[Statement], readers: Readers, first: int, last: int) -> bool:
     """Whether the last statement accesses an array that an earlier one accesses."""
-    arrays = _touched(statements[last])
-    return any(arrays & _touched(statement) for statement in statements[first:last])
+    touched = [{statements[n].target, *readers.in_value[n]} for n in range(first, last + 1)]
+    return any(touched[-1] & earlier for earlier in touched[:-1])
 
 
-def _touched(statement: Statement) -> set[str]:
-    return {statement.target, *(read.array for read in _array_reads(statement))}
+def inlined_statements(spec: Spec) -> tuple[Statement, ...]:
+    """The statements with the temporaries inlined that are recomputed where they are read."""
+    statements, _ = _recompute(spec)
+    return tuple(statements)
 
 
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
@@ -120,28 +145,45 @@ def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
     notes: list[str] = []
     result: list[Statement] = []
     written: dict[str, int] = {}
-    for statement in spec.statements:
+    last_write: dict[str, int] = {}
+    for position, statement in enumerate(spec.statements):
         written[statement.target] = written.get(statement.target, 0) + 1
+        last_write[statement.target] = position
+    recomputed = _recomputed_elsewhere(spec, written)
     for position, statement in enumerate(spec.statements):
         value = _inline(statement.value, inlined, spec)
         if sum(1 for _ in walk(value)) > _MAX_INLINED_NODES:
             value = statement.value
         current = replace(statement, value=value)
-        later = spec.statements[position + 1 :]
         if (
             _is_cheap_temporary(current, spec, written)
-            and not _reads_overwritten(current, later)
-            and _needs_other_elements(current, later)
+            # Else recomputing would read new values.
+            and not any(last_write.get(read.array, -1) > position for read in array_reads(current))
+            and statement.target in recomputed
         ):
             inlined[statement.target] = current
             notes.append(f"{statement.target} is recomputed where it is read: it has no reduction of its own")
         result.append(current)
     # A temporary that is inlined in all its readers needs no statement.
-    needed = [
-        s for n, s in enumerate(result) if s.target not in inlined or any(_reads(t, s.target) for t in result[n + 1 :])
-    ]
+    readers = Readers(result)
+    needed = [s for n, s in enumerate(result) if s.target not in inlined or readers.positions(s.target, n + 1)]
     computed = {s.target for s in needed}
     return needed, [note for note in notes if note.split(" ", 1)[0] not in computed]
+
+
+def _recomputed_elsewhere(spec: Spec, written: Mapping[str, int]) -> set[str]:
+    """The cheap temporaries of which other elements are read or none, and those that one of these reads in turn."""
+    recomputed: set[str] = set()
+    readers_of = Readers(spec.statements)
+    for position in reversed(range(len(spec.statements))):
+        statement = spec.statements[position]
+        if not _is_cheap_temporary(statement, spec, written):
+            continue
+        readers = [spec.statements[n] for n in readers_of.positions(statement.target, position + 1)]
+        is_inner = any(reader.target in recomputed for reader in readers)
+        if not readers or is_inner or _needs_other_elements(statement, readers):
+            recomputed.add(statement.target)
+    return recomputed
 
 
 def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:
@@ -157,15 +199,13 @@ def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, 
     )
 
 
-def _needs_other_elements(statement: Statement, later: tuple[Statement, ...]) -> bool:
-    """Whether a later statement reads elements that other threads compute."""
-    for reader in later:
-        if not _reads(reader, statement.target):
-            continue
+def _needs_other_elements(statement: Statement, readers: Sequence[Statement]) -> bool:
+    """Whether one of the readers of its target reads elements that other threads compute."""
+    for reader in readers:
         aligned = _aligned(reader, statement)
         if aligned is None:
             return True
-        reads = [r for r in _array_reads(aligned) if r.array == statement.target]
+        reads = [r for r in array_reads(aligned) if r.array == statement.target]
         if any(read.subscripts != statement.subscripts for read in reads):
             return True
     return False
@@ -173,13 +213,8 @@ def _needs_other_elements(statement: Statement, later: tuple[Statement, ...]) ->
 
 def _is_read_by_other_threads(statement: Statement, array: str) -> bool:
     """Whether the array is read at compound subscripts."""
-    reads = [read for read in _array_reads(statement) if read.array == array]
+    reads = [read for read in array_reads(statement) if read.array == array]
     return any(not isinstance(sub, IndexValue) for read in reads for sub in read.subscripts)
-
-
-def _reads_overwritten(statement: Statement, later: tuple[Statement, ...]) -> bool:
-    """Whether a later statement writes an array that this one reads, so that recomputing would read new values."""
-    return any(isinstance(node, Read) and any(s.target == node.array for s in later) for node in walk(statement.value))
 
 
 def _inline(value: Expr, inlined: Mapping[str, Statement], spec: Spec) -> Expr:
@@ -195,52 +230,59 @@ def _inline(value: Expr, inlined: Mapping[str, Statement], spec: Spec) -> Expr:
     return substitute(value, {}, on_read)
 
 
-def _reads(statement: Statement, array: str) -> bool:
-    expressions = (statement.value, *statement.subscripts)
-    return any(isinstance(node, Read) and node.array == array for expr in expressions for node in walk(expr))
-
-
 def _aligned(statement: Statement, first: Statement) -> Statement | None:
     """The statement over the index names of `first`; None where their domains differ."""
     if len(statement.indices) != len(first.indices):
         return None
     if any(a.extent != b.extent for a, b in zip(statement.indices, first.indices, strict=True)):
         return None
-    renames: dict[str, Expr] = {
-        a.name: IndexValue(b.name) for a, b in zip(statement.indices, first.indices, strict=True) if a.name != b.name
-    }
-    if not renames:
-        return statement
-    return replace(
-        statement,
-        indices=first.indices,
-        subscripts=tuple(substitute(sub, renames) for sub in statement.subscripts),
-        value=substitute(statement.value, renames),
-    )
+    return over_indices(statement, first.indices)
 
 
-def _is_fusible(statement: Statement, group: list[Statement]) -> bool:
-    """Whether each thread accesses common arrays at one element only, and all scans run along one index."""
-    if not all(_have_same_scans(statement, earlier) for earlier in group):
-        return False
-    for earlier in group:
-        for read in _array_reads(statement):
-            if read.array == earlier.target and (read.subscripts != earlier.subscripts or read.exact):
-                return False
-        for read in _array_reads(earlier):
-            if read.array == statement.target and read.subscripts != statement.subscripts:
-                return False
-    return True
+class _FusedStatements:
+    """Statements over the indices of the first, where each thread accesses common arrays at one element only, and all
+    scans run along one index in one direction; next to scans there is no other reduction."""
+
+    def __init__(self, first: Statement) -> None:
+        self._first = first
+        self._written: dict[str, dict[tuple[Expr, ...], None]] = {}
+        self._read: dict[str, dict[tuple[Expr, ...], None]] = {}
+        self._scans: dict[tuple[str, bool], None] = {}
+        self._has_reduction = False  # in a statement without scans
+        self.add(first)
+
+    def aligned(self, statement: Statement) -> Statement | None:
+        """A statement over the common indices; None where it doesn't fit."""
+        aligned = _aligned(statement, self._first)
+        if aligned is None:
+            return None
+        reads, scans = array_reads(aligned), _scans(aligned)
+        if scans and (self._has_reduction or (self._scans and scans.keys() != self._scans.keys())):
+            return None
+        if self._scans and not scans and _has_reduction((aligned,)):
+            return None
+        for read in reads:
+            written = self._written.get(read.array)
+            if written and (read.exact or any(subscripts != read.subscripts for subscripts in written)):
+                return None
+        if any(subscripts != aligned.subscripts for subscripts in self._read.get(aligned.target, ())):
+            return None
+        return aligned
+
+    def add(self, statement: Statement) -> None:
+        """Adds an aligned statement."""
+        scans = _scans(statement)
+        self._written.setdefault(statement.target, {})[statement.subscripts] = None
+        for read in array_reads(statement):
+            self._read.setdefault(read.array, {})[read.subscripts] = None
+        self._scans |= scans
+        self._has_reduction |= not scans and _has_reduction((statement,))
 
 
-def _have_same_scans(a: Statement, b: Statement) -> bool:
-    """Whether both scan along the same indices in the same direction, or one has neither scan nor reduction."""
-    scans = [{(node.outer, node.reverse): None for node in walk(s.value) if isinstance(node, Scan)} for s in (a, b)]
-    if all(scans) or not any(scans):
-        return scans[0].keys() == scans[1].keys()
-    without_scan = a if scans[1] else b
-    return not any(isinstance(node, Reduce) for node in walk(without_scan.value))
+def _scans(statement: Statement) -> dict[tuple[str, bool], None]:
+    """The index and direction of each scan."""
+    return {(node.outer, node.reverse): None for node in walk(statement.value) if isinstance(node, Scan)}
 
 
-def _array_reads(statement: Statement) -> list[Read]:
-    return [node for node in walk(statement.value) if isinstance(node, Read)]
+def _has_reduction(statements: Iterable[Statement]) -> bool:
+    return any(isinstance(node, Reduce) for s in statements for node in walk(s.value))

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
-from cugen.plan.traversal.substitution import rebuilt
 from cugen.rewrite.schedules import schedule_of
+from cugen.rewrite.temporaries import Temporary, fresh, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, children, free_indices, walk
-from cugen.spec.model import Array, Schedule, Spec, Statement
+from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
 from cugen.spec.prove.affine import affine_form
-from cugen.spec.resolve.statements import dense_strides
+from cugen.spec.rewriting import rebuild, replaced
 
 _MAX_INLINE_TERMS = 16  # a shorter nested reduction is cheaper in place than through memory (heuristic)
 _MAX_REPEATED_INLINE_TERMS = 4  # the same, where each result would be computed several times
@@ -31,6 +31,7 @@ class _NestedReduction:
     reduction: Reduce
     free: tuple[Index, ...]
     is_nested: bool  # whether a free index is bound by an enclosing reduction or scan
+    enclosing: tuple[Index, ...]  # the indices of the enclosing reductions and scans
 
     @property
     def canonical(self) -> tuple[Expr, tuple[Expr, ...]]:
@@ -46,30 +47,46 @@ def hoisted(spec: Spec) -> Spec:
     statements: list[Statement] = []
     temporaries: list[Array] = []
     taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+
+    def store(name: str, indices: tuple[Index, ...], value: Expr, what: str, source: Statement) -> Temporary:
+        stored = temporary(fresh(name, taken), indices, value, f"{what} of: {source.text}", source)
+        statements.append(stored.statement)
+        temporaries.append(stored.array)
+        return stored
+
     for statement in spec.statements:
         current = statement
+        weights: list[Temporary] = []
+        reads: dict[Expr, Expr]
         while schedule_of(spec, (statement,)) == Schedule():
             nested = list(_reductions(current.value, {index.name: index for index in statement.indices}, ()))
-            chosen = next((r for r in nested if r.is_nested and _is_profitable(r, current, spec)), None)
+            chosen = next((r for r in nested if _is_profitable(r, current, spec)), None)
             if chosen is None:
-                factor = _invariant_factor(current, spec)
-                if factor is not None:
-                    definition, array = _factor_temporary(factor, current, taken)
-                    taken.add(array.name)
-                    statements.append(definition)
-                    temporaries.append(array)
-                    subscripts = tuple(IndexValue(index.name) for index in definition.indices)
-                    read = Read(array.name, subscripts, array.dtype)
-                    current = replace(current, value=_with_read(current.value, factor[0], read))
-                break
+                if (factor := _invariant_factor(current, spec)) is None:
+                    break
+                value, indices = factor
+                known = {index.name: index for index in (*current.indices, *indices)}
+                read = next(filter(None, (stored.read_of(value, known) for stored in weights)), None)
+                if read is None:
+                    weights.append(store(f"{current.target}_weights", indices, value, "weights", current))
+                    read = weights[-1].read
+                    # Once its reduction is split off, it would be recomputed where it is read.
+                    temporaries[-1] = replace(temporaries[-1], memory=Memory("scratch"))
+                reads = {value: read}
+                current = replace(current, value=replaced(current.value, reads.get))
+                continue
             identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
-            order = _dimension_order(chosen, current)
-            definition, array = _temporary(identical[0], order, current, taken)
-            taken.add(array.name)
-            statements.append(definition)
-            temporaries.append(array)
-            reads = {reduction.reduction: _read(reduction, order, array) for reduction in identical}
-            current = replace(current, value=_replaced(current.value, reads))
+            order, reduction = _dimension_order(chosen, current), identical[0].reduction
+            indices = tuple(identical[0].free[position] for position in order)
+            over = ", ".join(index.name for index in reduction.indices)
+            stored = store(
+                f"{current.target}_{reduction.kind}", indices, reduction, f"{reduction.kind} over {over},", current
+            )
+            reads = {}
+            for r in identical:
+                subscripts = tuple(IndexValue(r.free[position].name) for position in order)
+                reads[r.reduction] = replace(stored.read, subscripts=subscripts)
+            current = replace(current, value=replaced(current.value, reads.get))
         statements.append(current)
     if not temporaries:
         return spec
@@ -91,16 +108,18 @@ def _reductions(expr: Expr, known: Mapping[str, Index], bound: tuple[str, ...]) 
         used = free_indices(expr)
         mentioned = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, IndexValue))
         free = tuple(known[name] for name in mentioned if name in used)
-        yield _NestedReduction(expr, free, any(name in used for name in bound))
+        yield _NestedReduction(expr, free, any(name in used for name in bound), tuple(known[name] for name in bound))
 
 
 def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
     """Whether the reduction is long, in bounds everywhere, and its temporary within the size limit."""
     reduction = nested.reduction
-    if reduction.kind in ("argmax", "argmin") or not nested.free:
+    if reduction.kind in ("argmax", "argmin"):
+        return False
+    is_repeated = any(index not in nested.free for index in statement.indices)
+    if not nested.is_nested and not (is_repeated and _outweighs_enclosing(nested, spec)):
         return False
     extents = [_value(index.extent, spec) for index in reduction.indices]
-    is_repeated = any(index not in nested.free for index in statement.indices)
     max_terms = _MAX_REPEATED_INLINE_TERMS if is_repeated else _MAX_INLINE_TERMS
     if all(extent is not None for extent in extents) and prod(extent or 0 for extent in extents) <= max_terms:
         return False
@@ -109,6 +128,16 @@ def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -
     if known * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
     return all(_is_in_bounds(node) for node in walk(reduction) if isinstance(node, Read))
+
+
+def _outweighs_enclosing(nested: _NestedReduction, spec: Spec) -> bool:
+    """Whether an invariant reduction, the same in all steps of the enclosing ones, is longer than they are. Else it is
+    a stage of the same row, which costs no more than the others."""
+    inner = [_value(index.extent, spec) for index in nested.reduction.indices]
+    outer = [_value(index.extent, spec) for index in nested.enclosing]
+    if not outer or None in outer:
+        return False
+    return prod(inf if extent is None else extent for extent in inner) > prod(extent or 0 for extent in outer)
 
 
 def _is_in_bounds(read: Read) -> bool:
@@ -144,25 +173,6 @@ def _invariant_factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Ind
     return None
 
 
-def _factor_temporary(
-    factor: tuple[Expr, tuple[Index, ...]], statement: Statement, taken: set[str]
-) -> tuple[Statement, Array]:
-    """The statement that computes a factor, and its temporary."""
-    value, indices = factor
-    name = f"{statement.target}_weights"
-    while name in taken:
-        name += "_"
-    shape = tuple(index.extent for index in indices)
-    array = Array(name, shape, value.dtype, "temporary", dense_strides(shape), is_temporary=True)
-    subscripts = tuple(IndexValue(index.name) for index in indices)
-    text = f"{name}[{', '.join(index.name for index in indices)}] = weights of: {statement.text}"
-    return Statement(name, subscripts, indices, value, text=text, span=statement.span), array
-
-
-def _with_read(expr: Expr, part: Expr, read: Read) -> Expr:
-    return read if expr == part else rebuilt(expr, lambda child: _with_read(child, part, read))
-
-
 def _value(extent: Expr, spec: Spec) -> int | None:
     form = affine_form(extent, {param.name: param for param in spec.params})
     return form.constant if form.is_constant else None
@@ -175,54 +185,17 @@ def _dimension_order(nested: _NestedReduction, statement: Statement) -> tuple[in
     return tuple(sorted(range(len(nested.free)), key=lambda n: rank.get(nested.free[n].name, len(names))))
 
 
-def _temporary(
-    nested: _NestedReduction, order: tuple[int, ...], statement: Statement, taken: set[str]
-) -> tuple[Statement, Array]:
-    """The statement that computes a reduction, and its temporary."""
-    reduction = nested.reduction
-    indices = tuple(nested.free[position] for position in order)
-    name = f"{statement.target}_{reduction.kind}"
-    while name in taken:
-        name += "_"
-    shape = tuple(index.extent for index in indices)
-    array = Array(name, shape, reduction.dtype, "temporary", dense_strides(shape), is_temporary=True)
-    over = ", ".join(index.name for index in reduction.indices)
-    subscripted = ", ".join(index.name for index in indices)
-    text = f"{name}[{subscripted}] = {reduction.kind} over {over}, of: {statement.text}"
-    subscripts = tuple(IndexValue(index.name) for index in indices)
-    return Statement(name, subscripts, indices, reduction, text=text, span=statement.span), array
-
-
-def _read(nested: _NestedReduction, order: tuple[int, ...], array: Array) -> Read:
-    return Read(array.name, tuple(IndexValue(nested.free[position].name) for position in order), array.dtype)
-
-
-def _replaced(expr: Expr, reads: Mapping[Reduce, Read]) -> Expr:
-    if isinstance(expr, Reduce) and expr in reads:
-        return reads[expr]
-    if isinstance(expr, Scan):
-        where = None if expr.where is None else _replaced(expr.where, reads)
-        return replace(expr, body=_replaced(expr.body, reads), where=where)
-    return rebuilt(expr, lambda part: _replaced(part, reads))
-
-
 def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
     """The expression with its indices renamed, bound ones by their nesting depth."""
     match expr:
         case IndexValue(name=name):
             return IndexValue(names.get(name, name))
-        case Read():
-            exact = tuple((_renamed(dividend, names), divisor) for dividend, divisor in expr.exact)
-            return replace(expr, subscripts=tuple(_renamed(sub, names) for sub in expr.subscripts), exact=exact)
         case Reduce():
             inner = {**names, **{index.name: f"#{len(names) + n}" for n, index in enumerate(expr.indices)}}
             bound = tuple(replace(index, name=inner[index.name]) for index in expr.indices)
-            where = None if expr.where is None else _renamed(expr.where, inner)
-            return replace(expr, indices=bound, body=_renamed(expr.body, inner), where=where)
+            return rebuild(replace(expr, indices=bound), lambda part: _renamed(part, inner))
         case Scan():
             inner = {**names, expr.inner.name: f"#{len(names)}"}
-            where = None if expr.where is None else _renamed(expr.where, inner)
-            bound_index = replace(expr.inner, name=inner[expr.inner.name])
-            outer = names.get(expr.outer, expr.outer)
-            return replace(expr, inner=bound_index, outer=outer, body=_renamed(expr.body, inner), where=where)
-    return rebuilt(expr, lambda part: _renamed(part, names))
+            bound_index, outer = replace(expr.inner, name=inner[expr.inner.name]), names.get(expr.outer, expr.outer)
+            return rebuild(replace(expr, inner=bound_index, outer=outer), lambda part: _renamed(part, inner))
+    return rebuild(expr, lambda part: _renamed(part, names))

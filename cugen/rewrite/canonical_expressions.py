@@ -1,0 +1,138 @@
+"""The canonical form of a statement, so that how it is spelt decides nothing about how it is planned.
+
+    y[i] = sum(sum(x[i, 0 + p, q * 1] * 1 + 0, q), p)
+becomes
+    y[i] = sum(x[i, p, q], p, q)
+Neutral elements are left out where no bit of a result changes, subscripts that equal an index become that index, and
+nested reductions of one kind are one. Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are
+terms under that condition (`where`). All of it is exact but the order of sums, which a spec doesn't fix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import copysign
+
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, Read, Reduce, Select, walk
+from cugen.spec.model import Param, Spec, Statement
+from cugen.spec.prove.affine import Variable, affine_form
+from cugen.spec.rewriting import rebuild
+from cugen.spec.types import BOOL, INT64
+
+_ASSOCIATIVE = ("sum", "prod", "max", "min", "any", "all")
+_OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
+
+
+def with_canonical_expressions(spec: Spec) -> Spec:
+    """The spec with the canonical form of its statements; the same object if they have it."""
+    statements = tuple(_statement(statement, spec) for statement in spec.statements)
+    return spec if statements == spec.statements else replace(spec, statements=statements)
+
+
+def _statement(statement: Statement, spec: Spec) -> Statement:
+    params = {param.name: param for param in spec.params}
+    subscripts = tuple(_subscript(sub, params) for sub in statement.subscripts)
+    return replace(statement, subscripts=subscripts, value=canonical(statement.value, params))
+
+
+def canonical(expr: Expr, params: Mapping[str, Param]) -> Expr:
+    """The canonical form of a value."""
+    if isinstance(expr, Read):
+        return replace(expr, subscripts=tuple(_subscript(sub, params) for sub in expr.subscripts))
+    expr = rebuild(expr, lambda part: canonical(part, params))
+    match expr:
+        case Op(name="mul" | "div" | "pow", args=(x, unit)) if _is(unit, 1):
+            return x
+        case Op(name="mul", args=(unit, x)) if _is(unit, 1):
+            return x
+        case Op(name="add", args=(x, zero)) if _is_neutral(zero, -0.0):
+            return x
+        case Op(name="add", args=(zero, x)) if _is_neutral(zero, -0.0):
+            return x
+        case Op(name="sub", args=(x, zero)) if _is_neutral(zero, 0.0):
+            return x
+        case Op(name="neg", args=(Op(name="neg", args=(x,)),)) if x.dtype == expr.dtype:
+            return x
+        case Op(name="not", args=(condition,)):
+            return _negated(condition)
+        case Cast(arg=Cast(to=to) as inner, to=outer) if to == outer:
+            return inner
+        case Reduce():
+            return _reduction(expr)
+    return expr
+
+
+def _is(expr: Expr, number: int) -> bool:
+    return isinstance(expr, Const) and expr.dtype != BOOL and expr.value == number
+
+
+def _is_neutral(zero: Expr, sign: float) -> bool:
+    """Whether adding (`sign` is -0.0) or subtracting (0.0) it changes no bit: 0.0 + -0.0 is 0.0."""
+    if not isinstance(zero, Const) or not _is(zero, 0):
+        return False
+    return not zero.dtype.is_float or copysign(1.0, float(zero.value)) == copysign(1.0, sign)
+
+
+def _negated(condition: Expr) -> Expr:
+    """The opposite of a condition: a comparison where it can be one, since these bound loops."""
+    match condition:
+        case Op(name="not", args=(arg,)):
+            return arg
+        case Op(name="or", args=args):
+            return replace(condition, name="and", args=tuple(map(_negated, args)))
+        # Both `a < b` and `a >= b` are false of NaN.
+        case Op(name=name, args=(left, _)) if name in ("eq", "ne") or (name in _OPPOSITES and not left.dtype.is_float):
+            return replace(condition, name=_OPPOSITES[name])
+    return Op("not", (condition,), BOOL)
+
+
+def _reduction(reduction: Reduce) -> Reduce:
+    """The reduction without zeros among the terms of a sum, which begins at 0.0, and one with a nested one."""
+    if reduction.kind == "sum":
+        reduction = _without_zeros(reduction)
+    body = reduction.body
+    if not isinstance(body, Reduce) or (body.kind, body.dtype) != (reduction.kind, reduction.dtype):
+        return reduction
+    if reduction.kind not in _ASSOCIATIVE or {i.name for i in body.indices} & {i.name for i in reduction.indices}:
+        return reduction
+    where = reduction.where if body.where is None else _both(reduction.where, body.where)
+    return replace(reduction, body=body.body, indices=(*reduction.indices, *body.indices), where=where)
+
+
+def _without_zeros(reduction: Reduce) -> Reduce:
+    """The sum without zeros added to its terms, and with a condition in place of terms that are 0."""
+    body, where = reduction.body, reduction.where
+    while True:
+        match body:
+            case Op(name="add", args=(x, zero)) if _is(zero, 0):
+                body = x
+            case Op(name="add", args=(zero, x)) if _is(zero, 0):
+                body = x
+            case Select(condition=condition, then=x, orelse=zero) if _is(zero, 0):
+                body, where = x, _both(where, condition)
+            case Select(condition=condition, then=zero, orelse=x) if _is(zero, 0):
+                body, where = x, _both(where, _negated(condition))
+            case _:
+                return replace(reduction, body=body, where=where)
+
+
+def _both(first: Expr | None, second: Expr) -> Expr:
+    """The conjunction; a second condition that reads data does so only where the first one holds."""
+    if first is None:
+        return second
+    if any(isinstance(node, Read) for node in walk(second)):
+        return Select(first, second, Const(False, BOOL), BOOL)
+    return Op("and", (first, second), BOOL)
+
+
+def _subscript(sub: Expr, params: Mapping[str, Param]) -> Expr:
+    """The index that a subscript equals, else the subscript with canonical parts."""
+    sub = rebuild(sub, lambda part: canonical(part, params))
+    if isinstance(sub, Op) and sub.dtype == INT64:
+        form = affine_form(sub, params)
+        if form.constant == 0 and len(form.terms) == 1:
+            ((atom, coefficient),) = form.terms
+            if coefficient == 1 and isinstance(atom, Variable) and atom.name not in params:
+                return IndexValue(atom.name)
+    return canonical(sub, params) if isinstance(sub, Op) else sub

@@ -1,0 +1,193 @@
+"""Views of arrays with a dimension split in two, where all subscripts of it are an outer and an inner index; and
+indices split in two, where a quotient and a remainder of them are read.
+
+    y[b, i, h * D + d] = sum(p[b, h, i, j] * v[b, j, h * D + d], j)       v: [B, S, H * D]
+becomes
+    y[b, i, h, d] = sum(p[b, h, i, j] * v[b, j, h, d], j)                 v as [B, S, H, D]
+with the same elements at the same places, for families that take subscripts of one index each. Before that,
+    y[i] = sum(a[i, k // Q, k % Q] * b[k], k)
+becomes
+    y[i] = sum(a[i, k_outer, k_inner] * b[k_outer * Q + k_inner], k_outer, k_inner)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cugen.rewrite.temporaries import fresh
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, walk
+from cugen.spec.model import Array, Param, Spec, Statement
+from cugen.spec.prove.affine import affine_form, multiply
+from cugen.spec.resolve.keys.layout import dense_strides, product
+from cugen.spec.rewriting import rebuild, replaced
+from cugen.spec.types import INT64
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The indices of one subscript `outer * extent of inner + inner`."""
+
+    outer: Index
+    inner: Index
+
+
+def with_split_dimensions(spec: Spec) -> Spec:
+    """The spec with all indices and dimensions split that can be; the same object if there are none."""
+    params = {param.name: param for param in spec.params}
+    statements = tuple(_with_split_indices(statement, spec, params) for statement in spec.statements)
+    spec = spec if statements == spec.statements else replace(spec, statements=statements)
+    accesses: dict[tuple[str, int], list[_Split | None]] = {}
+    for statement in spec.statements:
+        indices = _indices(statement)
+        target = Read(statement.target, statement.subscripts, statement.value.dtype)
+        for read in (target, *(node for node in walk(statement.value) if isinstance(node, Read))):
+            shape = spec.array(read.array).shape
+            for dimension, sub in enumerate(read.subscripts):
+                is_inside = read.boundary is None and not read.exact
+                split = _split(sub, shape[dimension], indices, params) if is_inside else None
+                accesses.setdefault((read.array, dimension), []).append(split)
+    chosen = {key: splits[0] for key, splits in accesses.items() if splits[0] and _agree(splits, params)}
+    arrays = tuple(_array(array, chosen) for array in spec.arrays)
+    if arrays == spec.arrays:
+        return spec
+    changed = {array.name for array, old in zip(arrays, spec.arrays, strict=True) if array != old}
+    kept = {key: split for key, split in chosen.items() if key[0] in changed}
+    statements = tuple(_statement(statement, kept, spec, params) for statement in spec.statements)
+    return replace(spec, arrays=arrays, statements=statements)
+
+
+def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, Param]) -> Statement:
+    """The statement with indices split that it reads as `index // extent` and `index % extent`."""
+    if spec.array(statement.target).is_temporary or any(isinstance(node, Scan) for node in walk(statement.value)):
+        return statement
+    taken = {*_indices(statement), *params, *(array.name for array in spec.arrays)}
+    for index in _indices(statement).values():
+        uses = {"floordiv": _divisors(statement, "floordiv", index), "mod": _divisors(statement, "mod", index)}
+        divisor = next((d for d in uses["floordiv"] if d in uses["mod"]), None)
+        count = None if divisor is None else _quotient(index.extent, divisor, params)
+        if divisor is not None and count is not None:
+            outer = Index(fresh(f"{index.name}_outer", taken), count)
+            inner = Index(fresh(f"{index.name}_inner", taken), divisor)
+            statement = _with_parts(statement, index, outer, inner)
+    return statement
+
+
+def _divisors(statement: Statement, name: str, index: Index) -> list[Expr]:
+    return [
+        node.args[1]
+        for node in walk(statement.value)
+        if isinstance(node, Op) and node.name == name and node.args[0] == IndexValue(index.name)
+    ]
+
+
+def _quotient(extent: Expr, divisor: Expr, params: Mapping[str, Param]) -> Expr | None:
+    """`extent / divisor` if that is a whole number of at least 2, for a divisor of at least 2."""
+    whole, part = affine_form(extent, params), affine_form(divisor, params)
+    if isinstance(extent, Op) and extent.name == "mul":
+        for factor, cofactor in (extent.args, extent.args[::-1]):
+            if affine_form(factor, params) == part:
+                return cofactor
+    if not whole.is_constant or not part.is_constant or part.constant < 2 or whole.constant % part.constant:
+        return None
+    return Const(whole.constant // part.constant, INT64) if whole.constant > part.constant else None
+
+
+def _with_parts(statement: Statement, index: Index, outer: Index, inner: Index) -> Statement:
+    """The statement with `outer * extent of inner + inner` for an index."""
+    value, divided = IndexValue(index.name), (IndexValue(index.name), inner.extent)
+    quotient, remainder = IndexValue(outer.name), IndexValue(inner.name)
+
+    def parts(indices: tuple[Index, ...]) -> tuple[Index, ...]:
+        return tuple(part for old in indices for part in ((outer, inner) if old == index else (old,)))
+
+    def change(expr: Expr) -> Expr | None:
+        match expr:
+            case Op(name="floordiv", args=args) if args == divided:
+                return quotient
+            case Op(name="mod", args=args) if args == divided:
+                return remainder
+            case Reduce(indices=indices) if index in indices:
+                return replaced(replace(expr, indices=parts(indices)), change)
+        if expr == value:
+            return Op("add", (Op("mul", (quotient, inner.extent), INT64), remainder), INT64)
+        return None
+
+    return replace(
+        statement,
+        indices=parts(statement.indices),
+        subscripts=tuple(replaced(sub, change) for sub in statement.subscripts),
+        value=replaced(statement.value, change),
+    )
+
+
+def _indices(statement: Statement) -> dict[str, Index]:
+    """All indices of a statement by their names; those of equal names have equal extents."""
+    bound = [i for node in walk(statement.value) if isinstance(node, Reduce) for i in node.indices]
+    bound += [node.inner for node in walk(statement.value) if isinstance(node, Scan)]
+    return {index.name: index for index in (*statement.indices, *bound)}
+
+
+def _split(sub: Expr, extent: Expr, indices: Mapping[str, Index], params: Mapping[str, Param]) -> _Split | None:
+    """The two indices of a subscript that runs over the whole dimension; None for any other."""
+    if isinstance(sub, IndexValue):
+        return None
+    form, whole = affine_form(sub, params), affine_form(extent, params)
+    names = [node.name for node in walk(sub) if isinstance(node, IndexValue)]
+    if len(names) != 2 or any(name not in indices for name in names):
+        return None
+    for outer, inner in (names, names[::-1]):
+        first, second = indices[outer], indices[inner]
+        length = affine_form(second.extent, params)
+        if multiply(affine_form(first.extent, params), length) != whole:
+            continue
+        scaled = multiply(affine_form(IndexValue(outer), params), length)
+        if scaled is not None and scaled + affine_form(IndexValue(inner), params) == form:
+            return _Split(first, second)
+    return None
+
+
+def _agree(splits: list[_Split | None], params: Mapping[str, Param]) -> bool:
+    """Whether all accesses split a dimension into equal parts."""
+    lengths = [None if split is None else affine_form(split.inner.extent, params) for split in splits]
+    return lengths.count(lengths[0]) == len(lengths)
+
+
+def _array(array: Array, chosen: Mapping[tuple[str, int], _Split | None]) -> Array:
+    """The view of an array that the caller or the launcher lays out, without a placement."""
+    if array.memory.space is not None or array.values is not None or array.is_temporary:
+        return array
+    shape: list[Expr] = []
+    strides: list[Expr] = []
+    for dimension, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
+        if split := chosen.get((array.name, dimension)):
+            shape += [split.outer.extent, split.inner.extent]
+            strides += [product(split.inner.extent, stride), stride]
+        else:
+            shape.append(extent)
+            strides.append(stride)
+    is_dense = array.strides == dense_strides(array.shape)
+    return replace(array, shape=tuple(shape), strides=dense_strides(shape) if is_dense else tuple(strides))
+
+
+def _statement(
+    statement: Statement, chosen: Mapping[tuple[str, int], _Split | None], spec: Spec, params: Mapping[str, Param]
+) -> Statement:
+    indices = _indices(statement)
+
+    def subscripts(name: str, subs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        result: list[Expr] = []
+        for dimension, sub in enumerate(subs):
+            if (name, dimension) not in chosen:
+                result.append(sub)
+            elif split := _split(sub, spec.array(name).shape[dimension], indices, params):
+                result += [IndexValue(split.outer.name), IndexValue(split.inner.name)]
+        return tuple(result)
+
+    def change(expr: Expr) -> Expr:
+        expr = rebuild(expr, change)
+        return replace(expr, subscripts=subscripts(expr.array, expr.subscripts)) if isinstance(expr, Read) else expr
+
+    return replace(
+        statement, subscripts=subscripts(statement.target, statement.subscripts), value=change(statement.value)
+    )

@@ -1,0 +1,167 @@
+"""Splits the reductions of a statement into reductions of chunks, and the reductions of their results.
+
+    y[i] = sum(x[i, j], j)
+becomes
+    y_parts[part, i] = sum(x[i, part * chunk + j], j < chunk);  y[i] = sum(y_parts[part, i], part)
+
+The order of summation depends on the sizes alone, so that results are reproducible."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cugen.plan.context import Context
+from cugen.plan.lowering.reductions import ACCUMULATORS, conjunction
+from cugen.plan.request import Steps
+from cugen.plan.traversal.substitution import substitute
+from cugen.rewrite.align_reductions import collected
+from cugen.rewrite.fuse_dimensions import delinearised, product
+from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, walk
+from cugen.spec.model import Statement
+from cugen.spec.prove.affine import text_of
+from cugen.spec.rewriting import replaced
+from cugen.spec.types import BOOL, INT64
+
+CHUNK_MULTIPLE = 4096  # elements of a row: full vectors for all threads of a block
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """One index split into chunks: `element` counts within chunk `number`, which starts at `number * chunk`.
+
+    `coordinates` are the values of the indices that the split one was fused from; `in_range` is the condition that the
+    element exists."""
+
+    number: Index
+    element: Index
+    coordinates: Mapping[str, Expr]
+    in_range: Expr | None
+
+
+class ReductionSplitter:
+    """The passes of one statement, reduction by reduction, with `parts` results of the first for each of the second.
+
+    `stages` are the fused indices of its reductions, `origins` what each was fused from; chunks of the `aligned` ones
+    start at multiples of vectors. The steps of the first pass belong to the family that asks, or, `open`, to any."""
+
+    def __init__(
+        self,
+        statement: Statement,
+        context: Context,
+        stages: Sequence[tuple[Index, ...]],
+        origins: Mapping[str, tuple[Index, ...]],
+        parts: int,
+        *,
+        aligned: Collection[Index] = (),
+        is_open: bool = False,
+    ) -> None:
+        self.statement, self.context, self.stages, self.origins = statement, context, stages, origins
+        self.parts, self.aligned, self.is_open = parts, aligned, is_open
+        self.taken = {array.name for array in context.spec.arrays} | set(origins)
+        self.taken |= {index.name for indices in (*stages, statement.indices) for index in indices}
+        self.part = fresh("part", self.taken)
+        self.temporaries: list[Temporary] = []
+
+    def steps(self) -> Steps:
+        last = self.statement
+        while remaining := collected((last,)):
+            partials = {reduction: self._of_partials(reduction) for reduction in remaining[0]}
+            if len(remaining) > 1:
+                # Results that later reductions need are stored, for all of their parts to read.
+                partials = {reduction: self._stored(result, reduction) for reduction, result in partials.items()}
+            results: dict[Expr, Expr] = dict(partials.items())
+            last = replace(last, value=replaced(last.value, results.get))
+            if len(remaining) == 1:
+                break
+        # The schedule's tunables apply to the steps of the first pass.
+        tuned = (t.statement.target for t in self.temporaries if self.part in (i.name for i in t.statement.indices))
+        return steps_of(self.temporaries, last, tuned=() if self.is_open else tuple(tuned))
+
+    def _of_partials(self, reduction: Reduce) -> Expr:
+        """The second pass: the reduction of the partial results, which a step before it stores."""
+        chunks = self._chunks(reduction)
+        body = substitute(reduction.body, chunks.coordinates)
+        where = None if reduction.where is None else substitute(reduction.where, chunks.coordinates)
+        unsplit = tuple(index for index in reduction.indices if index.name not in chunks.coordinates)
+        conditions = [condition for condition in (chunks.in_range, where) if condition is not None]
+        partial = replace(reduction, body=body, where=conjunction(conditions), indices=(*unsplit, chunks.element))
+        indices = (chunks.number, *self.statement.indices)
+        if reduction.kind not in ("argmax", "argmin"):
+            stored = self._step(partial, indices, "parts", self._text(reduction, chunks))
+            return replace(reduction, body=stored, where=None, indices=(chunks.number,))
+        # The chunk with the extreme element, then the element's position in the chunk.
+        kind = reduction.kind.removeprefix("arg")
+        extreme = replace(partial, kind=kind, dtype=reduction.body.dtype)
+        position = self._step(partial, indices, "positions", self._text(reduction, chunks))
+        value = self._step(extreme, indices, "parts", self._text(replace(reduction, kind=kind), chunks))
+        has_element: Expr | None = None
+        if reduction.where is not None:
+            has_element = Op("ge", (position, Const(0, INT64)), BOOL)
+        winner = replace(reduction, body=value, where=has_element, indices=(chunks.number,))
+        chunk_number = self._stored(winner, reduction, "part")
+        in_chunk = replace(position, subscripts=(chunk_number, *position.subscripts[1:]))
+        return Op("add", (Op("mul", (chunk_number, chunks.element.extent), INT64), in_chunk), INT64)
+
+    def _chunks(self, reduction: Reduce) -> _Chunks:
+        names = {index.name for index in reduction.indices}
+        fitting = [indices for indices in self.stages if self._names(indices) <= names]
+        indices = max(fitting, key=lambda indices: len(self._names(indices)))
+        long = [index for index in indices if self.context.max_extent(index) >= 2 * self.parts]
+        index = long[0] if long else max(indices, key=self.context.max_extent)
+        origins = self.origins.get(index.name, (index,))
+        total = product(tuple(origin.extent for origin in origins))
+        multiple = CHUNK_MULTIPLE if index in self.aligned else 1
+        chunk, count, is_even = self._chunk_length(index, total, multiple)
+        number = IndexValue(self.part)
+        position = Op("add", (Op("mul", (number, chunk), INT64), IndexValue(index.name)), INT64)
+        in_range = None if is_even else Op("lt", (position, total), BOOL)
+        coordinates = delinearised(position, tuple(origin.extent for origin in origins))
+        return _Chunks(
+            Index(self.part, Const(count, INT64)),
+            Index(index.name, chunk),
+            {origin.name: digit for origin, digit in zip(origins, coordinates, strict=True)},
+            in_range,
+        )
+
+    def _names(self, indices: tuple[Index, ...]) -> set[str]:
+        return {origin.name for index in indices for origin in self.origins.get(index.name, (index,))}
+
+    def _chunk_length(self, index: Index, total: Expr, multiple: int) -> tuple[Expr, int, bool]:
+        """The elements of a chunk, the number of chunks, and whether all of them are full."""
+        extent = self.context.static(self.context.extent(index))
+        if extent is not None:
+            length = -(-extent // self.parts)
+            while multiple > 1 and length < 16 * multiple:
+                multiple //= 2
+            chunk = -(-length // multiple) * multiple
+            return Const(chunk, INT64), -(-extent // chunk), extent % chunk == 0
+        step = self.parts * multiple
+        padded = Op("add", (total, Const(step - 1, INT64)), INT64)
+        multiples = Op("floordiv", (padded, Const(step, INT64)), INT64)
+        scaled = multiples if multiple == 1 else Op("mul", (multiples, Const(multiple, INT64)), INT64)
+        return scaled, self.parts, False
+
+    def _step(self, value: Expr, indices: tuple[Index, ...], suffix: str, text: str) -> Read:
+        """Adds the statement that stores a reduction, or an expression of some, in a temporary; returns the read of
+        it."""
+        names = [self.statement.target, suffix]
+        reductions = [node for node in walk(self.statement.value) if isinstance(node, Reduce)]
+        if isinstance(value, Reduce) and suffix == "parts" and len(reductions) > 1:
+            names.insert(1, ACCUMULATORS[value.kind])
+        name = fresh("_".join(names), self.taken)
+        stored = temporary(name, indices, value, text, self.statement)
+        self.temporaries.append(stored)
+        return stored.read
+
+    def _stored(self, result: Expr, reduction: Reduce, suffix: str = "") -> Read:
+        kind = result.kind if isinstance(result, Reduce) else reduction.kind
+        return self._step(
+            result, self.statement.indices, suffix or ACCUMULATORS[reduction.kind], f"{kind} of the parts"
+        )
+
+    def _text(self, reduction: Reduce, chunks: _Chunks) -> str:
+        element, chunk = chunks.element.name, text_of(chunks.element.extent)
+        position = f"{chunks.number.name} * {chunk} + {element}"
+        return f"{reduction.kind} over {element} < {chunk} at {position}, of: {self.statement.text}"

@@ -1,0 +1,63 @@
+"""Statements that store intermediate results in temporaries of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cugen.plan.request import Steps
+from cugen.spec.expressions import Expr, Index, IndexValue, Read, walk
+from cugen.spec.model import Array, Statement
+from cugen.spec.resolve.statements import dense_strides
+from cugen.spec.rewriting import rename
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A dense array, the statement that computes it, and the read of its element at the statement's indices."""
+
+    array: Array
+    statement: Statement
+    read: Read
+
+    def read_of(self, value: Expr, indices: Mapping[str, Index]) -> Read | None:
+        """The read that gives another value, if that is this one over other indices, by name in `indices`."""
+        names_here, names_there = (
+            dict.fromkeys(node.name for node in walk(expr) if isinstance(node, IndexValue))
+            for expr in (self.statement.value, value)
+        )
+        names = {a: b for a, b in zip(names_here, names_there, strict=False) if a != b}
+        if any(b not in indices or indices[a].extent != indices[b].extent for a, b in names.items() if a in indices):
+            return None
+        if rename(self.statement.value, names) != value:
+            return None
+        return replace(self.read, subscripts=tuple(rename(sub, names) for sub in self.read.subscripts))
+
+
+def temporary(name: str, indices: tuple[Index, ...], value: Expr, what: str, source: Statement) -> Temporary:
+    """`value` for all `indices`; `what` describes it, a part of the statement `source`."""
+    shape = tuple(index.extent for index in indices)
+    array = Array(name, shape, value.dtype, "temporary", dense_strides(shape), is_temporary=True)
+    subscripts = tuple(IndexValue(index.name) for index in indices)
+    subscripted = f"[{', '.join(index.name for index in indices)}]" if indices else ""
+    text = f"{name}{subscripted} = {what}"
+    statement = Statement(name, subscripts, indices, value, text=text, span=source.span)
+    return Temporary(array, statement, Read(name, subscripts, value.dtype))
+
+
+def steps_of(
+    temporaries: Sequence[Temporary], last: Statement, *, tuned: tuple[str, ...] = (), again: bool = False
+) -> Steps:
+    """The steps that compute temporaries, all but the `tuned` ones by any family, and then the `last` statement."""
+    arrays = tuple(stored.array for stored in temporaries)
+    open_ = tuple(array.name for array in arrays if array.name not in tuned)
+    statements = (*(stored.statement for stored in temporaries), last)
+    return Steps(statements, arrays, open_, tuned, again=open_ if again else ())
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """The name, or with underscores the first that is not taken; it is taken from then on."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
