@@ -8,20 +8,22 @@ from dataclasses import dataclass, replace
 import sympy
 
 from cugen.plan.kernel import Upload
-from cugen.plan.memory import Array
+from cugen.plan.memory import Array, row_major
 from cugen.plan.names import Names
 from cugen.plan.rounding import rounded
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Maximum, Range, bounds, integer, symbol
 from cugen.spec import model
+from cugen.spec.expressions import Index
 from cugen.spec.model import Spec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Context:
     """`spec` holds the statements as launched, after rewrites; `original` as the user wrote them.
 
-    `symbols` and `ranges` cover the params; `arrays` holds each array's form in global memory."""
+    `symbols` and `ranges` cover the params; `arrays` holds each array's form in global memory as the launches see it,
+    `declared` as the caller does: one may be another view of the same elements."""
 
     spec: Spec
     original: Spec
@@ -29,6 +31,7 @@ class Context:
     symbols: Mapping[str, Integer]
     ranges: Mapping[sympy.Symbol, Range]
     arrays: Mapping[str, Array]
+    declared: Mapping[str, Array]
     scalar_symbols: Mapping[str, str]
     constants: tuple[Array, ...]
     uploads: tuple[Upload, ...]
@@ -41,6 +44,17 @@ class Context:
         """As `elements`, of any array whose shape is over the params."""
         count = _span(array)
         return count if bounds(count, dict(self.ranges))[0] >= 0 else Maximum(count, integer(0))
+
+    def extent(self, index: Index) -> Integer:
+        return to_integer(index.extent, self.symbols)
+
+    def max_extent(self, index: Index) -> int:
+        """The largest extent that the params allow."""
+        return bounds(self.extent(index), self.ranges)[1]
+
+    def static_extent(self, index: Index) -> int | None:
+        """The extent, if it is fixed."""
+        return self.static(self.extent(index))
 
     def static(self, expr: Integer) -> int | None:
         """The value of an expression over params, if all of them are fixed."""
@@ -76,8 +90,22 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
                 uploads.append(Upload(array.symbol, declared.name, count * declared.dtype.bytes, parameter))
             constants.append(array)
         arrays[declared.name] = array
+    written = {array.name: array for array in (original or spec).arrays}
+    declared_arrays = {
+        name: _array(written[name], array.symbol, symbols) if name in written else array
+        for name, array in arrays.items()
+    }
     return Context(
-        spec, original or spec, names, symbols, ranges, arrays, scalar_symbols, tuple(constants), tuple(uploads)
+        spec,
+        original or spec,
+        names,
+        symbols,
+        ranges,
+        arrays,
+        declared_arrays,
+        scalar_symbols,
+        tuple(constants),
+        tuple(uploads),
     )
 
 
@@ -96,8 +124,7 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
     if space in ("shared", "scratch", "register"):
         space = "global"
     at_file_scope = space in ("constant", "table")
-    dense = [sympy.Mul(*shape[d + 1 :]) for d in range(len(shape))]
-    row_major = all(a == b or (a - b).expand() == 0 for a, b in zip(strides, dense, strict=True))
+    is_dense = all(a == b or (a - b).expand() == 0 for a, b in zip(strides, row_major(shape), strict=True))
     # A table of narrow floats is stored in its compute type: the narrow types have no constant initialisers.
     baked = declared.values is not None
     return Array(
@@ -107,7 +134,7 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
         shape,
         strides,
         space,
-        flat=not (at_file_scope and row_major),
+        flat=not (at_file_scope and is_dense),
         values=None if declared.values is None else tuple(rounded(v, declared.dtype) for v in declared.values.data),
         writable=declared.role in ("output", "inout", "temporary"),
     )

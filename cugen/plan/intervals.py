@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
-from cugen.plan.symbols import Range
+import sympy
+
+from cugen.plan.memory import IndexLocal
+from cugen.plan.symbols import Range, symbol
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, Select
 from cugen.spec.types import DType
 
 
 def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
-    """The range of an integer or bool expression; `names` holds the ranges of locals, indices and params."""
+    """The range of an integer or bool expression; `names` has the ranges of indices and params, and of locals by
+    their `local_symbol`."""
     full_range = (expr.dtype.lowest, expr.dtype.highest)
     match expr:
         case Const(value=value):
             return int(value), int(value)
-        case Local(name=name) | ParamValue(name=name):
+        case IndexLocal(name=name) | ParamValue(name=name):
             return names.get(name, full_range)
+        case Local(name=name):
+            return names.get(local_symbol(name).name, full_range)
         case Cast(arg=arg, to=to) if not arg.dtype.is_float:
             return _within(interval(arg, names), to)
         case Select(then=then, orelse=orelse):
@@ -27,6 +33,19 @@ def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
         case Op(name="mod", args=(_, Const(value=value))) if isinstance(value, int) and value > 0:
             return 0, value - 1
     return full_range
+
+
+def local_symbol(name: str) -> sympy.Symbol:
+    """The key of a local's range, which no index has."""
+    return symbol(f"local {name}")
+
+
+def bound_local(ranges: MutableMapping[sympy.Symbol, Range], local: Local, values: Range) -> None:
+    """Records that a local has these values, or any if its type can't hold them; as does a local of the same name in
+    another block."""
+    low, high = values if fits(values, local.dtype) else (local.dtype.lowest, local.dtype.highest)
+    old = ranges.get(local_symbol(local.name), (low, high))
+    ranges[local_symbol(local.name)] = min(low, old[0]), max(high, old[1])
 
 
 def unwrapped(expr: Op, names: Mapping[str, Range]) -> Range:

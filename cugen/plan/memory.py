@@ -22,7 +22,7 @@ class Array:
 
     `shape` and `strides` are in elements. A flat array is printed with one linear subscript, any other with one per
     dimension, the last dimension padded by `pad` elements. An xor swizzle stores column c of row r at
-    `c ^ (r % swizzle)`.
+    `c ^ swizzle_unit * (r % swizzle)`: so many consecutive elements stay together.
     """
 
     name: str  # the spec's name; of a tile, the array that it stages
@@ -34,6 +34,7 @@ class Array:
     flat: bool = True
     pad: int = 0
     swizzle: int = 0
+    swizzle_unit: int = 1
     dynamic: bool = False  # carved out of `extern __shared__` memory, `dynamic_offset` bytes from its start
     dynamic_offset: int = 0
     values: tuple[int | float | bool, ...] | None = None
@@ -41,10 +42,16 @@ class Array:
     align: int = 0  # bytes, of a shared tile with vector accesses
     zeroed: bool = False  # of a workspace array: zero before the launches
     left_zero: bool = False  # of a zeroed array: the launches leave it zeroed
+    printed_shape: tuple[Integer, ...] = ()  # expressions of the padded shape's values that are printed instead
 
     @property
     def padded_shape(self) -> tuple[Integer, ...]:
         return (*self.shape[:-1], self.shape[-1] + self.pad) if self.shape else ()
+
+
+def row_major(shape: tuple[Integer, ...]) -> tuple[Integer, ...]:
+    """The strides of a dense array, its last dimension contiguous."""
+    return tuple(sympy.Mul(*shape[dimension + 1 :]) for dimension in range(len(shape)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +89,12 @@ class Access:
     streaming: bool = False
     serial: int = field(init=False, default_factory=count(1).__next__)  # what tells two accesses apart
 
+    def __post_init__(self) -> None:
+        if len(self.subscripts) != len(self.array.strides):
+            raise ValueError(
+                f"{len(self.subscripts)} subscripts for `{self.array.symbol}` of {len(self.array.strides)} dimensions"
+            )
+
     def printed(self) -> tuple[str, Access]:
         """The printed name, and the access with subscripts relative to it."""
         if self.start is None:
@@ -94,12 +107,18 @@ class Access:
         if not self.array.swizzle:
             return self.subscripts
         *outer, row, column = self.subscripts
-        return (*outer, row, BitXor(column, Mod(row, integer(self.array.swizzle))))
+        mask = self.array.swizzle_unit * Mod(row, integer(self.array.swizzle))
+        return (*outer, row, BitXor(column, mask))
 
     def offset(self) -> Integer:
         """The linear offset of the element, in elements."""
         terms = (sub * stride for sub, stride in zip(self.physical_subscripts(), self.array.strides, strict=True))
         return sympy.Add(*terms)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLocal(Local):
+    """An index as a value. It has the index's range; any other local of the same name has its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

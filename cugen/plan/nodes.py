@@ -19,12 +19,14 @@ from cugen.spec.expressions import Expr, Local
 class Index:
     """A named integer of the kernel: `const int row = blockIdx.y * 16 + threadIdx.y;`.
 
-    `shown` is an expression of the same value that is printed instead of the definition."""
+    `shown` is an expression of the same value that is printed instead of the definition. A `constant` is a number that
+    is known when the kernel is compiled: `constexpr int BM = 128;`."""
 
     name: str  # in C
     definition: Integer
     range: Range
     shown: Integer | None = None
+    constant: bool = False
 
     @property
     def symbol(self) -> sympy.Symbol:

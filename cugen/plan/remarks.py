@@ -1,4 +1,4 @@
-"""Remarks on accesses: verdicts of the analysis as text, printed as comments above their access."""
+"""Remarks on accesses: verdicts of the analysis as text, printed as comments above their access or in the head."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from cugen.spec.expressions import walk
 
 @dataclass(frozen=True)
 class Remarks:
-    """`claims`: a line per access, by its serial number; `summary`: lines for the file's header."""
+    """`claims`: a text per access, by its serial number, printed above it. `listed`: those that the head lists.
+    `summary`: lines of the head."""
 
     claims: Mapping[int, str] = field(default_factory=dict)  # serial number of an access -> text
     summary: tuple[str, ...] = ()
+    listed: Mapping[int, str] = field(default_factory=dict)  # as `claims`
 
 
 def own_accesses(node: Node) -> tuple[Access, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.machine import Target
 from cugen.plan.context import Context
@@ -65,6 +65,17 @@ class Request:
         names = {read.array for read in self.reads()} | {s.target for s in self.group.statements}
         return tuple(array for array in self.context.spec.arrays if array.name in names)
 
+    def is_stored(self, statement: Statement) -> bool:
+        """Whether the results are written to memory; if not, they stay with the threads that compute them."""
+        return self.context.spec.array(statement.target).role != "temporary" or statement.target in self.stored
+
+    def stored_statements(self) -> tuple[Statement, ...]:
+        return tuple(filter(self.is_stored, self.group.statements))
+
+    def with_statements(self, statements: tuple[Statement, ...]) -> Request:
+        """The request with other statements in the group."""
+        return replace(self, group=replace(self.group, statements=statements))
+
     def tunable(self, tunable: Tunable) -> int | str | bool:
         return dict(self.schedule.tunables).get(tunable.name, tunable.default)
 
@@ -89,10 +100,12 @@ class Match:
     """A family's answer to a request that it takes: recognised and sized once, for the kernel and for the search.
 
     `candidates` are the schedules worth timing, the heuristic's choice first; by default the tunables' values around
-    their defaults."""
+    their defaults. `smaller` is the next match to take if the kernel needs more registers than a thread may have: with
+    fewer outputs per thread, or fewer threads per block; None after the smallest."""
 
     kernel: Callable[[], Kernel]
     candidates: Callable[[], Iterable[Schedule]] | None = None
+    smaller: Callable[[], Match | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +116,12 @@ class Single:
     context: Context
     schedule: Schedule
     target: Target
-    is_matched: Callable[[Request], bool]  # whether a family other than the fallback takes a request
+    is_specialised: Callable[[Request], bool]  # whether a family that isn't general is the first to take a request
+
+    def request(self, stored: tuple[str, ...] = ()) -> Request:
+        """The statement as a kernel of its own, which stores its results; so do others that compute `stored`."""
+        stored = (self.statement.target, *stored)
+        return Request("", Group((self.statement,)), self.context, self.schedule, self.target, stored)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,21 @@ from cugen.spec.expressions import Expr, Read, walk
 
 
 class Scope:
-    """A block of nodes that binds the indices `binds`. Nodes are never hoisted out of one that may not run."""
+    """A block of nodes that binds the indices `binds`. Nodes are never hoisted out of one that may not run, but for
+    loads out of a loop: these are safe wherever their subscripts are in bounds."""
 
     def __init__(
-        self, parent: Scope | None = None, binds: frozenset[str] = frozenset(), *, certain: bool = True
+        self,
+        parent: Scope | None = None,
+        binds: frozenset[str] = frozenset(),
+        *,
+        certain: bool = True,
+        is_loop: bool = False,
     ) -> None:
         self.parent = parent
         self.binds = binds
         self.certain = certain  # runs at least once whenever its parent does
+        self.is_loop = is_loop  # runs for each value in a range, which may be empty, under no other condition
         self.nodes: list[Node] = []
         self._known: dict[Expr, Expr] = {}
         self._indices: dict[Integer, Integer] = {}
@@ -29,10 +36,15 @@ class Scope:
             yield scope
             scope = scope.parent
 
-    def home(self, free: frozenset[str]) -> Scope:
-        """The outermost scope in which an expression over the indices `free` is invariant and safe to evaluate."""
+    def home(self, free: frozenset[str], *, out_of_empty_loops: bool = False) -> Scope:
+        """The outermost scope in which an expression over the indices `free` is invariant and safe to evaluate; with
+        `out_of_empty_loops` also if it is evaluated where a loop has no iteration."""
         scope = self
-        while scope.parent is not None and scope.certain and not (scope.binds & free):
+        while (
+            scope.parent is not None
+            and (scope.certain or (out_of_empty_loops and scope.is_loop))
+            and not (scope.binds & free)
+        ):
             scope = scope.parent
         return scope
 

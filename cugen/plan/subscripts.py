@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, integer
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue
@@ -47,6 +48,13 @@ def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
                 case "maximum", [a, b]:
                     return Maximum(a, b)
     raise NotAnInteger(repr(expr))
+
+
+def access_of(
+    array: Array, subscripts: Iterable[Expr], symbols: Mapping[str, Integer], kind: str, width: int = 1
+) -> Access:
+    """The access to the element at the spec's subscripts, or to `width` elements from there on."""
+    return Access(array, tuple(to_integer(sub, symbols) for sub in subscripts), kind, width)
 
 
 def to_guard(expr: Expr, symbols: Mapping[str, Integer]) -> Guard | None:

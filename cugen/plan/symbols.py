@@ -25,7 +25,48 @@ def symbol(name: str) -> sympy.Symbol:
 
 
 def integer(value: int) -> Integer:
-    return sympy.Integer(value)
+    """An integer as an expression; a `Size` by its name."""
+    return value.expr if isinstance(value, Size) else sympy.Integer(value)
+
+
+class Size(int):
+    """A compile-time constant with the expression that is printed for it: a name such as `BM`, or `BM / 4`.
+
+    Arithmetic with integers keeps the expression; in arithmetic with expressions it is a number. `integer` makes an
+    expression of its name, and `int` a number of it."""
+
+    expr: Integer
+
+    def __new__(cls, value: int, expr: Integer) -> Size:
+        size = super().__new__(cls, value)
+        size.expr = expr
+        return size
+
+    def __reduce__(self) -> tuple[type[Size], tuple[int, Integer]]:
+        return Size, (int(self), self.expr)
+
+    def __add__(self, operand: int) -> int:
+        return (
+            Size(int(self) + int(operand), self.expr + integer(operand)) if isinstance(operand, int) else NotImplemented
+        )
+
+    def __sub__(self, operand: int) -> int:
+        return (
+            Size(int(self) - int(operand), self.expr - integer(operand)) if isinstance(operand, int) else NotImplemented
+        )
+
+    def __mul__(self, operand: int) -> int:
+        return (
+            Size(int(self) * int(operand), self.expr * integer(operand)) if isinstance(operand, int) else NotImplemented
+        )
+
+    def __floordiv__(self, operand: int) -> int:
+        if not isinstance(operand, int):
+            return NotImplemented
+        return Size(int(self) // int(operand), FloorDiv(self.expr, integer(operand)))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
 
 
 class FloorDiv(sympy.Function):  # type: ignore[misc]
@@ -70,6 +111,8 @@ class BitXor(sympy.Function):  # type: ignore[misc]
     def eval(cls, a: Any, b: Any) -> Any:
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) ^ int(b))
+        if 0 in (a, b):
+            return a + b
         return None
 
 
@@ -110,7 +153,7 @@ class Choice(sympy.Function):  # type: ignore[misc]
 
 def ceil_div(a: Integer, b: int) -> Integer:
     """`a / b` rounded up."""
-    return FloorDiv(a + (b - 1), sympy.Integer(b)) if b != 1 else a
+    return FloorDiv(a + integer(b - 1), integer(b)) if b != 1 else a
 
 
 def bounds(expr: Integer, ranges: Ranges) -> Range:

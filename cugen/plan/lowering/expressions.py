@@ -13,7 +13,7 @@ import sympy
 
 from cugen.plan.lowering.reads import gathered_subscripts, indices_in, load_read, name_reads
 from cugen.plan.lowering.reductions import reduce_values
-from cugen.plan.memory import Array, Element
+from cugen.plan.memory import Array, Element, IndexLocal
 from cugen.plan.names import Names
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node
 from cugen.plan.scopes import Scope
@@ -21,6 +21,7 @@ from cugen.plan.subscripts import NotAnInteger, to_guard
 from cugen.plan.symbols import Integer, Range, bounds, integer
 from cugen.plan.traversal.substitution import as_reduction
 from cugen.spec.expressions import (
+    MAX_MULTIPLIED_POWER,
     Cast,
     Const,
     Expr,
@@ -35,7 +36,9 @@ from cugen.spec.expressions import (
     free_indices,
     walk,
 )
-from cugen.spec.types import INT64
+from cugen.spec.types import INT64, DType
+
+_MULTIPLIED_POWERS = range(2, MAX_MULTIPLIED_POWER + 1)
 
 
 @dataclass
@@ -52,6 +55,7 @@ class Lowering:
     ranges: dict[sympy.Symbol, Range]
     limits: dict[sympy.Symbol, Integer] = field(default_factory=dict)  # exclusive upper bounds of indices
     unroll: int = 0  # reductions of at most this many trips are unrolled
+    plain_terms: int | None = None  # sums in float32 of more terms are compensated; None: none are
     loops: dict[tuple[str, Range], str] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
     read_names: dict[Read, str] = field(default_factory=dict)
@@ -61,6 +65,10 @@ class Lowering:
     _names_by_value: dict[Expr, tuple[str, list[Scope]]] = field(
         default_factory=dict
     )  # names and the scopes that declare them
+
+    def branch(self) -> Lowering:
+        """A lowering for a C++ block, to which its names and symbols are local."""
+        return Lowering(Names(self.names), self.arrays, dict(self.symbols), self.ranges, self.limits)
 
     def prepare(self, expressions: tuple[Expr, ...]) -> None:
         """Analyses all expressions that will be lowered: names of loads, common subexpressions, gathered subscripts."""
@@ -155,15 +163,22 @@ class Lowering:
         value = self.symbols[name]
         if not value.is_Symbol:
             raise NotAnInteger(f"index without a name: {value}")
-        return Local(value.name, INT64)
+        return IndexLocal(value.name, INT64)
 
     def _operation(self, op: Op, scope: Scope) -> Expr:
         match op:
-            case Op(name="pow", args=(base, Const(value=2 | 3 as exponent))) if op.dtype.is_float:
-                factor = self._named(base, scope)
-                product = Op("mul", (factor, factor), op.dtype)
-                return product if exponent == 2 else Op("mul", (product, factor), op.dtype)
+            case Op(name="pow", args=(base, Const(value=exponent))) if exponent in _MULTIPLIED_POWERS:
+                return self._power(base, int(exponent), op.dtype, scope)
         return replace(op, args=tuple(self.lower(arg, scope) for arg in op.args))
+
+    def _power(self, base: Expr, exponent: int, dtype: DType, scope: Scope) -> Expr:
+        """A power by squaring."""
+        if exponent % 2:
+            factor = self._named(base, scope)
+            return Op("mul", (self._power(base, exponent - 1, dtype, scope), factor), dtype)
+        root = base if exponent == 2 else Op("pow", (base, Const(exponent // 2, dtype)), dtype)
+        factor = self._named(root, scope)
+        return Op("mul", (factor, factor), dtype)
 
     def _named(self, expr: Expr, scope: Scope) -> Local:
         """The value in a local, so that it can be used repeatedly."""
@@ -242,5 +257,5 @@ def _value_name(expr: Expr) -> str:
         case Op(name="add"):
             return "total"
         case Op(name=name):
-            return {"sub": "difference", "mul": "product", "div": "quotient"}.get(name, f"{name}_value")
+            return {"sub": "difference", "mul": "product", "div": "quotient", "pow": "power"}.get(name, f"{name}_value")
     return "value"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cugen.plan.memory import Access, Array
@@ -12,6 +11,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, Mod, bounds, integer, symbol
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, Read, free_indices, walk
+from cugen.spec.rewriting import replaced
 from cugen.spec.types import INT64
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def name_reads(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> di
 
 def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     """The local of the element, loaded in the outermost scope where that is safe."""
-    home = scope.home(free_indices(read))
-    subscripts = tuple(lower_subscript(lowering, sub, home) for sub in read.subscripts)
     array = lowering.arrays[read.array]
+    home = scope.home(free_indices(read), out_of_empty_loops=_is_always_in_bounds(lowering, read, array))
+    subscripts = tuple(lower_subscript(lowering, sub, home) for sub in read.subscripts)
     subscripts, guard, otherwise = within(lowering, read, subscripts, array, home)
     name_hint = lowering.read_names.get(read, read.array.lower())
     # A gathered subscript needs a unique name: its range is recorded under it.
@@ -48,6 +48,18 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     home.nodes.append(Load(local, Access(array, subscripts, "load"), guard, otherwise))
     home.remember(read, local)
     return local
+
+
+def _is_always_in_bounds(lowering: Lowering, read: Read, array: Array) -> bool:
+    """Whether the ranges of its indices prove an element's subscripts in bounds, whatever conditions it is read
+    under."""
+    if read.boundary is not None or any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
+        return False
+    subscripts = (to_integer(sub, lowering.symbols) for sub in read.subscripts)
+    return all(
+        bounds(sub, lowering.ranges)[0] >= 0 and lowering.is_below(sub, extent)
+        for sub, extent in zip(subscripts, array.shape, strict=True)
+    )
 
 
 def within(
@@ -81,7 +93,11 @@ def lower_subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
             value = lowering.lower(node, home)
             if isinstance(value, Local) and value.name not in lowering.symbols:
                 _make_subscript(lowering, node, value, home)
-    return to_integer(_with_locals(expr, home), lowering.symbols)
+
+    def local(node: Expr) -> Expr | None:
+        return home.recall(node) if isinstance(node, Read) else None
+
+    return to_integer(replaced(expr, local), lowering.symbols)
 
 
 def _make_subscript(lowering: Lowering, read: Read, value: Local, scope: Scope) -> None:
@@ -161,17 +177,6 @@ def indices_in(lowering: Lowering, value: Integer) -> frozenset[str]:
     used = value.free_symbols
     direct = {name for name, symbol in lowering.symbols.items() if symbol.free_symbols & used}
     return frozenset(direct.union(*(lowering.depends.get(s, frozenset()) for s in used)))
-
-
-def _with_locals(expr: Expr, scope: Scope) -> Expr:
-    """A subscript with its gathered elements replaced by the locals that hold them."""
-    if isinstance(expr, Read):
-        return scope.recall(expr) or expr
-    if isinstance(expr, Op):
-        return replace(expr, args=tuple(_with_locals(arg, scope) for arg in expr.args))
-    if isinstance(expr, Cast):
-        return replace(expr, arg=_with_locals(expr.arg, scope))
-    return expr
 
 
 def _index_name(sub: Integer, extent: Integer) -> str:

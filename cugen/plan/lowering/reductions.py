@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import sympy
 
-from cugen.plan.intervals import fits, interval
+from cugen.plan.intervals import bound_local, interval
 from cugen.plan.nodes import Assign, Comparison, Condition, For, If, Index, Let, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, Scan, Select, free_indices, walk
-from cugen.spec.types import BOOL, INT64, DType
+from cugen.spec.types import BOOL, FLOAT32, INT64, DType
 
 if TYPE_CHECKING:
     from cugen.plan.lowering.expressions import Lowering
@@ -50,15 +51,25 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
         return known
     home = scope.home(free_indices(reduction))
     local = Local(lowering.name_for(reduction, ACCUMULATORS[reduction.kind], home), reduction.dtype)
-    extreme = local
+    second = local
     if reduction.kind in ("argmax", "argmin"):
         name = "largest" if reduction.kind == "argmax" else "smallest"
-        extreme = Local(lowering.names.allocate(name), reduction.body.dtype)
-    _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, extreme, home)
+        second = Local(lowering.names.allocate(name), reduction.body.dtype)
+    elif _is_compensated(lowering, reduction):
+        second = Local(lowering.names.allocate("surplus"), local.dtype)
+    _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, second, home)
     loop = home.nodes.pop()
-    home.nodes += [*_declare_accumulator(reduction, local, extreme), loop]
+    home.nodes += [*_declare_accumulators(reduction, local, second), loop]
     home.remember(reduction, local)
     return local
+
+
+def _is_compensated(lowering: Lowering, reduction: Reduce) -> bool:
+    """Whether a running sum has so many terms that its rounding errors are compensated."""
+    if lowering.plain_terms is None or reduction.kind != "sum" or reduction.dtype != FLOAT32:
+        return False
+    terms = math.prod(bounds(to_integer(i.extent, lowering.symbols), lowering.ranges)[1] for i in reduction.indices)
+    return terms > lowering.plain_terms
 
 
 def accumulate(
@@ -70,10 +81,12 @@ def accumulate(
     _accumulate(lowering, reduction, conjuncts(reduction.where), accumulator, extreme or accumulator, scope)
 
 
-def _declare_accumulator(reduction: Reduce, local: Local, extreme: Local) -> tuple[Node, ...]:
-    if extreme is local:
-        return (Let(local, identity(reduction.kind, reduction.dtype), mutable=True),)
-    return Let(local, Const(-1, INT64), mutable=True), Let(extreme, Const(0, extreme.dtype), mutable=True)
+def _declare_accumulators(reduction: Reduce, local: Local, second: Local) -> tuple[Node, ...]:
+    """`second`: the extreme of an argmax or argmin, the rounding error of a compensated sum, else `local` again."""
+    if reduction.kind in ("argmax", "argmin"):
+        return Let(local, Const(-1, INT64), mutable=True), Let(second, Const(0, second.dtype), mutable=True)
+    accumulators = (local,) if second is local else (local, second)
+    return tuple(Let(name, identity(reduction.kind, reduction.dtype), mutable=True) for name in accumulators)
 
 
 def _loop(
@@ -82,12 +95,12 @@ def _loop(
     indices: tuple[spec.Index, ...],
     conditions: tuple[Expr, ...],
     local: Local,
-    extreme: Local,
+    second: Local,
     scope: Scope,
 ) -> None:
     """The loop nest over `indices`; conditions are tested as far out as possible."""
     if not indices:
-        _accumulate(lowering, reduction, conditions, local, extreme, scope)
+        _accumulate(lowering, reduction, conditions, local, second, scope)
         return
     index, *inner_indices = indices
     extent = to_integer(index.extent, lowering.symbols)
@@ -108,13 +121,13 @@ def _loop(
         else:
             start = bound.right if lowering.is_below(start, bound.right + 1) else Maximum(start, bound.right)
     certain = bounds(stop - start, lowering.ranges)[0] >= 1
-    body = Scope(scope, frozenset((index.name,)), certain=certain)
+    body = Scope(scope, frozenset((index.name,)), certain=certain, is_loop=True)
     here, below = _split(remaining, later) if inner_indices else ((), tuple(remaining))
     _where(
         here,
         lowering,
         body,
-        lambda inner: _loop(lowering, reduction, tuple(inner_indices), below, local, extreme, inner),
+        lambda inner: _loop(lowering, reduction, tuple(inner_indices), below, local, second, inner),
     )
     lowering.active.remove(symbol.name)
     high = bounds(stop - start, lowering.ranges)[1]
@@ -129,10 +142,11 @@ def _loop(
 def _loop_symbol(lowering: Lowering, name_hint: str, extent: Integer) -> sympy.Symbol:
     """The loop's variable; successive loops over equal ranges share a name."""
     values = (0, max(bounds(extent, lowering.ranges)[1] - 1, 0))
-    name = lowering.loops.get((name_hint, values), "")
+    key = (f"index {name_hint}", values)
+    name = lowering.loops.get(key, "")
     if not name or name in lowering.active:
         name = lowering.names.allocate(name_hint)
-        lowering.loops[name_hint, values] = name
+        lowering.loops[key] = name
     lowering.active.append(name)
     symbol = sympy.Symbol(name, integer=True)
     lowering.ranges[symbol] = values
@@ -192,7 +206,7 @@ def _where(conditions: tuple[Expr, ...], lowering: Lowering, scope: Scope, fill:
     if not conditions:
         fill(scope)
         return
-    first = _conjunction(pure) if pure else conditions[0]
+    first = conjunction(pure) or conditions[0]
     remaining = tuple(c for c in conditions if _reads(c)) if pure else conditions[1:]
     condition = lower_condition(lowering, first, scope)
     inner = scope if condition is None else Scope(scope, certain=False)
@@ -206,49 +220,69 @@ def _reads(condition: Expr) -> bool:
 
 
 def _accumulate(
-    lowering: Lowering, reduction: Reduce, conditions: tuple[Expr, ...], local: Local, extreme: Local, scope: Scope
+    lowering: Lowering, reduction: Reduce, conditions: tuple[Expr, ...], local: Local, second: Local, scope: Scope
 ) -> None:
     def step(inner: Scope) -> None:
         value = lowering.lower(reduction.body, inner)
         if reduction.kind == "sum":
-            bound_sum(lowering, reduction, local, value)
-        inner.nodes.extend(_step(lowering, reduction, local, extreme, value))
+            extents = (to_integer(index.extent, lowering.symbols) for index in reduction.indices)
+            count = math.prod(max(bounds(extent, lowering.ranges)[1], 1) for extent in extents)
+            bound_sum(lowering, local, value, count)
+        inner.nodes.extend(_step(lowering, reduction, local, second, value))
 
     _where(conditions, lowering, scope, step)
 
 
-def bound_sum(lowering: Lowering, reduction: Reduce, local: Local, term: Expr) -> None:
-    """Records the range of an integer sum if it can't overflow its type: plain `+=` is then correct."""
+def bound_sum(lowering: Lowering, local: Local, term: Expr, count: int) -> None:
+    """Records the range of an integer sum of up to `count` terms if it can't overflow its type: plain `+=` is then
+    correct."""
     if not local.dtype.is_integer:
         return
-    steps = 1
-    for index in reduction.indices:
-        steps *= max(bounds(to_integer(index.extent, lowering.symbols), lowering.ranges)[1], 1)
     low, high = interval(term, {name.name: values for name, values in lowering.ranges.items()})
-    total = (min(low, 0) * steps, max(high, 0) * steps)
-    if fits(total, local.dtype):
-        lowering.ranges[sympy.Symbol(local.name, integer=True)] = total
+    bound_local(lowering.ranges, local, (min(low, 0) * count, max(high, 0) * count))
 
 
-def _step(lowering: Lowering, reduction: Reduce, local: Local, extreme: Local, value: Expr) -> tuple[Node, ...]:
+def _step(lowering: Lowering, reduction: Reduce, local: Local, second: Local, value: Expr) -> tuple[Node, ...]:
     kind = reduction.kind
     if kind not in ("argmax", "argmin"):
-        return (Assign(local, combine(kind, local, value)),)
+        plain = Assign(local, combine(kind, local, value))
+        return (plain,) if second is local else _compensated_step(lowering, local, second, value)
     if not isinstance(value, Local):
         named = Local(lowering.names.allocate("candidate"), value.dtype)
         first: tuple[Node, ...] = (Let(named, value),)
     else:
         named, first = value, ()
     (index,) = reduction.indices
-    better: Expr = Op("gt" if kind == "argmax" else "lt", (named, extreme), BOOL)
+    better: Expr = Op("gt" if kind == "argmax" else "lt", (named, second), BOOL)
     if named.dtype.is_float:
         is_nan = Op("ne", (named, named), BOOL)
-        was_number = Op("eq", (extreme, extreme), BOOL)
+        was_number = Op("eq", (second, second), BOOL)
         better = Op("or", (better, Op("and", (is_nan, was_number), BOOL)), BOOL)
     none_yet = Op("lt", (local, Const(0, INT64)), BOOL)
     condition = Op("or", (none_yet, better), BOOL)
-    chosen = (Assign(extreme, named), Assign(local, lowering.index_value(index.name)))
+    chosen = (Assign(second, named), Assign(local, lowering.index_value(index.name)))
     return (*first, If(condition, chosen))
+
+
+def _compensated_step(lowering: Lowering, total: Local, surplus: Local, value: Expr) -> tuple[Node, ...]:
+    """Adds a term to a running sum, less what the addition before rounded up (Kahan).
+
+    Where the sum isn't finite there is nothing to compensate: infinities must not turn into NaN. Contraction of a
+    product to a multiply-add only saves the term's own rounding."""
+    dtype = total.dtype
+
+    def minus(a: Expr, b: Expr) -> Expr:
+        return Op("sub", (a, b), dtype)
+
+    term, rounded, excess = (Local(lowering.names.allocate(name), dtype) for name in ("term", "rounded", "excess"))
+    is_finite = Op("lt", (Op("abs", (excess,), dtype), Const(float("inf"), dtype)), BOOL)
+    return (
+        Let(term, minus(value, surplus)),
+        Let(rounded, Op("add", (total, term), dtype)),
+        Let(excess, minus(minus(rounded, total), term)),
+        Assign(surplus, Select(is_finite, excess, Const(0, dtype), dtype)),
+        Assign(total, rounded),
+    )
 
 
 def identity(kind: str, dtype: DType) -> Const:
@@ -282,8 +316,9 @@ def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
     return (where,)
 
 
-def _conjunction(conditions: list[Expr]) -> Expr:
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = Op("and", (result, condition), BOOL)
+def conjunction(conditions: Iterable[Expr]) -> Expr | None:
+    """All of the conditions as one; None for none."""
+    result: Expr | None = None
+    for condition in conditions:
+        result = condition if result is None else Op("and", (result, condition), BOOL)
     return result

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, Scan, free_indices
+from cugen.spec.model import Statement
+from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL
 
 ReadRule = Callable[[Read], Expr | None]
@@ -24,59 +26,35 @@ def substitute(expr: Expr, indices: Mapping[str, Expr], on_read: ReadRule | None
         case IndexValue(name=name):
             return indices.get(name, expr)
         case Read():
-            read = replace(
-                expr,
-                subscripts=tuple(map(rewrite, expr.subscripts)),
-                exact=tuple((rewrite(dividend), divisor) for dividend, divisor in expr.exact),
-            )
-            replacement = on_read(read) if on_read else None
+            read = rebuild(expr, rewrite)
+            replacement = on_read(read) if on_read and isinstance(read, Read) else None
             return read if replacement is None else replacement
-        case Op():
-            return replace(expr, args=tuple(map(rewrite, expr.args)))
-        case Select():
-            return replace(
-                expr, condition=rewrite(expr.condition), then=rewrite(expr.then), orelse=rewrite(expr.orelse)
-            )
-        case Cast():
-            return replace(expr, arg=rewrite(expr.arg))
         case Reduce():
             bound, inner = _rebind(expr.indices, indices)
-            return replace(
-                expr,
-                indices=bound,
-                body=substitute(expr.body, inner, on_read),
-                where=None if expr.where is None else substitute(expr.where, inner, on_read),
-            )
+            return rebuild(replace(expr, indices=bound), lambda part: substitute(part, inner, on_read))
         case Scan():
             outer = indices.get(expr.outer, IndexValue(expr.outer))
             if not isinstance(outer, IndexValue):
                 return substitute(as_reduction(expr), indices, on_read)
             (bound_index,), inner = _rebind((expr.inner,), indices)
-            return replace(
-                expr,
-                inner=bound_index,
-                outer=outer.name,
-                body=substitute(expr.body, inner, on_read),
-                where=None if expr.where is None else substitute(expr.where, inner, on_read),
-            )
-        case _:
-            return expr
+            scan = replace(expr, inner=bound_index, outer=outer.name)
+            return rebuild(scan, lambda part: substitute(part, inner, on_read))
+    return rebuild(expr, rewrite)
 
 
-def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with `change` applied to its operands; leaves and reads are unchanged."""
-    match expr:
-        case Op():
-            return replace(expr, args=tuple(map(change, expr.args)))
-        case Select():
-            condition, then, orelse = map(change, (expr.condition, expr.then, expr.orelse))
-            return replace(expr, condition=condition, then=then, orelse=orelse)
-        case Cast():
-            return replace(expr, arg=change(expr.arg))
-        case Reduce():
-            where = None if expr.where is None else change(expr.where)
-            return replace(expr, body=change(expr.body), where=where)
-    return expr
+def over_indices(statement: Statement, indices: tuple[Index, ...]) -> Statement:
+    """The statement with its indices renamed to others of the same extents."""
+    renames: dict[str, Expr] = {
+        a.name: IndexValue(b.name) for a, b in zip(statement.indices, indices, strict=True) if a.name != b.name
+    }
+    if not renames:
+        return statement
+    return replace(
+        statement,
+        indices=indices,
+        subscripts=tuple(substitute(sub, renames) for sub in statement.subscripts),
+        value=substitute(statement.value, renames),
+    )
 
 
 def as_reduction(scan: Scan) -> Reduce:

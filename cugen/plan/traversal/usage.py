@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import sympy
 
-from cugen.plan.memory import Array
-from cugen.plan.nodes import Condition, Copy, Declare, Define, For, Guard, If, Load, NamedBarrier, Node, ReturnUnless
-from cugen.plan.symbols import Integer
+from cugen.plan.memory import Array, Vector
+from cugen.plan.nodes import (
+    AwaitCopies,
+    Condition,
+    Copy,
+    Declare,
+    Define,
+    For,
+    Guard,
+    If,
+    Let,
+    Load,
+    NamedBarrier,
+    Node,
+    ReturnUnless,
+)
+from cugen.plan.symbols import Integer, integer, symbol
+from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.walking import accesses, values_of, walk_nodes
-from cugen.spec.expressions import Expr, ParamValue, ScalarValue, walk
+from cugen.spec.expressions import Expr, Local, ParamValue, ScalarValue, walk
 
 
 def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
@@ -20,13 +35,20 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
         if access.rank is not None:
             yield access.rank
         if access.array.flat:
-            yield from access.array.strides
+            yield from (stride for sub, stride in zip(access.subscripts, access.array.strides, strict=True) if sub != 0)
+            yield from access.array.printed_shape
     for node in walk_nodes(nodes):
         match node:
             case Define():
                 yield node.index.definition
             case For():
-                yield from (node.loop.start, node.loop.stop)
+                yield from (node.loop.start, node.loop.stop, integer(node.loop.step))
+            case Let(local=Vector(count=count, rows=rows)):
+                yield from (integer(count), integer(rows))
+            case Declare():
+                yield from (*node.array.printed_shape, *node.array.shape, integer(node.array.dynamic_offset))
+            case AwaitCopies():
+                yield integer(node.pending)
             case Load() | Copy() | ReturnUnless():
                 yield from _of_condition(node.guard)
             case If():
@@ -43,6 +65,12 @@ def values(nodes: tuple[Node, ...]) -> Iterator[Expr]:
 
 def free_symbols(nodes: tuple[Node, ...]) -> frozenset[sympy.Symbol]:
     return frozenset[sympy.Symbol]().union(*(expr.free_symbols for expr in integers(nodes)))
+
+
+def constants(nodes: tuple[Node, ...]) -> frozenset[str]:
+    """Names of the compile-time constants."""
+    defined = (node.index for node in walk_nodes(nodes) if isinstance(node, Define))
+    return frozenset(index.name for index in defined if index.constant)
 
 
 def params(nodes: tuple[Node, ...]) -> frozenset[str]:
@@ -63,6 +91,13 @@ def arrays(nodes: tuple[Node, ...]) -> tuple[Array, ...]:
     for access in accesses(nodes):
         arrays.setdefault(access.array.symbol, access.array)
     return tuple(arrays.values())
+
+
+def mentions(nodes: Sequence[Node], name: str) -> bool:
+    """Whether the nodes use an index or a local."""
+    body = dissolved(tuple(nodes))
+    leaves = (leaf for value in values(body) for leaf in walk(value))
+    return symbol(name) in free_symbols(body) or any(isinstance(n, Local) and n.name == name for n in leaves)
 
 
 def _of_condition(condition: Condition | None) -> Iterator[Integer]:

@@ -41,19 +41,24 @@ def walk_nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:
 def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
     """Every access of the nodes, in source order."""
     for node in walk_nodes(nodes):
-        match node:
-            case Load() | Store() | Accumulate() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
-                yield node.access
-            case Mma():
-                yield from (node.acc_upper, node.acc_lower, node.a, node.b)
-            case FetchBlockId() | CountArrival():
-                yield node.target
-                yield node.counter
-            case Copy():
-                yield node.source
-                yield node.target
-        for value in values_of(node):
-            yield from (leaf.access for leaf in walk(value) if isinstance(leaf, Element))
+        yield from accesses_of(node)
+
+
+def accesses_of(node: Node) -> Iterator[Access]:
+    """The accesses of a node, without those of its children."""
+    match node:
+        case Load() | Store() | Accumulate() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
+            yield node.access
+        case Mma():
+            yield from (node.acc_upper, node.acc_lower, node.a, node.b)
+        case FetchBlockId() | CountArrival():
+            yield node.target
+            yield node.counter
+        case Copy():
+            yield node.source
+            yield node.target
+    for value in values_of(node):
+        yield from (leaf.access for leaf in walk(value) if isinstance(leaf, Element))
 
 
 def values_of(node: Node) -> tuple[Expr, ...]:
