@@ -103,6 +103,7 @@ class Manifest:
     require: tuple[str, ...] = ()
     source_hash: str = ""  # SHA-256 of <stem>.cu
     header_hash: str = ""  # SHA-256 of <stem>.h
+    typed_header_hash: str = ""  # SHA-256 of <stem>.hpp, which needs cugen_launch.hpp; empty before there was one
     input_hash: str = ""  # of all inputs: spec, templates, version, target
 
     def to_json(self) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
+from collections.abc import Sequence
 
+from cugen.emit.layout import LINE_WIDTH
 from cugen.emit.overrides import template_digest
 from cugen.emit.sizes import size
 from cugen.plan.context import Context
@@ -61,18 +64,33 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
         wrapped = textwrap.wrap(text, _LINE_WIDTH - width, break_long_words=True) or [""]
         lines.append((name.ljust(width) + wrapped[0]).rstrip("\\ "))
         lines += [(" " * width + line).rstrip("\\ ") for line in wrapped[1:]]
-    lines.append("")
-    digest = context.original.hash[:16]
-    origin = harmless(spec.file) or "a spec"
-    lines.append(
-        f"Made by cugen {__version__} from {origin} (hash {digest}) for {spec.target}. Edit the spec, not this file."
-    )
-    return tuple(lines)
+    return (*lines, "", origin(context))
+
+
+def origin(context: Context) -> str:
+    """Line of the head comment that names the spec. cugen.emit.orphans reads it."""
+    spec, digest = context.spec, context.original.hash[:16]
+    file = harmless(spec.file) or "a spec"
+    return f"Made by cugen {__version__} from {file} (hash {digest}) for {spec.target}. Edit the spec, not this file."
+
+
+def ideal_accesses(claims: Sequence[tuple[str, str]], kernel: str = "") -> list[str]:
+    """Lines of the head comment with the claims of accesses, each with the access as printed: one line for equal ones.
+    `kernel` is named if the file has several."""
+    if not claims:
+        return []
+    rows = [(text, f"{claim} x {n}" if n > 1 else claim) for (text, claim), n in Counter(claims).items()]
+    # A long access doesn't widen the column beyond the line: then only its own claim isn't aligned.
+    available = LINE_WIDTH - len("//   ") - len("  ") - max(len(claim) for _, claim in rows)
+    width = min(max(len(text) for text, _ in rows), max(available, 0))
+    of_kernel = f" of {kernel}" if kernel else ""
+    table = [f"  {text.ljust(width)}  {claim}" for text, claim in rows]
+    return ["", f"Ideal accesses{of_kernel}, without a remark in the code:", *table]
 
 
 def _array_line(declared: Array, context: Context, plan: Plan) -> str:
     names = {expr.name: name for name, expr in context.symbols.items()}
-    array = context.arrays[declared.name]
+    array = context.declared[declared.name]
     shape = ", ".join(str(size(extent, context.ranges, names)) for extent in array.shape)
     text = f"{declared.role}, {declared.dtype.name} [{shape}]"
     strides = [size(stride, context.ranges, names) for stride in array.strides]

@@ -1,28 +1,29 @@
-"""`<stem>.cu`, `<stem>.h` and `<stem>.json` on disk: staleness, differences and atomic writes.
+"""`<stem>.cu`, `.h`, `.hpp` and `.json` on disk: staleness, differences and atomic writes.
 
 Each file is replaced atomically by a rename. The manifest is written last; its hashes identify incomplete and edited
-sets. The common header of variants has no manifest: its last line has the hashes.
+sets. Headers of several kernels have no manifest: their last line has the hashes.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import json
 import os
 import re
 import secrets
-import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from cugen import temporary
 from cugen.abi.manifest import is_untouched
 
-SUFFIXES = (".cu", ".h", ".json")
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.cugen\.tmp")
-_ABANDONED_SECONDS = 600.0  # age of a temporary file whose writer was killed; a write takes milliseconds
+SUFFIXES = (".cu", ".h", ".json", ".hpp")  # in the order of `--list`, by which build files index the first three
+LAUNCH_HEADER = "cugen_launch.hpp"  # shared by the .hpp files of a folder
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f-]+\.cugen\.tmp")
 _STAMP = re.compile(r"\n// Input ([0-9a-f]{16}), text ([0-9a-f]{16})\.\n\Z")
 
 
@@ -34,10 +35,11 @@ class Texts:
     source: str
     header: str
     manifest: str
+    typed_header: str
 
     @property
-    def contents(self) -> tuple[str, str, str]:
-        return self.source, self.header, self.manifest
+    def contents(self) -> tuple[str, str, str, str]:
+        return self.source, self.header, self.manifest, self.typed_header
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +61,12 @@ class File:
     reserve: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The common header of variants; `text` is stamped."""
-
-    stem: str
-    text: str
-
-
-def paths(folder: Path, stem: str) -> tuple[Path, Path, Path]:
-    """Paths of the three files. ValueError for a stem with a folder."""
+def paths(folder: Path, stem: str) -> tuple[Path, Path, Path, Path]:
+    """Paths of the four files. ValueError for a stem with a folder."""
     if Path(stem).name != stem:
         raise ValueError(f"not the stem of a file: {stem!r}")
-    source, header, manifest = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
-    return source, header, manifest
+    source, header, manifest, typed_header = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
+    return source, header, manifest, typed_header
 
 
 def is_current_manifest(folder: Path, stem: str, input_hash: str) -> bool:
@@ -83,32 +77,28 @@ def is_current_manifest(folder: Path, stem: str, input_hash: str) -> bool:
 
 def is_current(folder: Path, stem: str, input_hash: str) -> bool:
     """Whether the files on disk have this input hash and are unmodified."""
-    source, header, manifest = paths(folder, stem)
+    source, header, manifest, typed_header = paths(folder, stem)
     try:
         text = _decoded(manifest.read_bytes())
         if not is_untouched(text):
             return False
         content = json.loads(text)
-        expected = [content["input_hash"], content["source_hash"], content["header_hash"]]
-        return [input_hash, _sha256(source.read_bytes()), _sha256(header.read_bytes())] == expected
+        expected = [content[key] for key in ("input_hash", "source_hash", "header_hash", "typed_header_hash")]
+        return [input_hash, *(_sha256(path.read_bytes()) for path in (source, header, typed_header))] == expected
     except (OSError, KeyError):
         return False
 
 
-def header_path(folder: Path, stem: str) -> Path:
-    """Path of a common header. ValueError for a stem with a folder."""
-    return paths(folder, stem)[1]
+def header_paths(folder: Path, stem: str) -> tuple[Path, Path]:
+    """Paths of the .h and the .hpp. ValueError for a stem with a folder."""
+    _, header, _, typed_header = paths(folder, stem)
+    return header, typed_header
 
 
 def stamped(text: str, input_hash: str) -> str:
     """`text` with a last line of the input's hash and its own."""
     start = input_hash[:16]
     return f"{text}\n// Input {start}, text {_digest(text, start)}.\n"
-
-
-def is_current_header(folder: Path, stem: str, input_hash: str) -> bool:
-    """Whether the header on disk has this input hash and is unmodified."""
-    return is_current_text(header_path(folder, stem), input_hash)
 
 
 def is_current_text(path: Path, input_hash: str) -> bool:
@@ -122,11 +112,6 @@ def is_stamped(text: str) -> bool:
     return bool(_input_of(text))
 
 
-def write_header(folder: Path, header: Header, *, always: bool = False) -> tuple[Path, ...]:
-    """As `write`, for a common header."""
-    return write_file(File(header_path(folder, header.stem), header.text.encode()), always=always)
-
-
 def write_file(file: File, *, always: bool = False) -> tuple[Path, ...]:
     """As `write`, for one file."""
     file.path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,6 +119,27 @@ def write_file(file: File, *, always: bool = False) -> tuple[Path, ...]:
         return ()
     write_atomically(file.path, file.content)
     return (file.path,)
+
+
+def write_shared(file: File, *, always: bool = False) -> tuple[Path, ...]:
+    """As `write_file`, for a file that concurrent processes write with the same content: only the first one does."""
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(file.path.parent):
+        return write_file(file, always=always)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Excludes other processes that lock the folder; no effect on file systems without locks."""
+    import fcntl  # Unix only
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write(
@@ -144,7 +150,8 @@ def write(
     OSError where the folder can't be created or written to."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for path, text in zip(paths(folder, texts.stem), texts.contents, strict=True):
+    files = zip(paths(folder, texts.stem), texts.contents, strict=True)
+    for path, text in sorted(files, key=lambda file: file[0].suffix == ".json"):
         if path.suffix in suffixes and (always or _content(path) != text.encode()):
             write_atomically(path, text.encode())
             written.append(path)
@@ -157,27 +164,32 @@ def write_atomically(path: Path, content: bytes) -> None:
 
     No fsync: after a power failure a file may be empty, which the hashes detect.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.cugen.tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with replacement(path) as private:
+        descriptor = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        os.replace(temporary, path)
+
+
+@contextmanager
+def replacement(path: Path) -> Iterator[Path]:
+    """A private path in the same folder. The file there replaces `path` in the end, unless there is an exception."""
+    _clean_once(path.parent)
+    private = path.with_name(f".{path.name}.{temporary.owner()}{secrets.token_hex(8)}.cugen.tmp")
+    try:
+        yield private
+        os.replace(private, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        private.unlink(missing_ok=True)
 
 
 def remove_abandoned(folder: Path) -> None:
     """Removes temporary files of killed processes from the folder."""
-    if not folder.is_dir():
-        return
-    latest = time.time() - _ABANDONED_SECONDS
-    with os.scandir(folder) as entries:
-        abandoned = [entry for entry in entries if _TEMPORARY.fullmatch(entry.name)]
-    for entry in abandoned:
-        with suppress(OSError):  # removed by another process
-            if entry.stat(follow_symlinks=False).st_mtime < latest:
-                os.unlink(entry)
+    temporary.remove_abandoned(folder, _TEMPORARY)
+
+
+@functools.cache
+def _clean_once(folder: Path) -> None:
+    remove_abandoned(folder)
 
 
 def differences(folder: Path, texts: Texts, suffixes: Collection[str] = SUFFIXES) -> Iterator[Difference]:
@@ -192,11 +204,6 @@ def differences(folder: Path, texts: Texts, suffixes: Collection[str] = SUFFIXES
         elif actual != text.encode():
             state = "stale" if _sha256(actual) == recorded_hash else "edited by hand"
             yield Difference(path, state, _diff(str(path), str(path), _decoded(actual), text))
-
-
-def header_differences(folder: Path, header: Header) -> Iterator[Difference]:
-    """As `differences`, for a common header."""
-    return file_differences(File(header_path(folder, header.stem), header.text.encode()))
 
 
 def file_differences(file: File) -> Iterator[Difference]:
@@ -242,14 +249,15 @@ def _digest(text: str, input_start: str) -> str:
     return _sha256(f"{input_start}\0{text}".encode())[:16]
 
 
-def _recorded_hashes(folder: Path, stem: str) -> tuple[str, str, str]:
-    """Hashes of the three files in the manifest on disk; empty strings without an unmodified manifest."""
+def _recorded_hashes(folder: Path, stem: str) -> tuple[str, str, str, str]:
+    """Hashes of the files in the manifest on disk; empty strings without an unmodified manifest."""
     manifest = _content(paths(folder, stem)[2])
     text = "" if manifest is None else _decoded(manifest)
     if manifest is None or not is_untouched(text):
-        return "", "", ""
+        return "", "", "", ""
     content = json.loads(text)
-    return content.get("source_hash", ""), content.get("header_hash", ""), _sha256(manifest)
+    source, header, typed_header = (content.get(key, "") for key in ("source_hash", "header_hash", "typed_header_hash"))
+    return source, header, _sha256(manifest), typed_header
 
 
 def _diff(before_name: str, after_name: str, before: str, after: str) -> str:

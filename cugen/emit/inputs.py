@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import cugen.version
 from cugen.emit.overrides import Templates
 from cugen.emit.resources import data_folder
+
+RemarksMode = Literal["worst", "all", "none"]
+REMARKS_MODES: tuple[RemarksMode, ...] = get_args(RemarksMode)
+_LAUNCH_TEMPLATES = ("cugen_launch.hpp.j2", "sizes.h.j2")
 
 
 class Tuning(Protocol):
@@ -33,26 +37,34 @@ class Read(Protocol):
     def tuned(self) -> Tuning | None: ...
 
 
-def input_hash(spec: Read, *, analysis: bool = True, templates: Templates = ()) -> str:
-    """SHA-256 of all inputs: the spec and its file name, the templates, cugen's version, whether accesses are annotated
-    with their costs, and the spec's entry in the lock file."""
-    parts = [spec.hash, spec.file, _templates_hash(), cugen.version.__version__, "" if analysis else "no analysis"]
+def input_hash(spec: Read, *, remarks: RemarksMode = "worst", templates: Templates = ()) -> str:
+    """SHA-256 of all inputs: the spec and its file name, the templates, cugen's version, which accesses have their cost
+    beside them, and the spec's entry in the lock file."""
+    parts = [spec.hash, spec.file, _templates_hash(), cugen.version.__version__, f"remarks {remarks}"]
     if spec.tuned is not None:
         parts.append(spec.tuned.text)
     parts += [part for template in templates for part in template]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def shared_input_hash(specs: Sequence[Read], *, analysis: bool = True, templates: Templates = ()) -> str:
+def shared_input_hash(specs: Sequence[Read], *, remarks: RemarksMode = "worst", templates: Templates = ()) -> str:
     """Input hash of a file that depends on several specs."""
-    hashes = [input_hash(spec, analysis=analysis, templates=templates) for spec in specs]
+    hashes = [input_hash(spec, remarks=remarks, templates=templates) for spec in specs]
     return hashlib.sha256("\0".join(hashes).encode()).hexdigest()
 
 
-def input_files(spec: Read) -> tuple[str, ...]:
-    """Files that `input_hash` depends on: those of the spec, the templates, and that of the version."""
-    version = Path(cugen.version.__file__)
-    return (*spec.dependencies, *map(str, (*_templates(), version)))
+def launch_input_hash() -> str:
+    """SHA-256 of the inputs of cugen_launch.hpp: its templates and cugen's version."""
+    texts = [(data_folder("templates") / name).read_text(encoding="utf-8") for name in _LAUNCH_TEMPLATES]
+    return hashlib.sha256("\0".join((cugen.version.__version__, *texts)).encode()).hexdigest()
+
+
+def input_files(specs: Iterable[Read]) -> tuple[str, ...]:
+    """Files that the hashes depend on: those of the specs, the templates, and that of the version. Without specs, those
+    of `launch_input_hash`."""
+    read = [file for spec in specs for file in spec.dependencies]
+    templates = _templates() if read else [data_folder("templates") / name for name in _LAUNCH_TEMPLATES]
+    return (*read, *map(str, (*templates, Path(cugen.version.__file__))))
 
 
 @cache

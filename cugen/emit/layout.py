@@ -1,14 +1,19 @@
-"""Formatting of generated text: no trailing spaces, single empty lines, wrapped statements."""
+"""Formatting of generated text: no trailing spaces, single empty lines, wrapped statements and comments."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 
-_LINE_WIDTH = 112
+LINE_WIDTH = 120
+_LAST_LINE_WIDTH = 30  # of a comment, at least
 _LOOKAHEAD = 4  # characters of the longest operator
 _OPENING, _CLOSING = "([{", ")]}"
-# Line breaks in order of preference: before these operators, and after a comma.
-_BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * ", " / "))
+# Line breaks in order of preference, the loosest first: after a semicolon, a comma, and before these operators.
+_BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (" + ", " - "), (" * ", " / "))
+_ASSIGNMENT = re.compile(r"[^=!<>]=")
+_COMMENT = re.compile(r" *// *")
+_CONTINUATION = re.compile(r"(?<!\n//)\n// (?=\S)")
 _QUOTE = re.compile(r'\\"')
 _TEMPLATE_ARGUMENT = re.compile(r" \d+>")  # not broken: an access must begin on the line of its statement
 
@@ -32,8 +37,13 @@ def tidy_lines(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
+def unwrapped(text: str) -> str:
+    """A text whose comments have each paragraph in one line, for searches."""
+    return _CONTINUATION.sub(" ", text)
+
+
 def _wrapped(line: str) -> list[str]:
-    """A statement wrapped at `_LINE_WIDTH`, continuation lines indented by one level.
+    """A statement wrapped at `LINE_WIDTH`, continuation lines indented by one level, or a comment.
 
     Linear time: lines of tables may have a million characters."""
     stripped = line.lstrip()
@@ -41,44 +51,80 @@ def _wrapped(line: str) -> list[str]:
     end = len(_code(line)) - len(indent)
     if stripped.startswith("#"):
         return [line]
+    if stripped.startswith("//"):
+        return _wrapped_comment(line)
     pieces: list[str] = []
     start = 0
-    while len(margin) + end - start > _LINE_WIDTH:
-        window = margin + stripped[start : start + _LINE_WIDTH + _LOOKAHEAD]
-        column = _break(window, len(margin))
+    while len(margin) + end - start > LINE_WIDTH:
+        window = margin + stripped[start : start + LINE_WIDTH + _LOOKAHEAD]
+        column = _break(window, len(margin), len(margin) + end - start)
         if column is None:
             break
         pieces.append(window[:column].rstrip())
         start += column - len(margin)
-        start += len(stripped[start : start + _LINE_WIDTH]) - len(stripped[start : start + _LINE_WIDTH].lstrip())
+        start += len(stripped[start : start + LINE_WIDTH]) - len(stripped[start : start + LINE_WIDTH].lstrip())
         margin = indent + "    "
     return [*pieces, margin + stripped[start:]]
 
 
-def _break(line: str, start: int) -> int | None:
-    """Column of the best break: lowest bracket depth, then lowest operator precedence, then rightmost. None where only
-    comments and strings are left."""
-    best: tuple[int, int, int] | None = None
-    depth = 0
+def _wrapped_comment(line: str) -> list[str]:
+    """Lines of a comment, aligned under its text. None ends in a backslash, which would join it with the next."""
+    mark = _COMMENT.match(line)
+    if len(line) <= LINE_WIDTH or mark is None:
+        return [line]
+    text, width = line[mark.end() :], max(LINE_WIDTH - mark.end(), 1)
+    pieces = narrower = _paragraph(text, width)
+    # A last line with a word or two is filled from those above, as long as that needs no further line.
+    while len(narrower) == len(pieces):
+        pieces = narrower
+        if len(pieces[-1]) >= _LAST_LINE_WIDTH or width < _LAST_LINE_WIDTH:
+            break
+        width -= 1
+        narrower = _paragraph(text, width)
+    return [f"{mark[0]}{piece}".rstrip("\\ ") for piece in pieces]
+
+
+def _paragraph(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _break(line: str, start: int, width: int) -> int | None:
+    """Column of the best break of a text of `width` columns: outside of subscripts, lowest bracket depth, then loosest
+    operator, then rightmost. None where only comments and strings are left.
+
+    A break after an assignment is the best of its depth only if the value fits into the next line."""
+    best: tuple[bool, bool, int, int, int] | None = None
+    depth = subscripts = 0
     quoted = False
-    for position, character in enumerate(_code(line)[: _LINE_WIDTH + 1]):
+    for position, character in enumerate(_code(line)[: LINE_WIDTH + 1]):
         if character == '"' and line[position - 1] != "\\":
             quoted = not quoted
         elif quoted:
             continue
         elif character in _OPENING:
             depth += 1
+            subscripts += character == "["
         elif character in _CLOSING:
             depth -= 1
+            subscripts -= character == "]"
         elif character == " " and position > start + 8:
-            for rank, operators in enumerate(_BREAKS):
-                comma = line[position - 1] == "," and not _TEMPLATE_ARGUMENT.match(line, position)
-                if (comma and rank == 3) or line.startswith(operators, position):
-                    candidate = (-depth, -rank, position)
-                    if best is None or candidate > best:
-                        best = candidate
-                    break
-    return None if best is None else best[2] + 1
+            rank = _looseness(line, position, depth)
+            if rank is not None:
+                fits = rank > 0 or width - position - 1 <= LINE_WIDTH - start - 4
+                candidate = (subscripts == 0, fits, -depth, rank, position)
+                best = candidate if best is None else max(best, candidate)
+    return None if best is None else best[-1] + 1
+
+
+def _looseness(line: str, position: int, depth: int) -> int | None:
+    """Rank of a break at a space, the loosest operator highest; 0 after an assignment, None where nothing can end."""
+    before = line[position - 1]
+    if before in ";,":
+        return None if _TEMPLATE_ARGUMENT.match(line, position) else len(_BREAKS) + 1 + (before == ";")
+    for rank, operators in enumerate(_BREAKS):
+        if line.startswith(operators, position):
+            return len(_BREAKS) - rank
+    return 0 if depth == 0 and _ASSIGNMENT.match(line, position - 2) else None
 
 
 def _code(line: str) -> str:

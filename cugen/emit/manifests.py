@@ -22,8 +22,10 @@ from cugen.spec.model import Array
 from cugen.version import __version__
 
 
-def make_manifest(context: Context, plan: Plan, source: str, header: str, input_hash: str) -> Manifest:
-    """The manifest of the plan's entry point; `source` and `header` are hashed."""
+def make_manifest(
+    context: Context, plan: Plan, source: str, header: str, typed_header: str, input_hash: str
+) -> Manifest:
+    """The manifest of the plan's entry point; `source` and the headers are hashed."""
     spec = context.spec
     names = {expr.name: name for name, expr in context.symbols.items()}
 
@@ -34,7 +36,7 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
     for declared in spec.arrays:
         if declared.role not in ("input", "output", "inout"):
             continue
-        array = context.arrays[declared.name]
+        array = context.declared[declared.name]
         alignments = [dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels]
         arguments.append(
             ArrayArgument(
@@ -92,6 +94,7 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
         tuple(r.text for r in spec.require),
         hashlib.sha256(source.encode()).hexdigest(),
         hashlib.sha256(header.encode()).hexdigest(),
+        hashlib.sha256(typed_header.encode()).hexdigest(),
         input_hash,
     )
 

@@ -6,13 +6,13 @@ The source is rendered a second time with marks before every template line or ev
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 
 import jinja2
 
 from cugen.emit.environment import environment, template_folder
-from cugen.emit.layout import tidy, tidy_lines
+from cugen.emit.layout import tidy_lines
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.statements import StatementPrinter
 from cugen.emit.source import render_raw
@@ -77,17 +77,21 @@ class _MarkingPrinter(NodePrinter):
 def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -> Mapping[int, int]:
     """Line of the source (1-based) of each access, by its number in the plan, over all kernels in order."""
     marked = render_raw(environment(plan.templates), context, plan, remarks or Remarks(), _MarkingPrinter).source
-    pieces = _MARK.split(marked)  # alternately text and mark
-    texts, marks = pieces[::2], pieces[1::2]
-    # `tidy` changes whitespace only.
-    line_of = [
-        number for number, line in enumerate(tidy("".join(texts)).splitlines(), 1) for _ in "".join(line.split())
-    ]
-    starts = accumulate(len("".join(text.split())) for text in texts)
-    line_of_access = {int(mark): line_of[start] for mark, start in zip(marks, starts, strict=False)}
-    # Line tables have both accesses of a copy on the first line of its statement.
+    lines = marked.splitlines()
+    # Of lines with accesses, `tidy_lines` changes whitespace only: their other characters are counted.
+    line_of: defaultdict[str, list[int]] = defaultdict(list)
+    for number, (text, origin) in enumerate(
+        tidy_lines([(_MARK.sub("", line), str(n)) for n, line in enumerate(lines)]), 1
+    ):
+        line_of[origin] += [number for _ in "".join(text.split())]
+    line_of_access = {
+        int(mark[1]): line_of[str(n)][len("".join(_MARK.sub("", line[: mark.start()]).split()))]
+        for n, line in enumerate(lines)
+        for mark in _MARK.finditer(line)
+    }
+    # Line tables have both accesses of an asynchronous copy, which is one call, on the first line of its statement.
     for node in (node for kernel in plan.kernels for node in walk_nodes(kernel.body)):
-        if isinstance(node, Copy):
+        if isinstance(node, Copy) and node.asynchronous:
             line_of_access[node.source.serial] = line_of_access[node.target.serial]
     planned = [access for kernel in plan.kernels for access in accesses(kernel.body)]
     return {number: line_of_access[access.serial] for number, access in enumerate(planned)}

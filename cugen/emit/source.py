@@ -1,4 +1,4 @@
-"""Texts of `<stem>.cu` and `<stem>.h`: a plan's kernels rendered by the templates of their families."""
+"""Texts of `<stem>.cu`, `<stem>.h` and `<stem>.hpp`: a plan's kernels rendered by the templates of their families."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import jinja2
 
-from cugen.emit.describe import header_lines, heading
+from cugen.emit.describe import header_lines, heading, ideal_accesses
 from cugen.emit.environment import environment
 from cugen.emit.host.apis import RUNTIME
 from cugen.emit.host.launcher import c_names, make_launcher
@@ -32,16 +32,17 @@ from cugen.plan.traversal.walking import accesses, walk_nodes
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Texts of the two files."""
+    """Texts of the three files."""
 
     source: str
     header: str
+    typed_header: str
 
 
 def render(context: Context, plan: Plan, remarks: Remarks | None = None) -> Sources:
-    """Deterministic texts of both files."""
+    """Deterministic texts of the files."""
     raw = render_raw(environment(plan.templates), context, plan, remarks or Remarks())
-    return Sources(tidy(raw.source), tidy(raw.header))
+    return Sources(tidy(raw.source), tidy(raw.header), tidy(raw.typed_header))
 
 
 def render_raw(
@@ -52,35 +53,44 @@ def render_raw(
     printers: type[NodePrinter] = NodePrinter,
     statements: type[StatementPrinter] = StatementPrinter,
 ) -> Sources:
-    """Both files before `tidy`. `printers` is the class that prints the nodes, `statements` that of the sections."""
+    """The files before `tidy`. `printers` is the class that prints the nodes, `statements` that of the sections."""
     texts: list[str] = []
     functions: dict[tuple[str, str], None] = {}
     headers: dict[str, None] = {}
+    ideal: list[str] = []
     for kernel in plan.kernels:
         printer = printers(
             dict(kernel.ranges),
             _scalar_texts(context),
             {n: s.name for n, s in context.symbols.items()},
             remarks.claims,
+            usage.constants(kernel.body),
         )
         texts.append(_kernel_text(env, context, kernel, statements(printer)))
         functions.update(printer.functions)
         headers.update(printer.headers)
+        listed = [
+            (printer.texts[access.serial], remarks.listed[access.serial])
+            for access in printer.printed
+            if access.serial in remarks.listed
+        ]
+        ideal += ideal_accesses(listed, kernel.name if len(plan.kernels) > 1 else "")
     bodies = tuple(node for kernel in plan.kernels for node in kernel.body)
     declared, symbol_headers = symbols(context, bodies)
     headers.update(symbol_headers)
     headers.update(_headers_of_types(context, bodies))
     launcher = make_launcher(context, plan)
-    typed = make_typed(make_manifest(context, plan, "", "", ""), c_names(context))
+    typed = make_typed(make_manifest(context, plan, "", "", "", ""), c_names(context))
     fixed = constants(context, bodies)
     host_constants = [c for c in param_constants(context, launcher.symbols) if c not in fixed]
     functions.update(dict.fromkeys(launcher.functions))
     helper_texts = [
-        function_text(env, name, kind, host=(name, kind) in launcher.functions) for name, kind in sorted(functions)
+        function_text(env, name, kind, host=(name, kind) in launcher.functions)
+        for name, kind in sorted(functions, key=lambda function: (function[0] != "vector", function))
     ]
     source = env.get_template("file.cu.j2").render(
         heading=heading(context),
-        header=header_lines(context, plan, remarks.summary),
+        header=(*header_lines(context, plan, remarks.summary), *ideal),
         includes=sorted(headers),
         constants=fixed,
         symbols=declared,
@@ -89,16 +99,12 @@ def render_raw(
         launcher=env.get_template("launch.cu.j2").render(constants=host_constants, **launcher.variables()),
     )
     header = env.get_template("kernel.h.j2").render(
-        heading=heading(context),
-        header=header_lines(context, plan),
-        includes=sorted(launcher.includes),
-        aliases=launcher.aliases,
-        notes=launcher.notes,
-        api=RUNTIME,
-        **launcher.variables(),
-        **typed.variables(workspace=bool(launcher.workspace)),
+        heading=heading(context), header=header_lines(context, plan), **launcher.declaration(RUNTIME)
     )
-    return Sources(source, header)
+    typed_header = env.get_template("kernel.hpp.j2").render(
+        typed.variables(context, RUNTIME, workspace=bool(launcher.workspace))
+    )
+    return Sources(source, header, typed_header)
 
 
 def _headers_of_types(context: Context, bodies: tuple[Node, ...]) -> dict[str, None]:

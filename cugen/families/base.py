@@ -22,7 +22,8 @@ class Family:
 
     `match` answers a request; groups without the kind of node that it `needs` are not offered. `split` divides a
     statement that one launch can't compute well. A family that `mixes` also takes groups whose statements have
-    different indices: rows, and the elements of rows.
+    different indices: rows, and the elements of rows. One that `is_general` takes what others refuse: statements that
+    they take each alone aren't fused for it.
 
     Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
 
@@ -33,6 +34,7 @@ class Family:
     tunables: tuple[Tunable, ...] = ()
     split: Callable[[Single], Steps | None] | None = None
     mixes: bool = False
+    is_general: bool = False
     needs: type[Reduce] | type[Scan] | None = None
     refusals: Callable[[Request], tuple[Refusal, ...]] | None = None
     build: Callable[[Request], Kernel] | None = None

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
+from math import prod
 
 from cugen.families.base import Family
-from cugen.pieces.grid import AXES, fastest_first, map_threads
+from cugen.machine.devices import PLANNING_DEVICE
+from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.grid import AXES, MAX_BLOCK_Z, fastest_first, map_threads
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.placement import placement_refusals, stage_inputs
 from cugen.pieces.serial_scan import SerialScan, lower_serial_scan, recognise
 from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For, Node, Section
-from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.plan.request import Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.plan.scopes import Scope
+from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
+from cugen.rewrite.fuse_dimensions import with_fused_dimensions
+from cugen.rewrite.split_reductions import ReductionSplitter
+from cugen.spec.expressions import IndexValue
+from cugen.spec.model import Schedule
 
-MAX_BLOCK_Z = 64  # threads of a block along z (CUDA programming guide, all compute capabilities)
 MAX_UNROLLED_TRIPS = 64  # an array in registers needs constant indices, else ptxas puts it in local memory
+
+MIN_SERIAL_TERMS = 1 << 10  # of a thread; fewer take less time than a second launch (heuristic)
+MIN_PARTS = 4  # fewer save less than a second launch takes (heuristic)
+MIN_TERMS_PER_PART = 1 << 6  # that outweigh the store and the load of a partial result (heuristic)
+THREADS_TO_FILL_DEVICE = 1024 * PLANNING_DEVICE.sms  # half of the resident ones hide latencies (heuristic)
+
+# Terms of a float32 sum without compensation. A running sum of n terms of one sign is off by up to n units in the last
+# place: 1024 terms cost at most 10 of the 24 bits, and as a rule fewer than 5.
+MAX_PLAIN_TERMS = 1024
 
 
 def match(request: Request) -> Match | Refusals:
@@ -53,6 +68,7 @@ def _build(request: Request, serial_scan: SerialScan | None) -> Kernel:
     staged, staging = stage_inputs(request, lowering, mapping.block)
     lowering.arrays = {**lowering.arrays, **staged}
     lowering.unroll = MAX_UNROLLED_TRIPS if any(a.space == "register" for a in staged.values()) else 0
+    lowering.plain_terms = MAX_PLAIN_TERMS
     scope = Scope()
     if serial_scan is None:
         reason = "one thread computes one element of the output"
@@ -63,8 +79,7 @@ def _build(request: Request, serial_scan: SerialScan | None) -> Kernel:
         elements = lower_serial_scan(serial_scan, lowering, scope)
     # All threads stage; those outside the domain return only after the barrier.
     sections = (*staging, Section("coordinates", mapping.nodes), *elements)
-    parts = [(section.name, section.body) for section in sections]
-    return replace(assemble(request, lowering, "direct", parts, mapping.grid, mapping.block), reasons=(reason,))
+    return assemble(request, lowering, "direct", sections, mapping.grid, mapping.block, reasons=(reason,))
 
 
 def _elements(nodes: tuple[Node, ...]) -> tuple[Section, ...]:
@@ -80,9 +95,34 @@ def _elements(nodes: tuple[Node, ...]) -> tuple[Section, ...]:
     )
 
 
+def split(single: Single) -> Steps | None:
+    """Two passes for long reductions of few results, where one thread for each leaves most of the device idle."""
+    request, context = single.request(), single.context
+    if single.schedule != Schedule() or any(context.arrays[a.name].space not in IN_MEMORY for a in request.touched()):
+        return None
+    if not all(isinstance(sub, IndexValue) for sub in single.statement.subscripts):
+        return None
+    try:
+        if not collected((single.statement,)):
+            return None
+    except NotInStages:
+        return None
+    unfused = with_common_indices((single.statement,), context)
+    fused = with_fused_dimensions(unfused, context)
+    stages = [reductions[0].indices for reductions in collected(fused.statements)]
+    results = prod(map(context.max_extent, single.statement.indices))
+    terms = max(prod(map(context.max_extent, indices)) for indices in stages)
+    parts = min(THREADS_TO_FILL_DEVICE // max(results, 1), terms // MIN_TERMS_PER_PART)
+    if terms < MIN_SERIAL_TERMS or parts < MIN_PARTS or single.is_specialised(request):
+        return None
+    return ReductionSplitter(unfused[0], context, stages, fused.origins, parts, is_open=True).steps()
+
+
 FAMILY = Family(
     "direct",
     rank=0,
     doc="one thread per output element, serial loops over reduction indices",
     match=match,
+    split=split,
+    is_general=True,
 )

@@ -8,6 +8,7 @@ from functools import cache
 
 import cugen.families
 from cugen.families.base import Family
+from cugen.plan.request import Request
 
 
 @cache
@@ -18,3 +19,9 @@ def families() -> tuple[Family, ...]:
     names = sorted(m.name for m in modules if m.name.endswith(".family") or m.name.count(".") == prefix.count("."))
     registered = [importlib.import_module(name) for name in names if name != __name__]
     return tuple(sorted((m.FAMILY for m in registered if hasattr(m, "FAMILY")), key=lambda family: -family.rank))
+
+
+def is_specialised(request: Request) -> bool:
+    """Whether the first family that takes a request is none of the general ones."""
+    family = next((family for family in families() if family.takes(request)), None)
+    return family is not None and not family.is_general

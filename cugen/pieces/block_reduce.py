@@ -10,36 +10,25 @@ nodes contain a barrier if a group spans warps: threads without elements hold th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import sympy
 
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.memory import Access, Array, Element, Shuffled
-from cugen.plan.nodes import (
-    Assign,
-    Barrier,
-    Comparison,
-    Declare,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Loop,
-    Node,
-    Section,
-    Store,
-)
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
+from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Guard, If, Let, Loop, Node, Section, Store
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.plan.traversal.sections import dissolved
-from cugen.spec.expressions import Const, Expr, Local, Op
+from cugen.spec.expressions import Const, Expr, Local, Op, Reduce
 from cugen.spec.types import BOOL, INT64
 
 WARP = 32
+ARG_REDUCTIONS = ("argmax", "argmin")  # their accumulators also hold the extreme element
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,42 +63,85 @@ class Accumulator:
     def locals(self) -> tuple[Local, ...]:
         return (self.value,) if self.extreme is None else (self.value, self.extreme)
 
+    @property
+    def identities(self) -> tuple[Const, ...]:
+        """What the locals hold before the first element."""
+        if self.extreme is None:
+            return (identity(self.kind, self.value.dtype),)
+        return Const(-1, INT64), identity(self.kind.removeprefix("arg"), self.extreme.dtype)
+
+
+def partial_bytes(reductions: Iterable[Reduce]) -> int:
+    """The bytes of a thread's accumulators."""
+    return sum(r.dtype.bytes + (r.body.dtype.bytes if r.kind in ARG_REDUCTIONS else 0) for r in reductions)
+
 
 def declare_accumulator(accumulator: Accumulator) -> tuple[Node, ...]:
     """Declares the locals, initialised with the identity."""
-    pairs = zip(accumulator.locals, _identities(accumulator), strict=True)
+    pairs = zip(accumulator.locals, accumulator.identities, strict=True)
     return tuple(Let(local, start, mutable=True) for local, start in pairs)
 
 
-def reset_accumulator(accumulator: Accumulator) -> tuple[Node, ...]:
-    """Assigns the identity to declared locals."""
-    pairs = zip(accumulator.locals, _identities(accumulator), strict=True)
-    return tuple(Assign(local, start) for local, start in pairs)
+class SharedPartials:
+    """Partial results of accumulators in shared memory: an array of `sizes` for each local."""
+
+    def __init__(
+        self,
+        accumulators: Sequence[Accumulator],
+        name_hint: Callable[[Local], str],
+        sizes: tuple[int, ...],
+        lowering: Lowering,
+    ) -> None:
+        def array(local: Local) -> Array:
+            return dense_array(lowering.names.allocate(name_hint(local)), local.dtype, sizes, "shared")
+
+        self.pairs = [(accumulator, [array(local) for local in accumulator.locals]) for accumulator in accumulators]
+        self.lowering = lowering
+
+    def declare(self) -> Section:
+        return Section("declare_partials", tuple(Declare(array) for _, array in self.arrays))
+
+    @property
+    def arrays(self) -> list[tuple[Local, Array]]:
+        """Each local with its array."""
+        return [pair for accumulator, arrays in self.pairs for pair in zip(accumulator.locals, arrays, strict=True)]
+
+    def stores(self, subscripts: tuple[Integer, ...], rank: Integer | None = None) -> tuple[Node, ...]:
+        """Stores the accumulators, with a `rank` in the memory of that block of the cluster."""
+        return tuple(Store(Access(array, subscripts, "store", rank=rank), local) for local, array in self.arrays)
+
+    def combine_in_order(
+        self, stores: tuple[Node, ...], barrier: Node, loop: Loop, element: Callable[[Integer], tuple[Integer, ...]]
+    ) -> tuple[Section, ...]:
+        """The sections that store the partial results, load the first after a barrier and merge the others in a loop;
+        `element` gives the subscripts of a partial result by its number."""
+        first, number = element(integer(0)), element(loop.index.symbol)
+        merges: list[Node] = []
+        for accumulator, arrays in self.pairs:
+            others = [Element.of(Access(array, number, "load")) for array in arrays]
+            merges += merge_named(accumulator, others, self.lowering)
+        loads = (Assign(local, Element.of(Access(array, first, "load"))) for local, array in self.arrays)
+        return (
+            self.declare(),
+            Section("store_partials", stores),
+            Section("partials_stored", (barrier,)),
+            Section("first_partial", tuple(loads)),
+            Section("other_partials", (For(loop, (Section("merge", tuple(merges)),)),)),
+        )
 
 
 def reduce_group(
-    group: ThreadGroup,
-    accumulators: Sequence[Accumulator],
-    lowering: Lowering,
-    *,
-    everywhere: bool,
-    again: bool = False,
+    group: ThreadGroup, accumulators: Sequence[Accumulator], lowering: Lowering, *, everywhere: bool
 ) -> tuple[Node, ...]:
     """Reduces every accumulator over the group, with one barrier for all of them.
 
-    `everywhere`: the results reach all threads of the group, not only those of its first warp. `again`: the nodes run
-    in a loop without another barrier, so a second barrier protects the shared partials.
+    `everywhere`: the results reach all threads of the group, not only those of its first warp.
     """
-    return dissolved(group_reduction(group, accumulators, lowering, everywhere=everywhere, again=again).body)
+    return dissolved(group_reduction(group, accumulators, lowering, everywhere=everywhere).body)
 
 
 def group_reduction(
-    group: ThreadGroup,
-    accumulators: Sequence[Accumulator],
-    lowering: Lowering,
-    *,
-    everywhere: bool,
-    again: bool = False,
+    group: ThreadGroup, accumulators: Sequence[Accumulator], lowering: Lowering, *, everywhere: bool
 ) -> SectionGroup:
     """`reduce_group` as the sections of templates/macros/block_reduction.cu.j2; those of the shared partials are empty
     for a segment of a warp."""
@@ -117,16 +149,12 @@ def group_reduction(
     lanes = _butterfly(min(group.threads, WARP), accumulators, partners, lowering)
     if group.warps == 1:
         return SectionGroup("reduction", (Section("warp_shuffles", lanes),))
-    shared = [[_warp_partials(local, group, lowering) for local in acc.locals] for acc in accumulators]
+    sizes = (group.groups, group.warps) if group.groups > 1 else (group.warps,)
+    partials = SharedPartials(accumulators, lambda local: f"warp_{local.name}", sizes, lowering)
     lane, warp = Mod(group.lane, integer(WARP)), FloorDiv(group.lane, integer(WARP))
-    store_partials = tuple(
-        Store(Access(array, (group.number, warp)[-len(array.shape) :], "store"), local)
-        for accumulator, arrays in zip(accumulators, shared, strict=True)
-        for local, array in zip(accumulator.locals, arrays, strict=True)
-    )
-    pairs = zip(accumulators, shared, strict=True)
+    store_partials = partials.stores((group.number, warp)[-len(sizes) :])
     load_partials = tuple(
-        node for accumulator, arrays in pairs for node in _load_partials(accumulator, arrays, group, lane)
+        node for accumulator, arrays in partials.pairs for node in _load_partials(accumulator, arrays, group, lane)
     )
     reduce_partials = _butterfly(1 << (group.warps - 1).bit_length(), accumulators, partners, lowering)
     is_first_warp = Guard((Comparison(group.lane, "<", integer(WARP)),))
@@ -135,7 +163,7 @@ def group_reduction(
         "reduction",
         (
             Section("warp_shuffles", lanes),
-            Section("declare_partials", tuple(Declare(array) for arrays in shared for array in arrays)),
+            partials.declare(),
             Section("store_partials", (If(Guard((Comparison(lane, "==", integer(0)),)), store_partials),)),
             Section("partials_stored", (Barrier(),)),
             *(
@@ -143,9 +171,17 @@ def group_reduction(
                 if everywhere
                 else (Section("first_warp", (If(is_first_warp, of_first_warp),)),)
             ),
-            Section("partials_read", (Barrier(),) if again else ()),
         ),
     )
+
+
+def new_accumulator(name: str, reduction: Reduce, lowering: Lowering) -> Accumulator:
+    """An accumulator of a reduction, under an allocated name; it is not yet declared."""
+    value = Local(name, reduction.dtype)
+    if reduction.kind not in ARG_REDUCTIONS:
+        return Accumulator(reduction.kind, value)
+    extreme = lowering.names.allocate("largest" if reduction.kind == "argmax" else "smallest")
+    return Accumulator(reduction.kind, value, Local(extreme, reduction.body.dtype))
 
 
 def merge(accumulator: Accumulator, partial: Sequence[Expr]) -> tuple[Node, ...]:
@@ -158,10 +194,13 @@ def merge(accumulator: Accumulator, partial: Sequence[Expr]) -> tuple[Node, ...]
     return (If(wins, update),)
 
 
-def _identities(accumulator: Accumulator) -> tuple[Const, ...]:
-    if accumulator.extreme is None:
-        return (identity(accumulator.kind, accumulator.value.dtype),)
-    return Const(-1, INT64), identity(accumulator.kind.removeprefix("arg"), accumulator.extreme.dtype)
+def merge_named(accumulator: Accumulator, partial: Sequence[Local], lowering: Lowering) -> Iterator[Node]:
+    """As `merge`, with values that are named first where a select uses them twice, or where `||` could skip them."""
+    if accumulator.extreme is not None or accumulator.kind in ("any", "all"):
+        names = [Local(lowering.names.allocate(f"other_{local.name}"), local.dtype) for local in accumulator.locals]
+        yield from (Let(name, value) for name, value in zip(names, partial, strict=True))
+        partial = names
+    yield from merge(accumulator, partial)
 
 
 def _partners(accumulator: Accumulator, lowering: Lowering) -> tuple[Local, ...]:
@@ -177,7 +216,7 @@ def _butterfly(
     """A butterfly (xor) shuffle reduction over `lanes` lanes; every lane ends with the result."""
     if lanes == 1:
         return ()
-    distance = _lanes_index(lowering)
+    distance = shared_loop_variable("lanes", (0, WARP - 1), lowering)
     body: list[Node] = []
     for accumulator, names in zip(accumulators, partners, strict=True):
         shuffled = [Shuffled(local.name, local.dtype, distance.symbol) for local in accumulator.locals]
@@ -191,31 +230,13 @@ def _butterfly(
     return (For(Loop(distance, integer(0), trips, unroll=True, halves=lanes // 2), tuple(body)),)
 
 
-def _lanes_index(lowering: Lowering) -> Index:
-    """The xor distance of a butterfly; successive loops share its name."""
-    values = (0, WARP - 1)
-    name = lowering.loops.get(("lanes", values)) or lowering.names.allocate("lanes")
-    lowering.loops["lanes", values] = name
-    lowering.ranges[symbol(name)] = values
-    return Index(name, integer(0), values)
-
-
-def _warp_partials(local: Local, group: ThreadGroup, lowering: Lowering) -> Array:
-    """A shared array with one partial per warp: [groups, warps], or [warps] for a single group."""
-    name = lowering.names.allocate(f"warp_{local.name}")
-    sizes = (group.groups, group.warps) if group.groups > 1 else (group.warps,)
-    shape = tuple(integer(size) for size in sizes)
-    strides = (integer(group.warps), integer(1))[-len(sizes) :]
-    return Array("", name, local.dtype, shape, strides, "shared", flat=False)
-
-
 def _load_partials(
     accumulator: Accumulator, arrays: Sequence[Array], group: ThreadGroup, lane: Integer
 ) -> Iterator[Node]:
     """Each lane loads one warp's partial; lanes past the last warp take the identity."""
     is_power_of_two = group.warps & (group.warps - 1) == 0
     warp = Mod(group.lane, integer(group.warps)) if is_power_of_two else lane
-    for local, array, start in zip(accumulator.locals, arrays, _identities(accumulator), strict=True):
+    for local, array, start in zip(accumulator.locals, arrays, accumulator.identities, strict=True):
         element = Element.of(Access(array, (group.number, warp)[-len(array.shape) :], "load"))
         if is_power_of_two:
             yield Assign(local, element)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 
 from cugen.machine import Target
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.nodes import Define, Index
+from cugen.plan.nodes import Define, Index, Node
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Ranges, bounds, ceil_div, integer, symbol
+from cugen.spec import expressions as spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,42 @@ def define(name_hint: str, definition: Integer, lowering: Lowering, *, below: In
     return Define(index)
 
 
+def define_constant(name_hint: str, value: int, lowering: Lowering) -> Define:
+    """Defines a named compile-time constant."""
+    node = define(name_hint, integer(int(value)), lowering)
+    return Define(replace(node.index, constant=True))
+
+
 def limit(index: Index, extent: Integer, lowering: Lowering) -> None:
     """Records that the index is below `extent` from here on."""
     low, high = index.range
     lowering.limits[index.symbol] = extent
     lowering.ranges[index.symbol] = (low, max(low, min(high, bounds(extent, lowering.ranges)[1] - 1)))
+
+
+def define_index(
+    name: str, value: Integer, extent: Integer, lowering: Lowering, *, below: Integer | None = None, name_hint: str = ""
+) -> Define:
+    """Defines an index of the statements, which is below its `extent` from here on."""
+    node = define(name_hint or name, value, lowering, below=below)
+    lowering.symbols[name] = node.index.symbol
+    limit(node.index, extent, lowering)
+    return node
+
+
+def define_indices(
+    indices: Sequence[spec.Index], extents: Sequence[Integer], coordinates: Sequence[Integer], lowering: Lowering
+) -> list[Node]:
+    """Defines indices, the fastest given first, by coordinates below their extents. The slowest is defined first."""
+    nodes: list[Node] = []
+    for index, extent, coordinate in zip(indices, extents, coordinates, strict=True):
+        nodes.insert(0, define_index(index.name, coordinate, extent, lowering, below=extent))
+    return nodes
+
+
+def power_of_two(count: int) -> int:
+    """The smallest power of two that is at least `count`."""
+    return 1 << max(count - 1, 0).bit_length()
 
 
 def digits(number: Integer, counts: Sequence[Integer]) -> tuple[Integer, ...]:

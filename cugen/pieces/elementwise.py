@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cugen.pieces.vectors import is_fixed
+from cugen.pieces.vectors import is_fixed, is_read
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
@@ -23,36 +23,26 @@ def loop_refusals(request: Request) -> Iterator[Refusal]:
         for node in walk(statement.value):
             if isinstance(node, Reduce | Scan):
                 article = "an" if node.kind[0] in "aeiou" else "a"
-                yield Refusal(f"has no loops, and {statement.target} is {article} {node.kind} over {_bound(node)}")
+                bound = node.outer if isinstance(node, Scan) else ", ".join(index.name for index in node.indices)
+                yield Refusal(f"has no loops, and {statement.target} is {article} {node.kind} over {bound}")
                 return
 
 
 def form_refusals(request: Request) -> Iterator[Refusal]:
     """Statements that are not elementwise or broadcast."""
-    loops = tuple(loop_refusals(request))
-    yield from loops
+    yield from loop_refusals(request)
     for statement in request.group.statements:
         if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
             yield Refusal(f"writes {statement.target} at bare indices only")
-    if any(isinstance(n, Reduce | Scan) for s in request.group.statements for n in walk(s.value)):
+    if request.node_kinds() & {Reduce, Scan}:
         return
     reasons: dict[str, None] = {}
     for read in request.reads():
-        if any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
+        if any(map(is_read, read.subscripts)):
             reasons[f"{read.array} is gathered"] = None
-        elif read.boundary is not None or not all(_is_plain(sub) for sub in read.subscripts):
+        elif read.boundary is not None or not all(is_plain(sub) for sub in read.subscripts):
             reasons[f"{read.array} is read at an offset"] = None
     yield from (Refusal(f"reads at bare indices only; {what}") for what in reasons)
-
-
-def placement_refusals(request: Request, staged: Mapping[str, object]) -> Iterator[Refusal]:
-    """Placements in shared memory or registers useless to an elementwise kernel; `staged` inputs have tiles."""
-    for array in request.touched():
-        key, space = f"arrays.{array.name}.memory", array.memory.space
-        if space == "shared" and array.name not in staged:
-            yield Refusal(f"has no use for {array.name} in shared memory: a thread reads an element of it once", key)
-        elif space == "register" and array.role != "temporary":
-            yield Refusal(f"has no use for all of {array.name} in registers: a thread reads an element of it once", key)
 
 
 def loaded_reads(statements: tuple[Statement, ...]) -> tuple[Read, ...]:
@@ -103,10 +93,6 @@ def _is_inside(request: Request, array: Array, read: Read) -> bool:
     return True
 
 
-def _is_plain(sub: Expr) -> bool:
+def is_plain(sub: Expr) -> bool:
     """A bare index, or a subscript that is the same for all elements."""
     return isinstance(sub, IndexValue) or is_fixed(sub)
-
-
-def _bound(node: Reduce | Scan) -> str:
-    return node.outer if isinstance(node, Scan) else ", ".join(index.name for index in node.indices)

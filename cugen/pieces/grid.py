@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
-from cugen.pieces.blocks import define, limit, make_grid, thread
-from cugen.pieces.vectors import divisor
+from cugen.pieces.blocks import define_index, make_grid, thread
+from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.memory import Array
 from cugen.plan.nodes import Comparison, Define, Guard, Node, ReturnUnless
 from cugen.plan.request import Request
-from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue
+from cugen.spec.model import Statement
 
 AXES = ("x", "y", "z")
 DEFAULT_BLOCK = {1: (256,), 2: (32, 8), 3: (32, 8, 1)}
+MAX_BLOCK_Z = 64  # threads of a block along z (CUDA programming guide, all compute capabilities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +34,34 @@ class ThreadMapping:
 
 def fastest_first(request: Request) -> tuple[spec.Index, ...]:
     """The group's indices: the one contiguous in the stored array first, then from right to left."""
-    statements, context = request.group.statements, request.context
-    temporary = {array.name for array in context.spec.arrays if array.role == "temporary"} - set(request.stored)
-    statement = next((s for s in statements if s.target not in temporary), statements[0])
-    target = context.arrays[statement.target]
+    statements = request.group.statements
+    statement = next(filter(request.is_stored, statements), statements[0])
+    return contiguous_first(statement, request.context.arrays[statement.target])
+
+
+def contiguous_first(statement: Statement, target: Array) -> tuple[spec.Index, ...]:
+    """A statement's indices: the one contiguous in its target first, then from right to left."""
+    pairs = zip(statement.subscripts, target.strides, strict=True)
+    contiguous = next((sub for sub, stride in pairs if stride == 1 and isinstance(sub, IndexValue)), None)
     order = list(reversed(statement.indices))
-    for dimension, subscript in enumerate(statement.subscripts):
-        if target.strides[dimension] == 1 and isinstance(subscript, IndexValue):
-            chosen = next(index for index in order if index.name == subscript.name)
-            order.remove(chosen)
-            order.insert(0, chosen)
-            break
+    order.sort(key=lambda index: IndexValue(index.name) != contiguous)
     return tuple(order)
+
+
+def default_block(extents: Sequence[Integer], context: Context) -> tuple[int, ...]:
+    """Threads along each index (fastest first) where the schedule has none: `DEFAULT_BLOCK`, with the threads that a
+    short extent leaves idle moved to the others."""
+    default = DEFAULT_BLOCK[min(max(len(extents), 1), 3)]
+    limits: list[int] = []
+    for axis, extent in enumerate(extents[: len(default)]):
+        size = context.static(extent)
+        limits.append(max(default) * MAX_BLOCK_Z if size is None else 1 << max(size - 1, 0).bit_length())
+        limits[-1] = min(limits[-1], MAX_BLOCK_Z) if axis == 2 else limits[-1]
+    block = [min(size, limit) for size, limit in zip(default, limits, strict=False)]
+    for axis, limit in enumerate(limits):
+        while 2 * block[axis] <= limit and 2 * prod(block) <= prod(default):
+            block[axis] *= 2
+    return tuple(block) if prod(block) == prod(default) else default
 
 
 def map_threads(
@@ -52,8 +71,8 @@ def map_threads(
 
     `sizes`: threads along an index, as the schedule requests.
     """
-    extents = [to_integer(index.extent, lowering.symbols) for index in order]
-    defaults = DEFAULT_BLOCK[min(max(len(order), 1), 3)]
+    extents = list(map(request.context.extent, order))
+    defaults = default_block(extents, request.context)
     block = [sizes.get(index.name, 1 if sizes else size) for index, size in zip(order, defaults, strict=False)]
     block += [1] * (max(len(order), 3) - len(block))
     counts = [ceil_div(extent, size) for extent, size in zip(extents, block, strict=False)]
@@ -62,11 +81,10 @@ def map_threads(
     terms: list[Comparison] = []
     for axis, (index, extent, size) in enumerate(zip(order, extents, block, strict=False)):
         offset = thread(AXES[axis], size, lowering) if axis < len(AXES) else integer(0)
-        node = define(index.name, blocks.coordinates[axis] * size + offset, lowering, below=counts[axis] * size)
-        lowering.symbols[index.name] = node.index.symbol
+        position = blocks.coordinates[axis] * size + offset
+        node = define_index(index.name, position, extent, lowering, below=counts[axis] * size)
         if not divides(size, extent, request.context):
             terms.append(Comparison(node.index.symbol, "<", extent))
-        limit(node.index, extent, lowering)
         nodes.append(node)
     # Slowest index first, as in the subscripts.
     ends = [ReturnUnless(Guard(tuple(reversed(terms))))] if terms else []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import sympy
-
+from cugen.pieces.kernels import dense_array
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array
+from cugen.plan.memory import Access, Array, row_major
 from cugen.plan.nodes import Barrier, Comparison, Declare, FetchBlockId, Guard, If, Index, LoadBlockId, Node
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, bounds, integer, symbol
@@ -44,7 +43,7 @@ class DynamicBlockIds:
     def fetch(self) -> tuple[Node, ...]:
         """Defines the block id: the first thread increments the counter and broadcasts it through shared memory."""
         name = self.lowering.names.allocate("shared_block_id")
-        broadcast = Array("", name, INT32, (), (), "shared", flat=False)
+        broadcast = dense_array(name, INT32, (), "shared")
         is_first = Guard((Comparison(symbol("threadIdx.x"), "==", integer(0)),))
         counter = self.flag(integer(0), "atomic")
         return (
@@ -58,5 +57,4 @@ class DynamicBlockIds:
 def workspace_array(request: Request, name_hint: str, dtype: DType, shape: tuple[Integer, ...]) -> Array:
     """A row-major workspace array through which the blocks of one launch exchange data."""
     name = request.context.names.allocate(f"{request.group.statements[-1].target}_{name_hint}")
-    strides = tuple(sympy.Mul(*shape[axis + 1 :]) for axis in range(len(shape)))
-    return Array(name, name, dtype, shape, strides, "global", writable=True)
+    return Array(name, name, dtype, shape, row_major(shape), "global", writable=True)

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import sympy
+
+from cugen.plan.alignment import required_alignments
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Array
+from cugen.plan.memory import Array, row_major
 from cugen.plan.names import Names
-from cugen.plan.nodes import Node
+from cugen.plan.nodes import Node, Section
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, Ranges, bounds, integer
 from cugen.plan.traversal import usage
 from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.unused import without_unused
+from cugen.spec.types import DType
 
 
-def new_lowering(request: Request) -> Lowering:
-    """A lowering with the spec's params and arrays and a new scope of names."""
+def new_lowering(request: Request, arrays: Mapping[str, Array] | None = None) -> Lowering:
+    """A lowering with the spec's params and `arrays`, or its own, and a new scope of names."""
     context = request.context
-    return Lowering(Names(context.names), context.arrays, dict(context.symbols), dict(context.ranges))
+    arrays = context.arrays if arrays is None else arrays
+    return Lowering(Names(context.names), arrays, dict(context.symbols), dict(context.ranges))
 
 
 def assemble(
     request: Request,
     lowering: Lowering,
     family: str,
-    parts: Sequence[tuple[str, tuple[Node, ...]]],
+    parts: Sequence[Section | tuple[str, tuple[Node, ...]]],
     grid: tuple[Integer, Integer, Integer],
     block: tuple[int, int, int],
     *,
     minimum_blocks: int = 0,
-    alignments: tuple[tuple[str, int], ...] = (),
     workspace: tuple[Array, ...] = (),
+    reasons: tuple[str, ...] = (),
+    cluster: int = 1,
 ) -> Kernel:
     """The kernel with the parameters that its body mentions, in the order of the spec; workspace arrays follow the
     spec's arrays."""
     context = request.context
-    body = dissolved(tuple(node for _, nodes in parts for node in nodes))
+    named = tuple(part if isinstance(part, Section) else Section(*part) for part in parts)
+    sections = tuple(node for node in without_unused(named) if isinstance(node, Section))
+    body = dissolved(sections)
     touched = {array.symbol: array for array in usage.arrays(body)}
     params = {s.name for s in usage.free_symbols(body)}
     params |= {context.symbols[name].name for name in usage.params(body)}
@@ -51,16 +61,18 @@ def assemble(
         family,
         (*(a for a in context.arrays.values() if a.symbol in touched), *workspace),
         tuple(arguments),
-        tuple(parts),
+        tuple((section.name, section.body) for section in sections),
         grid,
         block,
         tuple(lowering.ranges.items()),
         tuple(statement.text for statement in request.group.statements),
         minimum_blocks,
         _static_shared_bytes([a for a in shared if not a.dynamic], lowering.ranges),
-        max((a.dynamic_offset + tile_bytes(a, lowering.ranges) for a in shared if a.dynamic), default=0),
-        alignments,
-        workspace=workspace,
+        max((int(a.dynamic_offset) + tile_bytes(a, lowering.ranges) for a in shared if a.dynamic), default=0),
+        required_alignments(body, context),
+        reasons,
+        cluster,
+        workspace,
     )
 
 
@@ -73,9 +85,16 @@ def _static_shared_bytes(tiles: Sequence[Array], ranges: Ranges) -> int:
     return end
 
 
+def dense_array(name: str, dtype: DType, sizes: Sequence[int], space: str, pad: int = 0) -> Array:
+    """A row-major tile in shared memory, or an array in registers, printed with the names of its sizes; `pad` elements
+    are added to its rows."""
+    shape = tuple(integer(int(size)) for size in sizes)
+    array = Array("", name, dtype, shape, (), space, flat=False, pad=pad)
+    padded = array.padded_shape
+    named = tuple(map(integer, (*sizes[:-1], sizes[-1] + pad) if sizes else ()))
+    return replace(array, strides=row_major(padded), printed_shape=() if named == padded else named)
+
+
 def tile_bytes(array: Array, ranges: Ranges) -> int:
     """The bytes of a tile, including padding."""
-    count: Integer = integer(1)
-    for extent in array.padded_shape:
-        count = count * extent
-    return bounds(count, ranges)[1] * array.dtype.bytes
+    return bounds(sympy.Mul(*array.padded_shape), ranges)[1] * array.dtype.bytes

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import sympy
 
+from cugen.pieces.blocks import digits, thread
 from cugen.pieces.kernels import tile_bytes
+from cugen.pieces.loop_variables import loop_variable
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Barrier, Copy, Declare, For, Index, Loop, Node, Section
-from cugen.plan.request import Refusal, Request
-from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
+from cugen.plan.memory import Access, Array, row_major
+from cugen.plan.nodes import Barrier, Copy, Declare, For, Loop, Node, Section
+from cugen.plan.request import Refusal, Request, Tunable, refuse_tunables
+from cugen.plan.symbols import Integer, bounds, integer
+from cugen.spec.expressions import free_indices
 
 REGISTER_ELEMENTS = 64  # elements per thread of an array in registers; larger ones spill (heuristic)
 
@@ -46,6 +50,32 @@ def placement_refusals(request: Request) -> tuple[Refusal, ...]:
     return tuple(refusals)
 
 
+def useless_placements(request: Request, staged: Collection[str] = ()) -> Iterator[Refusal]:
+    """Placements in shared memory or registers that are useless to a kernel of which a thread reads an element once;
+    `staged` inputs have tiles."""
+    for array in request.touched():
+        key, space = f"arrays.{array.name}.memory", array.memory.space
+        if space == "shared" and array.name not in staged:
+            yield Refusal(f"has no use for {array.name} in shared memory: a thread reads an element of it once", key)
+        elif space == "register" and array.role != "temporary":
+            yield Refusal(f"has no use for all of {array.name} in registers: a thread reads an element of it once", key)
+
+
+def tunables_only(request: Request, tunables: tuple[Tunable, ...], reason: str) -> list[Refusal]:
+    """What a family refuses that takes `tunables`, but no placements, and no tile sizes for the `reason`."""
+    refusals = [*refuse_tunables(request, tunables), *useless_placements(request)]
+    sizes = (key for key in ("block", "thread", "step") if getattr(request.schedule, key))
+    return [*refusals, *(Refusal(reason, f"schedule.{key}") for key in sizes)]
+
+
+def size_refusals(request: Request, allowed: Mapping[str, Sequence[str]]) -> Iterator[Refusal]:
+    """Tile sizes along other indices than those `allowed` by the key of the schedule."""
+    for key, names in allowed.items():
+        for name, size in getattr(request.schedule, key):
+            if name not in names and size != 1:
+                yield Refusal(f"{key} sizes are for {' and '.join(names)}, not for {name}", f"schedule.{key}.{name}")
+
+
 def stage_inputs(
     request: Request, lowering: Lowering, block: tuple[int, int, int]
 ) -> tuple[dict[str, Array], tuple[Section, ...]]:
@@ -60,7 +90,7 @@ def stage_inputs(
             continue
         name = lowering.names.allocate(f"{source.symbol}_{memory.space}")
         tile = replace(source, symbol=name, space=memory.space, flat=False, pad=memory.pad, dynamic=memory.dynamic)
-        tile = replace(tile, strides=_row_major(tile.padded_shape))
+        tile = replace(tile, strides=row_major(tile.padded_shape))
         if memory.dynamic:
             tile = replace(tile, dynamic_offset=offset)
             offset += (tile_bytes(tile, lowering.ranges) + 15) // 16 * 16
@@ -80,54 +110,47 @@ def stage_inputs(
     return tiles, tuple(filter(None, sections))
 
 
-def _row_major(shape: tuple[Integer, ...]) -> tuple[Integer, ...]:
-    """Row-major strides of a tile; the source array may have others."""
-    return tuple(sympy.Mul(*shape[dimension + 1 :]) for dimension in range(len(shape)))
+def literal_taps(request: Request, lowering: Lowering) -> tuple[dict[str, Array], tuple[Node, ...]]:
+    """Small baked arrays that only reduction indices subscript, as constant register arrays, and their declarations."""
+    outer = {index.name for statement in request.group.statements for index in statement.indices}
+    literals: dict[str, Array] = {}
+    for declared in request.touched():
+        source = request.context.arrays[declared.name]
+        reads = [read for read in request.reads() if read.array == declared.name]
+        is_moved = any(free_indices(read) & outer or read.boundary is not None for read in reads)
+        if source.space != "table" or declared.memory.space is not None or is_moved:
+            continue
+        count = request.context.static(_count(source))
+        if count is None or count > REGISTER_ELEMENTS:
+            continue
+        symbol = lowering.names.allocate(f"{source.symbol}_values")
+        literals[declared.name] = replace(
+            source, symbol=symbol, space="register", flat=False, strides=row_major(source.shape)
+        )
+    return literals, tuple(Declare(array) for array in literals.values())
 
 
 def _copy_by_block(lowering: Lowering, source: Array, tile: Array, block: tuple[int, int, int]) -> Node:
     """A block-strided loop that copies the array element by element."""
-    threads = block[0] * block[1] * block[2]
-    thread: Integer = integer(0)
-    scale = 1
+    first, threads = integer(0), 1
     for axis, size in zip("xyz", block, strict=True):
-        if size > 1:
-            builtin = symbol(f"threadIdx.{axis}")
-            lowering.ranges[builtin] = (0, size - 1)
-            thread, scale = thread + builtin * scale, scale * size
+        first, threads = first + thread(axis, size, lowering) * threads, threads * size
     count = _count(source)
-    last = bounds(count, lowering.ranges)[1] - 1
-    index = Index(lowering.names.allocate("element"), thread, (0, last))
-    lowering.ranges[index.symbol] = index.range
-    unflattened: list[Integer] = []
-    quotient: Integer = index.symbol
-    for dimension, extent in reversed(list(enumerate(source.shape))):
-        unflattened.insert(0, quotient if dimension == 0 else Mod(quotient, extent))
-        quotient = FloorDiv(quotient, extent)
-    subscripts = tuple(unflattened)
+    index = loop_variable("element", bounds(count, lowering.ranges)[1], lowering, first)
+    subscripts = digits(index.symbol, source.shape[::-1])[::-1]
     load = Access(source, subscripts, "load")
-    if source.flat and (load.offset() - _dense_offset(source, subscripts)).expand() == 0:
+    dense = replace(load, array=replace(source, strides=row_major(source.shape)))
+    if source.flat and (load.offset() - dense.offset()).expand() == 0:
         load = Access(replace(source, shape=(count,), strides=(integer(1),)), (index.symbol,), "load")
-    return For(Loop(index, thread, count, threads), (Copy(Access(tile, subscripts, "store"), load),))
-
-
-def _dense_offset(array: Array, subscripts: tuple[Integer, ...]) -> Integer:
-    """The row-major offset of an element, as if the array had no padding."""
-    offset: Integer = integer(0)
-    for subscript, extent in zip(subscripts, array.shape, strict=True):
-        offset = offset * extent + subscript
-    return offset
+    return For(Loop(index, first, count, threads), (Copy(Access(tile, subscripts, "store"), load),))
 
 
 def _copy_by_thread(lowering: Lowering, source: Array, tile: Array) -> Node:
     """Unrolled loops in which each thread copies the array into its registers."""
-    indices = []
-    for dimension, extent in enumerate(source.shape):
-        index = Index(
-            lowering.names.allocate("ijklmn"[dimension % 6]), integer(0), (0, bounds(extent, lowering.ranges)[1] - 1)
-        )
-        lowering.ranges[index.symbol] = index.range
-        indices.append(index)
+    indices = [
+        loop_variable("ijklmn"[dimension % 6], bounds(extent, lowering.ranges)[1], lowering)
+        for dimension, extent in enumerate(source.shape)
+    ]
     subscripts = tuple(index.symbol for index in indices)
     node: Node = Copy(Access(tile, subscripts, "store"), Access(source, subscripts, "load"))
     for index, extent in reversed(list(zip(indices, source.shape, strict=True))):

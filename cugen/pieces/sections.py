@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.plan.nodes import For, Node, Section
+from cugen.plan.nodes import Comparison, For, Guard, If, Node, Section
 from cugen.plan.scopes import Scope
 
 
@@ -12,14 +12,21 @@ from cugen.plan.scopes import Scope
 class SectionGroup(Section):
     """A section of sections, which a template takes by name: `{{ body(stage.accumulators) }}`.
 
-    One that isn't there is empty. False where all of them are."""
+    One that isn't there is empty. False where all of them are. ValueError for a name that two of them have."""
 
     def __getitem__(self, name: str) -> Section:
-        parts = (node for node in self.body if isinstance(node, Section) and node.name == name)
-        return next(parts, SectionGroup(name, ()))
+        parts = [node for node in self.body if isinstance(node, Section) and node.name == name]
+        if len(parts) > 1:  # a LookupError would be an undefined name to Jinja2
+            raise ValueError(f"{len(parts)} sections of the group {self.name} have the name {name}")
+        return parts[0] if parts else SectionGroup(name, ())
 
     def __bool__(self) -> bool:
         return any(bool(node) if isinstance(node, Section) else True for node in self.body)
+
+
+def guarded(name: str, terms: tuple[Comparison, ...], sections: tuple[Section, ...]) -> tuple[Section, ...]:
+    """The branch `name` around the sections, where there are terms; else the sections themselves."""
+    return (Section(name, (If(Guard(terms), sections),)),) if terms else sections
 
 
 def append_loop(scope: Scope, before: str, name: str, loop: For) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.statements import lower_statements
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS, bound_sum, combine, identity, lower_condition
-from cugen.plan.nodes import Assign, For, If, Index, Let, Loop, Node, Section
+from cugen.plan.nodes import Assign, For, If, Let, Loop, Node, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds, integer, symbol
-from cugen.plan.traversal.substitution import as_reduction, substitute
+from cugen.plan.symbols import bounds, integer
+from cugen.plan.traversal.substitution import substitute
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Reduce, Scan, Select, children, free_indices, walk
+from cugen.spec.rewriting import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +44,18 @@ def recognise(request: Request) -> SerialScan | None:
         return None
     if dict(request.schedule.block).get(index.name, 1) > 1:
         return None
-    current = tuple(replace(s, value=_at_current(s.value)) for s in statements)
-    at_current = replace(request, group=replace(request.group, statements=current))
-    return SerialScan(at_current, index, reverse, tuple(dict.fromkeys(map(_scan_at_current, scans))))
+    at_current: dict[Expr, Scan] = {scan: _at_current(scan) for scan in scans}
+    current = tuple(replace(s, value=replaced(s.value, at_current.get)) for s in statements)
+    return SerialScan(request.with_statements(current), index, reverse, tuple(dict.fromkeys(at_current.values())))
 
 
 def lower_serial_scan(scan_loop: SerialScan, lowering: Lowering, scope: Scope) -> tuple[Section, ...]:
     """The sections `accumulators`, and `serial_loop`, which updates them and stores each element: exclusive scans
     after the element (`accumulate_after`), others before (`accumulate`)."""
-    name = symbol(lowering.names.allocate(scan_loop.index.name))
-    extent = to_integer(scan_loop.index.extent, lowering.symbols)
+    extent = scan_loop.request.context.extent(scan_loop.index)
     low, high = bounds(extent, lowering.ranges)
-    lowering.symbols[scan_loop.index.name] = name
-    lowering.ranges[name] = (0, max(high - 1, 0))
-    lowering.limits[name] = extent
+    index = loop_variable(scan_loop.index.name, extent, lowering)
+    lowering.symbols[scan_loop.index.name] = index.symbol
     body = Scope(scope, frozenset((scan_loop.index.name,)), certain=low >= 1)
     lowering.prepare(tuple(s.value for s in scan_loop.request.group.statements))
     declared: list[Node] = []
@@ -63,12 +63,11 @@ def lower_serial_scan(scan_loop: SerialScan, lowering: Lowering, scope: Scope) -
     for scan in scan_loop.scans:
         local = Local(lowering.names.allocate(ACCUMULATORS[scan.kind]), scan.dtype)
         declared.append(Let(local, identity(scan.kind, scan.dtype), mutable=True))
-        update = _update(scan, local, lowering, body)
+        update = accumulate_scan(scan, local, lowering, body, (local,), max(high, 1))
         (after if scan.exclusive else body.nodes).extend(update)
         body.remember(scan, local)
     accumulate = tuple(body.nodes)
     lower_statements(scan_loop.request, lowering, body)
-    index = Index(name.name, name, lowering.ranges[name])
     loop = Loop(index, integer(0), extent, downward=scan_loop.reverse)
     step = (
         Section("accumulate", accumulate),
@@ -78,12 +77,16 @@ def lower_serial_scan(scan_loop: SerialScan, lowering: Lowering, scope: Scope) -
     return Section("accumulators", (*scope.nodes, *declared)), Section("serial_loop", (For(loop, step),))
 
 
-def _update(scan: Scan, local: Local, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
+def accumulate_scan(
+    scan: Scan, local: Local, lowering: Lowering, scope: Scope, sums: Iterable[Local], count: int
+) -> tuple[Node, ...]:
+    """Combines the current element into the accumulator, where the scan's condition holds. `sums` are all locals that
+    hold sums of up to `count` elements."""
     condition = None if scan.where is None else lower_condition(lowering, scan.where, scope)
     inner = scope if condition is None else Scope(scope, certain=False)
     value = lowering.lower(scan.body, inner)
-    if scan.kind == "sum":
-        bound_sum(lowering, as_reduction(scan), local, value)
+    for total in sums if scan.kind == "sum" else ():
+        bound_sum(lowering, total, value, count)
     step = Assign(local, combine(scan.kind, local, value))
     return (step,) if condition is None else (If(condition, (*inner.nodes, step)),)
 
@@ -104,21 +107,8 @@ def _has_scan(expr: Expr) -> bool:
     return any(isinstance(node, Scan) for node in walk(expr))
 
 
-def _at_current(expr: Expr) -> Expr:
-    """The expression with the terms of its scans at the loop's current element."""
-    match expr:
-        case Scan():
-            return _scan_at_current(expr)
-        case Op():
-            return replace(expr, args=tuple(map(_at_current, expr.args)))
-        case spec.Cast():
-            return replace(expr, arg=_at_current(expr.arg))
-        case Select():
-            return replace(expr, condition=_at_current(expr.condition))
-    return expr
-
-
-def _scan_at_current(scan: Scan) -> Scan:
+def _at_current(scan: Scan) -> Scan:
+    """The scan with its term at the loop's current element."""
     current: dict[str, Expr] = {scan.inner.name: IndexValue(scan.outer)}
     return replace(
         scan,

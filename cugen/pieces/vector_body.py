@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cugen.pieces.blocks import define, limit
+from cugen.pieces.blocks import define_index
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loaded_reads
+from cugen.pieces.loop_variables import loop_variable, unrolled
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vectors import is_read, widest_at
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript, within
 from cugen.plan.memory import Access, Array, Element, Vector
-from cugen.plan.nodes import Assign, For, If, Index, Let, Load, Loop, Node, Section, Store
+from cugen.plan.nodes import Assign, Comparison, Copy, For, Guard, If, Index, Let, Load, Loop, Node, Section, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
@@ -42,25 +43,9 @@ class ConsecutiveElements:
     def statements(self) -> tuple[Statement, ...]:
         return self.request.group.statements
 
-    def is_stored(self, statement: Statement) -> bool:
-        role = self.request.context.spec.array(statement.target).role
-        return role != "temporary" or statement.target in self.request.stored
-
     def needs_element_index(self) -> bool:
         """Whether the statements need each element's own index, not only the vector's first."""
         return self.width > 1 and depends_on_index(self.statements, self.along, (*self.wide, *self.staged))
-
-    def alignments(self) -> tuple[tuple[str, int], ...]:
-        """Bytes of alignment that vector accesses require of the arguments."""
-        if self.width == 1:
-            return ()
-        widths = {s.target: self.width for s in self.statements if self.is_stored(s)}
-        for read, width in self.wide.items():
-            widths[read.array] = max(widths.get(read.array, 1), width)
-        arrays = self.request.context.spec.arrays
-        return tuple(
-            (a.name, widths[a.name] * a.dtype.bytes) for a in arrays if a.name in widths and not a.is_temporary
-        )
 
 
 def wide_reads(
@@ -87,10 +72,9 @@ def is_guarded(read: Read, along: str) -> bool:
 
 def depends_on_index(statements: tuple[Statement, ...], along: str, loaded: tuple[Read, ...]) -> bool:
     """Whether the statements use the index `along` other than in reads that are already `loaded`."""
-    for read in loaded_reads(statements):
-        if read not in loaded and along in free_indices(read):
-            return True
-    return any(along in index_values(statement.value) for statement in statements)
+    moving = (read for read in loaded_reads(statements) if along in free_indices(read))
+    uses_value = any(along in index_values(statement.value) for statement in statements)
+    return uses_value or any(read not in loaded for read in moving)
 
 
 def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> tuple[Section, ...]:
@@ -98,15 +82,11 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
     `lowering` maps `along` to its first element."""
     first = lowering.symbols[work.along]
     first_symbols = dict(lowering.symbols)
-    number = Index(lowering.names.allocate("v"), integer(0), (0, work.width - 1))
-    lowering.ranges[number.symbol] = number.range
+    number = loop_variable("v", work.width, lowering)
     inner = Scope(scope, frozenset((work.along,)))
     gathered: dict[Expr, Integer] = {}
     if work.needs_element_index():
-        element = define(work.along, first + number.symbol, lowering)
-        limit(element.index, work.extent, lowering)
-        lowering.symbols[work.along] = element.index.symbol
-        inner.nodes.append(element)
+        inner.nodes.append(define_index(work.along, first + number.symbol, work.extent, lowering))
 
     # Gathered subscripts are named before the vectors that they address are loaded.
     lowering.prepare(tuple(statement.value for statement in work.statements))
@@ -117,13 +97,11 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
 
     def access(array: str, subscripts: tuple[Expr, ...], kind: str, width: int, offset: Integer) -> Access:
         symbols = {**first_symbols, work.along: first_symbols[work.along] + offset}
-        if gathered:
-            subs = tuple(gathered[s] if s in gathered else to_integer(s, symbols) for s in subscripts)
-            return Access(work.arrays[array], subs, kind, width)
-        return Access(work.arrays[array], tuple(to_integer(s, symbols) for s in subscripts), kind, width)
+        subs = tuple(gathered[s] if s in gathered else to_integer(s, symbols) for s in subscripts)
+        return Access(work.arrays[array], subs, kind, width)
 
     for read, value in work.staged.items():
-        _remember(work, read, value(number.symbol), inner, lowering)
+        remember_read(work.request, read, value(number.symbol), lowering, inner)
     for read, width in work.wide.items():
         written = any(statement.target == read.array for statement in work.statements)
         name_hint = f"{read.array}_old" if written else read.array
@@ -134,30 +112,42 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
 
         if read.boundary is not None:
             _load_inside(read, vector, part(integer(0)), lowering, scope)
-            _remember(work, read, vector.component(number.symbol), inner, lowering)
+            remember_read(work.request, read, vector.component(number.symbol), lowering, inner)
             continue
         component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
-        _remember(work, read, component(number.symbol), inner, lowering)
+        remember_read(work.request, read, component(number.symbol), lowering, inner)
     lower_statements(work.request, lowering, inner)
-    results: list[Node] = []
-    body: list[Node] = []
-    stored = iter([statement for statement in work.statements if work.is_stored(statement)])
-    for node in inner.nodes:
-        if isinstance(node, Store):
-            statement = next(stored)
-            vector = vector_of(work.arrays[statement.target], statement.target, work.width, lowering)
-            scope.nodes.append(Let(vector, None, mutable=True))
-            body.append(Assign(vector.component(number.symbol), node.value))
-            target = access(statement.target, statement.subscripts, "store", work.width, integer(0))
-            results.append(Store(target, vector))
-        else:
-            body.append(node)
-    loop = For(Loop(number, integer(0), integer(work.width), unroll=True), tuple(body))
+    body, vectors = gather_stores(inner.nodes, work.request, number, lowering)
+    scope.nodes += [Let(vector, None, mutable=True) for _, vector in vectors]
+    results = [Store(access(s.target, s.subscripts, "store", work.width, integer(0)), vector) for s, vector in vectors]
     return (
         Section("load_vectors", tuple(scope.nodes)),
-        Section("elements", (loop,)),
+        Section("elements", (unrolled(number, body),)),
         Section("store_vectors", tuple(results)),
     )
+
+
+def row_end_elements(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> For:
+    """Of a vector that is partly outside its row, the elements inside, one by one; `lowering` maps `along` to its first
+    element."""
+    number = loop_variable("v", work.width, lowering)
+    first = lowering.symbols[work.along]
+    edge = define_index(work.along, first + number.symbol, work.extent, lowering, name_hint="edge")
+    for read, value in work.staged.items():
+        remember_read(work.request, read, value(number.symbol), lowering, scope)
+    lower_statements(work.request, lowering, scope)
+    position = edge.index.symbol
+    is_inside = Guard((Comparison(position, ">=", integer(0)), Comparison(position, "<", work.extent)))
+    body = (edge, If(is_inside, tuple(map(as_copy, scope.nodes))))
+    return For(Loop(number, integer(0), integer(work.width), rolled=True), body)
+
+
+def as_copy(node: Node) -> Node:
+    """A store of a loaded element of the same type, as a copy without conversion."""
+    match node:
+        case Store(access=target, value=Element(access=source)) if source.array.dtype == target.array.dtype:
+            return Copy(target, source)
+    return node
 
 
 def _load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:
@@ -169,6 +159,29 @@ def _load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering,
         return
     loaded = Assign(vector, Element(access.array.symbol, access.array.dtype.compute, access))
     scope.nodes += [Let(vector, Const(0, vector.dtype), mutable=True), If(guard, (loaded,))]
+
+
+def gather_stores(
+    nodes: Iterable[Node],
+    request: Request,
+    lane: Index,
+    lowering: Lowering,
+    fits: Callable[[Statement, Array], bool] = lambda *_: True,
+) -> tuple[list[Node], list[tuple[Statement, Vector]]]:
+    """The nodes of element `lane` with assignments to components of vectors in place of its stores, and the vectors by
+    statement; a store of a statement to an array that no vector `fits` is kept."""
+    statements = iter(request.stored_statements())
+    gathered: list[Node] = []
+    vectors: list[tuple[Statement, Vector]] = []
+    for node in nodes:
+        if isinstance(node, Store) and node.access.array.space != "register":
+            statement = next(statements)
+            if fits(statement, node.access.array):
+                vector = vector_of(node.access.array, statement.target, lane.range[1] + 1, lowering)
+                vectors.append((statement, vector))
+                node = Assign(vector.component(lane.symbol), node.value)
+        gathered.append(node)
+    return gathered, vectors
 
 
 def vector_of(array: Array, name_hint: str, width: int, lowering: Lowering, count: int = 1) -> Vector:
@@ -186,18 +199,16 @@ def load_vectors(
     if not vector.count:
         scope.nodes.append(Load(vector, access(integer(0))))
         return vector.component
-    index = Index(lowering.names.allocate("u"), integer(0), (0, vector.count - 1))
-    lowering.ranges[index.symbol] = index.range
+    index = loop_variable("u", vector.count, lowering)
     load = Load(vector.indexed(index.symbol), access(index.symbol))
-    loop = Loop(index, integer(0), integer(vector.count), unroll=True)
-    scope.nodes += [Let(vector, None, mutable=True), For(loop, (load,))]
+    scope.nodes += [Let(vector, None, mutable=True), unrolled(index, (load,))]
     width = integer(vector.width)
     return lambda i: vector.indexed(FloorDiv(i, width)).component(Mod(i, width))
 
 
-def _remember(work: ConsecutiveElements, read: Read, value: Expr, scope: Scope, lowering: Lowering) -> None:
+def remember_read(request: Request, read: Read, value: Expr, lowering: Lowering, scope: Scope) -> None:
     """Records the value of a read, under a name if it is used more than once or as a subscript."""
-    mentions = sum(1 for s in work.statements for node in walk(s.value) if node == read)
+    mentions = sum(1 for s in request.group.statements for node in walk(s.value) if node == read)
     if mentions > 1 or read in lowering.subscripts:
         name = read.array.lower()
         is_taken = name == lowering.arrays[read.array].symbol

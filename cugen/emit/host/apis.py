@@ -12,7 +12,7 @@ class Api:
 
     header: str
     suffix: str  # of file stems
-    outcome: str  # template of the function from a status to an Error
+    describe: str  # function that describes a status
     status_type: str
     stream_type: str
     success: str
@@ -27,7 +27,7 @@ class Api:
 RUNTIME = Api(
     "cuda_runtime_api.h",
     "",
-    "outcome_runtime.h.j2",
+    "cudaGetErrorString",
     "cudaError_t",
     "cudaStream_t",
     "cudaSuccess",
@@ -45,7 +45,7 @@ RUNTIME = Api(
 DRIVER = Api(
     "cuda.h",
     "_embed",
-    "outcome_driver.h.j2",
+    "cuGetErrorString",
     "CUresult",
     "CUstream",
     "CUDA_SUCCESS",

@@ -1,4 +1,4 @@
-"""`<stem>_embed.h` and `<stem>_embed.c`: the machine code as a C array, and a launcher on the driver API."""
+"""`<stem>_embed.h`, `.hpp` and `.c`: the machine code as a C array, and launchers on the driver API."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, Size, Workspace
 from cugen.emit.describe import harmless, header_lines, heading
 from cugen.emit.environment import environment
+from cugen.emit.files import LAUNCH_HEADER
 from cugen.emit.host.apis import DRIVER
 from cugen.emit.host.c_sizes import SizePrinter
+from cugen.emit.host.launch_header import launch_header
 from cugen.emit.host.launcher import Launcher, c_names, make_launcher
 from cugen.emit.host.typed import make_typed, size_names
-from cugen.emit.layout import tidy
+from cugen.emit.layout import tidy, unwrapped
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
@@ -23,7 +25,7 @@ from cugen.spec.types import DTYPES
 
 _WORDS_PER_LINE = 4  # 64-bit words; fits the line width
 _IMAGE = re.compile(r"^static const unsigned long long \w+_image\[\] = \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
-_COMPILER = re.compile(r"^// Machine code of .+ for (.+), compiled by (.+), and its$", re.MULTILINE)
+_COMPILER = re.compile(r"^// Machine code of .+ for (.+), compiled by (.+), and its launcher\.", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,16 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The texts of the two files."""
+    """The texts of the three files."""
 
     header: str
     source: str
+    typed_header: str
+
+    def texts(self, name: str) -> dict[str, str]:
+        """Texts by file name, and that of the shared header, for the kernel `name`."""
+        files = {f"{name}_embed.h": self.header, f"{name}_embed.c": self.source, f"{name}_embed.hpp": self.typed_header}
+        return files | {LAUNCH_HEADER: launch_header()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class _Launch:
 
 
 def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Embedded:
-    """Deterministic texts of both files."""
+    """Deterministic texts of the files."""
     launcher, names = make_launcher(context, plan), c_names(context)
     typed = make_typed(manifest, names)
     printer = SizePrinter(size_names(manifest, names))
@@ -69,15 +77,12 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
     variables = {
         "heading": heading(context),
         "header": header_lines(context, plan),
-        "includes": sorted(launcher.includes),
-        "aliases": launcher.aliases,
-        "notes": launcher.notes,
-        "api": DRIVER,
-        **_launcher_variables(launcher),
-        **typed.variables(workspace=bool(launcher.workspace)),
+        **launcher.declaration(DRIVER),
     }
     arguments = {**names, **buffers}
     source = {
+        "parameters": launcher.parameters,
+        "size_arguments": launcher.size_arguments,
         "checks": _checks(manifest, launcher, printer),
         "workspace_buffers": _workspace_buffers(manifest, buffers, printer),
         "zeros": [(buffers[space.name], _bytes_of(space, printer)) for space in manifest.workspace if space.zeroed],
@@ -98,30 +103,22 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         **variables_of_launcher,
     }
     source["helpers"] = tuple(printer.helpers)
+    typed_variables = typed.variables(context, DRIVER, workspace=bool(launcher.workspace))
     env = environment()
     return Embedded(
         tidy(env.get_template("embed.h.j2").render(variables)),
         tidy(env.get_template("embed.c.j2").render(variables | source)),
+        tidy(env.get_template("kernel.hpp.j2").render(typed_variables)),
     )
 
 
 def image_of(text: str) -> Image | None:
     """Machine code of a file written by `embed`; None for any other text."""
-    image, compiler = _IMAGE.search(text), _COMPILER.search(text)
+    image, compiler = _IMAGE.search(text), _COMPILER.search(unwrapped(text.partition("\n\n")[0]))
     if image is None or compiler is None:
         return None
     words = [int(word, 16) for word in re.findall(r"0x([0-9a-f]{16})", image[1])]
     return Image(struct.pack(f"<{len(words)}Q", *words), tuple(compiler[1].split(", ")), compiler[2])
-
-
-def _launcher_variables(launcher: Launcher) -> dict[str, object]:
-    return {
-        "name": launcher.name,
-        "parameters": launcher.parameters,
-        "workspace": launcher.workspace,
-        "size_parameters": launcher.size_parameters,
-        "size_arguments": launcher.size_arguments,
-    }
 
 
 def _lines(content: bytes) -> Iterator[str]:

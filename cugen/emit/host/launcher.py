@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from cugen.emit.host.apis import Api
 from cugen.emit.printer.ctypes import alias_in_c, c_name, header_of
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.machine.target import STATIC_SHARED_BYTES
@@ -46,6 +47,19 @@ class Launcher:
     includes: tuple[str, ...]
     aliases: tuple[str, ...]  # typedefs of types that CUDA's headers name differently in C
     notes: tuple[str, ...]
+
+    def declaration(self, api: Api) -> dict[str, Any]:
+        """Variables of the header templates."""
+        return {
+            "name": self.name,
+            "api": api,
+            "includes": sorted(self.includes),
+            "aliases": self.aliases,
+            "notes": self.notes,
+            "workspace": self.workspace,
+            "size_parameters": self.size_parameters,
+            "all_parameters": ", ".join([*self.parameters, f"{api.stream_type} stream"]),
+        }
 
     def variables(self) -> dict[str, Any]:
         """Variables of the launch template."""

@@ -1,4 +1,4 @@
-"""The C++ launcher that takes spans and checks them: variables of its template."""
+"""`<stem>.hpp`: the C++ launcher that takes spans and checks them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from cugen.abi import codes, wording
+from cugen.abi import wording
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.emit.describe import origin
+from cugen.emit.files import LAUNCH_HEADER
+from cugen.emit.host.apis import Api
 from cugen.emit.host.c_sizes import Name, SizePrinter
-from cugen.emit.host.sentences import quoted, terms
+from cugen.emit.host.sentences import quoted
 from cugen.emit.printer.ctypes import c_name
+from cugen.plan.context import Context
 from cugen.plan.names import Names
 from cugen.spec.types import DTYPES
-
-# C++ expressions in templates/checks.h.j2 for the placeholders of cugen.abi.wording.
-_EXPRESSIONS = {
-    **{word: word for word in ("name", "other_name", "source", "other_source", "condition", "symbols")},
-    **{word: f"std::to_string({word})" for word in ("value", "other_value", "low", "high", "multiple", "alignment")},
-    "actual": "actual",
-    "expected": "expected",
-    "values": "text",
-    "address": "hexadecimal(address)",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +30,20 @@ class Typed:
     check: str
     checks: tuple[str, ...]
     arguments: tuple[str, ...]
-    helpers: tuple[str, ...]  # functions of templates/sizes.h.j2 that the checks call
 
-    def variables(self, *, workspace: bool) -> dict[str, Any]:
-        """Variables of templates/typed.h.j2 and templates/checks.h.j2, except those of the API."""
-        arguments = [*self.arguments, *(["workspace"] if workspace else []), "stream"]
-        return {"typed": self, "arguments": ", ".join(arguments), "sentences": _sentences(), "codes": _codes()}
+    def variables(self, context: Context, api: Api, *, workspace: bool) -> dict[str, Any]:
+        """Variables of templates/kernel.hpp.j2."""
+        return {
+            "api": api,
+            "name": context.spec.kernel,
+            "origin": origin(context),
+            "launch_header": LAUNCH_HEADER,
+            "typed": self,
+            "all_parameters": ", ".join(
+                [*self.parameters, *(["void* workspace"] if workspace else []), f"{api.stream_type} stream"]
+            ),
+            "arguments": ", ".join([*self.arguments, *(["workspace"] if workspace else []), "stream"]),
+        }
 
 
 def make_typed(manifest: Manifest, c_names: Mapping[str, str]) -> Typed:
@@ -66,7 +68,6 @@ def make_typed(manifest: Manifest, c_names: Mapping[str, str]) -> Typed:
         check,
         tuple(f"{check}.{line}" for line in checks),
         tuple(_argument(a, c_names[a.name]) for a in manifest.arguments),
-        tuple(printer.helpers),
     )
 
 
@@ -77,35 +78,6 @@ def size_names(manifest: Manifest, c_names: Mapping[str, str]) -> dict[str, Name
         if isinstance(argument, ParamArgument):
             names[argument.name] = Name(c_names[argument.name], argument.minimum, argument.maximum)
     return names
-
-
-def _sentences() -> dict[str, str]:
-    """Messages as C++ expressions over the arguments of the checks."""
-    texts = {
-        "shape": wording.SHAPE,
-        "equation": wording.EQUATION,
-        "strides": wording.STRIDES,
-        "null": wording.NULL,
-        "alignment": wording.ALIGNMENT,
-        "out_of_range": wording.OUT_OF_RANGE,
-        "no_multiple": wording.NO_MULTIPLE,
-        "two_values": wording.TWO_VALUES,
-        "requirement": wording.REQUIREMENT,
-        "overlap": wording.OVERLAP,
-    }
-    return {name: " + ".join(terms(text, _EXPRESSIONS)) for name, text in texts.items()}
-
-
-def _codes() -> dict[str, str]:
-    """Error codes by their names in the template."""
-    return {
-        "shape": codes.WRONG_SHAPE,
-        "strides": codes.WRONG_STRIDES,
-        "null": codes.WRONG_DEVICE,
-        "alignment": codes.MISALIGNED,
-        "param": codes.PARAM_REFUSED,
-        "overlap": codes.OVERLAP,
-    }
 
 
 def _extents(param: str, arrays: list[ArrayArgument], c_names: Mapping[str, str]) -> list[tuple[str, str]]:

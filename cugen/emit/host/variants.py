@@ -1,4 +1,5 @@
-"""`<name>.h` of a kernel's variants: C++ launchers that choose one by the sizes of a call and the device's limits."""
+"""`<name>.h` and `<name>.hpp` of a kernel's variants: C++ launchers that choose one by the sizes of a call and the
+device's limits."""
 
 from __future__ import annotations
 
@@ -49,6 +50,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class VariantsHeaders:
+    """Texts of the two files."""
+
+    header: str
+    typed_header: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Case:
     """Variants for the same sizes, largest first. `condition` is that of the sizes, "" where there is one case."""
 
@@ -92,8 +101,8 @@ def _extents(spec: Spec, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                     yield names[extent.name], f"{names[array.name]}.extents[{dimension}]"
 
 
-def variants_header(siblings: Siblings, entries: Sequence[Entry], api: Api = RUNTIME) -> str:
-    """Text of the header. `entries` are those of the siblings, in their order.
+def variants_headers(siblings: Siblings, entries: Sequence[Entry], api: Api = RUNTIME) -> VariantsHeaders:
+    """Texts of the headers. `entries` are those of the siblings, in their order.
 
     Variants for fewer sizes are tried first, then larger ones; of equal ones only the first in the document is used."""
     first, spec = entries[0], siblings.specs[0]
@@ -110,45 +119,54 @@ def variants_header(siblings: Siblings, entries: Sequence[Entry], api: Api = RUN
     limits = {key: names.allocate(_VARIABLES[key]) for key in resources}
     choice = [*choosing, f"&{local['variant']}"]
     sizes = [f"int {size}" for size in parameters]
-    text = (
-        environment()
-        .get_template("variants.h.j2")
-        .render(
-            api=api,
-            name=siblings.name,
-            first=first.name,
-            rule=_RULE_OF_SIZES if choosing else _RULE,
-            lines=[f"{entry.name}: {_sizes_of(entry, choosing)}{entry.demand}" for entry in ordered],
-            origin=harmless(spec.file) or "a spec",
-            version=__version__,
-            target=spec.target,
-            includes=[entry.name for entry in entries],
-            choosing=choosing,
-            queries=[(limits[key], api.limits[key]) for key in resources],
-            by_size=bool(choosing),
-            cases=[_completed(case, ordered, limits) for case in cases],
-            no_variant=_no_variant(siblings.name, choosing, [case.entries[0] for case in cases]) if choosing else "",
-            size_parameters=", ".join(sizes) or "void",
-            workspaces=[
-                (case.condition, _size_call(entry)) for case in cases for entry in case.entries if entry.has_workspace
-            ],
-            notes=list(dict.fromkeys(note for entry in entries for note in entry.notes)),
-            parameters=[*(text for text, _ in first.arguments), *sizes, *([_WORKSPACE] if workspace else [])],
-            choice=", ".join(choice),
-            calls=_labelled(_call(entry, [name for _, name in entry.arguments]) for entry in ordered),
-            typed_parameters=[
+    reason = f"std::string* {local['reason']}"
+    last = [*([_WORKSPACE] if workspace else []), f"{api.stream_type} stream"]
+    shared = {
+        "api": api,
+        "name": siblings.name,
+        "origin": harmless(spec.file) or "a spec",
+        "version": __version__,
+        "target": spec.target,
+        "includes": [entry.name for entry in entries],
+        **local,
+    }
+    header = {
+        "rule": _RULE_OF_SIZES if choosing else _RULE,
+        "lines": [f"{entry.name}: {_sizes_of(entry, choosing)}{entry.demand}" for entry in ordered],
+        "choosing_parameters": ", ".join(
+            [*(f"long long {size}" for size in choosing), f"int* {local['variant']}", reason]
+        ),
+        "queries": [(limits[key], api.limits[key]) for key in resources],
+        "by_size": bool(choosing),
+        "cases": [_completed(case, ordered, limits) for case in cases],
+        "no_variant": _no_variant(siblings.name, choosing, [case.entries[0] for case in cases]) if choosing else "",
+        "size_parameters": ", ".join(sizes) or "void",
+        "workspaces": [
+            (case.condition, _size_call(entry)) for case in cases for entry in case.entries if entry.has_workspace
+        ],
+        "notes": list(dict.fromkeys(note for entry in entries for note in entry.notes)),
+        "parameters": ", ".join([*(text for text, _ in first.arguments), *sizes, *last, f"{reason} = nullptr"]),
+        "choice": ", ".join(choice),
+        "calls": _labelled(_call(entry, [name for _, name in entry.arguments]) for entry in ordered),
+    }
+    typed_header = {
+        "typed_parameters": ", ".join(
+            [
                 *(text for text in first.typed.parameters if _declared(text) not in parameters),
                 *(f"long long {size}" for size in parameters if size not in deduced),
-                *([_WORKSPACE] if workspace else []),
-            ],
-            typed_sizes=[(size, deduced[size]) for size in choosing if size in deduced],
-            choice_of_spans=", ".join([*choice, f"&{local['reason']}"]),
-            typed_calls=_labelled(_typed_call(entry) for entry in ordered),
-            codes={"param": PARAM_REFUSED, "limit": OVER_A_LIMIT},
-            **local,
-        )
+                *last,
+            ]
+        ),
+        "typed_sizes": [(size, deduced[size]) for size in choosing if size in deduced],
+        "choice_of_spans": ", ".join([*choice, f"&{local['reason']}"]),
+        "typed_calls": _labelled(_typed_call(entry) for entry in ordered),
+        "codes": {"param": PARAM_REFUSED, "limit": OVER_A_LIMIT},
+    }
+    env = environment()
+    return VariantsHeaders(
+        tidy(env.get_template("variants.h.j2").render(shared | header)),
+        tidy(env.get_template("variants.hpp.j2").render(shared | typed_header)),
     )
-    return tidy(text)
 
 
 def _choosing(entries: Sequence[Entry]) -> list[str]:

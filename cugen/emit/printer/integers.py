@@ -34,12 +34,13 @@ _BUILTINS = ("blockIdx.", "threadIdx.")
 
 @dataclass
 class IntegerPrinter:
-    """Printer of one kernel. `params` are printed first in products and last in sums.
+    """Printer of one kernel. `params` are printed first in products and last in sums, `constants` as numbers are.
 
     `functions` collects the helper functions called, `long_names` the indices declared in 64 bits."""
 
     ranges: Mapping[sympy.Symbol, Range]
     params: frozenset[str]
+    constants: frozenset[str] = frozenset()
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     long_names: dict[str, None] = field(default_factory=dict)
     _casts_builtins: bool = False
@@ -103,7 +104,7 @@ class IntegerPrinter:
         order = list(range(len(strides)))
         if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
             order.reverse()
-        shape = access.array.shape
+        shape, printed_shape = access.array.shape, access.array.printed_shape or access.array.shape
         dense = all((strides[a] - strides[b] * shape[b]).expand() == 0 for a, b in pairwise(order)) and (
             not order or strides[order[-1]] == 1
         )
@@ -111,8 +112,8 @@ class IntegerPrinter:
         text, precedence = "", _ATOM
         for position, dimension in enumerate(order):
             sub = access.subscripts[dimension]
-            if dense and text:
-                text, precedence = self._scaled(text, precedence, shape[dimension]), _PRODUCT
+            if dense and text and shape[dimension] != 1:
+                text, precedence = self._scaled(text, precedence, printed_shape[dimension]), _PRODUCT
             if not text and sub == 0 and position < len(order) - 1:
                 continue
             if dense:
@@ -214,6 +215,8 @@ class IntegerPrinter:
         negative = bool(term.could_extract_minus_sign())
         names = [s.name for s in term.free_symbols]
         if term.is_Integer:
+            kind = 6
+        elif self.constants.issuperset(names):
             kind = 5
         elif any(name.startswith("blockIdx.") for name in names):
             kind = 0
@@ -229,21 +232,26 @@ class IntegerPrinter:
 
     def _latest(self, term: Integer) -> int:
         """Position of the term's innermost index."""
-        return max((self._order.get(s, 0) for s in term.free_symbols if s.name not in self.params), default=0)
+        unordered = self.params | self.constants
+        return max((self._order.get(s, 0) for s in term.free_symbols if s.name not in unordered), default=0)
 
     def _product(self, expr: Integer, wide: bool) -> tuple[str, int]:
-        coefficient, factors = 1, []
+        coefficient, factors, constants = 1, [], []
         for factor in expr.args:
             if factor.is_Integer:
                 coefficient *= int(factor)
+            elif self.constants.issuperset(s.name for s in factor.free_symbols):
+                constants.append(factor)
             else:
                 factors.append(factor)
+        constants.sort(key=str)
         factors.sort(key=lambda f: (not (f.is_Symbol and f.name in self.params), self._latest(f), str(f)))
         sign = "-" if coefficient < 0 else ""
         magnitude = abs(coefficient)
         if magnitude != 1:
-            builtin = any(s.name.startswith(_BUILTINS) for s in factors[0].free_symbols)
-            factors.insert(len(factors) if builtin else 0, integer(magnitude))
+            constants.insert(0, integer(magnitude))
+        builtin = bool(factors) and any(s.name.startswith(_BUILTINS) for s in factors[0].free_symbols)
+        factors = [*factors, *constants] if builtin else [*constants, *factors]
         with self._signed(*((expr,) if sign else ())):
             return sign + self._multiplied(factors, wide), _PRODUCT
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cugen.emit.printer import tables
 from cugen.emit.printer.ctypes import c_name, literal, narrowed, widened
@@ -31,15 +31,16 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.remarks import own_accesses
-from cugen.plan.symbols import Integer, Ranges, bounds
-from cugen.spec.expressions import Const, Expr, Local
-from cugen.spec.types import INT64, DType, Kind
+from cugen.plan.symbols import Integer, Ranges, bounds, integer
+from cugen.spec.expressions import Const, Expr
+from cugen.spec.types import DType, Kind
 
 _ATOM = 0  # precedence of expressions that never need parentheses
 
 
 class NodePrinter(ValuePrinter):
-    """Filters of the templates of one kernel. `printed` holds the accesses in the order of printing."""
+    """Filters of the templates of one kernel. `printed` holds the accesses in the order of printing, `texts` their
+    texts by serial number."""
 
     def __init__(
         self,
@@ -47,12 +48,14 @@ class NodePrinter(ValuePrinter):
         scalars: Mapping[str, str],
         params: Mapping[str, str],
         claims: Mapping[int, str] | None = None,
+        constants: Collection[str] = (),
     ) -> None:
-        self.integers = IntegerPrinter(ranges, frozenset(params.values()))
+        self.integers = IntegerPrinter(ranges, frozenset(params.values()), frozenset(constants))
         wide = frozenset(s.name for s in ranges if self.integers.is_wide(s))
         super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide)
         self.functions = self.integers.functions
         self.printed: list[Access] = []
+        self.texts: dict[int, str] = {}
         self.claims = claims or {}
 
     def integer(self, expr: Integer) -> str:
@@ -74,7 +77,7 @@ class NodePrinter(ValuePrinter):
         kind = f"const {c_name(start.array.dtype)}"
         if start.array.flat:
             return f"{kind}* {start.name} = {element}"
-        rows = "".join(f"[{self.integer(extent)}]" for extent in start.array.padded_shape[1:])
+        rows = "".join(f"[{self.integer(extent)}]" for extent in self._extents(start.array)[1:])
         return f"{kind} (*{start.name}){rows} = reinterpret_cast<{kind} (*){rows}>({element})"
 
     def loop(self, node: For) -> str:
@@ -92,7 +95,7 @@ class NodePrinter(ValuePrinter):
         start, stop = self.integer(loop.start), f"< {self.integer(loop.stop)}"
         if loop.stop.is_Add and loop.stop.args[0] == 1:
             stop = f"<= {self.integer(loop.stop - 1)}"
-        step = f"++{name}" if loop.step == 1 else f"{name} += {loop.step}"
+        step = f"++{name}" if loop.step == 1 else f"{name} += {self.integer(integer(loop.step))}"
         for counter in node.counted:
             start += f", {counter.index.name} = 0"
             step += f", {counter.index.name} = {self.integer(counter.then)}"
@@ -107,7 +110,8 @@ class NodePrinter(ValuePrinter):
     def lvalue(self, access: Access) -> str:
         """`A[m * K + k]`; every access in the source is printed here."""
         self.printed.append(access)
-        return self.text(access)
+        self.texts[access.serial] = self.text(access)
+        return self.texts[access.serial]
 
     def text(self, access: Access) -> str:
         symbol, access = access.printed()
@@ -149,42 +153,32 @@ class NodePrinter(ValuePrinter):
 
     def let(self, node: Let) -> str:
         if isinstance(node.local, Vector):
-            count = "".join(f"[{extent}]" for extent in (node.local.rows, node.local.count) if extent)
+            count = "".join(
+                f"[{self.integer(integer(extent))}]" for extent in (node.local.rows, node.local.count) if extent
+            )
             zeros = "" if node.value is None else " = {}"
             return f"{self._vector_type(node.local.element, node.local.width)} {node.local.name}{count}{zeros}"
         kind = c_name(node.local.dtype)
-        self._declared(node.local)
         if node.value is None:
             return f"{kind} {node.local.name}"
         constant = "" if node.mutable else "const "
         return f"{constant}{kind} {node.local.name} = {self.print(node.value)}"
 
     def load(self, node: Load) -> str:
-        self._declared(node.local)
         dtype = node.access.array.dtype
         if node.access.width > 1:
-            kind = self._vector_type(dtype, node.access.width)
             target = f"const auto {node.local.name}"
             if isinstance(node.local, Vector) and node.local.index is not None:
                 target = self.vector(node.local)
-            vector = f"reinterpret_cast<const {kind}*>(&{self.lvalue(node.access)})"
-            if node.access.streaming:
-                self.functions.setdefault(("load_streaming", ""))
-                return f"{target} = load_streaming({vector})"
-            return f"{target} = *{vector}"
+            return f"{target} = {self._vector_load(node.access)}"
         value = widened(self._stored(node.access), dtype)
         if node.guard is not None and node.otherwise is not None:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"
         return f"const {c_name(dtype.compute)} {node.local.name} = {value}"
 
-    def _declared(self, local: Local) -> None:
-        if local.dtype == INT64:
-            self.long_locals.setdefault(local.name)
-
     def store(self, node: Store) -> str:
         if node.access.width > 1:
-            kind = self._vector_type(node.access.array.dtype, node.access.width)
-            return f"*reinterpret_cast<{kind}*>(&{self.lvalue(node.access)}) = {self.print(node.value)}"
+            return self._vector_store(node.access, self.print(node.value))
         dtype = node.access.array.dtype
         if isinstance(node.value, Component) and node.value.vector.element == dtype:
             return f"{self.lvalue(node.access)} = {self.component(node.value)}"
@@ -208,12 +202,12 @@ class NodePrinter(ValuePrinter):
             return self._asynchronous_copy(node, guard)
         dtype = node.target.array.dtype
         if node.target.width > 1:
-            kind = self._vector_type(dtype, node.target.width)
-            source = f"*reinterpret_cast<const {kind}*>(&{self.lvalue(node.source)})"
-            target, zero = f"*reinterpret_cast<{kind}*>(&{self.lvalue(node.target)})", f"{kind}{{}}"
-        else:
-            source, target = self._stored(node.source), self.lvalue(node.target)
-            zero = self._zero(node.target.array, Const(0, dtype.compute))
+            vector = self._vector_load(node.source)
+            if guard:
+                vector = f"{guard} ? {vector} : {self._vector_type(dtype, node.target.width)}{{}}"
+            return self._vector_store(node.target, vector)
+        source, target = self._stored(node.source), self.lvalue(node.target)
+        zero = self._zero(node.target.array, Const(0, dtype.compute))
         return f"{target} = {guard} ? {source} : {zero}" if guard else f"{target} = {source}"
 
     def _asynchronous_copy(self, node: Copy, guard: str) -> str:
@@ -249,9 +243,7 @@ class NodePrinter(ValuePrinter):
 
     def assign(self, node: Assign) -> str:
         if isinstance(node.local, Vector) and isinstance(node.value, Element):
-            kind = self._vector_type(node.local.element, node.local.width)
-            source = self.lvalue(node.value.access)
-            return f"{self.vector(node.local)} = *reinterpret_cast<const {kind}*>(&{source})"
+            return f"{self.vector(node.local)} = {self._vector_load(node.value.access)}"
         if isinstance(node.local, Vector):
             return f"{self.vector(node.local)} = {self.print(node.value)}"
         if isinstance(node.local, Component):
@@ -268,7 +260,7 @@ class NodePrinter(ValuePrinter):
     def declare(self, node: Declare) -> str:
         """`__shared__ float As[16][17]`, or an array in registers."""
         array = node.array
-        extents = "".join(f"[{self.integer(extent)}]" for extent in array.padded_shape)
+        extents = "".join(f"[{self.integer(extent)}]" for extent in self._extents(array))
         if array.space == "register":
             constant = "const " if array.values is not None else ""
             zeros = " = {}" if node.zeroed else ""
@@ -281,14 +273,23 @@ class NodePrinter(ValuePrinter):
 
     def _dynamic_tile(self, array: Array) -> str:
         """A tile in dynamic shared memory: a pointer to its rows."""
-        rows = "".join(f"[{self.integer(extent)}]" for extent in array.padded_shape[1:])
+        rows = "".join(f"[{self.integer(extent)}]" for extent in self._extents(array)[1:])
         kind = c_name(array.dtype)
-        start = "shared_memory" + (f" + {array.dynamic_offset}" if array.dynamic_offset else "")
+        offset = self.integer(integer(array.dynamic_offset))
+        start = "shared_memory" + (f" + {offset}" if array.dynamic_offset else "")
         if not array.shape:
             return f"{kind}& {array.symbol} = *reinterpret_cast<{kind}*>({start})"
         target = f"{kind} (*{array.symbol}){rows}" if rows else f"{kind}* {array.symbol}"
         cast = f"{kind} (*){rows}" if rows else f"{kind}*"
         return f"{target} = reinterpret_cast<{cast}>({start})"
+
+    def _extents(self, array: Array) -> tuple[Integer, ...]:
+        """The padded extents of a tile, by name where they have one."""
+        if array.printed_shape:
+            ranges = self.integers.ranges
+            values = [bounds(extent, ranges) for extent in array.printed_shape]
+            assert values == [bounds(extent, ranges) for extent in array.padded_shape], array.symbol
+        return array.printed_shape or array.padded_shape
 
     def initializer(self, array: Array) -> str:
         """Initialiser of a constant table."""
@@ -297,6 +298,19 @@ class NodePrinter(ValuePrinter):
     def _vector_type(self, element: DType, width: int) -> str:
         self.functions.setdefault(("vector", ""))
         return f"Vector<{c_name(element)}, {width}>"
+
+    def _vector_load(self, access: Access) -> str:
+        """`load<4>(&A[m * K + k])`."""
+        return f"{self._vector_function('load_streaming' if access.streaming else 'load', access)})"
+
+    def _vector_store(self, access: Access, value: str) -> str:
+        """`store<4>(&C[m * N + n], c4)`."""
+        return f"{self._vector_function('store', access)}, {value})"
+
+    def _vector_function(self, name: str, access: Access) -> str:
+        self._vector_type(access.array.dtype, access.width)
+        self.functions.setdefault((name, ""))
+        return f"{name}<{access.width}>(&{self.lvalue(access)}"
 
     def _stored(self, access: Access) -> str:
         text = self.lvalue(access)

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import TypeVar
 
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan import nodes
 from cugen.plan.memory import Start
 from cugen.plan.nodes import For, If, Node, Section
+from cugen.plan.symbols import integer
 from cugen.plan.traversal.sections import is_synchronising
+from cugen.plan.traversal.shadowing import shadowing
 
 _MARK = re.compile("\x03([0-9]+|[)|])\x04")
 _EMPTY = "\x03-\x04"  # a section without nodes: its line goes
@@ -84,7 +87,19 @@ class StatementPrinter:
         raise EmissionError(f"section {section.name} should be one {kind.__name__}, it has {kinds}")
 
     def _nodes(self, body: tuple[Node, ...]) -> str:
-        return "\n".join(text for node in body for text in self._lines(node)) or _EMPTY
+        texts: list[str] = []
+        for is_constant, run in groupby(body, _is_constant):
+            if is_constant:
+                texts.append(self._constants(tuple(run)))
+            else:
+                texts += (text for node in run for text in self._lines(node))
+        return "\n".join(texts) or _EMPTY
+
+    def _constants(self, run: tuple[Node, ...]) -> str:
+        """`constexpr int BM = 128, BN = 64;`."""
+        marks = "".join(map(self._mark, run))
+        values = [f"{node.index.name} = {node.index.definition}" for node in run if isinstance(node, nodes.Define)]
+        return f"{marks}constexpr int {', '.join(values)};"
 
     def _lines(self, node: Node) -> Iterator[str]:
         match node:
@@ -150,7 +165,7 @@ class StatementPrinter:
             case nodes.CommitCopies():
                 return ("__pipeline_commit();",)
             case nodes.AwaitCopies():
-                return (f"__pipeline_wait_prior({node.pending});",)
+                return (f"__pipeline_wait_prior({printer.integer(integer(node.pending))});",)
             case nodes.FetchBlockId():
                 return (f"{printer.fetch_block_id(node)};",)
             case nodes.CountArrival():
@@ -179,7 +194,10 @@ class StatementPrinter:
 
 
 def checked(text: str, printer: StatementPrinter, body: tuple[Node, ...], kernel: str) -> str:
-    """The text without marks. EmissionError unless its statements have the order and nesting of `body`."""
+    """The text without marks. EmissionError unless its statements have the order and nesting of `body`, whose names
+    are declared once in nested blocks."""
+    if (name := next(shadowing(body), None)) is not None:
+        raise EmissionError(f"{kernel}: {name} is declared in a block whose enclosing block has a {name}")
     planned = list(_events(body))
     rendered = [printer.printed[int(mark)] if mark.isdigit() else mark for mark in _MARK.findall(text)]
     for number, (wanted, printed) in enumerate(zip(planned, rendered, strict=False)):
@@ -236,6 +254,10 @@ def _named(event: Node | str) -> str:
         case For():
             return f"loop over {event.loop.index.name}"
     return name
+
+
+def _is_constant(node: Node) -> bool:
+    return isinstance(node, nodes.Define) and node.index.constant
 
 
 def _sections_of(body: tuple[Node, ...], section: Section) -> Sections:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cugen.emit.printer.ctypes import c_name, header_of, literal, narrowed, widened
 from cugen.plan.intervals import fits, interval, unwrapped
-from cugen.plan.memory import Element
+from cugen.plan.memory import Element, IndexLocal
 from cugen.plan.symbols import Range
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, ScalarValue, Select
 from cugen.spec.types import INT32, INT64, UINT16, UINT32, DType, Kind
@@ -67,7 +67,6 @@ class ValuePrinter:
     wide: frozenset[str]  # indices and params that are 64 bits wide
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     headers: dict[str, None] = field(default_factory=dict)
-    long_locals: dict[str, None] = field(default_factory=dict)  # declared in 64 bits, whatever their range
 
     def print(self, expr: Expr) -> str:
         return self._print(expr)[0]
@@ -230,9 +229,8 @@ class ValuePrinter:
         match expr:
             case Const(value=value, dtype=dtype) if dtype.kind is not Kind.BOOL:
                 return INT32 if dtype.bits < 32 or (dtype == INT64 and fits((int(value), int(value)), INT32)) else dtype
-            case Local(name=name, dtype=dtype) if dtype == INT64:
-                is_narrow = name in self.ranges and name not in self.wide and name not in self.long_locals
-                return INT32 if is_narrow and not isinstance(expr, Element) else INT64
+            case IndexLocal(name=name):
+                return INT32 if name in self.ranges and name not in self.wide else INT64
             case ParamValue(name=name):
                 return INT64 if self.params[name] in self.wide else INT32
             case Select(then=then, orelse=orelse):

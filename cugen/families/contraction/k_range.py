@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from cugen.pieces.kernels import new_lowering
 from cugen.plan.lowering.expressions import Lowering
@@ -33,37 +34,64 @@ def k_bounds_refusal(request: Request, reduction: Reduce, mn: tuple[str, str], b
     return None
 
 
-def k_range(
-    lowering: Lowering,
-    conditions: tuple[Expr, ...],
-    k: tuple[str, Integer],
-    block_tile: Mapping[str, BlockExtent],
-    block_k: int,
-) -> tuple[Integer, Integer]:
-    """The half-open K range of a block tile's main loop: from the first k-tile with an unmasked term to past the last.
+@dataclass(frozen=True, slots=True)
+class KBounds:
+    """The bounds of k by a sum's conditions in a block tile; `block_tile` has its extents along m and n by name."""
 
-    `k` is the index and its extent, `block_tile` the block's extents along m and n by name."""
-    name, stop = k
-    start: Integer = integer(0)
-    known = dict(lowering.symbols)
-    names = {index: symbol(f"{index} of the spec") for index in (name, *block_tile)}
-    lowering.symbols.update(names)
-    bounds = [loop_bound(lowering, condition, names[name]) for condition in conditions]
-    lowering.symbols.clear()
-    lowering.symbols.update(known)
-    for bound in bounds:
-        assert bound is not None
-        limit = bound.right
-        for mn, (origin, size) in block_tile.items():
-            grows = bool(limit.coeff(names[mn]) > 0)
-            limit = limit.subs(names[mn], origin + size - 1 if grows == (bound.operator == "<") else origin).expand()
-        if bound.operator == "<":
-            if not lowering.is_below(stop, limit + 1):
-                stop = limit if lowering.is_below(limit, stop + 1) else Minimum(stop, limit)
-        elif not lowering.is_below(limit, start + 1):
-            lower = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
-            start = lower if _is_multiple(limit, block_tile, block_k) else FloorDiv(lower, integer(block_k)) * block_k
-    return start, stop
+    lowering: Lowering
+    conditions: tuple[Expr, ...]
+    k: str
+    block_tile: Mapping[str, BlockExtent]
+    block_k: int
+
+    def k_range(self, extent: Integer, residue: Integer) -> tuple[Integer, Integer]:
+        """The half-open K range of the main loop: from the first k-tile with an unmasked term to past the last.
+
+        The first k-tile of all begins `residue` elements before 0."""
+        lowering, block_k = self.lowering, integer(self.block_k)
+        start, stop = integer(0), extent
+        first_k = -residue
+        for operator, limit in self._limits(widest=True):
+            if operator == "<":
+                if not lowering.is_below(stop, limit + 1):
+                    stop = limit if lowering.is_below(limit, stop + 1) else Minimum(stop, limit)
+            elif not lowering.is_below(limit, start + 1):
+                start = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
+                first_k = start
+                if not self._is_multiple(limit + residue):
+                    first_k = start = FloorDiv(start + residue, block_k) * block_k - residue
+        return first_k, stop
+
+    def unmasked(self, first: Integer) -> Guard:
+        """Whether no term of the k-tile from `first` on is masked in any element of the block tile."""
+        last = first + integer(self.block_k - 1)
+        limits = self._limits(widest=False)
+        return Guard(tuple(Comparison(last if op == "<" else first, op, limit) for op, limit in limits))
+
+    def _limits(self, *, widest: bool) -> Iterator[tuple[str, Integer]]:
+        """The bound by each condition, (`<` or `>=`, limit): the widest or the narrowest in the block tile."""
+        lowering = self.lowering.branch()
+        names = {index: symbol(f"{index} of the spec") for index in (self.k, *self.block_tile)}
+        lowering.symbols.update(names)
+        for condition in self.conditions:
+            bound = loop_bound(lowering, condition, names[self.k])
+            assert bound is not None
+            limit = bound.right
+            for mn, (origin, size) in self.block_tile.items():
+                grows = bool(limit.coeff(names[mn]) > 0)
+                is_last = (grows == (bound.operator == "<")) == widest
+                limit = limit.subs(names[mn], origin + integer(size - 1) if is_last else origin).expand()
+            yield bound.operator, limit
+
+    def _is_multiple(self, limit: Integer) -> bool:
+        """Whether a limit is a multiple of BK in every block tile."""
+        constant = limit
+        for origin, size in self.block_tile.values():
+            slope = limit.coeff(origin)
+            constant = (constant - slope * origin).expand()
+            if not slope.is_Integer or int(slope) * size % self.block_k:
+                return False
+        return bool(constant.is_Integer) and int(constant) % self.block_k == 0
 
 
 def guarded(
@@ -76,13 +104,3 @@ def guarded(
         assert guard is not None
         terms += lowering.needed(guard).terms
     return (If(Guard(tuple(terms)), tuple(nodes)),) if terms else tuple(nodes)
-
-
-def _is_multiple(limit: Integer, block_tile: Mapping[str, BlockExtent], block_k: int) -> bool:
-    constant = limit
-    for origin, size in block_tile.values():
-        slope = limit.coeff(origin)
-        constant = (constant - slope * origin).expand()
-        if not slope.is_Integer or int(slope) * size % block_k:
-            return False
-    return bool(constant.is_Integer) and int(constant) % block_k == 0

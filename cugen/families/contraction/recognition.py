@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cugen.families.contraction.k_range import k_bounds_refusal
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
+from cugen.plan.context import Context
 from cugen.plan.lowering.reductions import conjuncts
+from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
-from cugen.plan.symbols import bounds, symbol
+from cugen.plan.symbols import Integer, bounds, symbol
+from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
-    Cast,
-    Const,
     Expr,
     IndexValue,
-    Op,
     ParamValue,
     Read,
     Reduce,
@@ -30,21 +29,35 @@ from cugen.spec.expressions import (
     free_indices,
     walk,
 )
+from cugen.spec.model import Memory
 
 MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its operands' tiles in shared memory
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An A or B operand: a read indexed by K and by M or N (`mn`).
+    """An A or B operand: a read of `array` indexed by K and by M or N (`mn`), and the spec's placement of the array.
 
     `slow` and `fast` are the names of these two indices, the one with the smaller stride last. All other subscripts
     are uniform in a block."""
 
     read: Read
+    array: Array
+    memory: Memory
     mn: spec.Index
+    is_along_m: bool
     slow: str
     fast: str
+
+    @property
+    def is_k_major(self) -> bool:
+        """Whether K is its contiguous dimension."""
+        return self.slow == self.mn.name
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether it has a tile in shared memory: the spec places it there, or nowhere."""
+        return self.memory.space in (None, "shared", "scratch")
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity: a key of caches
@@ -63,6 +76,10 @@ class Contraction:
     b_operands: tuple[Operand, ...]  # indexed by K and N
 
     @property
+    def context(self) -> Context:
+        return self.request.context
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         return (*self.a_operands, *self.b_operands)
 
@@ -72,30 +89,41 @@ class Contraction:
         return conjuncts(self.sums[0].where)
 
 
-def recognise(request: Request) -> Contraction | Refusal:
+def recognise(request: Request, *, fuses_batch: bool = False) -> Contraction | Refusal:
     """The contraction in the group's first statement, or why there is none.
 
     Dimensions are fused where only one operand depends on a batch index, which then may become a part of M or N, and
-    where a sum runs over several indices."""
+    where a sum runs over several indices; with `fuses_batch` wherever they can be."""
     match = _recognise(request)
-    if isinstance(match, Contraction) and not _has_single_operand_batch(match):
+    if isinstance(match, Contraction) and not (fuses_batch or _has_single_operand_batch(match)):
         return match
-    statements = request.group.statements
     try:
-        stages = collected(statements)
+        stages = collected(request.group.statements)
     except NotInStages:
         return match
-    if isinstance(match, Refusal) and all(len(node.indices) == 1 for stage in stages for node in stage):
+    has_single_indices = all(len(node.indices) == 1 for stage in stages for node in stage)
+    if isinstance(match, Refusal) and has_single_indices and not fuses_batch:
         return match
-    fused = with_fused_dimensions(with_common_indices(statements, request.context), request.context)
-    remaining = {index.name for index in fused.statements[0].indices}
+    fused = with_fused_indices(request)
+    if fused.group == request.group or not _keeps_scheduled_indices(request, fused):
+        return match
+    fused_match = _recognise(fused)
+    return fused_match if isinstance(fused_match, Contraction) else match
+
+
+def with_fused_indices(request: Request) -> Request:
+    """The request over fused dimensions. NotInStages for reductions inside another's loop, and for scans."""
+    statements = with_common_indices(request.group.statements, request.context)
+    fused = with_fused_dimensions(statements, request.context)
+    group, context = replace(request.group, statements=fused.statements), replace(request.context, arrays=fused.arrays)
+    return replace(request, group=group, context=context)
+
+
+def _keeps_scheduled_indices(request: Request, fused: Request) -> bool:
+    """Whether the schedule has no size along an output index that is no longer there in the fused request."""
     schedule = request.schedule
     scheduled = {name for sizes in (schedule.block, schedule.thread, schedule.step) for name, _ in sizes}
-    if fused.statements == statements or not scheduled & {i.name for i in _indices(request)} <= remaining:
-        return match
-    group, context = replace(request.group, statements=fused.statements), replace(request.context, arrays=fused.arrays)
-    fused_match = _recognise(replace(request, group=group, context=context))
-    return fused_match if isinstance(fused_match, Contraction) else match
+    return scheduled & {i.name for i in _indices(request)} <= {i.name for i in _indices(fused)}
 
 
 def _indices(request: Request) -> tuple[spec.Index, ...]:
@@ -126,7 +154,7 @@ def _recognise(request: Request) -> Contraction | Refusal:
         return Refusal("takes sums over one index")
     if len({(node.indices, node.where) for node in sums}) > 1:
         return Refusal("takes sums over the same index, under the same condition")
-    if not all(_vanishes(node.body) for node in sums):
+    if not all(vanishes(node.body) for node in sums):
         return Refusal("takes sums whose terms are 0 where the operands are 0: tiles are padded with zeros")
     (k,) = sums[0].indices
     reads = tuple({node: None for reduction in sums for node in walk(reduction.body) if isinstance(node, Read)})
@@ -161,29 +189,9 @@ def _recognise(request: Request) -> Contraction | Refusal:
         n=n,
         k=k,
         batch=batch,
-        a_operands=tuple(_operand(request, read, m, k.name) for read in a_reads),
-        b_operands=tuple(_operand(request, read, n, k.name) for read in b_reads),
+        a_operands=tuple(_operand(request, read, m, k, is_along_m=True) for read in a_reads),
+        b_operands=tuple(_operand(request, read, n, k, is_along_m=False) for read in b_reads),
     )
-
-
-def _vanishes(term: Expr) -> bool:
-    """Whether a term is 0 where all array elements in it are 0, as in the padding of tiles."""
-    match term:
-        case Read():
-            return True
-        case Cast(arg=arg) | Op(name="neg" | "abs", args=(arg,)):
-            return _vanishes(arg)
-        case Op(name="add" | "sub", args=args):
-            return all(map(_vanishes, args))
-        case Op(name="mul", args=(a, b)):
-            return (_vanishes(a) and (_vanishes(b) or _is_finite(b))) or (_is_finite(a) and _vanishes(b))
-        case Op(name="pow", args=(base, Const(value=2 | 3))):
-            return _vanishes(base)
-    return False
-
-
-def _is_finite(term: Expr) -> bool:
-    return isinstance(term, Const) and math.isfinite(term.value)
 
 
 def _mentions(body: Expr, reads: tuple[Read, ...]) -> bool:
@@ -246,18 +254,17 @@ def _names(expr: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(expr) if isinstance(node, IndexValue | ParamValue))
 
 
-def _operand(request: Request, read: Read, mn: spec.Index, k: str) -> Operand:
-    array = request.context.arrays[read.array]
+def _operand(request: Request, read: Read, mn: spec.Index, k: spec.Index, *, is_along_m: bool) -> Operand:
+    array, memory = request.context.arrays[read.array], request.context.spec.array(read.array).memory
     dimension = {sub.name: d for d, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue)}
-    slow, fast = sorted((mn.name, k), key=lambda name: dimension[name])
-    a, b = dimension[slow], dimension[fast]
-    if array.strides[a] == 1 or _has_smaller_stride(request, read.array, a, b):
+    slow, fast = sorted((mn.name, k.name), key=lambda name: dimension[name])
+    strides = array.strides[dimension[slow]], array.strides[dimension[fast]]
+    if strides[0] == 1 or _is_less(request, *strides):
         slow, fast = fast, slow
-    return Operand(read, mn, slow, fast)
+    return Operand(read, array, memory, mn, is_along_m, slow, fast)
 
 
-def _has_smaller_stride(request: Request, name: str, a: int, b: int) -> bool:
-    """Whether the stride of dimension a is provably less than that of b."""
-    strides = request.context.arrays[name].strides
-    first, second = request.context.static(strides[a]), request.context.static(strides[b])
+def _is_less(request: Request, a: Integer, b: Integer) -> bool:
+    """Whether a stride is provably less than another."""
+    first, second = request.context.static(a), request.context.static(b)
     return first is not None and second is not None and first < second

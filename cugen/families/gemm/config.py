@@ -1,4 +1,12 @@
-"""Tile configuration of a GEMM, and the tunables that set it.
+"""Tile configuration of a contraction, and the tunables that set it. It picks the pieces of the kernel:
+
+- copies in `copy`: of vectors or elements, asynchronous where the target and the number of stages allow it
+- main loop in `main_loop`: multistage, or of a single stage
+- multiply-accumulates in `fragments`: on CUDA cores (SIMT) or on tensor cores
+- epilogue: direct, or through shared memory where partial sums are added
+- tile scheduler: data-parallel, or split-K (in a workspace or a cluster) and stream-K in `split`
+
+Sizes:
 
 - block tile BM x BN x BK: staged in shared memory, one k-tile per pipeline stage
 - warp tile WM x WN x WK: one warp's part of a block tile; WK = BK / sliced_k
@@ -7,6 +15,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -53,7 +62,12 @@ class Cores(StrEnum):
 
 
 _BY_SHAPE = "by shape"  # chosen by cost_model.py for the GEMM's shape
-STAGES = Tunable("stages", (2, 3, 4, 5), _BY_SHAPE, "pipeline stages: k-tiles in the circular shared-memory buffer")
+STAGES = Tunable(
+    "stages",
+    (1, 2, 3, 4, 5),
+    _BY_SHAPE,
+    "pipeline stages: k-tiles in the circular shared-memory buffer; a single one is copied synchronously",
+)
 SLICED_K = Tunable(
     "sliced_k",
     (1, 2, 4, 8),
@@ -136,9 +150,11 @@ _MAX_WARPS_PER_INDEPENDENT_GROUP = 2
 class TileConfig:
     """Tile sizes in elements, and the tunables of one GEMM kernel.
 
-    `lanes_m` lanes of a warp are along M. Each of `sliced_k` warp groups multiplies its slice of every k-tile.
+    `lanes_m` lanes of a warp are along M. Each of `sliced_k` warp groups multiplies its slice of every k-tile. In the
+    strided layout a thread's fragments are the extents of the thread block apart; all threads count as lanes.
     `split_k` blocks share an output tile; `reduction` names where they add their partial sums. `stream_k` counts the
-    waves of tiles that stream-K distributes; `mma_k` is the K of one tensor-core instruction."""
+    waves of tiles that stream-K distributes; `mma_k` is the K of one tensor-core instruction. `is_resident`: shared
+    memory has all of K at once, for one unrolled loop."""
 
     block_m: int
     block_n: int
@@ -158,6 +174,17 @@ class TileConfig:
     cores: Cores = Cores.CUDA
     mma_k: int = 4
     reduction: Reduction = Reduction.WORKSPACE
+    is_strided: bool = False
+    is_resident: bool = False
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether a thread has a single accumulator, in no array."""
+        return self.is_strided and not self.is_resident and self.thread_m == self.thread_n == 1
+
+    @property
+    def is_multistage(self) -> bool:
+        return self.stages > 1
 
     @property
     def uses_cluster(self) -> bool:
@@ -183,8 +210,13 @@ class TileConfig:
         return self.mma_k if self.uses_tensor_cores else 1
 
     @property
+    def fragment_buffers(self) -> int:
+        """Register buffers of a fragment: two in a multistage pipeline, which loads one while it multiplies another."""
+        return 2 if self.is_multistage else 1
+
+    @property
     def lanes_n(self) -> int:
-        return WARP // self.lanes_m
+        return self.block_n // self.thread_n if self.is_strided else WARP // self.lanes_m
 
     @property
     def warp_m(self) -> int:
@@ -202,11 +234,11 @@ class TileConfig:
     @property
     def warps_m(self) -> int:
         """Warps of a sliced-K group along M."""
-        return self.block_m // self.warp_m
+        return int(self.block_m // self.warp_m)
 
     @property
     def warps_n(self) -> int:
-        return self.block_n // self.warp_n
+        return int(self.block_n // self.warp_n)
 
     @property
     def warps_per_slice(self) -> int:
@@ -214,7 +246,7 @@ class TileConfig:
 
     @property
     def threads(self) -> int:
-        return self.warps_per_slice * self.sliced_k * WARP
+        return self.warps_per_slice * self.sliced_k * int(self.lanes_m) * int(self.lanes_n)
 
     @property
     def copy_groups(self) -> int:
@@ -232,10 +264,6 @@ class TileConfig:
         """The part of a k-tile that one copy group loads."""
         return self.block_k // self.copy_groups
 
-    @property
-    def text(self) -> str:
-        return f"{self.block_m} x {self.block_n} x {self.block_k}, {self.thread_m} x {self.thread_n} a thread"
-
 
 def with_lane_layout(config: TileConfig, lanes_m: int = 0) -> TileConfig | None:
     """The config with a lane layout that divides its tile; None if there is none.
@@ -248,16 +276,13 @@ def with_lane_layout(config: TileConfig, lanes_m: int = 0) -> TileConfig | None:
     return None
 
 
-def with_inner_loop_tunables(
-    config: TileConfig, addressing: Addressing | None = None, prefetch: Prefetch | None = None
-) -> TileConfig:
+def with_inner_loop_tunables(config: TileConfig, requested: Mapping[str, int | str | bool]) -> TileConfig:
     """The config with the requested addressing and prefetch, or with those measured fastest on an H200: sliced-K saves
     the offset of its slice by a pointer, and a two-stage pipeline must issue its copies early."""
     if config.uses_tensor_cores:
         return config
     is_sliced = config.sliced_k > 1
-    return replace(
-        config,
-        addressing=addressing or (Addressing.POINTER if is_sliced else Addressing.INDEXED),
-        prefetch=prefetch or (Prefetch.INTERLEAVED if is_sliced and config.stages > 2 else Prefetch.UPFRONT),
-    )
+    addressing = requested.get(ADDRESSING.name, Addressing.POINTER if is_sliced else Addressing.INDEXED)
+    is_interleaved = is_sliced and config.stages > 2
+    prefetch = requested.get(PREFETCH.name, Prefetch.INTERLEAVED if is_interleaved else Prefetch.UPFRONT)
+    return replace(config, addressing=Addressing(str(addressing)), prefetch=Prefetch(str(prefetch)))

@@ -1,25 +1,28 @@
-"""Coordinates of a thread in a GEMM: block tile, sliced-K group, lane layout, and its offsets in the block tile."""
+"""Coordinates of a thread: block tile, sliced-K group, lane layout, and its offsets in the block tile."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import sympy
+
+from cugen.families.contraction.k_range import KBounds
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import TileConfig
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Index
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
 
 @dataclass(frozen=True)
 class ThreadCoordinates:
     """Coordinates that the copies, the main loop and the epilogue have in common; all in elements.
 
-    `tile_origin` is the block tile's first M and N, `m_in_tile` and `n_in_tile` the thread tile's offset in it. The
-    block's range of K begins at `k_offset`; its first k-tile is `k_residue` elements short and zero-filled at the
-    front. `extents` are those of the GEMM's indices; `exact` names the indices whose tiles need no bounds check.
-    `copy_thread` is the thread's number in its copy group.
+    `tile_origin` is the block tile's first M and N, `m_in_tile` and `n_in_tile` the thread tile's offset in it, made of
+    vectors of `fragment_widths` elements. The block's range of K begins at `k_offset`; its first k-tile is `k_residue`
+    elements short and zero-filled at the front. `extents` are those of the contraction's indices; `exact` names the
+    indices whose tiles need no bounds check. `copy_thread` is the thread's number in its copy group.
 
     On tensor cores a lane loads B's fragments from `b_fragment_n` on, which isn't where its accumulators are, and its
     part of K from `lane_n` on."""
@@ -29,24 +32,58 @@ class ThreadCoordinates:
     lowering: Lowering
     extents: Mapping[str, Integer]
     exact: Mapping[str, bool]
-    k_residue: Integer
-    k_offset: Integer
+    fragment_widths: tuple[int, int]
     index: Integer
-    k_slice: Integer
     copy_thread: Integer
     tile_origin: Mapping[str, Integer]
     m_in_tile: Integer
     n_in_tile: Integer
     lane_m: Integer
     lane_n: Integer
-    b_fragment_n: Integer
+    b_fragment_n: Integer = sympy.S.Zero
+    k_slice: Integer = sympy.S.Zero
+    k_residue: Integer = sympy.S.Zero
+    k_offset: Integer = sympy.S.Zero
     _loops: dict[str, Index] = field(default_factory=dict)
 
-    def loop_index(self, name_hint: str, count: int) -> Index:
-        """The variable of an unrolled loop over `count` values; loops of the same hint share its name and range."""
-        previous = self._loops.get(name_hint)
+    def loop_index(self, name_hint: str, count: int, loop: str = "") -> Index:
+        """The variable of an unrolled loop over `count` values; loops of the same hint, or of the same `loop`, share
+        its name and range."""
+        loop, count = loop or name_hint, int(count)
+        previous = self._loops.get(loop)
         name = previous.name if previous else self.lowering.names.allocate(name_hint)
         index = Index(name, integer(0), (0, max(count - 1, previous.range[1] if previous else 0)))
-        self._loops[name_hint] = index
+        self._loops[loop] = index
         self.lowering.ranges[index.symbol] = index.range
         return index
+
+    @property
+    def k_bounds(self) -> KBounds:
+        """The bounds of k by the sums' conditions in the block tile."""
+        contraction, config = self.contraction, self.config
+        sizes = {contraction.m.name: config.block_m, contraction.n.name: config.block_n}
+        block_tile = {name: (self.tile_origin[name], size) for name, size in sizes.items()}
+        return KBounds(self.lowering, contraction.conditions, contraction.k.name, block_tile, config.block_k)
+
+    def coordinate(self, name: str, offset: Integer) -> Integer:
+        """M or N at an offset in the block tile. Those of a thread's single accumulator are indices of the kernel."""
+        if self.config.is_scalar and offset == (self.m_in_tile if name == self.contraction.m.name else self.n_in_tile):
+            return self.lowering.symbols[name]
+        return self.tile_origin[name] + offset
+
+    def row(self, i: Integer) -> Integer:
+        """The offset in the block tile of row `i` of the thread tile."""
+        width = self.fragment_widths[0]
+        if self.config.thread_m == width > 1:
+            return self.m_in_tile + i
+        return (
+            self.m_in_tile + FloorDiv(i, integer(width)) * integer(self.config.lanes_m * width) + Mod(i, integer(width))
+        )
+
+    def column(self, vector: Integer, width: int) -> Integer:
+        """The offset in the block tile of the thread tile's vector of `width` columns."""
+        if self.config.thread_n == self.fragment_widths[1]:
+            return self.n_in_tile + vector * width
+        per_fragment = integer(self.fragment_widths[1] // width)
+        stride = integer(self.config.lanes_n * self.fragment_widths[1])
+        return self.n_in_tile + FloorDiv(vector, per_fragment) * stride + Mod(vector, per_fragment) * width

@@ -1,112 +1,86 @@
-"""Epilogue of a GEMM: the statements that follow the sum, from a thread's accumulators to global memory."""
+"""Epilogue of a contraction: the statements that follow the sums, from a thread's accumulators to global memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.blocks import define
+from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import ConsecutiveElements, vector_body, wide_reads
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor, widest
-from cugen.plan.lowering.expressions import Lowering
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import (
-    Comment,
-    Comparison,
-    Define,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Section,
-)
+from cugen.plan.nodes import Comment, Comparison, Define, Guard, If, Let, Load, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
-from cugen.rewrite.align_reductions import rebuilt
+from cugen.plan.symbols import Integer, integer
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read
+from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce
+from cugen.spec.rewriting import replaced
 from cugen.spec.types import FLOAT32, UINT32
+
+Value = Callable[[Integer], Expr]  # the v-th element of an accumulated vector
 
 
 class Epilogue:
-    """The group's statements on accumulators in registers, stored as vectors of `width` elements along N where
-    alignment allows it. Subclasses add partial sums first."""
+    """The accumulators of a thread, and the group's statements on them, stored as vectors of `width` elements along N
+    where alignment allows it. Subclasses add partial sums first."""
 
-    def __init__(
-        self,
-        contraction: Contraction,
-        config: TileConfig,
-        lowering: Lowering,
-        extents: Mapping[str, Integer],
-        exact: Mapping[str, bool],
-        fragment_widths: tuple[int, int],
-    ) -> None:
-        self.contraction, self.config, self.lowering = contraction, config, lowering
-        self.extents, self.exact, self.fragment_widths = extents, exact, fragment_widths
-        self.accumulated = self._with_elementwise_statements()
+    def __init__(self, thread: ThreadCoordinates) -> None:
+        contraction = thread.contraction
+        self.thread, self.contraction = thread, contraction
+        self.accumulators = Accumulators(thread)
+        self.config, self.lowering, self.extents = thread.config, thread.lowering, thread.extents
+        self.dtype = contraction.sums[0].dtype
+        self.accumulated = tuple(map(self._placeholder, contraction.sums))
+        reads = dict(zip(contraction.sums, self.accumulated, strict=True))
+        statements = tuple(
+            replace(s, value=replaced(s.value, lambda node: reads.get(node) if isinstance(node, Reduce) else None))
+            for s in contraction.request.group.statements
+        )
+        self.request = contraction.request.with_statements(statements)
         self.width = self._store_width()
 
-    def _with_elementwise_statements(self) -> Read:
-        """Replaces the sum by a read of a placeholder array, which makes the statements elementwise; returns it."""
+    def _placeholder(self, reduction: Reduce) -> Read:
+        """A read of an array that stands for a sum, which makes the statements elementwise."""
         contraction, lowering = self.contraction, self.lowering
         name = "accumulated"
         while name in lowering.arrays:
             name += "_"
-        (reduction,) = contraction.sums
-        subscripts = (IndexValue(contraction.m.name), IndexValue(contraction.n.name))
-        read = Read(name, subscripts, reduction.dtype)
-        statements = tuple(
-            replace(s, value=rebuilt(s.value, lambda node: read if node == reduction else None))
-            for s in contraction.request.group.statements
-        )
-        self.request = replace(contraction.request, group=replace(contraction.request.group, statements=statements))
         extents = tuple(self.extents[index.name] for index in (contraction.m, contraction.n))
         symbol = lowering.names.allocate("accumulated")
         placeholder = Array(name, symbol, reduction.dtype, extents, (extents[1], integer(1)), "register")
-        self.arrays = {**lowering.arrays, name: placeholder}
-        lowering.arrays = self.arrays
-        return read
+        lowering.arrays = self.arrays = {**lowering.arrays, name: placeholder}
+        return Read(name, (IndexValue(contraction.m.name), IndexValue(contraction.n.name)), reduction.dtype)
 
     def _store_width(self) -> int:
         """Vector width of the stores along N, in elements."""
-        context, n_name = self.request.context, self.contraction.n.name
-        width = self.fragment_widths[1]
+        width = self.thread.fragment_widths[1]
         if self.config.reduces_in_shared:
-            width = math.gcd(width, MAX_ACCESS_BYTES // self.contraction.sums[0].dtype.bytes)
-        for statement in self.request.group.statements:
-            declared = context.spec.array(statement.target)
-            if declared.role != "temporary" or statement.target in self.request.stored:
-                array = context.arrays[statement.target]
-                width = math.gcd(width, widest(array, statement.subscripts, n_name, context).count)
-        common_divisor = divisor(self.extents[n_name], context)
-        return math.gcd(width, common_divisor) if common_divisor else width
+            width = math.gcd(width, MAX_ACCESS_BYTES // self.dtype.bytes)
+        return stored_width(self.request, self.contraction.n, width)
 
-    def alignments(self) -> tuple[tuple[str, int], ...]:
-        return self._vector_work({}).alignments()
-
-    def _vector_work(self, staged: Mapping[Read, Callable[[Integer], Expr]]) -> ConsecutiveElements:
+    def _vector_work(self, staged: Mapping[Read, Value]) -> ConsecutiveElements:
         n_name = self.contraction.n.name
-        wide: Mapping[Read, int] = {}
-        if self.width > 1:
-            wide = wide_reads(self.request, self.arrays, n_name, self.width, (self.accumulated,))
+        wide = wide_reads(self.request, self.arrays, n_name, self.width, self.accumulated)
         return ConsecutiveElements(self.request, self.arrays, n_name, self.extents[n_name], self.width, wide, staged)
 
     def declarations(self) -> tuple[Node, ...]:
         return ()
 
-    def sections(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
+    def stage_slices(self) -> tuple[Section, ...]:
+        """With sliced-K, stores the slices' partial sums to shared memory, before other blocks' are added."""
+        return ()
+
+    def sections(self) -> tuple[Section, ...]:
+        if self.config.is_scalar:
+            return self._of_element()
         opaque_one = Section("opaque_one", self._define_opaque_one())
-        return opaque_one, Section("rows", (self._from_registers(accumulators, thread),))
+        return opaque_one, *self._from_registers()
 
     @cached_property
     def _opaque_one(self) -> Local | None:
@@ -115,10 +89,14 @@ class Epilogue:
         A vector store needs consecutive registers. Without the factor ptxas gives these to the accumulators themselves,
         and most FMAs read two operands from one register bank."""
         arrays, statements = self.request.context.arrays, self.request.group.statements
-        is_stored_unchanged = self.width > 1 and any(
-            s.value == self.accumulated and arrays[s.target].dtype == FLOAT32 for s in statements
+        is_stored_unchanged = (
+            self.width > 1
+            and not self.config.is_strided
+            and any(s.value in self.accumulated and arrays[s.target].dtype == FLOAT32 for s in statements)
         )
-        if self.accumulated.dtype != FLOAT32 or not (is_stored_unchanged or self.config.reduces_in_shared):
+        if FLOAT32 not in {read.dtype for read in self.accumulated} or not (
+            is_stored_unchanged or self.config.reduces_in_shared
+        ):
             return None
         return Local(self.lowering.names.allocate("opaque_one"), FLOAT32)
 
@@ -131,49 +109,41 @@ class Epilogue:
         )
         return Comment(why), Let(self._opaque_one, Local("blockDim.z", UINT32))
 
-    def _accumulator(self, accumulators: Array, i: Integer, j: Integer) -> Expr:
+    def _accumulator(self, array: Array, i: Integer, j: Integer) -> Expr:
         """The value of one accumulator, for a store."""
-        value = Element.of(Access(accumulators, (i, j), "load"))
-        return value if self._opaque_one is None else Op("mul", (self._opaque_one, value), accumulators.dtype)
+        value = Element.of(Access(array, (i, j), "load"))
+        if self._opaque_one is None or array.dtype != FLOAT32:
+            return value
+        return Op("mul", (self._opaque_one, value), array.dtype)
 
-    def _from_registers(self, accumulators: Array, thread: ThreadCoordinates) -> For:
-        """The loop over a thread tile's rows, with the statements."""
-        config, width = self.config, self.width
-        i, m_in_tile = self._row_loop(thread)
+    def _of_element(self) -> tuple[Section, ...]:
+        """The statements on a thread's single accumulators, after a bounds check."""
+        outside = Guard(tuple(self._bounds_check()))
+        values = [lambda v, local=local: local for local in self.accumulators.values]
+        statements = self._unguarded(values)
+        return Section("bounds_check", (ReturnUnless(outside),) if outside.terms else ()), Section(
+            "outputs", statements
+        )
+
+    def _from_registers(self) -> tuple[Section, ...]:
+        """The loop over a thread tile's rows, with the statements; without a loop for a single row."""
+        thread, config, width = self.thread, self.config, self.width
+        i = thread.loop_index("i", config.thread_m)
+        row = value_of(i)
         count = config.thread_n // width
         g = thread.loop_index("g" if width > 1 else "j", count)
-        vector = g.symbol if count > 1 else integer(0)
+        vector = value_of(g)
         j = vector * width
         contraction, origin = self.contraction, thread.tile_origin
-        n = origin[contraction.n.name] + self._n_in_tile(thread, vector, width)
-
-        def value(v: Integer) -> Expr:
-            return self._accumulator(accumulators, i.symbol, j + v)
-
+        n = origin[contraction.n.name] + thread.column(vector, width)
+        values = [lambda v, array=array: self._accumulator(array, row, j + v) for array in self.accumulators.arrays]
         outer_symbols = dict(self.lowering.symbols)
-        define_m = self._define(contraction.m, origin[contraction.m.name] + m_in_tile)
+        define_m = self._define(contraction.m, origin[contraction.m.name] + thread.row(row))
         define_n = self._define(contraction.n, n)
-        body = (define_n, *self._statements(value))
+        body = repeated(g, (define_n, *self._statements(values)), count)
         self._restore(outer_symbols)
-        if count > 1:
-            body = (For(Loop(g, integer(0), integer(count), unroll=True), body),)
-        row = Section("coordinate", (define_m,)), Section("statements", body)
-        return For(Loop(i, integer(0), integer(config.thread_m), unroll=True), row)
-
-    def _row_loop(self, thread: ThreadCoordinates) -> tuple[Index, Integer]:
-        """The loop index over a thread tile's rows, and the row's offset in the block tile."""
-        width = self.fragment_widths[0]
-        i = thread.loop_index("i", self.config.thread_m)
-        if self.config.thread_m == width:
-            return i, thread.m_in_tile + i.symbol
-        stride = self.config.lanes_m * width
-        return i, thread.m_in_tile + FloorDiv(i.symbol, integer(width)) * stride + Mod(i.symbol, integer(width))
-
-    def _n_in_tile(self, thread: ThreadCoordinates, vector: Integer, width: int) -> Integer:
-        """The offset in the block tile of a thread tile's vector of `width` columns."""
-        per_fragment = integer(self.fragment_widths[1] // width)
-        stride = self.config.lanes_n * self.fragment_widths[1]
-        return thread.n_in_tile + FloorDiv(vector, per_fragment) * stride + Mod(vector, per_fragment) * width
+        sections = Section("coordinate", (define_m,)), Section("statements", body)
+        return repeated_sections("rows", i, sections, config.thread_m)
 
     def _define(self, index: spec.Index, definition: Integer) -> Define:
         """Defines an output index, which the statements mention by its name."""
@@ -185,43 +155,45 @@ class Epilogue:
         self.lowering.symbols.clear()
         self.lowering.symbols.update(symbols)
 
-    def _statements(self, value: Callable[[Integer], Expr], before: Sequence[Node] = ()) -> tuple[Node, ...]:
-        """The statements for a vector whose indices are defined, guarded by the output's bounds. `value` is its v-th
-        accumulated element, after the nodes `before`."""
+    def _statements(self, values: Sequence[Value], before: Sequence[Node] = ()) -> tuple[Node, ...]:
+        """The statements for a vector whose indices are defined, guarded by the output's bounds. `values` are its v-th
+        accumulated elements, one of each sum, after the nodes `before`."""
+        guard = Guard(tuple(self._bounds_check()))
+        body = self._unguarded(values, before)
+        return (If(guard, body),) if guard.terms else body
+
+    def _bounds_check(self) -> Iterator[Comparison]:
+        """The output's bounds that the block's tiles exceed; records all of them as limits."""
+        for index in (*self.contraction.batch, self.contraction.m, self.contraction.n):
+            coordinate = self.lowering.symbols[index.name]
+            if not self.thread.exact.get(index.name, True):
+                yield Comparison(coordinate, "<", self.extents[index.name])
+            self.lowering.limits[coordinate] = self.extents[index.name]
+
+    def _unguarded(self, values: Sequence[Value], before: Sequence[Node] = ()) -> tuple[Node, ...]:
         lowering = self.lowering
-        terms: list[Comparison] = []
-        for index in (self.contraction.m, self.contraction.n):
-            coordinate = lowering.symbols[index.name]
-            if not self.exact[index.name]:
-                terms.append(Comparison(coordinate, "<", self.extents[index.name]))
-            lowering.limits[coordinate] = self.extents[index.name]
         scope = Scope()
         scope.nodes += before
         if self.width > 1:
-            body: tuple[Node, ...] = vector_body(self._vector_work({self.accumulated: value}), lowering, scope)
-        else:
+            staged = dict(zip(self.accumulated, values, strict=True))
+            return vector_body(self._vector_work(staged), lowering, scope)
+        for read, value in zip(self.accumulated, values, strict=True):
             scalar = value(integer(0))
             if isinstance(scalar, Element) or not isinstance(scalar, Local):
-                local = Local(lowering.names.allocate("result"), self.accumulated.dtype)
+                local = Local(lowering.names.allocate("total"), read.dtype)
                 scope.nodes.append(Load(local, scalar.access) if isinstance(scalar, Element) else Let(local, scalar))
                 scalar = local
-            scope.remember(self.accumulated, scalar)
-            lower_statements(self.request, lowering, scope)
-            body = tuple(scope.nodes)
-        return (If(Guard(tuple(terms)), body),) if terms else body
+            scope.remember(read, scalar)
+        lower_statements(self.request, lowering, scope)
+        return tuple(scope.nodes)
 
     def _statements_at(
-        self,
-        thread: ThreadCoordinates,
-        m_in_tile: Integer,
-        n_in_tile: Integer,
-        value: Callable[[Integer], Expr],
-        before: Sequence[Node] = (),
+        self, m_in_tile: Integer, n_in_tile: Integer, value: Value, before: Sequence[Node] = ()
     ) -> tuple[Node, ...]:
-        """The statements at an offset in the block tile."""
+        """The statements of a single sum at an offset in the block tile."""
         outer_symbols = dict(self.lowering.symbols)
         offsets = ((self.contraction.m, m_in_tile), (self.contraction.n, n_in_tile))
-        definitions = [self._define(index, thread.tile_origin[index.name] + offset) for index, offset in offsets]
-        body = (*definitions, *self._statements(value, before))
+        definitions = [self._define(index, self.thread.tile_origin[index.name] + offset) for index, offset in offsets]
+        body = (*definitions, *self._statements((value,), before))
         self._restore(outer_symbols)
         return body

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from cugen.families.base import Family
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.config import TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
-from cugen.families.gemm.problem import max_extent
+from cugen.families.gemm.problem import requested_stages
+from cugen.families.gemm.requests import request_refusals
 from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
-from cugen.families.gemm.selection.search_space import k_tiles_of, stream_k_schedule_of
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
+from cugen.families.gemm.tensor_cores import FIXED_TUNABLES
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.spec.expressions import Reduce
@@ -28,97 +31,81 @@ def match(request: Request) -> Match | Refusals:
     contraction = recognise(request)
     if isinstance(contraction, Refusal):
         return Refusals((contraction,))
-    reasons = [*_form_refusals(contraction), *_placement_refusals(contraction), *refuse_tunables(request, TUNABLES)]
+    reasons = [*_left_to_tiled(contraction), *_pipeline_refusals(contraction), *refuse_tunables(request, TUNABLES)]
+    reasons += request_refusals(contraction)
     if reasons:
         return Refusals(tuple(reasons))
-    reasons += _schedule_refusals(contraction)
+    reasons += _size_refusals(contraction)
     if request.schedule.block and not request.schedule.thread:
-        reasons.append(Refusal("takes a block tile together with a thread tile (`thread`)", "schedule.block"))
-        return Refusals((*reasons, *_size_refusals(contraction)))
+        block = Refusal("takes a block tile together with a thread tile (`thread`)", "schedule.block")
+        return Refusals((block, *reasons))
     config = choose_config(contraction)
     if isinstance(config, Refusal):
-        return Refusals((*reasons, config, *_size_refusals(contraction)))
-    reasons += _size_refusals(contraction)
+        return Refusals((config, *reasons))
     if reasons:
         return Refusals(tuple(reasons))
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config))
 
 
-def _form_refusals(contraction: Contraction) -> Iterator[Refusal]:
-    if len(contraction.sums) > 1 or len(contraction.operands) > 2:
-        yield Refusal("takes one sum over two operands")
-    if contraction.conditions:
-        yield Refusal("takes sums over all of K, without a condition")
+def _is_requested(contraction: Contraction) -> bool:
+    """Whether the spec requests what only this family has."""
+    schedule = contraction.request.schedule
+    return requested_stages(contraction) > 1 or schedule.family == "gemm" or bool(schedule.tunables)
 
 
-def _placement_refusals(contraction: Contraction) -> Iterator[Refusal]:
-    request = contraction.request
-    operands = {operand.read.array for operand in contraction.operands}
+def _left_to_tiled(contraction: Contraction) -> Iterator[Refusal]:
+    """What `tiled` does unless the spec requests this family, whose cost model wasn't fitted to it."""
+    if _is_requested(contraction):
+        return
+    what = {
+        "a single stage": requested_stages(contraction) == 1,
+        "sums under a condition": bool(contraction.conditions),
+        "several sums": len(contraction.sums) > 1,
+        "several operands along one index": len(contraction.operands) > 2,
+    }
+    for name, applies in what.items():
+        if applies:
+            yield Refusal(f"leaves {name} to `tiled`, unless `family: gemm` requests it")
+
+
+def _pipeline_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    """What the pipeline and the tensor cores leave no choice of."""
     stages = {}
-    for array in request.touched():
-        key, memory = f"arrays.{array.name}.memory", array.memory
-        if array.name not in operands:
-            if memory.space == "shared" or (memory.space == "register" and array.role != "temporary"):
-                yield Refusal(f"stages its operands only; {array.name} is none", key)
-        elif memory.space == "shared":
-            if memory.stages < 2:
-                yield Refusal(f"takes 2 or more stages of {array.name}, not one", key)
-            if memory.swizzle:
-                yield Refusal(f"loads {array.name} as vectors, which a swizzle would break", key)
-            stages[array.name] = memory.stages
-        elif memory.space not in (None, "scratch"):
-            yield Refusal(f"stages its operands; {array.name} is kept out of shared memory", key)
+    for operand in contraction.operands:
+        name = operand.read.array
+        if operand.memory.space == "shared":
+            stages[name] = operand.memory.stages
+        elif not operand.is_staged:
+            yield Refusal(f"stages its operands; {name} is kept out of shared memory", f"arrays.{name}.memory")
     if len(set(stages.values())) > 1:
         yield Refusal("takes the same number of stages of both operands", f"arrays.{next(iter(stages))}.memory")
-
-
-def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
-    schedule = contraction.request.schedule
-    mn_names = {contraction.m.name, contraction.n.name}
-    for key, sizes, allowed in (
-        ("block", schedule.block, mn_names),
-        ("thread", schedule.thread, mn_names),
-        ("step", schedule.step, {contraction.k.name}),
-    ):
-        for name, size in sizes:
-            if name not in allowed and size != 1:
-                expected = " and ".join(sorted(allowed))
-                yield Refusal(f"{key} sizes are for {expected}, not for {name}", f"schedule.{key}.{name}")
-    tunables = dict(schedule.tunables)
+    tunables = dict(contraction.request.schedule.tunables)
     if tunables.get("cores") == Cores.TENSOR or "mma_k" in tunables:
-        for key in ("lanes", "order", "addressing", "prefetch"):
-            if key in tunables:
-                yield Refusal(f"{key} is fixed by the tensor-core instruction", f"schedule.{key}")
+        for key in filter(tunables.__contains__, FIXED_TUNABLES):
+            yield Refusal(f"{key} is fixed by the tensor-core instruction", f"schedule.{key}")
 
 
 def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
-    """Small GEMMs don't fill a pipeline; they are refused unless the spec requests what only this family has."""
-    request = contraction.request
-    spec, schedule = request.context.spec, request.schedule
-    has_stages = any(spec.array(operand.read.array).memory.stages > 1 for operand in contraction.operands)
-    if has_stages or schedule.family == "gemm" or schedule.tunables:
+    """Small GEMMs don't fill a pipeline; they are refused unless the spec requests this family."""
+    if _is_requested(contraction):
         return
     m, n, k, batch = contraction.m, contraction.n, contraction.k, contraction.batch
-    if min(max_extent(contraction, m.name), max_extent(contraction, n.name)) < _MIN_EXTENT:
+    if contraction.context.static_extent(k) == 1:
+        yield Refusal("takes sums of several terms, and this one has a single term")
+    if min(contraction.context.max_extent(m), contraction.context.max_extent(n)) < _MIN_EXTENT:
         yield Refusal(f"takes M and N of {_MIN_EXTENT} or more")
-    count = 1
-    for index in (m, n, k, *batch):
-        count *= max_extent(contraction, index.name)
+    count = math.prod(map(contraction.context.max_extent, (m, n, k, *batch)))
     if count < _MIN_MULTIPLY_ADDS:
         yield Refusal(f"pays off from {_MIN_MULTIPLY_ADDS:,} multiply-adds on; here are {count:,}")
 
 
 def _kernel(contraction: Contraction, config: TileConfig) -> Kernel:
-    why = reason(contraction, config)
-    if config.stream_k:
-        schedule = stream_k_schedule_of(contraction, config)
-        assert schedule is not None
-        return StreamKKernel(contraction, config, schedule, why).kernel()
-    if config.uses_cluster:
-        k_tiles = k_tiles_of(contraction, config)
-        assert k_tiles is not None
-        return ClusterSplitKKernel(contraction, config, k_tiles, why).kernel()
-    return (GemmKernel if config.split_k == 1 else SplitKKernel)(contraction, config, why).kernel()
+    tile_scheduler = GemmKernel
+    if config.splits_tiles:
+        split = ClusterSplitKKernel if config.uses_cluster else SplitKKernel
+        tile_scheduler = StreamKKernel if config.stream_k else split
+    kernel = tile_scheduler(contraction, config).kernel()
+    return replace(kernel, reasons=(*kernel.reasons, *filter(None, (reason(contraction, config),))))
 
 
 FAMILY = Family(

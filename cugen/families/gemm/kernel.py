@@ -1,12 +1,17 @@
-"""The GEMM kernel: thread coordinates, prologue, main loop and epilogue of one block tile.
+"""The kernel of a contraction: thread coordinates, copies, main loop and epilogue of one block tile, as its tile config
+picks them.
 
-Split-K and stream-K derive from it; they change which tiles and which range of K a block takes, and the epilogue.
+Split-K and stream-K derive from it; they change which tiles and which range of K a block takes, and the epilogue. The
+strided layout of `tiled` has other coordinates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+
+import sympy
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, TileConfig
@@ -14,37 +19,44 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.k_major import pipeline_of
 from cugen.families.gemm.copy.pipeline import OperandPipeline, declare_tiles
 from cugen.families.gemm.epilogue import Epilogue
-from cugen.families.gemm.main_loop import MainLoop, prologue
+from cugen.families.gemm.fragments.thread_tile import Accumulators
+from cugen.families.gemm.main_loop import MainLoop, Multistage, SingleStage
 from cugen.families.gemm.problem import fragment_widths
 from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
-from cugen.pieces.blocks import Blocks, define, limit, make_grid
+from cugen.pieces.blocks import Blocks, define, define_constant, define_index, make_grid
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Comment, Declare, Define, Index, Node, Section
+from cugen.plan.nodes import Comment, Declare, Define, Node, Section
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Range, Size, bounds, ceil_div, integer, symbol
+from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.usage import free_symbols
 
 
 class GemmKernel:
-    """Builder of the kernel of one GEMM with one tile config; `why` is the reason for that config."""
+    """Builder of the kernel of one GEMM with one tile config."""
 
-    def __init__(self, contraction: Contraction, config: TileConfig, why: str = "") -> None:
-        self.contraction, self.config, self.why = contraction, config, why
-        self.request = contraction.request
+    def __init__(self, contraction: Contraction, config: TileConfig) -> None:
+        self.contraction, self.request = contraction, contraction.request
         self.lowering: Lowering = new_lowering(contraction.request)
+        self.sizes: dict[sympy.Symbol, Define] = {}
+        self.config = config = self._with_named_sizes(config)
         symbols, context = self.lowering.symbols, contraction.request.context
         m, n, k = contraction.m, contraction.n, contraction.k
         self.extents = {i.name: to_integer(i.extent, symbols) for i in (m, n, k, *contraction.batch)}
         sizes = {m.name: config.block_m, n.name: config.block_n, k.name: config.block_k}
         self.exact = {name: divides(size, self.extents[name], context) for name, size in sizes.items()}
-        self.fragment_widths = fragment_widths(contraction, config)
+        widths = self.fragment_widths = fragment_widths(contraction, config)
+        self.thread_at = partial(
+            ThreadCoordinates, contraction, config, self.lowering, self.extents, self.exact, widths
+        )
         # The last tile along M or N is shifted inward and overlaps the previous one: no copy needs a bounds check.
         self.shifted = {
             name: not self.exact[name] and bounds(self.extents[name], self.lowering.ranges)[0] >= sizes[name]
-            for name in ((m.name, n.name) if _may_store_twice(contraction) else ())
+            for name in ((m.name, n.name) if self._may_shift() else ())
         }
         self.exact.update({name: True for name, is_shifted in self.shifted.items() if is_shifted})
         self.min_blocks_per_sm = config.blocks_per_sm
@@ -55,53 +67,51 @@ class GemmKernel:
         counts = [*self._grid_counts(), *(self.extents[index.name] for index in contraction.batch)]
         blocks = self._make_grid(counts)
         tiles = declare_tiles(contraction, config, lowering)
-        epilogue_type = ReductionEpilogue if config.reduces_in_shared else Epilogue
-        epilogue = epilogue_type(contraction, config, lowering, self.extents, self.exact, self.fragment_widths)
         coordinates, thread = self._coordinates(blocks)
-        pairs = zip(contraction.operands, tiles, strict=True)
-        pipelines = [pipeline_of(thread, operand, tile) for operand, tile in pairs]
+        epilogue = (ReductionEpilogue if config.reduces_in_shared else Epilogue)(thread)
+        pipelines = [
+            pipeline_of(thread, operand, tiles.get(operand.read, operand.array)) for operand in contraction.operands
+        ]
         copy_coordinates = tuple(node for pipeline in pipelines for node in pipeline.definitions())
         sections = (
-            Section("tiles", (*self._declarations(tiles), *epilogue.declarations())),
+            Section("tiles", (*self._declarations(tuple(tiles.values())), *epilogue.declarations())),
             *coordinates,
             Section("copy_coordinates", copy_coordinates),
-            *self._computation(thread, pipelines, epilogue),
+            *self._computation(pipelines, epilogue),
         )
-        alignments: dict[str, int] = {}
-        for name, size in (*(a for pipeline in pipelines for a in pipeline.alignments()), *epilogue.alignments()):
-            alignments[name] = max(alignments.get(name, 0), size)
-        arrays = self.request.context.spec.arrays
-        kernel = assemble(
+        x, y, z = blocks.grid
+        used = free_symbols(dissolved(sections))
+        sizes = Section("sizes", tuple(node for name, node in self.sizes.items() if name in used))
+        return assemble(
             self.request,
             lowering,
-            "gemm",
-            tuple((section.name, section.body) for section in sections),
-            blocks.grid,
-            (config.threads, 1, 1),
+            self.template,
+            (sizes, *sections),
+            (self._unnamed(x), self._unnamed(y), self._unnamed(z)),
+            (int(config.lanes_n), int(config.lanes_m), 1) if config.is_strided else (config.threads, 1, 1),
             minimum_blocks=self.min_blocks_per_sm,
-            alignments=tuple((a.name, alignments[a.name]) for a in arrays if a.name in alignments),
             workspace=self.workspace,
+            reasons=(self._reason(),),
+            cluster=config.split_k if config.uses_cluster else 1,
         )
-        return replace(kernel, reasons=self._reasons())
 
-    def _computation(
-        self, thread: ThreadCoordinates, pipelines: list[OperandPipeline], epilogue: Epilogue
-    ) -> tuple[Section, ...]:
+    def _computation(self, pipelines: list[OperandPipeline], epilogue: Epilogue) -> tuple[Section, ...]:
         """The computation of the block's output tile."""
-        accumulators = self._declare_accumulators()
-        k_padded = self._k_padded(thread)
-        first_copies = prologue(thread, pipelines, k_padded)
-        main_loop = MainLoop(thread, pipelines, accumulators, self.fragment_widths, self.k_extent, k_padded)
-        return (
-            Section("accumulators", (Declare(accumulators, zeroed=True),)),
-            *first_copies,
-            *main_loop.sections(),
-            *self._epilogue(epilogue, accumulators, thread),
-        )
+        accumulators = epilogue.accumulators
+        main_loop = self._main_loop(pipelines, accumulators)
+        return Section("accumulators", accumulators.zeroed), *main_loop.sections(), *self._epilogue(epilogue)
 
-    # Overridden by split-K and stream-K
+    # Overridden by split-K, stream-K and the strided layout
 
+    template = "gemm"
     workspace: tuple[Array, ...] = ()
+
+    def _main_loop(self, pipelines: list[OperandPipeline], accumulators: Accumulators) -> MainLoop:
+        main_loop = Multistage if self.config.is_multistage else SingleStage
+        # A range of k-tiles has the zeros of the K residue already: a part of K, and one that conditions bound.
+        is_in_k_tiles = self.config.splits_tiles or self.contraction.conditions
+        k_padded = self.k_extent if is_in_k_tiles else self.k_extent + accumulators.thread.k_residue
+        return main_loop(pipelines, accumulators, self.k_extent, k_padded)
 
     def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
         return make_grid(counts, self.lowering, self.request.target)
@@ -110,49 +120,71 @@ class GemmKernel:
         """The first k of the block's range; appends its definition to `nodes`."""
         return integer(0)
 
-    def _k_padded(self, thread: ThreadCoordinates) -> Integer:
-        """The length of the block's range, with the zeros of the K residue."""
-        return self.k_extent + thread.k_residue
-
-    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
-        return epilogue.sections(accumulators, thread)
+    def _epilogue(self, epilogue: Epilogue) -> tuple[Section, ...]:
+        return epilogue.sections()
 
     # Declarations and launch
 
     def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
-        contraction = self.contraction
-        layout = f"[stage][{contraction.k.name}][{contraction.m.name} or {contraction.n.name}]"
-        if self.config.uses_tensor_cores:
-            layout = "tiles in the layout of their operands"
-        text = f"circular buffer of {self.config.stages} stages, {layout}"
+        contraction, config = self.contraction, self.config
+        stages = f"circular buffer of {config.stages} stages" if config.is_multistage else "a single stage"
+        stage = "[stage]" if config.is_multistage else ""
+        layout = f"{stage}[{contraction.k.name}][{contraction.m.name} or {contraction.n.name}]"
+        text = f"{stages}, {'tiles in the layout of their operands' if config.uses_tensor_cores else layout}"
         return (Comment(text), *(Declare(tile) for tile in tiles))
 
-    def _declare_accumulators(self) -> Array:
-        extents = (integer(self.config.thread_m), integer(self.config.thread_n))
-        name = self.lowering.names.allocate("acc")
-        dtype = self.contraction.sums[0].dtype
-        return Array("", name, dtype, extents, (extents[1], integer(1)), "register", flat=False)
-
     def _grid_counts(self) -> tuple[Integer, Integer]:
+        """Block tiles along N and along M, with the names of their sizes."""
         tiles_n = ceil_div(self.extents[self.contraction.n.name], self.config.block_n)
         tiles_m = ceil_div(self.extents[self.contraction.m.name], self.config.block_m)
         raster = self.config.raster
         return (tiles_n * raster, FloorDiv(tiles_m, integer(raster))) if raster > 1 else (tiles_n, tiles_m)
 
-    def _reasons(self) -> tuple[str, ...]:
+    def _reason(self) -> str:
         config = self.config
+        stages = f"{config.stages} stages" if config.is_multistage else "1 stage"
         slices = f", {config.sliced_k} k slices" if config.sliced_k > 1 else ""
         return (
             f"GEMM: block tile {config.block_m} x {config.block_n} x {config.block_k}, thread tile {config.thread_m} x "
-            f"{config.thread_n}, {config.threads} threads, {config.stages} stages{slices}",
-            *((self.why,) if self.why else ()),
+            f"{config.thread_n}, {config.threads} threads, {stages}{slices}"
         )
 
-    def _define_with_range(self, name_hint: str, definition: Integer, low: int, high: int) -> Define:
-        """An index whose range is narrower than its definition shows."""
-        index = Index(self.lowering.names.allocate(name_hint), definition, (low, high))
+    def _named(self, name_hint: str, definition: Integer, nodes: list[Node], within: Range | None = None) -> Integer:
+        """An index, `within` a range that may be narrower than its definition shows; appends it to `nodes`."""
+        node = define(name_hint, definition, self.lowering)
+        index = replace(node.index, range=within or node.index.range)
         self.lowering.ranges[index.symbol] = index.range
-        return Define(index)
+        nodes.append(Define(index))
+        return index.symbol
+
+    # Sizes
+
+    def _with_named_sizes(self, config: TileConfig) -> TileConfig:
+        """The config with names in C for the sizes of its tiles."""
+        block_m, block_n = self._named_size("BM", config.block_m), self._named_size("BN", config.block_n)
+        named = replace(
+            config,
+            block_m=block_m,
+            block_n=block_n,
+            block_k=self._named_size("BK", config.block_k),
+            stages=self._named_size("STAGES", config.stages) if config.is_multistage else 1,
+        )
+        if not config.is_scalar:
+            thread_m, thread_n = self._named_size("TM", config.thread_m), self._named_size("TN", config.thread_n)
+            named = replace(named, thread_m=thread_m, thread_n=thread_n)
+        return replace(named, lanes_m=block_m // named.thread_m) if config.is_strided else named
+
+    def _named_size(self, name_hint: str, value: int) -> Size:
+        """A constant of the kernel. Indices of the spec keep their names."""
+        contraction = self.contraction
+        is_index = name_hint in {i.name for i in (contraction.m, contraction.n, contraction.k, *contraction.batch)}
+        node = define_constant(f"{name_hint}_" if is_index else name_hint, value, self.lowering)
+        self.sizes[node.index.symbol] = node
+        return Size(value, node.index.symbol)
+
+    def _unnamed(self, expr: Integer) -> Integer:
+        """The expression without names of sizes, for the launch."""
+        return expr.xreplace({name: node.index.definition for name, node in self.sizes.items()})
 
     # Coordinates
 
@@ -162,32 +194,42 @@ class GemmKernel:
         k_offset = self._k_offset(tile_definitions)
         tile_origin, k_residue = self._tile_coordinates(blocks, tile_definitions)
         thread_definitions, thread = self._thread_coordinates(tile_origin, k_residue, k_offset)
+        if self.contraction.conditions:
+            thread = self._bounded(thread, tile_definitions)
         sections = (
             Section("tile_coordinates", tuple(tile_definitions)),
             Section("thread_coordinates", thread_definitions),
         )
         return sections, thread
 
+    def _bounded(self, thread: ThreadCoordinates, nodes: list[Node]) -> ThreadCoordinates:
+        """The coordinates with a range of k-tiles that the sum's conditions bound; appends it to `nodes`."""
+        block_k, residue = self.config.block_k, thread.k_residue
+        start, stop = thread.k_bounds.k_range(self.k_extent, residue)
+        k_offset = (start + residue).expand()
+        nodes.append(Comment("the k-tiles with an unmasked term"))
+        if k_offset != 0:
+            k_offset = self._named("k_offset", k_offset, nodes)
+        self.k_extent = self._named("k_length", ceil_div(stop + residue, block_k) * integer(block_k) - k_offset, nodes)
+        return replace(thread, k_offset=k_offset)
+
     def _tile_coordinates(self, blocks: Blocks, nodes: list[Node]) -> tuple[dict[str, Integer], Integer]:
         """The block tile's origin and its K residue; appends their definitions to `nodes`."""
         contraction, config, lowering = self.contraction, self.config, self.lowering
         x, y, *batch_coordinates = blocks.coordinates
         for index, coordinate in zip(contraction.batch, batch_coordinates, strict=True):
-            node = define(index.name, coordinate, lowering)
-            nodes.append(node)
-            limit(node.index, self.extents[index.name], lowering)
-            lowering.symbols[index.name] = node.index.symbol
+            nodes.append(define_index(index.name, coordinate, self.extents[index.name], lowering))
         if config.raster > 1:
             nodes.append(Comment(f"raster: {config.raster} rows of tiles at a time, column by column"))
             y, x = y * config.raster + Mod(x, integer(config.raster)), FloorDiv(x, integer(config.raster))
         origin = {}
         for index, offset, size in (
-            (contraction.m, y * config.block_m, config.block_m),
-            (contraction.n, x * config.block_n, config.block_n),
+            (contraction.m, y * integer(config.block_m), config.block_m),
+            (contraction.n, x * integer(config.block_n), config.block_n),
         ):
-            node = define(f"{index.name}0", self._shifted_inward(index.name, offset, size), lowering)
-            nodes.append(node)
-            origin[index.name] = node.index.symbol
+            if self.shifted.get(index.name):
+                offset = Minimum(offset, self.extents[index.name] - integer(size))
+            origin[index.name] = self._named(f"{index.name}0", offset, nodes)
         return origin, self._k_residue(nodes)
 
     def _thread_coordinates(
@@ -198,11 +240,7 @@ class GemmKernel:
         nodes: list[Node] = []
         lowering.ranges[symbol("threadIdx.x")] = (0, config.threads - 1)
 
-        def named(name_hint: str, definition: Integer) -> Integer:
-            node = define(name_hint, definition, lowering)
-            nodes.append(node)
-            return node.index.symbol
-
+        named = partial(self._named, nodes=nodes)
         thread = named("thread", symbol("threadIdx.x"))
         lane = named("lane", Mod(thread, integer(WARP)))
         k_slice: Integer = integer(0)
@@ -230,17 +268,14 @@ class GemmKernel:
         lane_m, lane_n = self._lane_layout(lane)
         lane_m, lane_n = named("lane_m", lane_m), named("lane_n", lane_n)
         width_m, width_n = self.fragment_widths
-        thread_m = named("thread_m", warp_m * config.warp_m + lane_m * width_m)
-        thread_n = named("thread_n", warp_n * config.warp_n + lane_n * width_n)
+        warp_tile_m = integer(self._named_size("WM", config.warp_m))
+        warp_tile_n = integer(self._named_size("WN", config.warp_n))
+        thread_m = named("thread_m", warp_m * warp_tile_m + lane_m * width_m)
+        thread_n = named("thread_n", warp_n * warp_tile_n + lane_n * width_n)
         b_fragment_n = thread_n
         if config.uses_tensor_cores:
-            b_fragment_n = named("b_frag_n", warp_n * config.warp_n + lane_m)
-        coordinates = ThreadCoordinates(
-            contraction=contraction,
-            config=config,
-            lowering=lowering,
-            extents=self.extents,
-            exact=self.exact,
+            b_fragment_n = named("b_frag_n", warp_n * warp_tile_n + lane_m)
+        coordinates = self.thread_at(
             k_residue=k_residue,
             k_offset=k_offset,
             index=thread,
@@ -255,23 +290,20 @@ class GemmKernel:
         )
         return tuple(nodes), coordinates
 
-    def _shifted_inward(self, name: str, offset: Integer, size: int) -> Integer:
-        return Minimum(offset, self.extents[name] - size) if self.shifted.get(name) else offset
-
     def _k_residue(self, nodes: list[Node]) -> Integer:
-        """Elements by which the first k-tile is short of BK: zero-filled, so that all other k-tiles are full."""
+        """Elements by which the first k-tile is short of BK: zero-filled, so that all other k-tiles are full. In the
+        strided layout it is the last k-tile that is partial."""
         name, block_k = self.contraction.k.name, self.config.block_k
         extent = self.extents[name]
-        if self.exact[name]:
+        if self.exact[name] or self.config.is_strided:
             return integer(0)
         static_extent = self.request.context.static(extent)
         if static_extent is not None:
-            return integer(-static_extent % block_k)
-        padded = ceil_div(extent, block_k) * block_k
-        node = define("k_residue", padded - extent, self.lowering, below=integer(block_k))
-        self.lowering.ranges[node.index.symbol] = (0, block_k - 1)
-        nodes.append(replace(node, index=replace(node.index, range=(0, block_k - 1))))
-        return node.index.symbol
+            residue = define_constant("k_residue", -static_extent % block_k, self.lowering)
+            nodes.append(residue)
+            return residue.index.symbol
+        padded = ceil_div(extent, block_k) * integer(block_k)
+        return self._named("k_residue", padded - extent, nodes, (0, int(block_k) - 1))
 
     def _lane_layout(self, lane: Integer) -> tuple[Integer, Integer]:
         """The lane's coordinates in its warp tile. Lanes i and i ^ 1 differ along the shorter side: vector loads of the
@@ -286,12 +318,13 @@ class GemmKernel:
             along_short = along_short + FloorDiv(lane, integer(2 * long)) * 2
         return (along_short, along_long) if lanes_m == short else (along_long, along_short)
 
-
-def _may_store_twice(contraction: Contraction) -> bool:
-    """Whether two blocks may store the same output: no statement reads or accumulates what is stored."""
-    request = contraction.request
-    written = {s.target for s in request.group.statements}
-    written -= {a.name for a in request.context.spec.arrays if a.role == "temporary"} - set(request.stored)
-    return not any(s.accumulate for s in request.group.statements) and not any(
-        read.array in written for read in request.reads()
-    )
+    def _may_shift(self) -> bool:
+        """Whether two blocks may store the same output: no statement reads or accumulates what is stored, and both have
+        the sums in one order. A condition's ranges of k are those of tiles at multiples of their size."""
+        request, config = self.request, self.config
+        written = {s.target for s in request.group.statements}
+        written -= {a.name for a in request.context.spec.arrays if a.role == "temporary"} - set(request.stored)
+        depends = any(s.accumulate for s in request.group.statements) or any(
+            r.array in written for r in request.reads()
+        )
+        return not (depends or config.is_strided or config.stream_k or self.contraction.conditions)

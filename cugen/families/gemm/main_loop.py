@@ -35,16 +35,19 @@ whole. Bounds of M and N are checked by `OperandPipeline`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
+from functools import cached_property
 
 from cugen.families.gemm.config import Prefetch
-from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.elements import ElementCopies
 from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.fragments.elements import ElementFragments
 from cugen.families.gemm.fragments.simt import SimtFragments
 from cugen.families.gemm.fragments.tensor import TensorFragments
+from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.blocks import define
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Array
 from cugen.plan.nodes import (
     AwaitCopies,
     Barrier,
@@ -63,80 +66,154 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
 
-
-def prologue(thread: ThreadCoordinates, pipelines: list[OperandPipeline], k_padded: Integer) -> tuple[Section, ...]:
-    """Copies of the first STAGES - 1 k-tiles, one stage and one commit group each; before them, the pointers to each
-    operand's first element, where its pipeline has one."""
-    block_k, stages = thread.config.block_k, thread.config.stages
-    min_k = bounds(k_padded, thread.lowering.ranges)[0]
-    stage = thread.loop_index("stage", stages - 1)
-    clamp: tuple[Node, ...] = ()
-    k: Integer = stage.symbol * block_k
-    # Whether no copy needs a bounds check along K: no k-tile is partial, and there is one to clamp to.
-    in_bounds = thread.k_residue == 0 and min_k >= block_k
-    if in_bounds and min_k < (stages - 1) * block_k:
-        # There may be fewer than STAGES - 1 k-tiles: the last one is copied again, to stages of unused data.
-        clamped = define("prologue_k", Minimum(k, k_padded - block_k), thread.lowering)
-        clamp = (clamped,)
-        k = clamped.index.symbol
-    copy_a, copy_b = (pipeline.copies(stage.symbol, k, in_bounds=in_bounds) for pipeline in pipelines)
-    body = (
-        Section("k", clamp),
-        Section("copy_a", copy_a),
-        Section("copy_b", copy_b),
-        Section("commit", _commit(pipelines)),
-    )
-    pointers = tuple(pipeline.source_pointer for pipeline in pipelines if pipeline.source_pointer is not None)
-    loop = Loop(stage, integer(0), integer(stages - 1), unroll=True)
-    return Section("source_pointers", pointers), Section("prologue", (For(loop, body),))
+Fragments = ElementFragments | SimtFragments | TensorFragments
 
 
-class MainLoop:
+class MainLoop(ABC):
     """The loop over the k-tiles of a block's range of K, which split-K and stream-K shorten. Each thread adds to its
     `accumulators`.
 
     `k_padded` is the range's length with the zeros of the K residue, a multiple of BK; `k_extent` is the length without
     them, or `k_padded` too where the range is given in k-tiles. Both have the same number of k-tiles, and the bounds of
-    `k_extent` are never wider. `fragment_widths` are the vector widths of the loads of A's and B's fragments on CUDA
-    cores, in elements."""
+    `k_extent` are never wider. A single stage may begin at a k-tile `start` instead of at 0; `k_padded` is its end."""
 
     def __init__(
         self,
-        thread: ThreadCoordinates,
         pipelines: list[OperandPipeline],
-        accumulators: Array,
-        fragment_widths: tuple[int, int],
+        accumulators: Accumulators,
         k_extent: Integer,
         k_padded: Integer,
+        start: Integer | None = None,
     ) -> None:
-        self.thread, self.config, self.pipelines = thread, thread.config, pipelines
-        self.k_padded = k_padded
+        thread, self.config, self.pipelines = accumulators.thread, accumulators.config, pipelines
+        self.thread = thread
+        self.k_padded, self.start = k_padded, integer(0) if start is None else start
+        self.prologue = self._prologue()
         lowering, block_k = thread.lowering, self.config.block_k
-        max_k_tiles = bounds(ceil_div(k_extent, block_k), lowering.ranges)[1]
+        self.max_k_tiles = bounds(ceil_div(k_extent, block_k), lowering.ranges)[1]
         name = lowering.names.allocate(f"{thread.contraction.k.name}0")
-        self.k0 = Index(name, integer(0), (0, max_k_tiles * block_k))  # with its value after the last k-tile
-        lowering.ranges[self.k0.symbol] = (0, max(max_k_tiles - 1, 0) * block_k)  # inside of the loop
-        self.fragments: SimtFragments | TensorFragments = (
-            TensorFragments(thread, pipelines, accumulators)
-            if self.config.uses_tensor_cores
-            else SimtFragments(thread, pipelines, accumulators, fragment_widths)
-        )
-        k_tile_index = FloorDiv(self.k0.symbol, integer(block_k))
-        self.stage_indices = _StageIndices(k_tile_index, max_k_tiles, self.config.stages, lowering)
-        self.prefetch = _Prefetch(self, max_k_tiles)
+        self.k0 = Index(name, integer(0), (0, self.max_k_tiles * int(block_k)))  # with its value after the last k-tile
+        lowering.ranges[self.k0.symbol] = (0, max(self.max_k_tiles - 1, 0) * int(block_k))  # inside of the loop
+        k_tile = thread.k_offset + self.k0.symbol - thread.k_residue
+        self.fragments: Fragments
+        if self.config.is_strided:
+            elements = [pipeline for pipeline in pipelines if isinstance(pipeline, ElementCopies)]
+            self.fragments = ElementFragments(elements, accumulators, k_tile)
+        elif self.config.uses_tensor_cores:
+            self.fragments = TensorFragments(pipelines, accumulators)
+        else:
+            self.fragments = SimtFragments(pipelines, accumulators, k_tile)
+
+    @abstractmethod
+    def sections(self) -> tuple[Section, ...]:
+        """The sections between the accumulators' declaration and the epilogue. The template orders them."""
+
+    def _prologue(self) -> tuple[Section, ...]:
+        """What precedes the k-tiles: pointers to each operand's first element, where its pipeline has one."""
+        pointers = [pipeline.source_pointer for pipeline in self.pipelines]
+        return (Section("source_pointers", tuple(pointer for pointer in pointers if pointer is not None)),)
+
+    def copies(
+        self,
+        stage: Integer,
+        k: Integer,
+        *,
+        in_bounds: bool,
+        part: tuple[Integer, int] | None = None,
+        along_m: bool | None = None,
+    ) -> tuple[Node, ...]:
+        """Copies of a k-tile, or of a part of it, to a stage: of all operands, or of those along M or along N."""
+        pipelines = [p for p in self.pipelines if along_m in (None, p.operand.is_along_m)]
+        return tuple(node for p in pipelines for node in p.copies(stage, k, in_bounds=in_bounds, part=part))
+
+    def barrier(self) -> Node:
+        """The barrier of a copy group: all threads of the block, or each sliced-K group, which has a named barrier."""
+        config = self.config
+        has_sliced_copies = config.copy_groups > 1
+        return NamedBarrier(self.thread.k_slice, config.copy_group_threads) if has_sliced_copies else Barrier()
+
+    def load_fragments(self, stage: Integer, k: Integer, buffer: Integer) -> tuple[Node, ...]:
+        """Loads the fragments at `k` of the slice of a k-tile that the thread's sliced-K group multiplies, into a
+        register buffer."""
+        return tuple(self.fragments.load(stage, self._in_slice(k), buffer))
+
+    def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
+        """Multiplies the fragments of a register buffer, those at `k` of the slice."""
+        return self.fragments.multiply_accumulate(buffer, self._in_slice(k))
+
+    def _in_slice(self, k: Integer) -> Integer:
+        return self.thread.k_slice * integer(self.config.warp_k) + k
+
+
+class SingleStage(MainLoop):
+    """Copies a k-tile, multiplies it, and copies the next one to the same memory: two barriers in each k-tile."""
 
     def sections(self) -> tuple[Section, ...]:
-        """Waits for stage 0, loads the first fragments, loops over the k-tiles, and drains the pipeline if its shared
-        memory is reused. The template orders the sections."""
+        config, k_name = self.config, self.thread.contraction.k.name
+        is_exact = self.thread.exact[k_name]
+        k = self.thread.loop_index(k_name, config.warp_k, "index of K")
+        k_loop = Loop(k, integer(0), integer(config.warp_k), config.fragment_k, unroll=True)
+        k_step = (
+            Section("load_fragments", self.load_fragments(integer(0), k.symbol, integer(0))),
+            Section("multiply", self.multiply_accumulate(integer(0), k.symbol)),
+        )
+        body = (
+            Section("copies", self.copies(integer(0), self.k0.symbol, in_bounds=is_exact)),
+            Section("tiles_stored", (self.barrier(),)),
+            Section("k_steps", (For(k_loop, k_step),)),
+            Section("tiles_read", (self.barrier(),)),
+        )
+        return (
+            *self.prologue,
+            Section("fragments", self.fragments.declarations()),
+            Section("main_loop", (For(Loop(self.k0, self.start, self.k_padded, config.block_k), body),)),
+        )
+
+
+class Multistage(MainLoop):
+    """The pipeline of the module's docstring."""
+
+    @cached_property
+    def stage_indices(self) -> _StageIndices:
+        k_tile_index = FloorDiv(self.k0.symbol, integer(self.config.block_k))
+        return _StageIndices(k_tile_index, self.max_k_tiles, self.config.stages, self.thread.lowering)
+
+    @cached_property
+    def prefetch(self) -> _Prefetch:
+        return _Prefetch(self, self.max_k_tiles)
+
+    def sections(self) -> tuple[Section, ...]:
+        """Fills the pipeline, waits for stage 0, loads the first fragments, loops over the k-tiles, and drains the
+        pipeline if its shared memory is reused."""
         k_tile = self._k_tile_body()
         what = Comment(f"{self.fragments.description}, double-buffered")
         return (
+            *self.prologue,
             Section("wait", self._wait_for_stage()),
             Section("fragments", (what, *self.fragments.declarations())),
-            Section("load_first_fragments", self._load_fragments(integer(0), integer(0), integer(0))),
+            Section("load_first_fragments", self.load_fragments(integer(0), integer(0), integer(0))),
             Section("main_loop", (For(Loop(self.k0, integer(0), self.k_padded, self.config.block_k), k_tile),)),
             Section("drain", self._drain()),
         )
+
+    def _prologue(self) -> tuple[Section, ...]:
+        """Copies of the first STAGES - 1 k-tiles, one stage and one commit group each; before them, the pointers."""
+        thread, block_k, stages = self.thread, self.config.block_k, self.config.stages
+        min_k = bounds(self.k_padded, thread.lowering.ranges)[0]
+        stage = thread.loop_index("stage", stages - 1)
+        clamp: tuple[Node, ...] = ()
+        k: Integer = stage.symbol * integer(block_k)
+        # Whether no copy needs a bounds check along K: no k-tile is partial, and there is one to clamp to.
+        in_bounds = thread.k_residue == 0 and min_k >= block_k
+        if in_bounds and min_k < (stages - 1) * block_k:
+            # There may be fewer than STAGES - 1 k-tiles: the last one is copied again, to stages of unused data.
+            clamped = define("prologue_k", Minimum(k, self.k_padded - integer(block_k)), thread.lowering)
+            clamp = (clamped,)
+            k = clamped.index.symbol
+        copies = Section("copies", self.copies(stage.symbol, k, in_bounds=in_bounds))
+        body = (Section("k", clamp), copies, Section("commit", _commit(self.pipelines)))
+        loop = Loop(stage, integer(0), integer(stages - 1), unroll=True)
+        return *super()._prologue(), Section("prologue", (For(loop, body),))
 
     def _k_tile_body(self) -> tuple[Section, ...]:
         """The body of the main loop. Only one of the three prefetch variants has nodes; sections may be empty.
@@ -144,16 +221,18 @@ class MainLoop:
         A k step loads its own fragments and multiplies those of the previous one, so its distributed copies are the
         previous one's part. Those of the last k step, and their commit, are before the wait; its multiply-accumulates
         are after the barrier, where they hide the latency of the loads from the next stage."""
-        config, prefetch, multiply_accumulate = self.config, self.prefetch, self.fragments.multiply_accumulate
+        config, prefetch = self.config, self.prefetch
         next_stage, commit = self.stage_indices.define("next_stage", 1), _commit(self.pipelines)
-        k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k)
+        k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k, "index of K")
         step_index = FloorDiv(k.symbol, integer(config.fragment_k))
         read_stage = self.stage_indices.read.index.symbol
         k_step = (
             Section("interleaved_prefetch", prefetch.interleaved_copies(k)),
-            Section("load_fragments", self._load_fragments(read_stage, k.symbol, Mod(step_index, integer(2)))),
+            Section("load_fragments", self.load_fragments(read_stage, k.symbol, Mod(step_index, integer(2)))),
             Section("distributed_prefetch", prefetch.distributed_copies(k.symbol - config.fragment_k)),
-            Section("multiply", multiply_accumulate(Mod(step_index + 1, integer(2)))),
+            Section(
+                "multiply", self.multiply_accumulate(Mod(step_index + 1, integer(2)), k.symbol - config.fragment_k)
+            ),
         )
         k_loop = Loop(k, integer(config.fragment_k), integer(config.warp_k), config.fragment_k, unroll=True)
         return (
@@ -166,24 +245,16 @@ class MainLoop:
             Section("commit_distributed", commit if prefetch.is_distributed else ()),
             Section("wait", self._wait_for_stage()),
             Section("next_stage", (next_stage,)),
-            Section("load_first_fragments", self._load_fragments(next_stage.index.symbol, integer(0), integer(0))),
-            Section("multiply", multiply_accumulate(integer(1))),
+            Section("load_first_fragments", self.load_fragments(next_stage.index.symbol, integer(0), integer(0))),
+            Section("multiply", self.multiply_accumulate(integer(1), integer(config.warp_k - config.fragment_k))),
         )
 
     def _wait_for_stage(self) -> tuple[Node, ...]:
         """Waits until the thread's copies to the next stage that is read are complete; then a barrier.
 
-        Only the STAGES - 2 newest commit groups may be pending. Copy groups are no commit groups but warp groups, each
-        with its own copies: all threads of the block, or each sliced-K group, which has a named barrier."""
-        config = self.config
-        has_sliced_copies = config.copy_groups > 1
-        barrier = NamedBarrier(self.thread.k_slice, config.copy_group_threads) if has_sliced_copies else Barrier()
-        return (AwaitCopies(config.stages - 2), barrier) if _is_async(self.pipelines) else (barrier,)
-
-    def _load_fragments(self, stage: Integer, k: Integer, buffer: Integer) -> tuple[Node, ...]:
-        """Loads the fragments at `k` of the slice of a k-tile that the thread's sliced-K group multiplies, into one of
-        the two register buffers."""
-        return tuple(self.fragments.load(stage, self.thread.k_slice * self.config.warp_k + k, buffer))
+        Only the STAGES - 2 newest commit groups may be pending. Copy groups are no commit groups but warp groups."""
+        wait = (AwaitCopies(self.config.stages - 2),) if _is_async(self.pipelines) else ()
+        return (*wait, self.barrier())
 
     def _drain(self) -> tuple[Node, ...]:
         """Waits for the thread's outstanding copies, whose data is unused, if the epilogue or the next tile of stream-K
@@ -203,7 +274,7 @@ class _Prefetch:
 
     If the prologue copies all k-tiles, there are commits only."""
 
-    def __init__(self, main_loop: MainLoop, max_k_tiles: int) -> None:
+    def __init__(self, main_loop: Multistage, max_k_tiles: int) -> None:
         self.main_loop, self.config = main_loop, main_loop.config
         config, lowering, k_padded = self.config, main_loop.thread.lowering, main_loop.k_padded
         self.has_copies = max_k_tiles >= config.stages
@@ -218,8 +289,8 @@ class _Prefetch:
         self.is_clamped = min_k >= (2 if main_loop.thread.k_residue != 0 else 1) * config.block_k
         assert not self.is_interleaved or (self.is_clamped and self.has_copies)
         self.write_stage = main_loop.stage_indices.define("write_stage", config.stages - 1)
-        self.k_ahead = main_loop.k0.symbol + (config.stages - 1) * config.block_k
-        k = Minimum(self.k_ahead, k_padded - config.block_k) if self.is_clamped else self.k_ahead
+        self.k_ahead = main_loop.k0.symbol + integer((config.stages - 1) * config.block_k)
+        k = Minimum(self.k_ahead, k_padded - integer(config.block_k)) if self.is_clamped else self.k_ahead
         self.prefetch_k = define("prefetch_k", k, lowering)
 
     def definitions(self) -> tuple[Node, ...]:
@@ -237,7 +308,7 @@ class _Prefetch:
         first k step of the loop. A k step is one k here: this is for CUDA cores only."""
         if not self.is_interleaved:
             return ()
-        copies_a, copies_b = (self._copies_of(pipeline) for pipeline in self.main_loop.pipelines)
+        copies_a, copies_b = (self._copies(along_m=along_m) for along_m in (True, False))
         commit = _commit(self.main_loop.pipelines)
         k_of_a, k_of_b = max(self.config.warp_k // 4, 1), max(self.config.warp_k // 2, 1)
         if k_of_a == k_of_b:
@@ -258,11 +329,10 @@ class _Prefetch:
         why = "past the last k-tile: copy it again, so that the loop has no branch"
         return (self.write_stage, *((Comment(why),) if self.is_clamped else ()), self.prefetch_k)
 
-    def _copies(self, part: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
-        return tuple(node for pipeline in self.main_loop.pipelines for node in self._copies_of(pipeline, part))
-
-    def _copies_of(self, pipeline: OperandPipeline, part: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
-        return pipeline.copies(self.write_stage.index.symbol, self.prefetch_k.index.symbol, in_bounds=True, part=part)
+    def _copies(self, part: tuple[Integer, int] | None = None, *, along_m: bool | None = None) -> tuple[Node, ...]:
+        """Copies of all operands, or of those along M or N."""
+        stage, k = self.write_stage.index.symbol, self.prefetch_k.index.symbol
+        return self.main_loop.copies(stage, k, in_bounds=True, part=part, along_m=along_m)
 
     def _if_within_k(self, copies: tuple[Node, ...]) -> tuple[Node, ...]:
         """The copies, in a branch if they aren't clamped: the k-tile ahead may be past the end of K."""
@@ -280,14 +350,14 @@ class _StageIndices:
     overhead. The definitions keep the modulo, for the analyses of the kernel."""
 
     def __init__(self, k_tile_index: Integer, max_k_tiles: int, stages: int, lowering: Lowering) -> None:
-        self.k_tile_index, self.stages, self.lowering = k_tile_index, integer(stages), lowering
+        self.k_tile_index, self.stages, self.lowering = k_tile_index, stages, lowering
         self.wraps = max_k_tiles > stages
-        read = define("read_stage", Mod(k_tile_index, self.stages), lowering)
+        read = define("read_stage", Mod(k_tile_index, integer(stages)), lowering)
         self.read = replace(read, then=self._wrapped(read, 1)) if self.wraps else read
 
     def define(self, name_hint: str, distance: int) -> Define:
         """The stage of the k-tile that is `distance` after the current one."""
-        node = define(name_hint, Mod(self.k_tile_index + distance, self.stages), self.lowering)
+        node = define(name_hint, Mod(self.k_tile_index + integer(distance), integer(self.stages)), self.lowering)
         if not self.wraps:
             return node
         return replace(node, index=replace(node.index, shown=self._wrapped(self.read, distance)))
@@ -298,9 +368,9 @@ class _StageIndices:
         if self.stages == 2:
             return 1 - stage
         if distance == 1:
-            return Choice(stage, self.stages - 1, stage + 1, integer(0))  # stage < stages - 1 ? stage + 1 : 0
+            return Choice(stage, integer(self.stages - 1), stage + 1, integer(0))  # stage < stages - 1 ? stage + 1 : 0
         assert distance == self.stages - 1
-        return Choice(integer(0), stage, stage - 1, self.stages - 1)  # stage > 0 ? stage - 1 : stages - 1
+        return Choice(integer(0), stage, stage - 1, integer(self.stages - 1))  # stage > 0 ? stage - 1 : stages - 1
 
 
 def _is_async(pipelines: list[OperandPipeline]) -> bool:

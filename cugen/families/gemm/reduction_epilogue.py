@@ -7,21 +7,20 @@ tile; or of other blocks, in the workspace. They reuse the memory of the pipelin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
-from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import WARP, TileConfig
-from cugen.families.gemm.coordinates import ThreadCoordinates
-from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.config import WARP
+from cugen.families.gemm.epilogue import Epilogue, Value
+from cugen.families.gemm.fragments.thread_tile import add_to
 from cugen.families.gemm.problem import partials_pad, problem_of
 from cugen.pieces.blocks import define
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import repeated, value_of
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
-from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.lowering.reductions import combine
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
-    Accumulate,
     Assign,
     Barrier,
     ClusterBarrier,
@@ -31,7 +30,6 @@ from cugen.plan.nodes import (
     For,
     Guard,
     If,
-    Index,
     Let,
     Load,
     Loop,
@@ -41,163 +39,117 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Local, Op
-from cugen.spec.types import DType
 
 # Unrolled vectors of a thread in the final reduction (measured on an H200: more cost instruction-cache misses).
 _MAX_UNROLLED_VECTORS = 4
+
+
+Partial = Callable[[Integer, Integer, int], Access]  # partial sums at (m, n) of the block tile, so many of them
 
 
 class ReductionEpilogue(Epilogue):
     """Threads store their accumulators to `partials` in shared memory; then all threads of the block go over the tile,
     or the block's part of it, add the partial sums and compute the statements."""
 
-    def __init__(
-        self,
-        contraction: Contraction,
-        config: TileConfig,
-        lowering: Lowering,
-        extents: Mapping[str, Integer],
-        exact: Mapping[str, bool],
-        fragment_widths: tuple[int, int],
-    ) -> None:
-        super().__init__(contraction, config, lowering, extents, exact, fragment_widths)
-        self.partials = self._declare_partials()
-
     def declarations(self) -> tuple[Node, ...]:
         return (Declare(self.partials),)
 
-    def sections(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
+    def sections(self) -> tuple[Section, ...]:
         return (
-            *self.stage_slices(accumulators, thread),
+            *self.stage_slices(),
             Section("slices_stored", (Barrier(),)),
-            Section("statements", self._reduce_and_store(thread)),
+            Section("statements", self._reduce_and_store()),
         )
 
-    def cluster_sections(self, accumulators: Array, thread: ThreadCoordinates, rank: Integer) -> tuple[Section, ...]:
+    def cluster_sections(self, rank: Integer) -> tuple[Section, ...]:
         """The epilogue of a cluster's blocks: each reduces and stores a part of the tile."""
-        staged = self.stage_slices(accumulators, thread)
+        staged = self.stage_slices()
         if self.config.sliced_k > 1:
             # Sums over the slices replace the partials of slice 0; each is written by the thread that read it.
-            reduced = self._reduce_slices(
-                thread, lambda m, n, width: Access(self.partials, (integer(0), m, n), "store", width)
-            )
+            reduced = self._reduce_slices(lambda m, n, width: Access(self.partials, (integer(0), m, n), "store", width))
             staged = (*staged, Section("slices_stored", (Barrier(),)), Section("reduce_slices", reduced))
         return (
             *staged,
             Section("cluster_stored", (ClusterBarrier(),)),
-            Section("statements", self._reduce_and_store(thread, rank)),
+            Section("statements", self._reduce_and_store(rank)),
             Section("cluster_read", (ClusterBarrier(),)),
         )
 
-    def stage_slices(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
+    def stage_slices(self) -> tuple[Section, ...]:
         """Stores the accumulators of all sliced-K groups to shared memory."""
         opaque_one = Section("opaque_one", self._define_opaque_one())
-        return opaque_one, *self._store_accumulators(accumulators, thread)
+        return opaque_one, *self._store_accumulators()
 
-    def store_partials(
-        self, thread: ThreadCoordinates, target: Callable[[Integer, Integer, int], Access]
-    ) -> tuple[Section, ...]:
+    def store_partials(self, target: Partial) -> tuple[Section, ...]:
         """Stores the block's sums over all slices to `target`, an access for (m, n, width) in the block tile."""
         return (
             Section("slices_stored", (Barrier(),)),
-            Section("store_partials", self._reduce_slices(thread, target)),
+            Section("store_partials", self._reduce_slices(target)),
         )
 
-    def fix_up(
-        self,
-        thread: ThreadCoordinates,
-        loop: Loop,
-        partial: Callable[[Integer, Integer, int], Access],
-        *,
-        begins_with_slices: bool = False,
-    ) -> tuple[Section, ...]:
+    def fix_up(self, loop: Loop, partial: Partial, *, begins_with_slices: bool = False) -> tuple[Section, ...]:
         """The epilogue of a block that adds partial sums of the workspace, in a `loop` over `partial`, an access for
         (m, n, width) in the block tile. With `begins_with_slices` the sums over the block's slices come first. Each
         trip loads all vectors of a thread, so that it waits for memory once."""
-        config, width, partials = self.config, self.width, self.partials
-        vectors_n = config.block_n // width
-        vector_id, over_tile = self._distribute(config.block_m * vectors_n, thread)
-        m, n = FloorDiv(vector_id, integer(vectors_n)), Mod(vector_id, integer(vectors_n)) * width
+        thread, config, width = self.thread, self.config, self.width
+        vector_id, m, n, over_tile = self._distribute(width)
         vector_of_thread = FloorDiv(vector_id - thread.index, integer(config.threads))
-        sums = self._declare_sums(-(-config.block_m * vectors_n // config.threads))
+        extents = -(-config.block_m * config.block_n // (width * config.threads)), width
+        dimensions = 2 if width > 1 else 1
+        sums = dense_array(self.lowering.names.allocate("sums"), self.dtype, extents[:dimensions], "register")
         v = thread.loop_index("w", width)
 
-        def sum_at(v: Integer, kind: str) -> Access:
-            return Access(sums, (vector_of_thread, v) if width > 1 else (vector_of_thread,), kind)
+        def element(v: Integer) -> tuple[Integer, ...]:
+            return (vector_of_thread, v)[:dimensions]
 
         def for_each_element(node: Node) -> Node:
             return For(Loop(v, integer(0), integer(width), unroll=True), (node,)) if width > 1 else node
 
-        def add_to_sum(value: Expr) -> Node:
-            if sums.dtype.is_float:
-                return Accumulate(sum_at(v.symbol, "store"), value)
-            return Store(sum_at(v.symbol, "store"), combine("sum", Element.of(sum_at(v.symbol, "load")), value))
-
         load = partial(m, n, width)
-        add_partial: tuple[Node, ...] = (add_to_sum(Element.of(load)),)
+        add_partial: tuple[Node, ...] = (add_to(sums, element(v.symbol), Element.of(load)),)
         if width > 1:
             vector = Vector(self.lowering.names.allocate("partial"), sums.dtype.compute, sums.dtype, width)
-            add_partial = (Load(vector, load), for_each_element(add_to_sum(vector.component(v.symbol))))
+            add_partial = (
+                Load(vector, load),
+                for_each_element(add_to(sums, element(v.symbol), vector.component(v.symbol))),
+            )
         start: tuple[Node, ...] = (Declare(sums, zeroed=True),)
         if begins_with_slices:
-            loads, total = self._sum_of(
-                "slice_sums",
-                partials.dtype,
-                width,
-                config.sliced_k,
-                lambda s: Access(partials, (s, m, n), "load", width),
-                thread.loop_index("s", config.sliced_k),
-            )
-            store = for_each_element(Store(sum_at(v.symbol, "store"), total(v.symbol)))
+            loads, total = self._sum_of_slices(m, n, width)
+            store = for_each_element(Store(Access(sums, element(v.symbol), "store"), total(v.symbol)))
             start = (Declare(sums), *over_tile((*loads, store)))
         add = Section("add", over_tile(add_partial))
-        statements = over_tile(self._statements_at(thread, m, n, lambda v: Element.of(sum_at(v, "load"))))
+        statements = over_tile(self._statements_at(m, n, lambda v: Element.of(Access(sums, element(v), "load"))))
         return (
             Section("first_partials", start),
             Section("add_partials", (For(loop, (add,)),)),
             Section("statements", statements),
         )
 
-    def _declare_partials(self) -> Array:
+    @cached_property
+    def partials(self) -> Array:
         """[slice][BM][BN + pad] in the memory of the pipeline."""
-        config, dtype = self.config, self.contraction.sums[0].dtype
+        config, name = self.config, self.lowering.names.allocate("partials")
+        slices = (config.sliced_k,) if config.sliced_k > 1 else ()
         pad = partials_pad(problem_of(self.contraction), config)
-        extents = (integer(config.sliced_k), integer(config.block_m), integer(config.block_n))
-        pitch = config.block_n + pad
-        strides = (integer(config.block_m * pitch), integer(pitch), integer(1))
-        dimensions = slice(0 if config.sliced_k > 1 else 1, None)
-        name = self.lowering.names.allocate("partials")
-        return Array(
-            name, name, dtype, extents[dimensions], strides[dimensions], "shared", flat=False, pad=pad, dynamic=True
-        )
+        array = dense_array(name, self.dtype, (*slices, config.block_m, config.block_n), "shared", pad)
+        return replace(array, name=name, dynamic=True)
 
-    def _declare_sums(self, count: int) -> Array:
-        """A thread's reduced vectors, in registers."""
-        extents = (integer(count), integer(self.width))[: 2 if self.width > 1 else 1]
-        strides = (*extents[1:], integer(1))
-        name = self.lowering.names.allocate("sums")
-        return Array("", name, self.accumulated.dtype, extents, strides, "register", flat=False)
-
-    def _store_accumulators(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
-        config, dtype = self.config, accumulators.dtype
-        width = math.gcd(self.fragment_widths[1], MAX_ACCESS_BYTES // dtype.bytes)
-        i, m = self._row_loop(thread)
+    def _store_accumulators(self) -> tuple[Section, ...]:
+        (accumulator,) = self.accumulators.arrays
+        thread, config, dtype = self.thread, self.config, accumulator.dtype
+        width = math.gcd(self.thread.fragment_widths[1], MAX_ACCESS_BYTES // dtype.bytes)
+        i = thread.loop_index("i", config.thread_m)
         count = config.thread_n // width
         g = thread.loop_index("g", count)
-        vector_id = g.symbol if count > 1 else integer(0)
-        v = thread.loop_index("w", width)
-        n = self._n_in_tile(thread, vector_id, width)
-        vector = Vector(self.lowering.names.allocate("acc_vector"), dtype.compute, dtype, width)
-        value = self._accumulator(accumulators, i.symbol, vector_id * width + v.symbol)
+        vector_id = value_of(g)
+        m, n = thread.row(i.symbol), thread.column(vector_id, width)
         target = Access(self.partials, (*self._slice_subscript(thread.k_slice), m, n), "store", width)
-        body: tuple[Node, ...] = (
-            Let(vector, None, mutable=True),
-            For(Loop(v, integer(0), integer(width), unroll=True), (Assign(vector.component(v.symbol), value),)),
-            Store(target, vector),
+        body = self._store_vector(
+            "acc_vector", lambda v: self._accumulator(accumulator, i.symbol, vector_id * width + v), target
         )
-        if count > 1:
-            body = (For(Loop(g, integer(0), integer(count), unroll=True), body),)
-        rows = For(Loop(i, integer(0), integer(config.thread_m), unroll=True), body)
+        columns = repeated(g, body, count)
+        rows = For(Loop(i, integer(0), integer(config.thread_m), unroll=True), columns)
         whose = "partial sums of the k slices" if config.sliced_k > 1 else "the block's partial sums"
         where = Comment(f"{whose}, in the memory of the pipeline after its last read")
         return Section("pipeline_read", (where, Barrier())), Section("store_accumulators", (rows,))
@@ -205,61 +157,50 @@ class ReductionEpilogue(Epilogue):
     def _slice_subscript(self, k_slice: Integer) -> tuple[Integer, ...]:
         return (k_slice,) if self.config.sliced_k > 1 else ()
 
-    def _reduce_slices(
-        self, thread: ThreadCoordinates, target: Callable[[Integer, Integer, int], Access]
-    ) -> tuple[Node, ...]:
-        config, partials = self.config, self.partials
-        width = math.gcd(self.fragment_widths[1], MAX_ACCESS_BYTES // partials.dtype.bytes)
-        vectors_n = config.block_n // width
-        vector_id, over_tile = self._distribute(config.block_m * vectors_n, thread)
-        m, n = FloorDiv(vector_id, integer(vectors_n)), Mod(vector_id, integer(vectors_n)) * width
+    def _reduce_slices(self, target: Partial) -> tuple[Node, ...]:
+        width = math.gcd(self.thread.fragment_widths[1], MAX_ACCESS_BYTES // self.dtype.bytes)
+        _, m, n, over_tile = self._distribute(width)
+        loads, total = self._sum_of_slices(m, n, width)
+        return over_tile((*loads, *self._store_vector("slice_total", total, target(m, n, width))))
 
-        def slice_partial(s: Integer) -> Access:
-            return Access(partials, (s, m, n), "load", width)
-
-        s = thread.loop_index("s", config.sliced_k)
-        loads, total = self._sum_of("slice_sums", partials.dtype, width, config.sliced_k, slice_partial, s)
-        name = self.lowering.names.allocate("slice_total")
-        vector = Vector(name, partials.dtype.compute, partials.dtype, width)
-        v = thread.loop_index("w", width)
-        body: tuple[Node, ...] = (
-            *loads,
+    def _store_vector(self, name_hint: str, value: Value, target: Access) -> tuple[Node, ...]:
+        """Stores a vector of values at once."""
+        width = target.width
+        v = self.thread.loop_index("w", width)
+        vector = Vector(self.lowering.names.allocate(name_hint), self.dtype.compute, self.dtype, width)
+        assign = Assign(vector.component(v.symbol), value(v.symbol))
+        return (
             Let(vector, None, mutable=True),
-            For(
-                Loop(v, integer(0), integer(width), unroll=True),
-                (Assign(vector.component(v.symbol), total(v.symbol)),),
-            ),
-            Store(target(m, n, width), vector),
+            For(Loop(v, integer(0), integer(width), unroll=True), (assign,)),
+            Store(target, vector),
         )
-        return over_tile(body)
 
-    def _reduce_and_store(self, thread: ThreadCoordinates, rank: Integer | None = None) -> tuple[Node, ...]:
+    def _reduce_and_store(self, rank: Integer | None = None) -> tuple[Node, ...]:
         """Adds the partials of all slices, or of all blocks of the cluster in which this one has the `rank`, and
         computes the statements."""
-        config, width, partials = self.config, self.width, self.partials
-        vectors_n = config.block_n // width
-        unroll_by = _MAX_UNROLLED_VECTORS if width > 1 else 0
-        vector_id, over_tile = self._distribute(config.block_m * vectors_n, thread, rank, unroll_by)
-        m, n = FloorDiv(vector_id, integer(vectors_n)), Mod(vector_id, integer(vectors_n)) * width
-
-        def partial(p: Integer) -> Access:
-            if rank is None:
-                return Access(partials, (p, m, n), "load", width)
-            return Access(partials, (*self._slice_subscript(integer(0)), m, n), "load", width, rank=p)
+        width = self.width
+        _, m, n, over_tile = self._distribute(width, rank, _MAX_UNROLLED_VECTORS if width > 1 else 0)
 
         if rank is None:
-            count, name_hint, p = config.sliced_k, "slice_sums", thread.loop_index("s", config.sliced_k)
+            loads, total = self._sum_of_slices(m, n, width)
         else:
-            count, name_hint, p = config.split_k, "block_sums", thread.loop_index("p", config.split_k)
-        loads, total = self._sum_of(name_hint, partials.dtype, width, count, partial, p)
-        return over_tile(self._statements_at(thread, m, n, total, loads))
+            subscripts = (*self._slice_subscript(integer(0)), m, n)
+            loads, total = self._sum_of(
+                "block_sums",
+                "p",
+                self.config.split_k,
+                lambda p: Access(self.partials, subscripts, "load", width, rank=p),
+            )
+        return over_tile(self._statements_at(m, n, total, loads))
 
     def _distribute(
-        self, count: int, thread: ThreadCoordinates, rank: Integer | None = None, unroll_by: int = 0
-    ) -> tuple[Integer, Callable[[tuple[Node, ...]], tuple[Node, ...]]]:
-        """Distributes `count` vectors of a tile over the threads of the block, or of the cluster in which the block has
-        the `rank`. Returns the vector's number, and what puts a body into the loop over a thread's vectors."""
-        threads, per_block = self.config.threads, count
+        self, width: int, rank: Integer | None = None, unroll_by: int = 0
+    ) -> tuple[Integer, Integer, Integer, Callable[[tuple[Node, ...]], tuple[Node, ...]]]:
+        """Distributes the vectors of a tile over the threads of the block, or of the cluster in which the block has the
+        `rank`. Returns the vector's number, row and column, and what puts a body into the loop over a thread's vectors.
+        """
+        thread, threads, vectors_n = self.thread, self.config.threads, self.config.block_n // width
+        per_block = count = self.config.block_m * vectors_n
         if rank is not None:
             # A multiple of a warp, so that no request begins inside a sector.
             per_block = -(-count // (self.config.split_k * WARP)) * WARP
@@ -285,27 +226,30 @@ class ReductionEpilogue(Epilogue):
             loop = Loop(e, integer(0), integer(per_block), threads, unroll=not is_partial)
             return (For(replace(loop, unroll_by=unroll_by) if is_partial else loop, body),)
 
-        return vector_id, over_tile
+        m, n = FloorDiv(vector_id, integer(vectors_n)), Mod(vector_id, integer(vectors_n)) * width
+        return vector_id, m, n, over_tile
+
+    def _sum_of_slices(self, m: Integer, n: Integer, width: int) -> tuple[list[Node], Value]:
+        return self._sum_of(
+            "slice_sums", "s", self.config.sliced_k, lambda s: Access(self.partials, (s, m, n), "load", width)
+        )
 
     def _sum_of(
-        self,
-        name_hint: str,
-        dtype: DType,
-        width: int,
-        count: int,
-        partial: Callable[[Integer], Access],
-        index: Index,
-    ) -> tuple[list[Node], Callable[[Integer], Expr]]:
+        self, name_hint: str, index_hint: str, count: int, partial: Callable[[Integer], Access]
+    ) -> tuple[list[Node], Value]:
         """Loads of `count` partial vectors, and the sum of their v-th elements in order."""
+        index = self.thread.loop_index(index_hint, count)
+        load_at = partial(index.symbol)
+        width = load_at.width
         if width == 1:
-            total = Local(self.lowering.names.allocate("total"), self.accumulated.dtype)
-            add = Assign(total, Op("add", (total, Element.of(partial(index.symbol))), total.dtype))
+            total = Local(self.lowering.names.allocate("total"), self.dtype)
+            add = Assign(total, Op("add", (total, Element.of(load_at)), total.dtype))
             return [
                 Let(total, Element.of(partial(integer(0))), mutable=True),
                 For(Loop(index, integer(1), integer(count), unroll=True), (add,)),
             ], lambda v: total
-        vector = Vector(self.lowering.names.allocate(name_hint), dtype.compute, dtype, width, count)
-        load = Load(vector.indexed(index.symbol), partial(index.symbol))
+        vector = Vector(self.lowering.names.allocate(name_hint), self.dtype.compute, self.dtype, width, count)
+        load = Load(vector.indexed(index.symbol), load_at)
         loads: list[Node] = [
             Let(vector, None, mutable=True),
             For(Loop(index, integer(0), integer(count), unroll=True), (load,)),
@@ -315,7 +259,7 @@ class ReductionEpilogue(Epilogue):
             first, *following = (vector.indexed(integer(p)).component(v) for p in range(count))
             value: Expr = first
             for component in following:
-                value = Op("add", (value, component), self.accumulated.dtype)
+                value = Op("add", (value, component), self.dtype)
             return value
 
         return loads, total_of

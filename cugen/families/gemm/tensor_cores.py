@@ -7,7 +7,6 @@ rows and pairs of columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
@@ -19,6 +18,7 @@ from cugen.spec.types import FLOAT64
 LANES_M = 8  # lanes of a warp along M (PTX ISA: layout of the accumulator fragment)
 FRAGMENT_WIDTHS = (1, 2)  # consecutive elements of a lane along M and N
 MMA_M, MMA_N = 16, 8  # accumulators of one instruction
+FIXED_TUNABLES = ("lanes", "order", "addressing", "prefetch")  # by the instruction
 _MIN_CAPABILITY = (8, 0)  # the first tensor cores with float64
 
 # A lane loads single elements: 4 consecutive ones of 4 rows in one request. The rows are in different banks if they
@@ -31,12 +31,16 @@ _MMA_COST_UNKNOWN = 32.0  # float32 FMAs per multiply-add, of a device without a
 
 def why_unsupported(contraction: Contraction) -> str:
     """Why tensor cores can't compute a GEMM; empty if they can."""
+    if len(contraction.sums) > 1 or len(contraction.operands) > 2:
+        return "tensor cores take one sum over two operands"
     (reduction,) = contraction.sums
     arrays = contraction.request.context.arrays
     body = reduction.body
     is_plain = isinstance(body, Op) and body.name == "mul" and all(isinstance(arg, Read) for arg in body.args)
     if not is_plain or reduction.dtype != FLOAT64:
         return "tensor cores take sums of A[m, k] * B[k, n] of float64"
+    if contraction.conditions:
+        return "tensor cores multiply whole fragments, of which a condition masks single terms"
     if any(arrays[operand.read.array].dtype != FLOAT64 for operand in contraction.operands):
         return "tensor cores take operands of float64"
     if contraction.request.target.capability < _MIN_CAPABILITY:
@@ -61,8 +65,13 @@ def why_invalid_tile(config: TileConfig) -> str:
     """Why the warp tiles of a config aren't made of tensor-core instructions; empty if they are."""
     if config.thread_m * LANES_M % MMA_M or config.thread_n * (WARP // LANES_M) % MMA_N:
         return f"tensor cores compute {MMA_M} x {MMA_N} accumulators: both sides of a thread tile must be even"
-    if config.warp_k % (2 * config.mma_k):
-        return f"a k-tile slice of {config.warp_k} must be a multiple of 2 x {config.mma_k}: fragments of mma_k, twice"
+    if config.warp_k % (config.fragment_buffers * config.mma_k):
+        size = (
+            f"{config.fragment_buffers} x {config.mma_k}: fragments of mma_k, twice"
+            if config.is_multistage
+            else config.mma_k
+        )
+        return f"a k-tile slice of {config.warp_k} must be a multiple of {size}"
     return ""
 
 
@@ -71,45 +80,16 @@ def fragment_elements(config: TileConfig) -> tuple[int, int]:
     return config.thread_m * config.mma_k // 2, config.thread_n * config.mma_k // 4
 
 
-# BM, BN, TM, TN, BK, sliced_k
-_TILES = (
-    (128, 128, 8, 8, 16, (1,)),
-    (128, 128, 4, 16, 16, (1,)),
-    (128, 64, 8, 8, 16, (1,)),
-    (64, 128, 8, 8, 16, (1,)),
-    (64, 128, 4, 8, 16, (1,)),
-    (128, 64, 4, 8, 16, (1,)),
-    (64, 64, 4, 8, 16, (1,)),
-    (64, 64, 8, 8, 32, (2,)),
-    (64, 64, 4, 8, 32, (2,)),
-    (32, 64, 4, 8, 32, (2,)),
-    (64, 32, 4, 8, 32, (2,)),
-    (32, 32, 4, 8, 32, (2,)),
-)
-
-
-def tile_configs() -> Iterator[TileConfig]:
-    """Candidate tiles for tensor cores; stages, split-K and stream-K keep their defaults."""
-    for block_m, block_n, thread_m, thread_n, block_k, slice_counts in _TILES:
-        for sliced_k in slice_counts:
-            config = with_mma_layout(TileConfig(block_m, block_n, thread_m, thread_n, block_k, sliced_k=sliced_k))
-            assert config is not None
-            yield config
-
-
 def with_mma_layout(config: TileConfig, mma_k: int = 0) -> TileConfig | None:
     """The config with the lane layout and K of tensor-core instructions; None if that doesn't fill warps."""
     return with_lane_layout(replace(config, cores=Cores.TENSOR, mma_k=mma_k or int(MMA_K.default)), LANES_M)
 
 
-def requested_pads(contraction: Contraction) -> tuple[int, int]:
-    """Row padding of A's and B's tiles that the spec requests; 0 if none."""
-    spec = contraction.request.context.spec
-    pad_a, pad_b = (spec.array(operand.read.array).memory.pad for operand in contraction.operands)
-    return pad_a, pad_b
+def is_swizzled(config: TileConfig) -> bool:
+    """Whether the rows of a K-major tile without a pad are swizzled."""
+    return config.block_k % (SECTOR_ELEMENTS * SWIZZLED_SECTORS) == 0
 
 
-def tile_pad(config: TileConfig, requested: int, *, is_k_major: bool) -> int:
+def tile_pad(config: TileConfig, *, is_k_major: bool) -> int:
     """Padding of a tile's rows in elements; 0 if the tile is swizzled."""
-    is_swizzled = is_k_major and config.block_k % (SECTOR_ELEMENTS * SWIZZLED_SECTORS) == 0
-    return requested or (0 if is_swizzled else PAD)
+    return 0 if is_k_major and is_swizzled(config) else PAD

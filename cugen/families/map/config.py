@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 
 from cugen.families.map.work import Work
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, divisor, have_equal_alignment, is_contiguous
+from cugen.pieces.blocks import power_of_two
+from cugen.pieces.grid import MAX_BLOCK_Z
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, have_equal_alignment, is_contiguous
+from cugen.plan.alignment import divisor
 from cugen.plan.symbols import Integer, bounds, ceil_div
 
 THREADS_PER_BLOCK = 256
@@ -27,7 +30,7 @@ class VectorConfig:
     width: int
     vectors: int
     axis: int
-    threads: tuple[int, int]
+    threads: tuple[int, int, int]
     reason: str = ""
     shift: int = 0
 
@@ -42,7 +45,7 @@ class VectorConfig:
 
     def span(self, axis: int) -> int:
         """Elements of a block along an axis."""
-        if axis > 1:
+        if axis >= len(self.threads):
             return 1
         single = self.per_thread(axis) * self.threads[axis]
         return single * self.vectors if axis == self.axis else single
@@ -57,18 +60,20 @@ def choose_config(work: Work, extents: list[Integer]) -> VectorConfig:
     if block:
         vectors = work.requested_vectors() or 1
         sizes = [block.get(index.name, 1) for index in work.order[:2]]
-        threads = (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1)
+        threads = (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1, 1)
         return VectorConfig(width, vectors, axis=0, threads=threads)
     shift = 0 if work.requested_widths() or work.requested_vectors() else _shift(work, max_extents[0])
     if shift:
         width = work.full_width
         rows = max(shift, MIN_ROWS_PER_SHIFTED_BLOCK)
-        threads = (THREADS_PER_BLOCK // rows, rows)
+        threads = (THREADS_PER_BLOCK // rows, rows, 1)
         reason = "rows are unaligned: vectors start at sector boundaries, and both ends of a row are scalar"
         return VectorConfig(width, 1, axis=0, threads=threads, reason=reason, shift=shift)
     slots = bounds(ceil_div(extents[0], width), ranges)[1]
     is_flat = len(extents) == 1
-    threads = (THREADS_PER_BLOCK, 1) if is_flat else _block_shape(slots, max_extents[1], aligned=width > 1)
+    across, down = (THREADS_PER_BLOCK, 1) if is_flat else _block_shape(slots, max_extents[1], aligned=width > 1)
+    deep = min(THREADS_PER_BLOCK // (across * down), MAX_BLOCK_Z, max(math.prod(max_extents[2:3]), 1))
+    threads = (across, down, deep)
     vectors, reason = _vectors(work, width, math.prod(max_extents) // width)
     has_tail = divisor(extents[0], work.request.context) % width != 0
     axis = 1 if len(extents) > 1 and max_extents[1] >= vectors * threads[1] and not has_tail else 0
@@ -126,7 +131,7 @@ def _block_shape(slots: int, rows: int, *, aligned: bool) -> tuple[int, int]:
     """32 × 8 threads, or more along one axis where the other extent is shorter.
 
     Unaligned rows get wide blocks: two adjacent blocks write to the sector between them."""
-    max_columns, max_rows = _power_of_two(slots), _power_of_two(rows)
+    max_columns, max_rows = power_of_two(slots), power_of_two(rows)
     columns = min(32, max_columns)
 
     def is_mostly_busy(threads: int) -> bool:
@@ -136,8 +141,3 @@ def _block_shape(slots: int, rows: int, *, aligned: bool) -> tuple[int, int]:
         columns *= 2
     down = min(THREADS_PER_BLOCK // columns, max_rows)
     return min(THREADS_PER_BLOCK // down, max_columns), down
-
-
-def _power_of_two(count: int) -> int:
-    """`count` rounded up to a power of two."""
-    return 1 << max(count - 1, 0).bit_length()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from cugen.families.base import Family
 from cugen.families.map.kernel import MapKernel
 from cugen.families.map.work import Work, recognise
-from cugen.pieces.elementwise import loop_refusals, placement_refusals
-from cugen.plan.kernel import Kernel
+from cugen.pieces.elementwise import loop_refusals
+from cugen.pieces.placement import useless_placements
 from cugen.plan.request import Match, Refusal, Refusals, Request, Tunable, refuse_tunables
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import integer, symbol
@@ -35,14 +34,14 @@ def match(request: Request) -> Match | Refusals:
     reasons = [
         *loop_refusals(request),
         *_target_refusals(request),
-        *placement_refusals(request, {}),
+        *useless_placements(request),
         *refuse_tunables(request, (_VECTOR, _VECTORS)),
     ]
     if reasons:
         return Refusals(tuple(reasons))
     work = recognise(request)
     reasons += _schedule_refusals(request, work)
-    return Refusals(tuple(reasons)) if reasons else Match(partial(_build, work))
+    return Refusals(tuple(reasons)) if reasons else Match(lambda: MapKernel(work).kernel())
 
 
 def _target_refusals(request: Request) -> Iterator[Refusal]:
@@ -87,10 +86,6 @@ def _schedule_refusals(request: Request, work: Work) -> Iterator[Refusal]:
             yield Refusal(reason, f"schedule.block.{work.along}")
     if len({width for width, _ in work.requested_widths()}) > 1:
         yield Refusal("vector and thread both set the vector width, and they differ", "schedule.vector")
-
-
-def _build(work: Work) -> Kernel:
-    return MapKernel(work).kernel()
 
 
 FAMILY = Family(

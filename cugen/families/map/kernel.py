@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cugen.families.map.config import VectorConfig, choose_config
 from cugen.families.map.work import Work
 from cugen.pieces.blocks import Blocks, blocks_to_cover, define, limit, make_grid, thread
 from cugen.pieces.elementwise import certain_reads
+from cugen.pieces.grid import AXES
 from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vector_body import ConsecutiveElements, vector_body, wide_reads
-from cugen.pieces.vectors import divisor, offset_of
+from cugen.pieces.vector_body import ConsecutiveElements, row_end_elements, vector_body, wide_reads
+from cugen.pieces.vectors import offset_of
+from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.names import Names
-from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, ReturnUnless, Section
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Loop, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Mod, bounds, ceil_div, integer
+from cugen.plan.symbols import Integer, Mod, ceil_div, integer
 
 
 class MapKernel:
     """The kernel of one group."""
 
     def __init__(self, work: Work) -> None:
-        self.work, self.lowering = work, new_lowering(work.request)
-        self.lowering.arrays = work.arrays
+        self.work, self.lowering = work, new_lowering(work.request, work.arrays)
         self.context = work.request.context
-        self.extents = [to_integer(index.extent, self.lowering.symbols) for index in work.order]
+        self.extents = list(map(self.context.extent, work.order))
         self.config: VectorConfig = choose_config(work, self.extents)
         self.width = self.config.width
         wide = wide_reads(work.request, work.arrays, work.along, self.width)
@@ -44,16 +42,15 @@ class MapKernel:
             counts[0] = blocks_to_cover(self.extents[0], self.config.span(0), self.config.shift, self.lowering.ranges)
         blocks = make_grid(counts, self.lowering, self.work.request.target)
         coordinates = Section("coordinates", self._coordinates(blocks))
-        kernel = assemble(
+        return assemble(
             self.work.request,
             self.lowering,
             "map",
-            [(section.name, section.body) for section in (coordinates, *self._body())],
+            (coordinates, *self._body()),
             blocks.grid,
-            (*self.config.threads, 1),
-            alignments=self.elements.alignments(),
+            self.config.threads,
+            reasons=self._reasons(),
         )
-        return replace(kernel, reasons=self._reasons())
 
     def _coordinates(self, blocks: Blocks) -> tuple[Node, ...]:
         """The thread's first element; along the axis of its vectors, the start of its loop."""
@@ -64,7 +61,7 @@ class MapKernel:
             zip(self.work.order, self.extents, blocks.coordinates, strict=True)
         ):
             is_loop_axis = config.vectors > 1 and axis == config.axis
-            offset = thread("xy"[axis], config.threads[axis], lowering) if axis < 2 else integer(0)
+            offset = thread(AXES[axis], config.threads[axis], lowering) if axis < len(AXES) else integer(0)
             definition = block * config.span(axis) + offset * config.per_thread(axis)
             if axis == 0 and config.shift:
                 first = definition
@@ -88,7 +85,7 @@ class MapKernel:
         work, lowering = self.work, self.lowering
         # Blocks start at multiples of a sector, so the row within the block decides its misalignment.
         symbols = {**lowering.symbols, work.order[1].name: thread("y", self.config.threads[1], lowering)}
-        start = offset_of(work.arrays, work.streamed()[0], symbols, work.along)
+        start = offset_of(work.arrays, work.streamed()[0], {**symbols, work.along: integer(0)})
         misalignment = define("misalignment", Mod(start, integer(self.config.shift)), lowering)
         name_hint = f"{work.along}0" if self.elements.needs_element_index() else work.along
         element = define(name_hint, first - misalignment.index.symbol, lowering)
@@ -115,13 +112,10 @@ class MapKernel:
 
     def _vector_loop(self, first: Integer, stop: Integer, *, certain: bool) -> tuple[Section, ...]:
         """The loop over the thread's vectors, unrolled where all are in bounds."""
-        lowering, axis = self._branch(), self.config.axis
+        lowering, axis = self.lowering.branch(), self.config.axis
         name, extent = self.work.order[axis].name, self.extents[axis]
         name_hint = f"{name}0" if axis == 0 and self.elements.needs_element_index() else name
-        last = max(bounds(extent, lowering.ranges)[1] - 1, 0)
-        index = Index(lowering.names.allocate(name_hint), first, (0, last))
-        lowering.ranges[index.symbol] = index.range
-        lowering.limits[index.symbol] = extent
+        index = loop_variable(name_hint, extent, lowering, first)
         lowering.symbols[name] = index.symbol
         outer = Scope()
         inner = Scope(outer, frozenset((name,)), certain=certain)
@@ -139,43 +133,22 @@ class MapKernel:
         first = lowering.symbols[self.work.along]
         ends_inside = (Comparison(first + (self.width - 1), "<", self.extents[0]),)
         guard = Guard((Comparison(first, ">=", integer(0)), *ends_inside) if self.config.shift else ends_inside)
-        full = vector_body(self.elements, self._branch(lowering), Scope(scope, certain=False))
-        scalar = self._row_ends if self.config.shift else self._tail
-        elements = scalar(self._branch(lowering), Scope(scope, certain=False))
-        return (Section("full_vector", (If(guard, full, elements),)),)
-
-    def _branch(self, parent: Lowering | None = None) -> Lowering:
-        """A lowering whose names are local to a branch."""
-        outer = parent or self.lowering
-        return Lowering(Names(outer.names), outer.arrays, dict(outer.symbols), outer.ranges, outer.limits)
-
-    def _tail(self, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
-        """The elements of a partial last vector, one by one."""
-        first, extent = lowering.symbols[self.work.along], self.extents[0]
-        index = Index(lowering.names.allocate("tail"), first, (0, max(bounds(extent, lowering.ranges)[1] - 1, 0)))
-        lowering.ranges[index.symbol] = index.range
-        lowering.limits[index.symbol] = extent
-        lowering.symbols[self.work.along] = index.symbol
-        inner = Scope(scope, frozenset((self.work.along,)), certain=False)
-        lower_statements(self.work.request, lowering, inner)
-        return (*scope.nodes, For(Loop(index, first, extent, rolled=True), tuple(inner.nodes)))
-
-    def _row_ends(self, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
-        """The elements of the partial first and last vector of an unaligned row, one by one."""
-        number = Index(lowering.names.allocate("v"), integer(0), (0, self.width - 1))
-        lowering.ranges[number.symbol] = number.range
-        element = define("edge", lowering.symbols[self.work.along] + number.symbol, lowering)
-        position, extent = element.index.symbol, self.extents[0]
-        limit(element.index, extent, lowering)
-        lowering.symbols[self.work.along] = position
-        inner = Scope(scope, frozenset((self.work.along,)), certain=False)
-        lower_statements(self.work.request, lowering, inner)
-        guard = Guard((Comparison(position, ">=", integer(0)), Comparison(position, "<", extent)))
-        loop = Loop(number, integer(0), integer(self.width), rolled=True)
-        return (*scope.nodes, For(loop, (element, If(guard, tuple(inner.nodes)))))
+        full = vector_body(self.elements, lowering.branch(), Scope(scope, certain=False))
+        in_row = Scope(scope, frozenset((self.work.along,)), certain=False)
+        scalar = row_end_elements if self.config.shift else _tail
+        return (Section("full_vector", (If(guard, full, (scalar(self.elements, lowering.branch(), in_row),)),)),)
 
     def _reasons(self) -> tuple[str, ...]:
         work, config = self.work, self.config
         what = f"{config.width} consecutive elements along {work.along}" if config.width > 1 else "one element"
         reasons = [f"elementwise, {what} per access", work.max_width.reason]
         return (*reasons, *([config.reason] if config.reason else []))
+
+
+def _tail(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> For:
+    """The elements of a partial last vector, one by one."""
+    first = lowering.symbols[work.along]
+    index = loop_variable("tail", work.extent, lowering, first)
+    lowering.symbols[work.along] = index.symbol
+    lower_statements(work.request, lowering, scope)
+    return For(Loop(index, first, work.extent, rolled=True), tuple(scope.nodes))

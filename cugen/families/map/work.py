@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
 from cugen.pieces.vector_body import is_guarded
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, widest_at
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, widest_at
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Read, free_indices
-from cugen.spec.model import Statement
 
 MIN_STORE_BYTES = 4  # of one thread; narrower stores waste the store path (heuristic)
 
@@ -32,10 +31,6 @@ class Work:
         return self.order[0].name
 
     @property
-    def statements(self) -> tuple[Statement, ...]:
-        return self.request.group.statements
-
-    @property
     def full_width(self) -> int:
         """Elements of the widest access, by their type alone."""
         return MAX_ACCESS_BYTES // max(self.arrays[array].dtype.bytes for array, _ in self.streamed())
@@ -44,16 +39,12 @@ class Work:
         """The stored elements, and the reads as large as the output; smaller inputs stay in a cache or in registers."""
         reads = certain_reads(self.request, self.arrays)
         loads = [(read.array, read.subscripts) for read in reads if self.is_streamed(read)]
-        return [*loads, *((s.target, s.subscripts) for s in self.statements if self.is_stored(s))]
+        return [*loads, *((s.target, s.subscripts) for s in self.request.stored_statements())]
 
     def is_streamed(self, read: Read) -> bool:
         """Whether each element of the output reads a different element of the array."""
         names = {index.name for index in self.order}
         return self.arrays[read.array].space in IN_MEMORY and names <= free_indices(read)
-
-    def is_stored(self, statement: Statement) -> bool:
-        role = self.request.context.spec.array(statement.target).role
-        return role != "temporary" or statement.target in self.request.stored
 
     def requested_widths(self) -> list[tuple[int, str]]:
         """The vector widths that the schedule requests, each with its key."""
@@ -73,11 +64,11 @@ class Work:
 def recognise(request: Request) -> Work:
     """The work of a request that consists of statements without loops."""
     form = canonical(request)
-    request = replace(request, group=replace(request.group, statements=form.statements))
+    request = request.with_statements(form.statements)
     work = Work(request, form.arrays, iteration_order(request, form), Width(MAX_ACCESS_BYTES, ""))
     arrays, context = work.arrays, request.context
     widths = [widest_at(arrays[array], subs, work.along, context) for array, subs in work.streamed()]
-    max_width = min(widths, key=lambda width: width.count)
+    max_width = narrowest(widths)
     bounded = [
         read.array
         for read in request.reads()
@@ -85,10 +76,9 @@ def recognise(request: Request) -> Work:
     ]
     if bounded:
         max_width = Width(1, f"the boundary of {bounded[0]} is resolved per element")
-    stored = [
-        widest_at(arrays[s.target], s.subscripts, work.along, context) for s in work.statements if work.is_stored(s)
-    ]
-    bytes_ = max(arrays[s.target].dtype.bytes for s in work.statements if work.is_stored(s))
+    stored_statements = request.stored_statements()
+    stored = [widest_at(arrays[s.target], s.subscripts, work.along, context) for s in stored_statements]
+    bytes_ = max(arrays[s.target].dtype.bytes for s in stored_statements)
     store_width = min(*(width.count for width in stored), max(MIN_STORE_BYTES // bytes_, 1))
     if max_width.count < store_width:
         max_width = Width(store_width, f"{max_width.reason}; stores take {store_width} at once")

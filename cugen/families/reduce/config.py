@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 
-from cugen.families.reduce.accumulate import vector_reads, wide_reads
 from cugen.families.reduce.columns import ColumnConfig, column_width
-from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.recognition import ReductionProblem
 from cugen.families.reduce.rows import RowConfig, row_width
-from cugen.families.reduce.short_rows import ShortRowConfig, has_vector_store, short_row_config
+from cugen.families.reduce.short_rows import ShortRowConfig, short_row_config
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.target import STATIC_SHARED_BYTES
+from cugen.pieces.block_reduce import WARP, partial_bytes
+from cugen.pieces.blocks import power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.request import Tunable
-from cugen.spec.expressions import Index, Read
-
-WARP = 32
+from cugen.spec.expressions import Index
 
 # Heuristics, tuned on H200 unless said otherwise.
 THREADS_PER_SM = 2048  # CUDA programming guide, compute capability 9.0
@@ -101,24 +100,24 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
     else:
         vectors = -(-longest // width)
         fits_warp = vectors <= MAX_VECTORS_PER_LANE * WARP
-        threads = _lanes(vectors) if fits_warp else _power_of_two(vectors // VECTORS_PER_THREAD)
+        threads = _lanes(vectors) if fits_warp else power_of_two(vectors // VECTORS_PER_THREAD)
         threads = min(threads, MAX_ROW_THREADS)
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and threads >= WARP:
-            threads = min(_power_of_two(max(vectors, WARP)), MAX_BLOCK_THREADS)
+            threads = min(power_of_two(max(vectors, WARP)), MAX_BLOCK_THREADS)
         outer = max((problem.max_extent(index) for stage in problem.stages for index in stage.indices[:-1]), default=1)
         if outer > 1:
-            outer_threads = min(_power_of_two(outer), max(BLOCK_THREADS // threads, 1))
+            outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
     rows = 1
     if threads <= WARP and outer_threads == 1 and problem.output_indices:
-        rows = min(BLOCK_THREADS // threads, _power_of_two(problem.max_extent(problem.output_indices[0])))
+        rows = min(BLOCK_THREADS // threads, power_of_two(problem.max_extent(problem.output_indices[0])))
         rows = int(tunables.get("rows", rows))
     return RowConfig(threads, outer_threads, rows, width, int(tunables.get("unroll", _unroll(problem, width))))
 
 
 def _lanes(vectors: int) -> int:
     """Lanes for a short row: two vectors each where that leaves no lane idle, else three."""
-    per_lane = 2 if vectors == _power_of_two(vectors) else 3
-    return min(max(_power_of_two(vectors // per_lane + 1) // 2, 1), WARP)
+    per_lane = 2 if vectors == power_of_two(vectors) else 3
+    return min(max(power_of_two(vectors // per_lane + 1) // 2, 1), WARP)
 
 
 def _column_config(problem: ReductionProblem) -> ColumnConfig:
@@ -127,7 +126,8 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
     width = column_width(problem).count
     if longest < MIN_LONG_COLUMN_ELEMENTS:
-        width = min(width, max(MAX_ACCESS_BYTES // _result_bytes(problem), 1))
+        result_bytes = max(problem.arrays[s.target].dtype.bytes for s in problem.request.group.statements)
+        width = min(width, max(MAX_ACCESS_BYTES // result_bytes, 1))
     elif _min_element_bytes(problem) == 1:
         width = min(width, MAX_BYTE_COLUMNS_PER_THREAD)
     width = min(width, int(tunables.get("vector", width)))
@@ -137,7 +137,7 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     threads = int(tunables.get("threads", threads))
     per_column = int(tunables.get("rows", _threads_per_column(problem, threads, results, longest, width)))
     if per_column == 1 and "threads" not in tunables:
-        threads = max(threads, min(_power_of_two(vectors), BLOCK_THREADS))
+        threads = max(threads, min(power_of_two(vectors), BLOCK_THREADS))
     max_unroll = MAX_UNROLLED_FULL_ROWS if threads == vectors else MAX_UNROLLED_ROWS
     unroll = min(_unroll(problem, width), max_unroll)
     return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)))
@@ -163,7 +163,8 @@ def _threads_per_column(problem: ReductionProblem, threads: int, results: int, l
     """Enough threads per column to fill the device, with several loads each."""
     max_threads = MAX_THREADS_PER_COLUMN if _takes_narrow_blocks(results, longest) else WARP
     max_threads = min(max_threads, MAX_BLOCK_THREADS // threads)
-    max_threads = min(max_threads, STATIC_SHARED_BYTES // (threads * width * _partial_bytes(problem)))
+    column_bytes = max(partial_bytes(stage.reductions) for stage in problem.stages)
+    max_threads = min(max_threads, STATIC_SHARED_BYTES // (threads * width * column_bytes))
     per_column = _rows_of_whole_warps(threads)
     while 2 * per_column <= max_threads and (
         (longest >= MIN_ROWS_PER_THREAD * per_column and results * per_column < THREADS_TO_FILL_DEVICE)
@@ -187,39 +188,6 @@ def _min_element_bytes(problem: ReductionProblem) -> int:
     return min(problem.arrays[read.array].dtype.bytes for stage in problem.stages for read in stage.reads)
 
 
-def _partial_bytes(problem: ReductionProblem) -> int:
-    """The shared memory of one thread's partial results for one column."""
-    return max(
-        sum(r.dtype.bytes + (r.body.dtype.bytes if r.kind in ("argmax", "argmin") else 0) for r in stage.reductions)
-        for stage in problem.stages
-    )
-
-
-def _result_bytes(problem: ReductionProblem) -> int:
-    return max(problem.arrays[statement.target].dtype.bytes for statement in problem.request.group.statements)
-
-
-def alignments(problem: ReductionProblem, config: ThreadConfig) -> tuple[tuple[str, int], ...]:
-    """The alignment in bytes that vector accesses require of each array."""
-    if config.width == 1:
-        return ()
-    bytes_: dict[str, int] = {}
-    for stage in problem.stages:
-        is_short = isinstance(config, ShortRowConfig)
-        reads = stage.reads if is_short else _vector_loads(problem, stage, config.width)
-        bytes_.update({read.array: config.width * problem.arrays[read.array].dtype.bytes for read in reads})
-    if isinstance(config, ShortRowConfig):
-        targets = [problem.arrays[statement.target] for statement in problem.request.group.statements]
-        bytes_.update({t.name: config.rows * t.dtype.bytes for t in targets if has_vector_store(t, config)})
-    arrays = problem.request.context.spec.arrays
-    return tuple((a.name, bytes_[a.name]) for a in arrays if a.name in bytes_ and not a.is_temporary)
-
-
-def _vector_loads(problem: ReductionProblem, stage: Stage, width: int) -> tuple[Read, ...]:
-    along = problem.column_index
-    return wide_reads(problem, stage, along) if along else vector_reads(problem, stage, width)
-
-
 def reasons(problem: ReductionProblem, config: ThreadConfig) -> tuple[str, ...]:
     if isinstance(config, ColumnConfig):
         count = config.threads_per_column
@@ -234,8 +202,3 @@ def reasons(problem: ReductionProblem, config: ThreadConfig) -> tuple[str, ...]:
     threads = f"{count} threads per result" if count > 1 else "one thread per result"
     vectors = f"vectors of {config.width} elements along {along}"
     return (f"{threads}, {vectors}", row_width(problem, problem.stages[0]).reason)
-
-
-def _power_of_two(count: int) -> int:
-    """The smallest power of two that is at least `count`."""
-    return 1 << max(count - 1, 0).bit_length()

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from cugen.families.base import Family
-from cugen.families.reduce.columns import ColumnConfig, build_columns
-from cugen.families.reduce.config import TUNABLES, WARP, ThreadConfig, alignments, choose_config, point_count, reasons
+from cugen.families.reduce.columns import ColumnConfig, ColumnKernel
+from cugen.families.reduce.config import TUNABLES, ThreadConfig, choose_config, point_count, reasons
 from cugen.families.reduce.recognition import ReductionProblem, match_reductions
-from cugen.families.reduce.rows import RowConfig, build_rows
-from cugen.families.reduce.short_rows import ShortRowConfig, build_short_rows
+from cugen.families.reduce.rows import RowConfig, RowKernel
+from cugen.families.reduce.short_rows import ShortRowConfig, ShortRowKernel
 from cugen.families.reduce.split import split
-from cugen.pieces.elementwise import placement_refusals
+from cugen.pieces.block_reduce import WARP
 from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.placement import tunables_only
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.spec.expressions import Reduce
 
 
 def match(request: Request) -> Match | Refusals:
-    refused = [*refuse_tunables(request, TUNABLES), *placement_refusals(request, {})]
-    for key in ("block", "thread", "step"):
-        if getattr(request.schedule, key):
-            refused.append(Refusal("takes the tunables `threads` and `rows`, not a block or step", f"schedule.{key}"))
+    refused = tunables_only(request, TUNABLES, "takes the tunables `threads` and `rows`, not a block or step")
     problem = match_reductions(request)
     if isinstance(problem, Refusal):
         return Refusals((*refused, problem))
@@ -59,19 +56,15 @@ def _size_refusals(request: Request, problem: ReductionProblem, config: ThreadCo
 
 
 def build(request: Request, problem: ReductionProblem, config: ThreadConfig) -> Kernel:
-    lowering = new_lowering(request)
-    lowering.arrays = problem.arrays
+    lowering = new_lowering(request, problem.arrays)
     match config:
         case RowConfig():
-            built = build_rows(problem, lowering, config)
+            parts = RowKernel(problem, lowering, config).kernel_parts()
         case ColumnConfig():
-            built = build_columns(problem, lowering, config)
+            parts = ColumnKernel(problem, lowering, config).kernel_parts()
         case ShortRowConfig():
-            built = build_short_rows(problem, lowering, config)
-    kernel = assemble(
-        request, lowering, "reduce", built.parts, built.grid, built.block, alignments=alignments(problem, config)
-    )
-    return replace(kernel, reasons=reasons(problem, config))
+            parts = ShortRowKernel(problem, lowering, config).kernel_parts()
+    return assemble(request, lowering, "reduce", *parts, reasons=reasons(problem, config))
 
 
 FAMILY = Family(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.pieces.vectors import divisor
+from cugen.pieces.block_reduce import ARG_REDUCTIONS, Accumulator
+from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.grid import contiguous_first
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_read, offset_of, widest_at
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
+from cugen.plan.lowering.reductions import conjunction, conjuncts
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
@@ -13,10 +19,8 @@ from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Statement
-
-IN_MEMORY = ("global", "readonly")  # where coalescing matters
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,50 @@ class Stage:
     @property
     def fastest(self) -> spec.Index:
         return self.indices[-1]
+
+    def invariant_reads(self, along: str) -> tuple[Read, ...]:
+        """The loop-invariant reads, which are safe to hoist also where the loop has no iteration."""
+        if any(reduction.where is not None for reduction in self.reductions):
+            return ()
+        moving = {index.name for index in self.indices} | {along}
+        reads = (read for read in _operand_reads(self.reductions) if not free_indices(read) & moving)
+        return tuple(read for read in reads if not any(map(is_read, read.subscripts)))
+
+    def results(self, accumulators: Sequence[Accumulator]) -> dict[Reduce, Local]:
+        """The locals with the results of the reductions."""
+        by_reduction = dict(zip(self.reductions, accumulators, strict=True))
+        results = {reduction: accumulator.value for reduction, accumulator in by_reduction.items()}
+        results.update({extreme: by_reduction[arg].locals[-1] for extreme, arg in self.extremes})
+        return results
+
+    def common_conditions(self) -> tuple[Expr, ...]:
+        """The conditions that all of the reductions have."""
+        first, *others = (conjuncts(reduction.where) for reduction in self.reductions)
+        return tuple(condition for condition in first if all(condition in conditions for conditions in others))
+
+    def without_conditions(self, implied: Sequence[Expr]) -> Stage:
+        """The stage in loops that imply some of its conditions."""
+
+        def tested(where: Expr | None) -> Expr | None:
+            return conjunction(condition for condition in conjuncts(where) if condition not in implied)
+
+        return replace(self, reductions=tuple(replace(r, where=tested(r.where)) for r in self.reductions))
+
+    def needs_element_index(self, along: str, vectors: Sequence[Read]) -> bool:
+        """Whether the code uses the index of each element, not only that of its vector."""
+
+        def depends(expr: Expr) -> bool:
+            match expr:
+                case Read() if expr in vectors or along not in free_indices(expr):
+                    return False
+                case IndexValue(name=name):
+                    return name == along
+                case Reduce() | Scan():
+                    return False
+            return any(map(depends, spec.children(expr)))
+
+        is_position = any(r.kind in ARG_REDUCTIONS and r.indices[0].name == along for r in self.reductions)
+        return is_position or any(depends(part) for r in self.reductions for part in spec.children(r))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,102 +99,140 @@ class ReductionProblem:
     column_index: str
 
     def extent(self, index: spec.Index) -> Integer:
-        return to_integer(index.extent, self.request.context.symbols)
+        return self.request.context.extent(index)
 
     def max_extent(self, index: spec.Index) -> int:
-        return bounds(self.extent(index), dict(self.request.context.ranges))[1]
+        return self.request.context.max_extent(index)
+
+    @property
+    def context(self) -> Context:
+        return self.request.context
+
+    def shares_elements(self, stage: Stage) -> bool:
+        """Whether some reduction of the stage alone reads elements that several results share."""
+        outputs, reduced = ({index.name for index in indices} for indices in (self.output_indices, stage.indices))
+        moving = (
+            [r for r in _operand_reads((reduction,)) if free_indices(r) & reduced] for reduction in stage.reductions
+        )
+        return not all(any(outputs <= free_indices(read) for read in reads) for reads in moving)
+
+    def wide_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
+        """The reads that are contiguous along an index."""
+        return tuple(read for read in stage.reads if self._stride(read, along) == 1)
+
+    def _stride(self, read: Read, along: str) -> Integer | None:
+        array = self.arrays[read.array]
+        pairs = zip(read.subscripts, array.strides, strict=True)
+        strides = [stride for sub, stride in pairs if along in free_indices(sub)]
+        return strides[0] if len(strides) == 1 and array.space in IN_MEMORY else None
+
+    def main_read(self, stage: Stage) -> Read:
+        """The contiguous read of the most elements, whose alignment the vector loads follow."""
+        reads = self.wide_reads(stage, stage.fastest.name)
+        return max(reads, key=lambda read: (len(free_indices(read)), self.arrays[read.array].dtype.bytes))
+
+    def vector_reads(self, stage: Stage, width: int) -> tuple[Read, ...]:
+        """The reads that vectors of `width` elements fill from the same indices on, the main one first."""
+        along, main = stage.fastest.name, self.main_read(stage)
+        names = {name for read in stage.reads for name in free_indices(read)}
+        symbols = {**self.context.symbols, **{name: symbol(name) for name in names}}
+
+        def offset(read: Read) -> Integer:
+            return offset_of(self.arrays, (read.array, read.subscripts), symbols)
+
+        def has_equal_alignment(read: Read) -> bool:
+            array = self.arrays[read.array]
+            if array.space == "readonly" or array.dtype.bytes * width > MAX_ACCESS_BYTES:
+                return False
+            difference = offset(read) - offset(main)
+            return divisor(difference.expand(), self.context) % width == 0
+
+        aligned = [read for read in self.wide_reads(stage, along) if read != main and has_equal_alignment(read)]
+        return (main, *aligned)
+
+    def widest_access(self, read: Read, along: str) -> Width:
+        """The widest vector access along an index, which starts at multiples of the width."""
+        array = self.arrays[read.array]
+        if array.space == "readonly":
+            return Width(1, f"{array.name} is read through __ldg, one element per access")
+        return widest_at(array, read.subscripts, along, self.context)
+
+
+class NotReductions(ValueError):
+    """Why statements don't match the family."""
 
 
 def match_reductions(request: Request) -> ReductionProblem | Refusal:
     """The reductions of the group's statements, or the reason against this family."""
-    statements = request.group.statements
     try:
-        if not collected(statements):
-            return Refusal("needs a reduction; here is none")
-    except NotInStages as error:
+        return _problem(request)
+    except (NotInStages, NotReductions) as error:
         return Refusal(str(error))
-    refusal = _form_refusal(statements)
-    if refusal is not None:
-        return refusal
-    unfused = with_common_indices(statements, request.context)
-    return _by_orientation(request, unfused, with_fused_dimensions(unfused, request.context))
 
 
-def _form_refusal(statements: tuple[Statement, ...]) -> Refusal | None:
-    written = [statement.target for statement in statements]
-    for statement in statements:
-        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            return Refusal(f"subscripts outputs by indices alone; {statement.target} has an expression")
-    for read in _reads_inside(statements):
-        if read.array in written:
-            return Refusal(f"{read.array} is read by the reduction and written by the same kernel")
-    return None
-
-
-def _reads_inside(statements: tuple[Statement, ...]) -> Iterator[Read]:
-    for statement in statements:
-        for reduction in (node for node in walk(statement.value) if isinstance(node, Reduce)):
-            yield from (node for node in walk(reduction) if isinstance(node, Read))
-
-
-def _by_orientation(
-    request: Request, unfused: tuple[Statement, ...], fused: FusedStatements
-) -> ReductionProblem | Refusal:
+def _problem(request: Request) -> ReductionProblem:
     """The stages with their indices in memory order, all along rows or all along columns."""
-    output_indices = _fastest_first(fused)
+    _check_form(request.group.statements)
+    unfused = with_common_indices(request.group.statements, request.context)
+    fused = with_fused_dimensions(unfused, request.context)
+    statement = fused.statements[0]
+    output_indices = contiguous_first(statement, fused.arrays[statement.target])
     names = [index.name for index in output_indices]
-    stages: list[Stage] = []
-    columns: list[str] = []
-    for reductions in collected(fused.statements):
-        stage = _stage(request, fused, names, reductions)
-        if isinstance(stage, Refusal):
-            return stage
-        stages.append(stage[0])
-        columns.append(stage[1])
-    if len(set(columns)) > 1:
-        return Refusal("reduces either rows or columns in one launch; here are both")
-    column_index = columns[0]
+    oriented = [_stage(request, fused, names, reductions) for reductions in collected(fused.statements)]
+    column_index, *others = {column for _, column in oriented}
+    if others:
+        raise NotReductions("reduces either rows or columns in one launch; here are both")
     if column_index:
         output_indices = tuple(sorted(output_indices, key=lambda index: index.name != column_index))
-    group = replace(request.group, statements=fused.statements)
     return ReductionProblem(
-        request=replace(request, group=group),
+        request=request.with_statements(fused.statements),
         unfused=unfused,
         arrays=fused.arrays,
         origins=fused.origins,
         output_indices=output_indices,
-        stages=tuple(stages),
+        stages=tuple(stage for stage, _ in oriented),
         column_index=column_index,
     )
 
 
+def _check_form(statements: tuple[Statement, ...]) -> None:
+    if not collected(statements):
+        raise NotReductions("needs a reduction; here is none")
+    for statement in statements:
+        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
+            raise NotReductions(f"subscripts outputs by indices alone; {statement.target} has an expression")
+    written = [statement.target for statement in statements]
+    for reduction in (node for s in statements for node in walk(s.value) if isinstance(node, Reduce)):
+        for read in (node for node in walk(reduction) if isinstance(node, Read) and node.array in written):
+            raise NotReductions(f"{read.array} is read by the reduction and written by the same kernel")
+
+
 def _stage(
     request: Request, fused: FusedStatements, output_names: list[str], reductions: tuple[Reduce, ...]
-) -> tuple[Stage, str] | Refusal:
+) -> tuple[Stage, str]:
     """One stage, and the output index along which its input is contiguous, empty where that is a reduced index."""
     indices = reductions[0].indices
     reduced = {index.name for index in indices}
     names = {*reduced, *output_names}
-    inside = {node: None for r in reductions for node in operand_nodes(r) if isinstance(node, Read)}
-    moving = tuple(read for read in inside if free_indices(read) & reduced)
+    moving = tuple(read for read in _operand_reads(reductions) if free_indices(read) & reduced)
     for read in moving:
         if not _is_supported(read, reduced, indices, output_names, request):
-            return Refusal(f"subscripts inputs by indices alone; {read.array} has an expression")
+            raise NotReductions(f"subscripts inputs by indices alone; {read.array} has an expression")
     if not moving:
-        return Refusal("reduces array elements; here all values come from indices")
+        raise NotReductions("reduces array elements; here all values come from indices")
     largest = max(moving, key=lambda read: len(free_indices(read) & names))
     if not set(output_names) <= free_indices(largest):
-        return Refusal("reads each element for one result; here several results share every element")
+        raise NotReductions("reads each element for one result; here several results share every element")
     strides = _strides(largest, fused, names, request)
     fastest = _smallest(strides, request)
     if fastest is None:
-        return Refusal(f"the contiguous dimension of {largest.array} depends on params")
+        raise NotReductions(f"the contiguous dimension of {largest.array} depends on params")
     rank = len(free_indices(largest) & names)
     for read in moving:
         if len(free_indices(read) & names) < rank or fused.arrays[read.array].space not in IN_MEMORY:
             continue
         if _smallest(_strides(read, fused, names, request), request) != fastest:
-            return Refusal(f"consecutive {fastest} are not contiguous in {read.array}")
+            raise NotReductions(f"consecutive {fastest} are not contiguous in {read.array}")
     order = tuple(sorted(indices, key=lambda index: _slowness(index, strides, fastest, request)))
     extremes = tuple((r, arg) for r in reductions if (arg := _arg_reduction(r, reductions)) is not None)
     computed = tuple(r for r in reductions if all(r != extreme for extreme, _ in extremes))
@@ -160,14 +246,19 @@ def _arg_reduction(reduction: Reduce, candidates: tuple[Reduce, ...]) -> Reduce 
     return next(matches, None)
 
 
-def operand_nodes(reduction: Reduce) -> Iterator[Expr]:
-    """All nodes of the body and condition, except those of nested reductions."""
-    open_: list[Expr] = list(spec.children(reduction))
-    while open_:
-        expr = open_.pop(0)
-        if not isinstance(expr, Reduce):
-            yield expr
+def _operand_reads(reductions: Sequence[Reduce]) -> tuple[Read, ...]:
+    """All reads of the bodies and conditions, except those of nested reductions, each once."""
+    reads: dict[Read, None] = {}
+    for reduction in reductions:
+        open_ = list(spec.children(reduction))
+        while open_:
+            match expr := open_.pop(0):
+                case Reduce():
+                    continue
+                case Read():
+                    reads[expr] = None
             open_ += spec.children(expr)
+    return tuple(reads)
 
 
 def _is_supported(
@@ -177,26 +268,21 @@ def _is_supported(
     if read.boundary is not None:
         return False
     symbols = {**request.context.symbols, **{name: symbol(name) for name in (*reduced, *output_names)}}
+    extents = {index.name: request.context.extent(index) for index in indices}
+    index_symbols = {symbol(name) for name in (*reduced, *output_names)}
     for sub in read.subscripts:
         used = free_indices(sub) & reduced
         if not used or isinstance(sub, IndexValue):
             continue
-        if len(used) != 1 or any(isinstance(node, Read) for node in walk(sub)):
+        if len(used) != 1 or is_read(sub):
             return False
         (name,) = used
         try:
             subscript = to_integer(sub, symbols)
         except NotAnInteger:
             return False
-        start = (subscript - symbol(name)).expand()
-        (index,) = (index for index in indices if index.name == name)
-        extent = to_integer(index.extent, request.context.symbols)
-        chunk_names = [output for output in output_names if symbol(output) in start.free_symbols]
-        if symbol(name) in start.free_symbols or len(chunk_names) != 1:
-            return False
-        chunk = symbol(chunk_names[0])
-        stride = start.coeff(chunk)
-        if chunk in (start - stride * chunk).free_symbols or (stride - extent).expand() != 0:
+        chunks = (subscript - symbol(name) - symbol(output) * extents[name] for output in output_names)
+        if all(chunk.expand().free_symbols & index_symbols for chunk in chunks):
             return False
     return True
 
@@ -236,14 +322,3 @@ def _slowness(index: spec.Index, strides: Mapping[str, Integer], fastest: str, r
     if stride is None:
         return (0, 0)
     return (0, -max(bounds(stride, dict(request.context.ranges))[1], divisor(stride, request.context)))
-
-
-def _fastest_first(fused: FusedStatements) -> tuple[spec.Index, ...]:
-    """The output's indices, the contiguous one first, then from right to left."""
-    statement = fused.statements[0]
-    target = fused.arrays[statement.target]
-    order = list(reversed(statement.indices))
-    for sub, stride in zip(statement.subscripts, target.strides, strict=True):
-        if stride == 1 and isinstance(sub, IndexValue):
-            order.sort(key=lambda index: index.name != sub.name)
-    return tuple(order)

@@ -8,41 +8,22 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.reduce.accumulate import (
-    LoopRange,
-    accumulate_element,
-    mentions_index,
-    named_component,
-    results_of,
-)
+from cugen.families.reduce.kernel import KernelParts, ReductionKernel
 from cugen.families.reduce.recognition import ReductionProblem, Stage
-from cugen.families.reduce.rows import KernelParts, Parts, new_accumulator
-from cugen.pieces.block_reduce import declare_accumulator
-from cugen.pieces.blocks import define, limit, make_grid, thread
-from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.blocks import define_index
+from cugen.pieces.grid import divides
+from cugen.pieces.loop_variables import index_loop_variable, loop_variable, shared_loop_variable, unrolled
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor
+from cugen.pieces.vector_body import gather_stores, load_vectors, vector_of
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array, Component, Vector
-from cugen.plan.nodes import (
-    Assign,
-    Comparison,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Loop,
-    Node,
-    ReturnUnless,
-    Section,
-    Store,
-)
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Comparison, For, Guard, If, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer
-from cugen.plan.traversal.sections import dissolved
-from cugen.spec.expressions import IndexValue
+from cugen.plan.symbols import Integer, integer
+from cugen.plan.traversal.usage import mentions
+from cugen.spec.expressions import Expr, IndexValue
+from cugen.spec.model import Statement
 
 # Heuristics, tuned on H200.
 MIN_BYTES_IN_FLIGHT = 48  # per thread
@@ -68,13 +49,13 @@ def short_row_config(problem: ReductionProblem) -> ShortRowConfig | None:
     if problem.column_index or len(problem.stages) != 1 or len(problem.output_indices) != 1:
         return None
     (stage,), (row,) = problem.stages, problem.output_indices
-    length = problem.request.context.static(problem.extent(stage.fastest))
+    length = problem.context.static(problem.extent(stage.fastest))
     if length is None or len(stage.indices) != 1 or len(stage.reads) != 1:
         return None
     (read,) = stage.reads
     array = problem.arrays[read.array]
     has_bare_subscripts = read.subscripts == (IndexValue(row.name), IndexValue(stage.fastest.name))
-    strides = [problem.request.context.static(stride) for stride in array.strides]
+    strides = [problem.context.static(stride) for stride in array.strides]
     if not has_bare_subscripts or array.space != "global" or not array.flat or strides != [length, 1]:
         return None
     width = MAX_ACCESS_BYTES // array.dtype.bytes
@@ -86,129 +67,86 @@ def short_row_config(problem: ReductionProblem) -> ShortRowConfig | None:
     return ShortRowConfig(rows, length, width) if rows * length * array.dtype.bytes <= MAX_REGISTER_BYTES else None
 
 
-def build_short_rows(problem: ReductionProblem, lowering: Lowering, config: ShortRowConfig) -> KernelParts:
-    return _ShortRowKernel(problem, lowering, config).kernel_parts()
-
-
-class _ShortRowKernel:
+class ShortRowKernel(ReductionKernel):
     """The kernel of one group: vector loads of the thread's rows, then a serial reduction of each."""
 
     def __init__(self, problem: ReductionProblem, lowering: Lowering, config: ShortRowConfig) -> None:
-        self.problem, self.lowering, self.config = problem, lowering, config
+        super().__init__(problem, lowering, (BLOCK_THREADS, 1))
+        self.config = config
         self.stage: Stage = problem.stages[0]
         (self.row,), (self.read,) = problem.output_indices, self.stage.reads
         self.array: Array = problem.arrays[self.read.array]
-        self.accumulators = tuple(new_accumulator(problem, r, lowering) for r in self.stage.reductions)
+        self.accumulators = self.new_accumulators(self.stage)
 
     def kernel_parts(self) -> KernelParts:
-        lowering, block_rows = self.lowering, BLOCK_THREADS * self.config.rows
-        extent = self.problem.extent(self.row)
-        count = ceil_div(extent, block_rows)
-        blocks = make_grid([count], lowering, self.problem.request.target)
-        first_row = (blocks.coordinates[0] * BLOCK_THREADS + thread("x", BLOCK_THREADS, lowering)) * self.config.rows
-        first = define(f"first_{self.row.name}", first_row, lowering, below=count * block_rows)
-        indices: list[Node] = [first]
-        if divisor(extent, self.problem.request.context) % block_rows:
-            indices.append(ReturnUnless(Guard((Comparison(first.index.symbol, "<", extent),))))
-        limit(first.index, extent, lowering)
-        lowering.prepare(tuple(statement.value for statement in self.problem.request.group.statements))
-        rows = self._vector_rows(first.index.symbol)
-        parts: Parts = (("indices", tuple(indices)), *((section.name, section.body) for section in rows))
-        if divisor(extent, self.problem.request.context) % self.config.rows:
-            guard = Guard((Comparison(first.index.symbol + (self.config.rows - 1), "<", extent),))
-            guarded = If(guard, rows, self._scalar_rows(first.index.symbol))
-            parts = (("indices", tuple(indices)), ("guarded_rows", (guarded,)))
-        return KernelParts(parts, blocks.grid, (BLOCK_THREADS, 1, 1))
+        lowering, extent, rows_per_thread = self.lowering, self.problem.extent(self.row), self.config.rows
+        indices, grid = self.define_results(BLOCK_THREADS, self.x, rows_per_thread, all_stay=False)
+        lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
+        first = lowering.symbols[self.row.name]
+        rows = self._vector_rows(first)
+        if not divides(rows_per_thread, extent, self.request.context):
+            guard = Guard((Comparison(first + (rows_per_thread - 1), "<", extent),))
+            rows = (Section("guarded_rows", (If(guard, rows, self._scalar_rows(first)),)),)
+        return (Section("indices", indices), *rows), grid, self.block
 
     def _vector_rows(self, first: Integer) -> tuple[Section, ...]:
         """All rows of the thread, from vector loads."""
-        lowering, config, name = self.lowering, self.config, self.read.array.lower()
-        dtype, width = self.array.dtype, integer(self.config.width)
-        name_hint = f"{name}{'_' if name[-1].isdigit() else ''}{config.width}"
-        loaded = Vector(lowering.names.allocate(name_hint), dtype.compute, dtype, config.width, config.vectors)
-        number = shared_loop_variable("u", (0, config.vectors - 1), lowering)
+        lowering, config, scope = self.lowering, self.config, Scope()
+        loaded = vector_of(self.array, self.read.array, config.width, lowering, config.vectors)
         flat = replace(self.array, shape=(sympy.Mul(*self.array.shape),), strides=(integer(1),))
-        source = Access(flat, (first * config.length + number.symbol * config.width,), "load", config.width)
-        load = Load(loaded.indexed(number.symbol), source)
+
+        def vector(number: Integer) -> Access:
+            return Access(flat, (first * config.length + number * config.width,), "load", config.width)
+
+        element = load_vectors(loaded, vector, lowering, scope)
         thread_row = shared_loop_variable("r", (0, config.rows - 1), lowering)
-        row = define(self.row.name, first + thread_row.symbol, lowering)
-        limit(row.index, self.problem.extent(self.row), lowering)
-        lowering.symbols[self.row.name] = row.index.symbol
-
-        def element(column: Integer) -> Component:
-            position = thread_row.symbol * config.length + column
-            return loaded.indexed(FloorDiv(position, width)).component(Mod(position, width))
-
-        *reduction, results = self._row(element)
-        body, vectors, stores = self._with_vector_stores(results.body, first, thread_row.symbol)
-        sections = (*reduction, replace(results, body=body))
-        has_row_index = mentions_index(dissolved(sections), row.index)
-        sections = (Section("index", (row,) if has_row_index else ()), *sections)
-        load_vectors = For(Loop(number, integer(0), integer(config.vectors), unroll=True), (Section("load", (load,)),))
+        extent = self.problem.extent(self.row)
+        row = define_index(self.row.name, first + thread_row.symbol, extent, lowering)
+        *reduction, results = self._row(lambda column: element(thread_row.symbol * config.length + column))
+        body, gathered = gather_stores(results.body, self.request, thread_row, lowering, self._fits_vector)
+        sections = (*reduction, replace(results, body=tuple(body)))
+        sections = (Section("index", (row,) if mentions(sections, row.index.name) else ()), *sections)
+        targets = ((Access(self.problem.arrays[s.target], (first,), "store", config.rows), v) for s, v in gathered)
         return (
-            Section("declare_vectors", (Let(loaded, None, mutable=True),)),
-            Section("vectors", (load_vectors,)),
-            Section("declare_results", tuple(Let(vector, None, mutable=True) for vector in vectors)),
-            Section("rows", (For(Loop(thread_row, integer(0), integer(config.rows), unroll=True), sections),)),
-            Section("store", tuple(stores)),
+            Section("load_vectors", tuple(scope.nodes)),
+            Section("declare_results", tuple(Let(vector, None, mutable=True) for _, vector in gathered)),
+            Section("rows", (unrolled(thread_row, sections),)),
+            Section("store", tuple(Store(target, vector) for target, vector in targets)),
         )
 
     def _scalar_rows(self, first: Integer) -> tuple[Node, ...]:
         """The last rows, by scalar loads."""
         lowering, extent = self.lowering, self.problem.extent(self.row)
-        last = max(bounds(extent, lowering.ranges)[1] - 1, 0)
-        row = Index(lowering.names.allocate(self.row.name), first, (0, last))
-        lowering.ranges[row.symbol] = row.range
-        lowering.limits[row.symbol] = extent
+        row = loop_variable(self.row.name, extent, lowering, first)
         lowering.symbols[self.row.name] = row.symbol
         return (For(Loop(row, first, extent, rolled=True), self._row(None)),)
 
-    def _row(self, element: Callable[[Integer], Component] | None) -> tuple[Section, ...]:
+    def _row(self, element: Callable[[Integer], Expr] | None) -> tuple[Section, ...]:
         """One row's reductions and the statements that use them; `element` is a loaded element by its column."""
         lowering, along = self.lowering, self.stage.fastest
         scope = Scope()
-        declared = tuple(node for accumulator in self.accumulators for node in declare_accumulator(accumulator))
-        index = shared_loop_variable(along.name, (0, self.config.length - 1), lowering)
+        declared = self.declare_accumulators()
+        index = index_loop_variable(along.name, (0, self.config.length - 1), lowering)
         lowering.symbols[along.name] = index.symbol
         inner = Scope(scope, frozenset((along.name,)))
         if element is not None:
-            named = named_component(self.read, element(index.symbol), self.stage, lowering, inner)
+            named = self.named_element(self.read, element(index.symbol), self.stage, inner)
             inner.remember(self.read, named)
-        length = integer(self.config.length)
-        accumulate_element(LoopRange(self.stage, self.accumulators, integer(0), length, (), ()), lowering, inner)
-        elements = For(Loop(index, integer(0), length, unroll=True), (Section("accumulate", tuple(inner.nodes)),))
+        self.accumulate_element(self.stage, inner)
+        elements = unrolled(index, inner.nodes)
         hoisted = tuple(scope.nodes)
         scope.nodes.clear()
         del lowering.symbols[along.name]
-        for reduction, value in results_of(self.stage, self.accumulators).items():
+        for reduction, value in self.stage.results(self.accumulators).items():
             scope.remember(reduction, value)
-        lower_statements(self.problem.request, lowering, scope)
+        lower_statements(self.request, lowering, scope)
         return (
             Section("accumulators", (*declared, *hoisted)),
             Section("elements", (elements,)),
             Section("results", tuple(scope.nodes)),
         )
 
-    def _with_vector_stores(
-        self, nodes: tuple[Node, ...], first: Integer, row: Integer
-    ) -> tuple[tuple[Node, ...], list[Vector], list[Node]]:
-        """The nodes of a row with stores replaced by assignments to vectors where possible; the vectors; their
-        stores."""
-        vectors: list[Vector] = []
-        stores: list[Node] = []
-        replaced: list[Node] = []
-        for node in nodes:
-            if isinstance(node, Store) and has_vector_store(node.access.array, self.config):
-                dtype = node.access.array.dtype
-                name_hint = f"{node.access.array.symbol}{self.config.rows}"
-                vector = Vector(self.lowering.names.allocate(name_hint), dtype.compute, dtype, self.config.rows)
-                vectors.append(vector)
-                stores.append(Store(Access(node.access.array, (first,), "store", self.config.rows), vector))
-                node = Assign(vector.component(row), node.value)
-            replaced.append(node)
-        return tuple(replaced), vectors, stores
-
-
-def has_vector_store(array: Array, config: ShortRowConfig) -> bool:
-    """Whether one access stores the results of a thread's rows."""
-    return array.strides == (1,) and 1 < config.rows and config.rows * array.dtype.bytes <= MAX_ACCESS_BYTES
+    def _fits_vector(self, _: Statement, array: Array) -> bool:
+        """Whether one access stores the results of the thread's rows."""
+        rows = self.config.rows
+        return array.strides == (1,) and 1 < rows and rows * array.dtype.bytes <= MAX_ACCESS_BYTES

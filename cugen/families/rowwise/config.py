@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cugen.families.rowwise.passes.schedule import (
     CachePolicy,
+    RowPass,
     has_costly_elements,
     max_live_values,
     plan_passes,
@@ -16,12 +17,17 @@ from cugen.families.rowwise.passes.schedule import (
 )
 from cugen.families.rowwise.passes.storage_levels import Storage, StorageLevel
 from cugen.families.rowwise.statements.recognition import RowProblem
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor, is_contiguous, widest
+from cugen.pieces.block_reduce import partial_bytes
+from cugen.pieces.blocks import power_of_two
+from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, is_contiguous, narrowest, widest
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
 from cugen.plan.memory import Array
-from cugen.plan.request import Request, Tunable
+from cugen.plan.request import Tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import Expr, Read, children, free_indices, walk
+from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices, walk
 from cugen.spec.types import DType
 
 # Heuristics, tuned on H200 unless said otherwise.
@@ -44,8 +50,6 @@ MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows
 CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
 NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
 CLUSTER_SIZES = (2, 4, 8)  # 8 is the largest portable size (CUDA programming guide)
-_ARG_REDUCTIONS = ("argmax", "argmin")
-_GLOBAL_SPACES = ("global", "readonly")
 
 THREADS = Tunable(
     "threads",
@@ -92,30 +96,29 @@ class RowConfig:
         return self.threads * self.width.count * self.cluster
 
 
-def choose_config(request: Request, problem: RowProblem) -> RowConfig:
+def choose_config(problem: RowProblem) -> RowConfig:
     """The config by the schedule's tunables, or else by the length of the rows."""
-    context = request.context
-    (column,) = problem.domain.columns
-    shortest, longest = bounds(to_integer(column.extent, context.symbols), dict(context.ranges))
+    request, context = problem.request, problem.request.context
+    shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
     length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW, 1)
-    width = _width(request, problem)
+    width = _width(problem)
     contiguous_row = _contiguous_row(problem)
     tunables = {name: int(value) for name, value in request.schedule.tunables}
     rows = tunables.get("rows", ROWS_PER_STRIDED_BLOCK if contiguous_row else 0)
     one_block = contiguous_row or rows > 1
-    cluster = tunables.get("cluster", 1 if one_block else _cluster(request, problem, shortest, length, width.count))
+    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest, length, width.count))
     length = -(-length // cluster)
     threads = (
-        min(_power_of_two(-(-length // ELEMENTS_PER_STRIDED_THREAD)), 1024 // rows)
+        min(power_of_two(-(-length // ELEMENTS_PER_STRIDED_THREAD)), 1024 // rows)
         if contiguous_row
-        else _threads(length, width.count, is_costly=has_costly_elements(problem.outputs, column.name))
+        else _threads(length, width.count, is_costly=has_costly_elements(problem.outputs, problem.column.name))
     )
     threads = tunables.get("threads", threads)
     if "rows" not in tunables:
         rows = max(rows, 1, 1 if cluster > 1 else SHORT_ROW_BLOCK_THREADS // threads)
     slots = -(-length // (threads * width.count))
-    levels = _storage_levels(request, problem, threads * rows, width.count, slots)
+    levels = _storage_levels(problem, threads * rows, width.count, slots)
     if (
         width.count > FLOATS_PER_ACCESS
         and levels[-1].storage == Storage.SHARED
@@ -126,13 +129,13 @@ def choose_config(request: Request, problem: RowProblem) -> RowConfig:
         two_fit = 2 * shared_bytes <= request.target.shared_opt_in
         float_threads = threads if "threads" in tunables or two_fit else 1024
         slots = -(-length // (float_threads * FLOATS_PER_ACCESS))
-        float_levels = _storage_levels(request, problem, float_threads * rows, FLOATS_PER_ACCESS, slots)
+        float_levels = _storage_levels(problem, float_threads * rows, FLOATS_PER_ACCESS, slots)
         if float_levels[-1].as_computed:
             threads, levels = float_threads, float_levels
             reason = f"{FLOATS_PER_ACCESS} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory"
             width = Width(FLOATS_PER_ACCESS, reason)
     if not is_known and levels[-1].is_cached:
-        passes = plan_passes(problem.outputs, frozenset((column.name,)), CachePolicy.NOTHING)
+        passes = _passes(problem, CachePolicy.NOTHING)
         levels = (*levels, StorageLevel(Storage.GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
     min_blocks = 0
     registers = levels[0].slots * width.count * _registers_per_element(problem)
@@ -149,42 +152,40 @@ def choose_config(request: Request, problem: RowProblem) -> RowConfig:
     )
 
 
-def _cluster(request: Request, problem: RowProblem, shortest: int, length: int, width: int) -> int:
+def _cluster(problem: RowProblem, shortest: int, length: int, width: int) -> int:
     """The blocks per row. A single block of a long row would be the only one on its multiprocessor, without another
     one's loads to overlap with its stores."""
     registers = _registers_per_element(problem)
     per_block = NARROW_CLUSTER_BLOCK_REGISTERS if width >= NARROW_VECTOR_ELEMENTS else CLUSTER_BLOCK_REGISTERS
-    if not request.target.has_clusters or shortest * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
+    if not problem.request.target.has_clusters or shortest * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1
     return next((size for size in CLUSTER_SIZES if length * registers <= size * per_block), CLUSTER_SIZES[-1])
 
 
+def _passes(problem: RowProblem, policy: CachePolicy) -> tuple[RowPass, ...]:
+    return plan_passes(problem.outputs, problem.domain.column_names, policy)
+
+
 def _registers_per_element(problem: RowProblem) -> int:
     """The 32-bit registers of an element's cached values."""
-    (column,) = problem.domain.columns
-    passes = plan_passes(problem.outputs, frozenset((column.name,)), CachePolicy.ALL)
+    passes = _passes(problem, CachePolicy.ALL)
     bits = max((expr.dtype.compute.bits for row_pass in passes for expr in row_pass.cached), default=0)
     return max_live_values(passes) * -(-bits // 32)
 
 
-def has_too_few_rows(request: Request, problem: RowProblem, config: RowConfig) -> bool:
+def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
-    ranges, symbols = dict(request.context.ranges), request.context.symbols
-    rows = math.prod(bounds(to_integer(index.extent, symbols), ranges)[1] for index in problem.domain.rows)
-    (column,) = problem.domain.columns
-    longest = bounds(to_integer(column.extent, symbols), ranges)[1]
+    rows = math.prod(map(problem.request.context.max_extent, problem.domain.rows))
+    longest = problem.request.context.max_extent(problem.column)
     blocks = -(-rows // config.rows) * (config.cluster if config.levels[-1].is_cached else 1)
     is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
-    return is_idle and request.schedule.family != "rowwise"
+    return is_idle and problem.request.schedule.family != "rowwise"
 
 
-def _storage_levels(
-    request: Request, problem: RowProblem, threads: int, width: int, slots: int
-) -> tuple[StorageLevel, ...]:
+def _storage_levels(problem: RowProblem, threads: int, width: int, slots: int) -> tuple[StorageLevel, ...]:
     """Registers first, then shared memory up to a block's limit; what exceeds both is reloaded in each pass."""
-    (column,) = problem.domain.columns
-    passes = {policy: plan_passes(problem.outputs, frozenset((column.name,)), policy) for policy in CachePolicy}
-    tunables = {name: int(value) for name, value in request.schedule.tunables}
+    passes = {policy: _passes(problem, policy) for policy in CachePolicy}
+    tunables = {name: int(value) for name, value in problem.request.schedule.tunables}
     limit = MAX_SMALL_BLOCK_REGISTER_VALUES if threads < 512 else MAX_LARGE_BLOCK_REGISTER_VALUES
     values_per_slot = max(max_live_values(passes[CachePolicy.ALL]), 1) * width
     if slots * values_per_slot <= tunables.get("registers", limit):
@@ -192,7 +193,9 @@ def _storage_levels(
     if not max_live_values(passes[CachePolicy.LOADED]):
         return (StorageLevel(Storage.GLOBAL, 0, 0, passes[CachePolicy.NOTHING]),)
     in_registers = min(tunables.get("registers", REGISTER_VALUES_WITH_SHARED) // values_per_slot, slots)
-    free_bytes = request.target.shared_opt_in - _reduction_bytes(problem, threads)
+    # An upper bound of the shared memory that a block's reductions take.
+    reduction_bytes = threads * sum(map(partial_bytes, reduction_levels(problem.outputs)))
+    free_bytes = problem.request.target.shared_opt_in - reduction_bytes
     cached = passes[CachePolicy.LOADED][0].cached
     shared_slots = free_bytes // (threads * width * sum(expr.dtype.bytes for expr in cached))
     as_computed = in_registers + shared_slots >= slots and _can_reuse_buffers(problem, as_computed=True)
@@ -213,16 +216,9 @@ def _storage_levels(
     return tuple(level for level in levels if level.slots or not level.is_cached)
 
 
-def _reduction_bytes(problem: RowProblem, threads: int) -> int:
-    """An upper bound of the shared memory that a block's reductions take."""
-    reductions = [reduction for level in reduction_levels(problem.outputs) for reduction in level]
-    return sum(threads * (r.dtype.bytes + r.body.dtype.bytes * (r.kind in _ARG_REDUCTIONS)) for r in reductions)
-
-
 def _can_reuse_buffers(problem: RowProblem, *, as_computed: bool) -> bool:
     """Whether each costly value can overwrite the shared-memory buffer of a dead one."""
-    (column,) = problem.domain.columns
-    passes = plan_passes(problem.outputs, frozenset((column.name,)), CachePolicy.ALL)
+    passes = _passes(problem, CachePolicy.ALL)
     has_later_values = any(row_pass.cached for row_pass in passes[1:])
     reused = reused_buffers(passes, lambda expr: expr.dtype if as_computed else storage_type(expr, problem))
     return bool(has_later_values and reused)
@@ -235,15 +231,14 @@ def storage_type(expr: Expr, problem: RowProblem) -> DType:
 
 def _contiguous_row(problem: RowProblem) -> str:
     """The row index along which more of the accessed arrays are contiguous than along the columns; empty for none."""
-    (column,) = problem.domain.columns
-    accesses = [(o.target, o.subscripts) for o in problem.outputs if o.is_per_element]
-    accesses += [(read.array, read.subscripts) for o in problem.outputs for read in _unbounded_reads(o.value)]
-    counts = {}
-    for index in (column, *reversed(problem.domain.rows)):
-        moving = [(array, subs) for array, subs in accesses if any(column.name in free_indices(sub) for sub in subs)]
-        counts[index.name] = sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
+    along = problem.column.name
+    moving = [(array, subs) for array, subs in _accesses(problem) if any(along in free_indices(sub) for sub in subs)]
+    counts = {
+        index.name: sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
+        for index in (problem.column, *reversed(problem.domain.rows))
+    }
     best = max(counts, key=lambda name: counts[name])
-    return best if best != column.name else ""
+    return best if best != along else ""
 
 
 def _threads(length: int, width: int, *, is_costly: bool) -> int:
@@ -255,38 +250,61 @@ def _threads(length: int, width: int, *, is_costly: bool) -> int:
     if length > 256 * per_thread:
         half_block_length = MIN_LONG_ROW_ELEMENTS if is_costly else MIN_LONG_ROW_ELEMENTS // 2
         max_threads = 512 if is_narrow and length <= half_block_length else 1024
-        return min(max_threads, max(256, _power_of_two(-(-length // MAX_ELEMENTS_PER_THREAD))))
-    threads = _power_of_two(-(-length // per_thread))
+        return min(max_threads, max(256, power_of_two(-(-length // MAX_ELEMENTS_PER_THREAD))))
+    threads = power_of_two(-(-length // per_thread))
     padded = [-(-length // (count * width)) * count * width for count in (threads, threads // 2) if count]
     return threads if min(padded) == padded[0] else threads // 2
 
 
-def _width(request: Request, problem: RowProblem) -> Width:
+def _width(problem: RowProblem) -> Width:
     """The widest access that the alignment of all arrays allows."""
-    context, outputs = request.context, problem.outputs
-    (column,) = problem.domain.columns
-    accesses = [(read.array, read.subscripts) for output in outputs for read in _unbounded_reads(output.value)]
-    accesses += [(output.target, output.subscripts) for output in outputs if output.is_per_element]
+    context, along = problem.request.context, problem.column.name
     widths = [
-        widest(problem.arrays[array], subscripts, column.name, context)
-        for array, subscripts in accesses
-        if is_vector(problem.arrays[array], subscripts, column.name)
+        _widest(problem.arrays[array], subscripts, along, context)
+        for array, subscripts in _accesses(problem)
+        if is_vector(problem.arrays[array], subscripts, along)
     ]
     if not widths:
-        return Width(1, f"no array is contiguous along {column.name}")
-    width = min(widths, key=lambda width: width.count)
-    count = width.count
-    multiple = divisor(to_integer(column.extent, context.symbols), context)
-    while multiple % count:
-        count //= 2
-    return width if count == width.count else Width(count, f"the row length is only known to be a multiple of {count}")
+        return Width(1, f"no array is contiguous along {along}")
+    multiple = divisor(context.extent(problem.column), context)
+    return narrowest(widths).dividing(multiple, "the row length is only known to be a multiple of {count}")
+
+
+def _widest(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Width:
+    """The widest vector along the column. It stays in a segment: its width divides the segments' lengths."""
+    in_segment, lengths = _in_segment(subscripts, along)
+    multiples = [divisor(to_integer(length, context.symbols), context) for length in lengths]
+    reason = f"{array.name} is contiguous in segments of a multiple of {{count}} elements"
+    return widest(array, in_segment, along, context).dividing(math.gcd(0, *multiples), reason)
 
 
 def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
-    """Whether consecutive elements of the row are contiguous in memory, with subscripts of indices alone."""
-    if array.space not in _GLOBAL_SPACES or any(isinstance(n, Read) for sub in subscripts for n in walk(sub)):
+    """Whether consecutive elements of the row, or of a segment of it, are contiguous in memory, with subscripts of
+    indices alone."""
+    if array.space not in IN_MEMORY or any(isinstance(n, Read) for sub in subscripts for n in walk(sub)):
         return False
-    return is_contiguous(array, subscripts, along) and sum(along in free_indices(sub) for sub in subscripts) == 1
+    in_segment, _ = _in_segment(subscripts, along)
+    return is_contiguous(array, in_segment, along) and sum(along in free_indices(sub) for sub in in_segment) == 1
+
+
+def _in_segment(subscripts: tuple[Expr, ...], along: str) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The subscripts of an element in its segment of the row, and the segments' lengths: `along % S` is `along`, and
+    quotients by S are fixed."""
+    lengths: list[Expr] = []
+
+    def segment(sub: Expr) -> Expr:
+        match sub:
+            case Op(name="mod", args=(IndexValue(name=name), length)) if name == along:
+                lengths.append(length)
+                return IndexValue(along)
+            case Op(name="mod", args=(Op(name="floordiv") as quotient, _)):
+                return segment(quotient)
+            case Op(name="floordiv", args=(IndexValue(name=name), length)) if name == along:
+                lengths.append(length)
+                return IndexValue(f"segment of {along}")
+        return sub
+
+    return tuple(map(segment, subscripts)), tuple(lengths)
 
 
 def reads_vector(expr: Expr, problem: RowProblem, width: int) -> bool:
@@ -295,8 +313,15 @@ def reads_vector(expr: Expr, problem: RowProblem, width: int) -> bool:
         width > 1
         and isinstance(expr, Read)
         and expr.boundary is None
-        and is_vector(problem.arrays[expr.array], expr.subscripts, problem.domain.columns[0].name)
+        and is_vector(problem.arrays[expr.array], expr.subscripts, problem.column.name)
     )
+
+
+def _accesses(problem: RowProblem) -> Iterator[ElementRef]:
+    """The reads without a boundary rule, and the stores per element."""
+    for output in problem.outputs:
+        yield from ((read.array, read.subscripts) for read in _unbounded_reads(output.value))
+    yield from ((output.target, output.subscripts) for output in problem.outputs if output.is_per_element)
 
 
 def _unbounded_reads(expr: Expr) -> Iterator[Read]:
@@ -307,7 +332,3 @@ def _unbounded_reads(expr: Expr) -> Iterator[Read]:
         return
     for child in children(expr):
         yield from _unbounded_reads(child)
-
-
-def _power_of_two(count: int) -> int:
-    return 1 << max(count - 1, 0).bit_length()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+
+import sympy
 
 from cugen.families.base import Family
 from cugen.families.rowwise.config import (
@@ -21,19 +22,19 @@ from cugen.families.rowwise.split import split
 from cugen.families.rowwise.statements.nan_free_maxima import with_nan_free_maxima
 from cugen.families.rowwise.statements.recognition import NotRowwise, RowProblem, match_rows
 from cugen.families.rowwise.statements.views import fuse_columns
-from cugen.families.rowwise.thread_group import WARP, RowThreadGroup
-from cugen.pieces.blocks import Blocks, define, limit, make_grid, thread
-from cugen.pieces.elementwise import placement_refusals
+from cugen.families.rowwise.thread_group import RowThreadGroup
+from cugen.pieces.block_reduce import WARP
+from cugen.pieces.blocks import Blocks, define, define_indices, digits, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.loop_variables import loop_variable
+from cugen.pieces.placement import tunables_only
 from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Index, Node, ReturnUnless
-from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
-from cugen.spec import expressions as spec
+from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Node, ReturnUnless, Section
+from cugen.plan.request import Match, Refusal, Refusals, Request
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer, symbol
 from cugen.spec.expressions import Read, Reduce, free_indices, walk
 
 _CLUSTER_KEY = "schedule.cluster"
@@ -41,21 +42,18 @@ _TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
 
 
 def match(request: Request) -> Match | Refusals:
-    refused = [*refuse_tunables(request, _TUNABLES), *placement_refusals(request, {})]
-    for key in ("block", "thread", "step"):
-        if getattr(request.schedule, key):
-            refused.append(Refusal("takes the tunables `threads` and `rows`, not a block or step", f"schedule.{key}"))
+    refused = tunables_only(request, _TUNABLES, "takes the tunables `threads` and `rows`, not a block or step")
     try:
-        problem = with_nan_free_maxima(fuse_columns(match_rows(request), request.context.symbols))
+        problem = with_nan_free_maxima(fuse_columns(match_rows(request)))
     except NotRowwise as error:
         return Refusals((*refused, Refusal(str(error))))
     if not refused:
         refused += _form_refusals(request, problem)
     if refused:
         return Refusals(tuple(refused))
-    config = choose_config(request, problem)
+    config = choose_config(problem)
     refused += _size_refusals(request, problem, config)
-    return Refusals(tuple(refused)) if refused else Match(partial(_build, request, problem, config))
+    return Refusals(tuple(refused)) if refused else Match(lambda: _Builder(problem, config).kernel())
 
 
 def _form_refusals(request: Request, problem: RowProblem) -> Iterator[Refusal]:
@@ -66,7 +64,7 @@ def _form_refusals(request: Request, problem: RowProblem) -> Iterator[Refusal]:
 
 
 def _size_refusals(request: Request, problem: RowProblem, config: RowConfig) -> Iterator[Refusal]:
-    if has_too_few_rows(request, problem, config):
+    if has_too_few_rows(problem, config):
         yield Refusal("has one block per row; with few long rows, most multiprocessors would idle")
         return
     if config.threads * config.rows > 1024:
@@ -89,36 +87,29 @@ def _has_element_per_row(problem: RowProblem) -> bool:
     """Whether an array is stored per element, or read along all row and column indices."""
     names = {index.name for index in (*problem.domain.rows, *problem.domain.columns)}
     reads = [node for output in problem.outputs for node in walk(output.value) if isinstance(node, Read)]
-    full_reads = [read for read in reads if names <= free_indices(read)]
-    if any(output.is_per_element for output in problem.outputs):
-        return True
-    return any(
-        is_contiguous(problem.arrays[read.array], read.subscripts, name) for read in full_reads for name in names
+    full_reads = [(problem.arrays[read.array], read.subscripts) for read in reads if names <= free_indices(read)]
+    return any(output.is_per_element for output in problem.outputs) or any(
+        is_contiguous(array, subscripts, name) for array, subscripts in full_reads for name in names
     )
 
 
 def _have_equal_layouts(problem: RowProblem) -> bool:
     """Whether all outputs per element are contiguous along the same index."""
     names = [index.name for index in (*problem.domain.columns, *problem.domain.rows)]
-    per_element = [output for output in problem.outputs if output.is_per_element]
     layouts = {
         tuple(is_contiguous(problem.arrays[output.target], output.subscripts, name) for name in names)
-        for output in per_element
+        for output in problem.outputs
+        if output.is_per_element
     }
     return len(layouts) <= 1
-
-
-def _build(request: Request, problem: RowProblem, config: RowConfig) -> Kernel:
-    return _Builder(request, problem, config).kernel()
 
 
 class _Builder:
     """The kernel of one group: pass by pass, each followed by the reductions over the thread group."""
 
-    def __init__(self, request: Request, problem: RowProblem, config: RowConfig) -> None:
-        self.request, self.problem, self.config = request, problem, config
-        self.lowering: Lowering = new_lowering(request)
-        self.lowering.arrays = problem.arrays
+    def __init__(self, problem: RowProblem, config: RowConfig) -> None:
+        self.request, self.problem, self.config = problem.request, problem, config
+        self.lowering: Lowering = new_lowering(problem.request, problem.arrays)
         thread_axis, row_axis = "yx" if config.contiguous_row else "xy"
         lane = thread(thread_axis, config.threads, self.lowering)
         row = thread(row_axis, config.rows, self.lowering)
@@ -131,23 +122,28 @@ class _Builder:
         if self.config.cluster > 1:
             indices = (*indices, *self._cluster_indices())
             arrive = (ClusterBarrier("arrive"),)
-        row_passes = RowPasses(self.request, self.problem, self.lowering, self.config, self.group, self.in_range)
+        row_passes = RowPasses(self.problem, self.lowering, self.config, self.group, self.in_range)
         count = len(self.config.levels[0].passes)
         for number in range(count):
             row_passes.build_pass(number, broadcast=number < count - 1)
-        row_passes.store_row_outputs(tuple(output for output in self.problem.outputs if not output.is_per_element))
-        parts = (("indices", indices), ("block_started", arrive), *row_passes.parts())
-        kernel = assemble(
+        row_outputs = row_passes.row_outputs(tuple(o for o in self.problem.outputs if not o.is_per_element))
+        sections = (
+            Section("indices", tuple(indices)),
+            Section("block_started", arrive),
+            Section("passes", tuple(row_passes.root.nodes)),
+            row_outputs,
+        )
+        return assemble(
             self.request,
             self.lowering,
             "rowwise",
-            parts,
+            sections,
             grid,
             self.group.block,
             minimum_blocks=self.config.min_blocks_per_sm,
-            alignments=row_passes.alignments(),
+            reasons=self._reasons(),
+            cluster=self.config.cluster,
         )
-        return replace(kernel, reasons=self._reasons(), cluster=self.config.cluster)
 
     def _cluster_indices(self) -> Iterator[Node]:
         """The block's rank and the thread's index in the cluster."""
@@ -162,51 +158,28 @@ class _Builder:
         lowering, size, cluster = self.lowering, self.config.rows, self.config.cluster
         rows = [index for index in self.problem.domain.rows if index.name != self.config.contiguous_row]
         order = [index for index in self.problem.domain.rows if index not in rows] + rows[::-1]
-        counts = [to_integer(index.extent, lowering.symbols) for index in order]
+        counts = list(map(self.request.context.extent, order))
         if not order:
             return make_grid([integer(cluster)], lowering, self.request.target).grid, ()
         if size == 1:
             blocks = make_grid([counts[0] * cluster, *counts[1:]], lowering, self.request.target)
             coordinates = (FloorDiv(blocks.coordinates[0], integer(cluster)), *blocks.coordinates[1:])
-            nodes: list[Node] = []
-            for index, extent, coordinate in zip(order, counts, coordinates, strict=True):
-                node = define(index.name, coordinate, lowering, below=extent)
-                lowering.symbols[index.name] = node.index.symbol
-                limit(node.index, extent, lowering)
-                nodes.insert(0, node)
-            return blocks.grid, tuple(nodes)
-        total: Integer = integer(1)
-        for count in counts:
-            total = total * count
+            return blocks.grid, tuple(define_indices(order, counts, coordinates, lowering))
+        total = sympy.Mul(*counts)
         blocks = make_grid([ceil_div(total, size)], lowering, self.request.target)
         name = order[0].name if len(order) == 1 else "row"
-        nodes = [*self._linear_row(name, total, blocks)]
-        row = self.row
+        nodes: list[Node] = [*self._linear_row(name, total, blocks)]
         if len(order) == 1:
-            lowering.symbols[name] = row
+            lowering.symbols[name] = self.row
         else:
-            nodes += self._delinearised(order, counts, row)
+            nodes += define_indices(order, counts, digits(self.row, counts), lowering)
         return blocks.grid, tuple(nodes)
-
-    def _delinearised(self, order: list[spec.Index], counts: list[Integer], row: Integer) -> list[Node]:
-        """The indices of a linear row number; `order` has the fastest first."""
-        nodes: list[Node] = []
-        scale: Integer = integer(1)
-        for position, (index, count) in enumerate(zip(order, counts, strict=True)):
-            quotient = FloorDiv(row, scale)
-            is_last = position == len(order) - 1
-            node = define(index.name, quotient if is_last else Mod(quotient, count), self.lowering, below=count)
-            self.lowering.symbols[index.name] = node.index.symbol
-            limit(node.index, count, self.lowering)
-            nodes.insert(0, node)
-            scale = scale * count
-        return nodes
 
     def _linear_row(self, name: str, total: Integer, blocks: Blocks) -> Iterator[Node]:
         """The linear number of the thread group's row. Groups past the end recompute the last row without storing it,
         since all lanes of a warp take part in its shuffles."""
         lowering, size = self.lowering, self.config.rows
-        number = blocks.coordinates[0] * size + self.group.row_in_block
+        number = blocks.coordinates[0] * size + self.group.number
         if divides(size, total, self.request.context) or self.group.may_return:
             node = define(name, number, lowering, below=ceil_div(total, size) * size)
             self.row = node.index.symbol
@@ -216,17 +189,14 @@ class _Builder:
             limit(node.index, total, lowering)
             return
         group = define("group_row", number, lowering, below=ceil_div(total, size) * size)
-        high = max(bounds(total, lowering.ranges)[1] - 1, 0)
-        index = Index(lowering.names.allocate(name), Minimum(group.index.symbol, total - 1), (0, high))
-        lowering.ranges[index.symbol] = index.range
-        lowering.limits[index.symbol] = total
+        index = loop_variable(name, total, lowering, Minimum(group.index.symbol, total - 1))
         self.row = index.symbol
         self.in_range = Guard((Comparison(group.index.symbol, "<", total),))
         yield group
         yield Define(index)
 
     def _reasons(self) -> tuple[str, ...]:
-        config, along = self.config, self.problem.domain.columns[0].name
+        config, along = self.config, self.problem.column.name
         threads = "one thread per row" if config.threads == 1 else f"{config.threads} threads per row"
         if config.cluster > 1:
             threads = f"a cluster of {config.cluster} blocks of {config.threads} threads per row"

@@ -9,20 +9,20 @@ from cugen.families.rowwise.config import RowConfig, is_vector, reads_vector, st
 from cugen.families.rowwise.passes.online_softmax import OnlineSoftmax, online_pairs, online_step
 from cugen.families.rowwise.passes.schedule import RowPass, element_reads, use_counts, uses_element_index
 from cugen.families.rowwise.passes.storage_levels import RowIndexing, Segment, Storage, StorageLevel, segments
-from cugen.families.rowwise.row_buffers import RowBuffers
+from cugen.families.rowwise.row_buffers import CachedValue, RowBuffers
 from cugen.families.rowwise.statements.names import RowNames, name_hint
-from cugen.families.rowwise.statements.recognition import Output, RowProblem
+from cugen.families.rowwise.statements.recognition import Output, RowProblem, evaluated_nodes
 from cugen.families.rowwise.statements.results import Results, with_reciprocals
 from cugen.families.rowwise.thread_group import RowThreadGroup
-from cugen.pieces.block_reduce import Accumulator, declare_accumulator
-from cugen.pieces.sections import SectionGroup, append_loop, append_section, since_last_section
+from cugen.pieces.block_reduce import Accumulator, declare_accumulator, new_accumulator
+from cugen.pieces.loop_variables import loop_variable, unrolled
+from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
 from cugen.plan.memory import Access, Element, Vector
-from cugen.plan.nodes import Assign, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, Section, Store
-from cugen.plan.request import Request
+from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node, Section, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_integer
+from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer
 from cugen.spec.expressions import Expr, Local, Op, Read, Reduce, walk
 from cugen.spec.types import DType
@@ -55,24 +55,17 @@ class RowPasses:
     `in_range` guards the stores where some thread groups of the last block have no row of their own."""
 
     def __init__(
-        self,
-        request: Request,
-        problem: RowProblem,
-        lowering: Lowering,
-        config: RowConfig,
-        group: RowThreadGroup,
-        in_range: Guard,
+        self, problem: RowProblem, lowering: Lowering, config: RowConfig, group: RowThreadGroup, in_range: Guard
     ) -> None:
-        self.request, self.problem, self.lowering, self.config = request, problem, lowering, config
+        self.request, self.problem, self.lowering, self.config = problem.request, problem, lowering, config
         self.group, self.in_range = group, in_range
-        self.column = problem.domain.columns[0]
+        self.column = problem.column
         self.root = Scope()
         self.results = Results()
         self.names = RowNames(problem, lowering, self.results)
         self.buffers = RowBuffers(problem, config, group, self.names)
-        self.vectorised: dict[str, None] = {}  # arrays with vector accesses
         self.element_name = ""
-        self.extent = to_integer(self.column.extent, lowering.symbols)
+        self.extent = self.request.context.extent(self.column)
         self.shortest, self.longest = bounds(self.extent, lowering.ranges)
         width = config.width.count
         self.lane = self._loop_symbol("v", width)  # of the element in its vector
@@ -86,11 +79,7 @@ class RowPasses:
 
     def _loop_symbol(self, name: str, count: int) -> Integer:
         """The variable of loops over numbers below `count`; 0 where there is nothing to loop over."""
-        if count <= 1:
-            return integer(0)
-        index = Index(self.lowering.names.allocate(name), integer(0), (0, count - 1))
-        self.lowering.ranges[index.symbol] = index.range
-        return index.symbol
+        return integer(0) if count <= 1 else loop_variable(name, count, self.lowering).symbol
 
     def _first_index(self) -> Index:
         """The row index of a vector's first element."""
@@ -131,7 +120,12 @@ class RowPasses:
             lowering.prepare(values)
             self.names.hoist(values, self.column.name, root)
         append_section(root, "invariants")
-        accumulators = {reduction: self._accumulator(reduction) for reduction in levels[0].passes[number].reductions}
+        accumulators = {
+            reduction: new_accumulator(
+                self.names.allocate(reduction, ACCUMULATORS[reduction.kind]), reduction, lowering
+            )
+            for reduction in levels[0].passes[number].reductions
+        }
         for reduction, accumulator in accumulators.items():
             root.nodes += self._declarations(reduction, accumulator)
         append_section(root, "accumulators")
@@ -176,19 +170,11 @@ class RowPasses:
         inner = map(self.results.resolved, row_pass.values[: len(row_pass.values) - len(row_pass.outputs)])
         return (*inner, *map(self._stored_value, row_pass.outputs))
 
-    def _accumulator(self, reduction: Reduce) -> Accumulator:
-        local = Local(self.names.allocate(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
-        if reduction.kind not in ("argmax", "argmin"):
-            return Accumulator(reduction.kind, local)
-        name = "largest" if reduction.kind == "argmax" else "smallest"
-        return Accumulator(reduction.kind, local, Local(self.lowering.names.allocate(name), reduction.body.dtype))
-
     def _stored_value(self, output: Output) -> Expr:
         """The value to store. For outputs of 16 bits and less, divisions by row invariants become multiplications by
         their reciprocal: so few bytes per element leave no time for a division."""
         value = self.results.resolved(output.value)
-        is_narrow = self.lowering.arrays[output.target].dtype.bits <= 16
-        if not is_narrow:
+        if self.lowering.arrays[output.target].dtype.bits > 16:
             return value
         return with_reciprocals(value, self.column.name, self.results, self.buffers.holds)
 
@@ -233,8 +219,7 @@ class RowPasses:
         del lowering.symbols[along]
         if width > 1 and inner.nodes:
             each = Index(str(self.lane), integer(0), (0, width - 1))
-            elements = For(Loop(each, integer(0), integer(width), unroll=True), tuple(inner.nodes))
-            append_loop(outer, "load", "elements", elements)
+            append_loop(outer, "load", "elements", unrolled(each, inner.nodes))
         append_section(outer, "load")
         terms = self.in_range.terms if row_pass.outputs else ()
         if segment.is_straight_line:
@@ -289,8 +274,16 @@ class RowPasses:
                 value: Expr = vector.component(self.lane)
             else:
                 value = cached.get(code.slot, self.lane)
-            named = self._named(expr, value, self._uses(expr, counts), code.element_scope)
-            code.element_scope.remember(resolved, named)
+            uses = self._uses(expr, counts)
+            if self._is_overwritten_before_use(expr, cached, row_pass, code.storage):
+                uses += 2
+            code.element_scope.remember(resolved, self._named(expr, value, uses, code.element_scope))
+
+    def _is_overwritten_before_use(self, expr: Expr, cached: CachedValue, row_pass: RowPass, storage: Storage) -> bool:
+        """Whether another value than one computed from `expr` overwrites its buffer in this pass."""
+        buffers, resolved = self.buffers.cached, self.results.resolved
+        writers = [value for value in row_pass.cached if buffers[storage, resolved(value)] is cached]
+        return any(expr not in evaluated_nodes(value, {expr}) for value in writers)
 
     def _uses(self, expr: Expr, counts: Mapping[Expr, int]) -> int:
         """How often the code uses a value; subscripts count as several uses, since they need a name."""
@@ -350,9 +343,8 @@ class RowPasses:
                 target = self._vector_access(output.target, output.subscripts, "store", code)
                 self._store_vector(Read(output.target, output.subscripts, output.value.dtype), target, value, code)
             else:
-                subscripts = tuple(to_integer(sub, self.lowering.symbols) for sub in output.subscripts)
-                store = Store(Access(self.lowering.arrays[output.target], subscripts, "store"), value)
-                code.element_scope.nodes.append(store)
+                target = access_of(array, output.subscripts, self.lowering.symbols, "store")
+                code.element_scope.nodes.append(Store(target, value))
 
     def _store_vector(self, expr: Expr, target: Access, value: Expr, code: VectorCode) -> None:
         """Gathers the values of all elements in a vector, stored by one access."""
@@ -369,18 +361,14 @@ class RowPasses:
         return Vector(self.lowering.name_for(key, name, scope), element.compute, element, width)
 
     def _vector_access(self, array: str, subscripts: tuple[Expr, ...], kind: str, code: VectorCode) -> Access:
-        self.vectorised[array] = None
         symbols = {**self.lowering.symbols, self.column.name: code.first}
-        coordinates = tuple(to_integer(sub, symbols) for sub in subscripts)
-        return Access(self.lowering.arrays[array], coordinates, kind, self.config.width.count)
+        return access_of(self.lowering.arrays[array], subscripts, symbols, kind, self.config.width.count)
 
     # After the passes
 
-    def store_row_outputs(self, outputs: tuple[Output, ...]) -> None:
-        """Stores the outputs of one value per row, from the first thread of the group."""
-        if not outputs:
-            return
-        lowering = self.lowering
+    def row_outputs(self, outputs: tuple[Output, ...]) -> Section:
+        """The stores of the outputs of one value per row, by the first thread of the group."""
+        lowering, passes = self.lowering, len(self.root.nodes)
         terms = self.in_range.terms
         if self.group.threads > 1:
             terms = (Comparison(self.group.thread_in_row, "==", integer(0)), *terms)
@@ -389,23 +377,13 @@ class RowPasses:
         lowering.prepare(values)
         for output, value in zip(outputs, values, strict=True):
             result = lowering.lower(value, scope)
-            subscripts = tuple(to_integer(sub, lowering.symbols) for sub in output.subscripts)
-            scope.nodes.append(Store(Access(lowering.arrays[output.target], subscripts, "store"), result))
-        if terms:
+            array = lowering.arrays[output.target]
+            scope.nodes.append(Store(access_of(array, output.subscripts, lowering.symbols, "store"), result))
+        if terms and outputs:
             self.root.nodes.append(If(Guard(terms), tuple(scope.nodes)))
-
-    def parts(self) -> tuple[tuple[str, tuple[Node, ...]], ...]:
-        """The passes, and the stores of the outputs of one value per row."""
-        row_outputs = since_last_section(self.root.nodes)
-        passes = self.root.nodes[: len(self.root.nodes) - len(row_outputs)]
-        return (("passes", tuple(passes)), ("row_outputs", row_outputs))
-
-    def alignments(self) -> tuple[tuple[str, int], ...]:
-        """The alignment in bytes that vector accesses require of each argument."""
-        spec, width = self.request.context.spec, self.config.width.count
-        return tuple(
-            (a.name, width * a.dtype.bytes) for a in spec.arrays if a.name in self.vectorised and not a.is_temporary
-        )
+        stores = tuple(self.root.nodes[passes:])
+        del self.root.nodes[passes:]
+        return Section("row_outputs", stores)
 
 
 def _unnamed(value: Expr, scope: Scope) -> Expr:

@@ -1,21 +1,78 @@
-"""Allocates the buffers of values that are cached between passes: their storage, element type and name."""
+"""Buffers for values that a thread needs in several passes over its row, in registers or in shared memory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import sympy
 
 from cugen.families.rowwise.config import RowConfig, reads_vector, storage_type
-from cugen.families.rowwise.passes.cache import CachedValue
 from cugen.families.rowwise.passes.schedule import reused_buffers
 from cugen.families.rowwise.passes.storage_levels import Storage, StorageLevel
 from cugen.families.rowwise.statements.names import RowNames, name_hint
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.families.rowwise.thread_group import RowThreadGroup
-from cugen.plan.memory import Array
-from cugen.plan.nodes import Node
-from cugen.plan.symbols import integer
+from cugen.pieces.kernels import dense_array
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import Assign, Declare, Let, Load, Node, Store
+from cugen.plan.symbols import Integer
 from cugen.spec.expressions import Expr
 from cugen.spec.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class CachedValue:
+    """The buffer of one value for all of the thread's elements.
+
+    `vector` is an array of register vectors. `array` is in registers where `threads` is 0, else in shared memory with
+    the elements of `threads` threads interleaved, vector by vector."""
+
+    width: int
+    vector: Vector | None = None
+    array: Array | None = None
+    threads: int = 0
+    thread: Integer = sympy.S.Zero
+
+    @property
+    def is_shared(self) -> bool:
+        return self.threads > 0
+
+    @property
+    def element(self) -> DType:
+        """The element type of the buffer."""
+        if self.vector is not None:
+            return self.vector.element
+        assert self.array is not None
+        return self.array.dtype
+
+    def declaration(self) -> Node:
+        if self.vector is not None:
+            return Let(self.vector, None, mutable=True)
+        assert self.array is not None
+        return Declare(self.array)
+
+    def access(self, slot: Integer, kind: str) -> Access:
+        """The access to the thread's elements of a slot."""
+        assert self.array is not None
+        offset = (slot * self.threads + self.thread) * self.width if self.is_shared else slot
+        return Access(self.array, (offset.expand(),), kind, self.width)
+
+    def get(self, slot: Integer, lane: Integer) -> Expr:
+        """Element `lane` of a slot, without a vector load."""
+        if self.vector is not None:
+            return self.vector.indexed(slot).component(lane)
+        return Element.of(self.access(slot, "load"))
+
+    def put(self, slot: Integer, lane: Integer, value: Expr) -> Node:
+        if self.vector is not None:
+            return Assign(self.vector.indexed(slot).component(lane), value)
+        return Store(self.access(slot, "store"), value)
+
+    def fill(self, slot: Integer, loaded: Vector, source: Access) -> tuple[Node, ...]:
+        """A vector load into the slot; shared memory is written through the register vector `loaded`."""
+        if self.vector is not None:
+            return (Load(self.vector.indexed(slot), source),)
+        return Load(loaded, source), Store(self.access(slot, "store"), loaded)
 
 
 @dataclass
@@ -38,13 +95,20 @@ class RowBuffers:
         """Declares the buffer of a value, unless it overwrites that of a dead one."""
         resolved, width = self.names.results.resolved, self.config.width.count
         reused = reused_buffers(level.passes, lambda cached: self._buffer_type(cached, level)) or {}
-        if level.storage != Storage.REGISTERS and expr in reused:
+        if expr in reused:
             self.cached[level.storage, resolved(expr)] = self.cached[level.storage, resolved(reused[expr])]
             return ()
         element = self._buffer_type(expr, level)
         if level.storage == Storage.REGISTERS:
-            name = self.names.allocate(expr, name_hint(expr), str(width) if width > 1 else "_row")
-            cached = CachedValue.in_registers(name, expr.dtype, element, width, level.slots)
+            vector = str(width) if width > 1 else ""
+            if expr in reused.values():
+                name = self.names.lowering.names.allocate(f"row{vector}")
+            else:
+                name = self.names.allocate(expr, name_hint(expr), vector or "_row")
+            if width > 1:
+                cached = CachedValue(width, Vector(name, expr.dtype, element, width, level.slots))
+            else:
+                cached = CachedValue(1, array=dense_array(name, expr.dtype, (level.slots,), "register"))
         else:
             cached = self._in_shared_memory(self.names.allocate(expr, name_hint(expr), "_shared"), element, level)
         self.cached[level.storage, resolved(expr)] = cached
@@ -57,17 +121,9 @@ class RowBuffers:
 
     def _in_shared_memory(self, name: str, element: DType, level: StorageLevel) -> CachedValue:
         width, group = self.config.width.count, self.group
-        threads = group.threads * group.rows
+        threads = group.threads * group.groups
         count = level.slots * threads * width
-        array = Array(
-            "",
-            name,
-            element,
-            (integer(count),),
-            (integer(1),),
-            "shared",
-            dynamic=True,
-            dynamic_offset=self.shared_bytes,
-        )
+        tile = dense_array(name, element, (count,), "shared")
+        array = replace(tile, flat=True, dynamic=True, dynamic_offset=self.shared_bytes)
         self.shared_bytes += -(-count * element.bytes // 16) * 16
         return CachedValue(width, None, array, threads, group.thread)

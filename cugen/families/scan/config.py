@@ -9,15 +9,12 @@ from enum import StrEnum
 
 from cugen.families.scan.columns import ColumnConfig
 from cugen.families.scan.decoupled_look_back import LookBackConfig
-from cugen.families.scan.recognition import ScanProblem
+from cugen.families.scan.recognition import ScanProblem, Tiles
 from cugen.families.scan.rows import RowConfig
-from cugen.families.scan.tiles import Tiles
-from cugen.pieces.block_scan import WARP
+from cugen.pieces.block_reduce import WARP
+from cugen.pieces.blocks import power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
-from cugen.plan.request import Refusal, Request, Tunable
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds
-from cugen.spec import expressions as spec
+from cugen.plan.request import Refusal, Tunable
 
 # Heuristics, unless measured.
 MIN_LOOK_BACK_ELEMENTS = 1 << 22  # shorter scans are faster as two launches without flags (measured on H200)
@@ -111,22 +108,20 @@ def size_refusals(problem: ScanProblem, config: RowConfig | LookBackConfig | Col
 def row_config(problem: ScanProblem) -> RowConfig:
     """At most a warp for short rows, else a block, with prefetching where it takes many iterations."""
     tunables = dict(problem.request.schedule.tunables)
-    max_length, width = max_extent(problem.request, problem.along), _vector_width(problem)
-    if problem.tiles is not None:
-        max_length = problem.tiles.length
-    vectors_per_row = max(-(-max_length // width), 1)
+    width = _vector_width(problem)
+    vectors_per_row = max(-(-problem.max_length // width), 1)
     # Accesses that move as many bytes as the widest one.
     narrow = max(MAX_ACCESS_BYTES // (width * _max_element_bytes(problem)), 1)
     is_short = vectors_per_row <= MAX_SHORT_ROW_VECTORS * narrow
     is_few = outer_count(problem) < _min_single_pass_rows(problem)
     prefetch = False
     if vectors_per_row <= WARP:
-        threads, vectors = _power_of_two(vectors_per_row), 1
+        threads, vectors = power_of_two(vectors_per_row), 1
     elif vectors_per_row <= WARP * 2 * narrow:
         threads, vectors = WARP, min(-(-vectors_per_row // WARP), 4)
     elif (is_short or _may_be_short(problem)) and not is_few and problem.tiles is None:
         vectors = min(2 * narrow, 8)
-        threads = min(_power_of_two(-(-vectors_per_row // vectors)), BLOCK_THREADS // 2)
+        threads = min(power_of_two(-(-vectors_per_row // vectors)), BLOCK_THREADS // 2)
     else:
         vectors = min(4 * narrow, 8)
         threads = 4 * BLOCK_THREADS if is_few else 2 * BLOCK_THREADS
@@ -134,12 +129,12 @@ def row_config(problem: ScanProblem) -> RowConfig:
         if prefetch and width > 4:  # narrow elements take more registers in their compute type
             fills = outer_count(problem) >= MIN_BLOCKS_SEVERAL_WAVES
             threads, vectors, prefetch = (BLOCK_THREADS, 1, False) if fills else (threads, min(vectors, 2), True)
-        threads = min(_power_of_two(-(-vectors_per_row // vectors)), threads)
+        threads = min(power_of_two(-(-vectors_per_row // vectors)), threads)
     vectors = int(tunables.get("vectors", vectors))
     threads = int(tunables.get("threads", threads))
     rows = 1
     if problem.outer and threads <= WARP and problem.tiles is None:
-        rows = min(BLOCK_THREADS // 2 // threads, _power_of_two(max_extent(problem.request, problem.outer[0])))
+        rows = min(BLOCK_THREADS // 2 // threads, power_of_two(problem.max_extent(problem.outer[0])))
     return RowConfig(threads, int(tunables.get("rows", rows)), vectors, width, prefetch)
 
 
@@ -150,7 +145,7 @@ def uses_look_back(problem: ScanProblem) -> bool:
         return False
     if algorithm == Algorithm.LOOK_BACK:
         return True
-    is_long = max_extent(problem.request, problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
+    is_long = problem.max_extent(problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
     return is_long and tile_length(problem) is not None and not _is_pass(problem)
 
 
@@ -168,7 +163,7 @@ def _why_no_look_back(problem: ScanProblem) -> str:
     target = problem.request.target
     if target.capability < (7, 0):
         return f"{target.name} has no independent thread scheduling (from sm_70 on), which a spin-wait needs"
-    blocks = outer_count(problem) * -(-max_extent(problem.request, problem.along) // look_back_config(problem).step)
+    blocks = outer_count(problem) * -(-problem.max_extent(problem.along) // look_back_config(problem).step)
     return "" if blocks <= target.grid_x else f"{blocks} blocks; {target.name} allows {target.grid_x}"
 
 
@@ -180,9 +175,9 @@ def look_back_config(problem: ScanProblem) -> LookBackConfig:
     bytes_per_element = sum(arrays[read.array].dtype.bytes for read in problem.vector_reads)
     # Narrow elements take more registers in their compute type.
     max_vectors = LOOK_BACK_BYTES_PER_THREAD // (width * max(_max_element_bytes(problem), bytes_per_element, 4))
-    vectors = min(max(_power_of_two(max_vectors + 1) // 2, 1), 16)
+    vectors = min(max(power_of_two(max_vectors + 1) // 2, 1), 16)
     threads = int(tunables.get("threads", BLOCK_THREADS))
-    max_length = max_extent(problem.request, problem.along)
+    max_length = problem.max_extent(problem.along)
     min_tiles = MIN_BLOCKS_SEVERAL_WAVES // 2
     while vectors > 1 and outer_count(problem) * -(-max_length // (threads * vectors * width)) < min_tiles:
         vectors //= 2
@@ -198,40 +193,38 @@ def min_blocks_per_sm(problem: ScanProblem, config: LookBackConfig) -> int:
 def column_config(problem: ScanProblem) -> ColumnConfig:
     """As many threads per column as keep a device busy; blocks as narrow as a cache line, so that there are many."""
     tunables = dict(problem.request.schedule.tunables)
-    max_length, width = max_extent(problem.request, problem.along), _vector_width(problem)
-    if problem.tiles is not None:
-        max_length = problem.tiles.length
-    column_vectors = max(-(-max_extent(problem.request, problem.fastest) // width), 1)
+    width = _vector_width(problem)
+    column_vectors = max(-(-problem.max_extent(problem.fastest) // width), 1)
     vectors = int(tunables.get("vectors", max(min(8, ELEMENTS_PER_COLUMN_THREAD // width), 1)))
     line = max(LINE_BYTES // (width * _max_element_bytes(problem)), 8)
-    max_per_column = problem.request.target.threads_per_block // min(line, _power_of_two(column_vectors))
+    max_per_column = problem.request.target.threads_per_block // min(line, power_of_two(column_vectors))
     per_column, max_per_column = 1, min(MAX_DEFAULT_THREADS_PER_COLUMN, max_per_column)
     while (
         per_column < max_per_column
         and column_vectors * outer_count(problem) * per_column < MIN_RESIDENT_THREADS
-        and per_column * vectors < max_length
+        and per_column * vectors < problem.max_length
     ):
         per_column *= 2
     per_column = int(tunables.get("threads_per_column", per_column))
-    threads = int(tunables.get("threads", min(max(BLOCK_THREADS // per_column, line), _power_of_two(column_vectors))))
+    threads = int(tunables.get("threads", min(max(BLOCK_THREADS // per_column, line), power_of_two(column_vectors))))
     return ColumnConfig(threads, per_column, vectors, width)
 
 
 def tile_length(problem: ScanProblem) -> int | None:
     """Elements per tile of a multi-pass scan; None where the rows or columns are many or short."""
-    max_length = max_extent(problem.request, problem.along)
+    max_length = problem.max_extent(problem.along)
     if problem.is_row:
         size = _max_element_bytes(problem)
         if outer_count(problem) >= _min_single_pass_rows(problem) or max_length * size < MIN_MULTI_PASS_ROW_BYTES:
             return None
-        length = _power_of_two(-(-max_length // TARGET_TILES_PER_ROW))
+        length = power_of_two(-(-max_length // TARGET_TILES_PER_ROW))
         length = min(max(length, MIN_TILE_BYTES // size), MAX_TILE_BYTES // size)
         if not can_reduce_preceding(problem, length):
             length = DEFAULT_TILE_BYTES // size
         step = row_config(replace(problem, tiles=Tiles(length, ""))).step
         return -(-length // step) * step
     config = column_config(problem)
-    columns = outer_count(problem) * max(-(-max_extent(problem.request, problem.fastest) // config.width), 1)
+    columns = outer_count(problem) * max(-(-problem.max_extent(problem.fastest) // config.width), 1)
     length = config.step * -(-MIN_COLUMN_TILE_ELEMENTS // config.step)
     is_idle = columns * MAX_DEFAULT_THREADS_PER_COLUMN < MIN_RESIDENT_THREADS
     return length if is_idle and max_length >= 4 * length else None
@@ -239,7 +232,7 @@ def tile_length(problem: ScanProblem) -> int | None:
 
 def can_reduce_preceding(problem: ScanProblem, length: int) -> bool:
     """Whether a row has so few tiles that each can reduce the aggregates of all preceding ones itself."""
-    tiles = -(-max_extent(problem.request, problem.along) // length)
+    tiles = -(-problem.max_extent(problem.along) // length)
     return problem.is_row and not _may_be_short(problem) and tiles <= 2 * TARGET_TILES_PER_ROW
 
 
@@ -249,35 +242,24 @@ def _min_single_pass_rows(problem: ScanProblem) -> int:
 
 def outer_count(problem: ScanProblem) -> int:
     """Upper bound of the number of rows, or of sets of columns."""
-    return math.prod(max(max_extent(problem.request, index), 1) for index in problem.outer)
-
-
-def max_extent(request: Request, index: spec.Index) -> int:
-    """Upper bound of the extent of an index."""
-    return bounds(to_integer(index.extent, request.context.symbols), dict(request.context.ranges))[1]
+    return math.prod(max(problem.max_extent(index), 1) for index in problem.outer)
 
 
 def _may_be_short(problem: ScanProblem) -> bool:
     """Whether the row length is known at run time only, and may be small."""
-    context = problem.request.context
-    return context.static(to_integer(problem.along.extent, context.symbols)) is None
+    return problem.request.context.static_extent(problem.along) is None
 
 
 def _max_element_bytes(problem: ScanProblem) -> int:
     """Bytes of the widest element accessed in vectors."""
     arrays = problem.request.context.arrays
-    stored = [s.target for s in problem.request.group.statements if problem.is_stored(s)]
+    stored = [s.target for s in problem.request.stored_statements()]
     return max(arrays[name].dtype.bytes for name in (*stored, *(read.array for read in problem.vector_reads)))
 
 
 def _vector_width(problem: ScanProblem) -> int:
     """The widest access that alignment and the contiguous extent of the output allow."""
-    width, max_length = problem.max_width.count, max_extent(problem.request, problem.fastest)
+    width, max_length = problem.max_width.count, problem.max_extent(problem.fastest)
     while width > max(max_length, 1):
         width //= 2
     return width
-
-
-def _power_of_two(count: int) -> int:
-    """The smallest power of two that is at least `count`."""
-    return 1 << max(count - 1, 0).bit_length()

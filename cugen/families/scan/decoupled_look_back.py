@@ -8,24 +8,24 @@ reduction is the tile's exclusive prefix. The association is fixed: results are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import sympy
 
+from cugen.families.scan.exchange import Exchange
 from cugen.families.scan.recognition import ScanProblem
 from cugen.families.scan.rows import RowConfig, RowScan
-from cugen.families.scan.scan_loop import Parts
-from cugen.pieces import block_reduce as collective
-from cugen.pieces.block_reduce import Accumulator, declare_accumulator, group_reduction
-from cugen.pieces.block_scan import ScanLocals, combine_pair
+from cugen.pieces.block_reduce import Accumulator, ThreadGroup, declare_accumulator, group_reduction
+from cugen.pieces.block_scan import ScanLocals
 from cugen.pieces.blocks import Blocks, define, digits, thread
 from cugen.pieces.grid_sync import DynamicBlockIds, workspace_array
+from cugen.plan.intervals import bound_local, local_symbol
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS
-from cugen.plan.memory import Access, Array, Element
+from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import AcquireSpinWait, Assign, Comparison, Guard, If, Node, ReleaseFlag, Section, Store
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Mod, bounds, integer, symbol
+from cugen.plan.symbols import Integer, Mod, bounds, integer
 from cugen.spec.expressions import Expr, Local
 
 
@@ -34,36 +34,29 @@ class LookBackConfig(RowConfig):
     """The block of a tile; a tile is one of its iterations."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TilePrefix:
-    """The look-back state of one scan: `prefix` accumulates the tile's exclusive prefix; `partials` in global memory
-    holds each tile's aggregate, or its inclusive prefix where it is the last of a group."""
-
-    names: ScanLocals
-    prefix: Local
-    partials: Array
-
-
 class LookBackScan(RowScan):
-    """A row scan with one tile per block, each tile one iteration of the thread group."""
+    """A row scan with one tile per block, each tile one iteration of the thread group.
+
+    `accumulators` are the tile's exclusive prefixes; `partials` in global memory hold each tile's aggregate, or its
+    inclusive prefix where it is the last of a group."""
 
     def __init__(self, problem: ScanProblem, lowering: Lowering, config: LookBackConfig) -> None:
-        self.counts = [to_integer(index.extent, lowering.symbols) for index in problem.outer]
+        self.counts = list(map(problem.request.context.extent, problem.outer))
         super().__init__(problem, lowering, config)
-        max_length = bounds(self.loop.extent, lowering.ranges)[1]
-        self.thread_scan.max_elements = -(-max_length // config.step) * config.step
-        # Forward, only the last tile of a row may be partial, and no tile uses its aggregate.
-        self.thread_scan.needs_exact_totals = problem.pattern.reverse
-        self.prefixes = tuple(self._tile_prefix(names) for names in self.thread_scan.names)
+        self.accumulators = tuple(Accumulator(n.scan.kind, self._tile_prefix(n)) for n in self.names)
+        self.partials = [
+            workspace_array(problem.request, f"{ACCUMULATORS[n.scan.kind]}s", n.scan.dtype, (1 + self.grid[0],))
+            for n in self.names
+        ]
+        self.workspace = (self.block_ids.flags, *self.partials)
+        if self.exchange is not None:
+            # Aligned for vector loads, behind the broadcast block id.
+            self.exchange.arrays = [replace(array, align=16) for array in self.exchange.arrays]
 
     @property
     def reason(self) -> str:
         config, along = self.config, self.problem.along.name
         return f"single pass along {along} with decoupled look-back: {config.threads} threads, tiles of {config.step}"
-
-    @property
-    def workspace(self) -> tuple[Array, ...]:
-        return (self.block_ids.flags, *(p.partials for p in self.prefixes))
 
     def _blocks(self) -> Blocks:
         """A block per tile by its dynamic id: the tiles of a row in the direction of the scan, then the next row's."""
@@ -71,106 +64,87 @@ class LookBackScan(RowScan):
         count = sympy.Mul(*self.counts)
         self.block_ids = DynamicBlockIds(self.problem.request, lowering, count)
         # The position of the block's tile in its row, in the direction of the scan.
-        self.position: Integer = self.block_ids.block_id
+        self.tile_position: Integer = self.block_ids.block_id
         self.position_nodes: list[Node] = []
         axes = [axis for axis, n in enumerate(self.counts) if axis == 0 or bounds(n, lowering.ranges) != (1, 1)]
         coordinates = [integer(0)] * len(self.counts)
-        coordinates[0] = self.position
+        coordinates[0] = self.tile_position
         if len(axes) > 1 or self.problem.pattern.reverse:
             tiles = define("tiles", self.counts[0], lowering)
             self.position_nodes.append(tiles)
             sizes = (tiles.index.symbol, *(self.counts[axis] for axis in axes[1:]))
             for axis, digit in zip(axes, digits(self.block_ids.block_id, sizes), strict=True):
                 coordinates[axis] = digit
-            if self.problem.pattern.reverse:
-                self._reverse(coordinates, tiles.index.symbol)
+            if self.problem.pattern.reverse:  # starts with the last tile of the row
+                if len(axes) > 1:
+                    position = define("position", coordinates[0], lowering)
+                    self.position_nodes.append(position)
+                    self.tile_position = position.index.symbol
+                coordinates[0] = tiles.index.symbol - 1 - self.tile_position
         return Blocks((count, integer(1), integer(1)), tuple(coordinates))
-
-    def _reverse(self, coordinates: list[Integer], tiles: Integer) -> None:
-        """Starts a reverse scan with the last tile of the row."""
-        if coordinates[0] != self.position:
-            position = define("position", coordinates[0], self.lowering)
-            self.position_nodes.append(position)
-            self.position = position.index.symbol
-        coordinates[0] = tiles - 1 - self.position
 
     def _indices(self) -> tuple[Node, ...]:
         self.thread = thread("x", self.config.threads, self.lowering)
         self.has_groups = bounds(self.counts[0], self.lowering.ranges)[1] > self.config.threads
         nodes = super()._indices()
         if self.position_nodes and not self.problem.pattern.reverse and self.problem.tiles is not None:
-            self.position = self.lowering.symbols[self.problem.tiles.index]
-        *self.fetch_block_id, load_block_id = self.block_ids.fetch()
+            self.tile_position = self.lowering.symbols[self.problem.tiles.index]
+        *fetch, barrier, load_block_id = self.block_ids.fetch()
+        self.block_id = (Section("fetch_block_id", tuple(fetch)), Section("block_id_fetched", (barrier,)))
         return (load_block_id, *self.position_nodes, *nodes)
 
-    def _block_id(self) -> Parts:
-        *fetch, barrier = self.fetch_block_id
-        return (("fetch_block_id", tuple(fetch)), ("block_id_fetched", (barrier,)))
+    def _tile_prefix(self, names: ScanLocals) -> Local:
+        name = self.lowering.names.allocate(f"tile_prefix_{ACCUMULATORS[names.scan.kind]}")
+        prefix = Local(name, names.scan.dtype)
+        if (known := self.lowering.ranges.get(local_symbol(names.accumulator.name))) is not None:
+            bound_local(self.lowering.ranges, prefix, known)
+        return prefix
 
-    def _warp_totals(self, names: ScanLocals, buffers: int) -> Array:
-        """The array of warp totals, aligned for vector loads behind the broadcast block id."""
-        return replace(super()._warp_totals(names, buffers), align=16)
-
-    def _tile_prefix(self, names: ScanLocals) -> _TilePrefix:
-        base, dtype = ACCUMULATORS[names.scan.kind], names.scan.dtype
-        prefix = Local(self.lowering.names.allocate(f"tile_prefix_{base}"), dtype)
-        if (known := self.lowering.ranges.get(symbol(names.accumulator.name))) is not None:
-            self.lowering.ranges[symbol(prefix.name)] = known
-        partials = workspace_array(self.problem.request, f"{base}s", dtype, (1 + self.blocks.grid[0],))
-        return _TilePrefix(names, prefix, partials)
-
-    def _combine_warps(self, shared: dict[str, Array]) -> tuple[Section, ...]:
+    def _combine_warps(self, exchange: Exchange) -> tuple[Section, ...]:
         """The exclusive prefix of each warp, including that of the tile."""
-        lowering, threads = self.lowering, self.config.threads
-        in_group, in_group_nodes = self.position, list[Node]()
+        names, last_thread = self.names, integer(self.config.threads - 1)
+        combine_warps = super()._combine_warps(exchange)
+        in_group, in_group_nodes = self.tile_position, list[Node]()
         if self.has_groups:
-            define_in_group = define("tile_in_group", Mod(self.position, integer(threads)), lowering)
-            in_group, in_group_nodes = define_in_group.index.symbol, [define_in_group]
-        predecessor = define(
-            "predecessor", self.block_ids.block_id - in_group + self.thread, lowering, below=self.blocks.grid[0]
-        )
-        is_last_thread = Comparison(self.thread, "==", integer(threads - 1))
-        is_inner_tile = Comparison(in_group, "<", integer(threads - 1))
-        is_preceding = Comparison(self.thread, "<=", in_group)
-        position = self.position - in_group + self.thread if self.has_groups else self.thread
-        is_in_row = Comparison(position, ">", integer(0))
-        accumulators = tuple(Accumulator(p.names.scan.kind, p.prefix) for p in self.prefixes)
-        source = predecessor.index.symbol
-        look_back: tuple[Node, ...] = (
-            predecessor,
-            AcquireSpinWait(self.block_ids.flag(source, "load"), self.block_ids.set),
-            *(Assign(p.prefix, Element.of(Access(p.partials, (source,), "load"))) for p in self.prefixes),
-        )
-        publish = self._publish(tuple(p.names.block_total for p in self.prefixes))
-        is_publishing = Guard((is_last_thread, is_inner_tile) if self.has_groups else (is_last_thread,))
-        combine_warps = super()._combine_warps(shared)
-        declared = tuple(node for accumulator in accumulators for node in declare_accumulator(accumulator))
-        group = collective.ThreadGroup(threads, self.thread)
-        reduction = group_reduction(group, accumulators, lowering, everywhere=True)
+            tile_in_group = define("tile_in_group", Mod(self.tile_position, last_thread + 1), self.lowering)
+            in_group, in_group_nodes = tile_in_group.index.symbol, [tile_in_group]
+        is_publishing = [Comparison(self.thread, "==", last_thread)]
         publish_prefix: tuple[Node, ...] = ()
         if self.has_groups:
-            inclusive = tuple(combine_pair(p.names, p.prefix, p.names.block_total) for p in self.prefixes)
-            is_last_tile = Comparison(in_group, "==", integer(threads - 1))
-            publish_prefix = (If(Guard((is_last_thread, is_last_tile)), self._publish(inclusive)),)
+            inclusive = [n.combine(a.value, n.block_total) for n, a in zip(names, self.accumulators, strict=True)]
+            is_last_tile = Guard((*is_publishing, Comparison(in_group, "==", last_thread)))
+            publish_prefix = (If(is_last_tile, self._publish(inclusive)),)
+            is_publishing.append(Comparison(in_group, "<", last_thread))
+        publish = If(Guard(tuple(is_publishing)), self._publish([n.block_total for n in names]))
+        group = ThreadGroup(self.config.threads, self.thread)
+        reduction = group_reduction(group, self.accumulators, self.lowering, everywhere=True)
+        prefixes = zip(names, self.accumulators, strict=True)
+        add_prefix = (Assign(n.warp_prefix, n.combine(a.value, n.warp_prefix)) for n, a in prefixes)
         return (
             *combine_warps,
-            Section("publish_aggregate", (*in_group_nodes, If(is_publishing, publish))),
-            Section("look_back", (*declared, If(Guard((is_in_row, is_preceding)), look_back))),
+            Section("publish_aggregate", (*in_group_nodes, publish)),
+            Section("look_back", self._look_back(in_group)),
             *(section for section in reduction.body if isinstance(section, Section)),
             Section("publish_prefix", publish_prefix),
-            Section(
-                "add_tile_prefix",
-                tuple(
-                    Assign(p.names.warp_prefix, combine_pair(p.names, p.prefix, p.names.warp_prefix))
-                    for p in self.prefixes
-                ),
-            ),
+            Section("add_tile_prefix", tuple(add_prefix)),
         )
 
-    def _publish(self, values: tuple[Expr, ...]) -> tuple[Node, ...]:
+    def _look_back(self, in_group: Integer) -> tuple[Node, ...]:
+        """Each thread acquires one predecessor of the tile, which is number `in_group` of its group."""
+        number = self.block_ids.block_id - in_group + self.thread
+        predecessor = define("predecessor", number, self.lowering, below=self.grid[0])
+        source = predecessor.index.symbol
+        wait = AcquireSpinWait(self.block_ids.flag(source, "load"), self.block_ids.set)
+        pairs = zip(self.accumulators, self.partials, strict=True)
+        loads = (Assign(a.value, Element.of(Access(partials, (source,), "load"))) for a, partials in pairs)
+        is_in_row = Comparison(self.tile_position - in_group + self.thread, ">", integer(0))
+        is_preceding = Comparison(self.thread, "<=", in_group)
+        declared = (node for accumulator in self.accumulators for node in declare_accumulator(accumulator))
+        return (*declared, If(Guard((is_in_row, is_preceding)), (predecessor, wait, *loads)))
+
+    def _publish(self, values: Sequence[Expr]) -> tuple[Node, ...]:
         """Stores the tile's partials, then releases its flag."""
         index = 1 + self.block_ids.block_id
-        stores = [
-            Store(Access(p.partials, (index,), "store"), value) for p, value in zip(self.prefixes, values, strict=True)
-        ]
+        pairs = zip(self.partials, values, strict=True)
+        stores = (Store(Access(partials, (index,), "store"), value) for partials, value in pairs)
         return (*stores, ReleaseFlag(self.block_ids.flag(index, "atomic"), self.block_ids.set))

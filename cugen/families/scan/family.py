@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
-from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.base import Family, Match, Refusal, Refusals, Request
 from cugen.families.scan.columns import ColumnConfig, ColumnScan
 from cugen.families.scan.config import TUNABLES, choose_config, min_blocks_per_sm, size_refusals
 from cugen.families.scan.decoupled_look_back import LookBackConfig, LookBackScan
 from cugen.families.scan.multi_pass import multi_pass
 from cugen.families.scan.recognition import ScanProblem, in_tiles, match_scans
 from cugen.families.scan.rows import RowConfig, RowScan
-from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.placement import tunables_only
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.nodes import Declare, Section
+from cugen.plan.scopes import Scope
+from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Scan
 
 
 def match(request: Request) -> Match | Refusals:
     """The scans with their config, or why they aren't computed in parallel with this schedule."""
-    refused = [*refuse_tunables(request, TUNABLES), *placement_refusals(request, {})]
-    for key in ("block", "thread", "step"):
-        if getattr(request.schedule, key):
-            refused.append(
-                Refusal("takes the tunables `threads` and `vectors`, no block, thread or step", f"schedule.{key}")
-            )
+    refused = tunables_only(request, TUNABLES, "takes the tunables `threads` and `vectors`, no block, thread or step")
     problem = match_scans(request)
     if isinstance(problem, Refusal):
         return Refusals((*refused, problem))
@@ -42,40 +39,46 @@ def _kernel(request: Request, problem: ScanProblem, config: RowConfig | LookBack
     scan: RowScan | ColumnScan
     match config:
         case LookBackConfig():
-            return _look_back(problem, lowering, config)
+            scan = LookBackScan(in_tiles(problem, config.step), lowering, config)
         case RowConfig():
             scan = RowScan(problem, lowering, config)
         case ColumnConfig():
             scan = ColumnScan(problem, lowering, config)
-    kernel = assemble(
-        request, lowering, "scan", scan.parts(), scan.grid, scan.block, alignments=_alignments(problem, scan.width)
-    )
-    return replace(kernel, reasons=(scan.reason, problem.max_width.reason))
-
-
-def _look_back(problem: ScanProblem, lowering: Lowering, config: LookBackConfig) -> Kernel:
-    scan = LookBackScan(in_tiles(problem, config.step), lowering, config)
-    kernel = assemble(
-        problem.request,
+    return assemble(
+        request,
         lowering,
         "scan",
-        scan.parts(),
+        _sections(scan, problem, lowering),
         scan.grid,
         scan.block,
-        minimum_blocks=min_blocks_per_sm(problem, config),
-        alignments=_alignments(problem, config.width),
+        minimum_blocks=min_blocks_per_sm(problem, config) if isinstance(config, LookBackConfig) else 0,
         workspace=scan.workspace,
+        reasons=(scan.reason, problem.max_width.reason),
     )
-    return replace(kernel, reasons=(scan.reason, problem.max_width.reason))
 
 
-def _alignments(problem: ScanProblem, width: int) -> tuple[tuple[str, int], ...]:
-    if width == 1:
-        return ()
-    vectorised = {read.array for read in problem.vector_reads}
-    vectorised |= {s.target for s in problem.request.group.statements if problem.is_stored(s)}
-    arrays = problem.request.context.spec.arrays
-    return tuple((a.name, width * a.dtype.bytes) for a in arrays if a.name in vectorised and not a.is_temporary)
+def _sections(scan: RowScan | ColumnScan, problem: ScanProblem, lowering: Lowering) -> tuple[Section, ...]:
+    """The steps of the kernel, and the loop along the scan: load, combine the threads' aggregates, scan and store."""
+    lowering.prepare(tuple(s.value for s in problem.request.group.statements))
+    top = Scope()
+    body = Scope(top, certain=bounds(scan.loop.extent, lowering.ranges)[0] >= 1)
+    # Tiles of columns have their prefixes in memory.
+    tile_prefixes = scan.tile_prefixes(top) if isinstance(scan, RowScan) else ()
+    first, inside = scan.position(scan.loop.start)
+    prologue, load = scan.load(first, inside)
+    combine = scan.combine(body, first, inside)
+    result = Section("scan_vectors", scan.registers.each_vector(first, scan.scan(body, inside)))
+    shared = tuple(map(Declare, scan.exchange.arrays)) if scan.exchange else ()
+    return (
+        *scan.block_id,
+        Section("indices", scan.indices),
+        Section("shared", shared),
+        Section("tile_prefixes", tile_prefixes),
+        Section("invariants", tuple(top.nodes)),
+        *prologue,
+        Section("carry", scan.carry()),
+        *scan.loop.around((Section("step_invariants", tuple(body.nodes)), *load, *combine, result)),
+    )
 
 
 FAMILY = Family(

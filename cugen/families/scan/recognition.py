@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
-from cugen.families.scan.tiles import Tiles, extract_tiles, tile_count
-from cugen.pieces.elementwise import loaded_reads
+from cugen.pieces.elementwise import IN_MEMORY, is_plain, loaded_reads
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.serial_scan import SerialScan, recognise
-from cugen.pieces.vectors import Width, divisor, is_contiguous, is_fixed, widest
+from cugen.pieces.vectors import Width, is_contiguous, narrowest, widest
+from cugen.plan.alignment import divisor
 from cugen.plan.request import Refusal, Request
-from cugen.plan.subscripts import to_integer
+from cugen.rewrite.temporaries import fresh
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
-from cugen.spec.model import Statement
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.rewriting import replaced
+from cugen.spec.types import BOOL, INT64
 
-_IN_MEMORY = ("global", "readonly")
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Tiles of `length` elements; `index` is the name of the tile index. `restart`: each tile begins without a
+    prefix."""
+
+    length: int
+    index: str
+    restart: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +57,24 @@ class ScanProblem:
     def along(self) -> spec.Index:
         return self.pattern.index
 
+    def max_extent(self, index: spec.Index) -> int:
+        """Upper bound of the extent of an index."""
+        return self.request.context.max_extent(index)
+
+    @property
+    def max_length(self) -> int:
+        """Upper bound of the elements that are scanned without a restart."""
+        return self.max_extent(self.along) if self.tiles is None or self.tiles_carry_over else self.tiles.length
+
+    @property
+    def tiles_carry_over(self) -> bool:
+        """Whether the prefix of a tile is that of the preceding ones."""
+        return self.tiles is not None and not self.tiles.restart
+
     @property
     def is_row(self) -> bool:
         """Whether the scans run along contiguous memory."""
         return self.fastest == self.along
-
-    def is_stored(self, statement: Statement) -> bool:
-        role = self.request.context.spec.array(statement.target).role
-        return role != "temporary" or statement.target in self.request.stored
 
 
 def match_scans(request: Request) -> ScanProblem | Refusal:
@@ -75,45 +93,46 @@ def match_scans(request: Request) -> ScanProblem | Refusal:
         if any(isinstance(node, Reduce) and node not in prefix_reductions for node in walk(statement.value)):
             return Refusal(f"has no reduction loops besides the scan, and {statement.target} needs one")
     reads = loaded_reads(statements)
-    indexed = tuple(read for read in reads if read.boundary is not None or not all(map(_is_plain, read.subscripts)))
-    order = fastest_first(request)
+    indexed = tuple(read for read in reads if read.boundary is not None or not all(map(is_plain, read.subscripts)))
+    arrays, order = request.context.arrays, fastest_first(request)
     fastest = order[0]
     vector_reads = tuple(
         read
         for read in reads
-        if read not in indexed
-        and IndexValue(fastest.name) in read.subscripts
-        and request.context.arrays[read.array].space in _IN_MEMORY
+        if read not in indexed and IndexValue(fastest.name) in read.subscripts and arrays[read.array].space in IN_MEMORY
     )
     accessed = [(read.array, read.subscripts) for read in vector_reads]
-    accessed += [(s.target, s.subscripts) for s in statements if _is_stored(request, s)]
+    accessed += [(s.target, s.subscripts) for s in pattern.request.stored_statements()]
     for array, subscripts in accessed:
-        if not is_contiguous(request.context.arrays[array], subscripts, fastest.name):
+        if not is_contiguous(arrays[array], subscripts, fastest.name):
             return Refusal(f"{array} is not contiguous along {fastest.name}")
-    widths = [
-        widest(request.context.arrays[array], subscripts, fastest.name, request.context)
-        for array, subscripts in accessed
-    ]
-    max_width = min(widths, key=lambda width: width.count)
-    count = math.gcd(divisor(to_integer(fastest.extent, request.context.symbols), request.context), max_width.count)
-    if count < max_width.count and fastest != pattern.index:
-        max_width = Width(count, f"the extent of {fastest.name} is a known multiple of {count} only")
+    max_width = narrowest(widest(arrays[array], subs, fastest.name, request.context) for array, subs in accessed)
+    if fastest != pattern.index:
+        multiple = divisor(request.context.extent(fastest), request.context)
+        max_width = max_width.dividing(multiple, f"the extent of {fastest.name} is a known multiple of {{count}} only")
     outer = tuple(index for index in order if index not in (fastest, pattern.index))
     if prefix_reductions and fastest != pattern.index:
         return Refusal("combines preceding tiles of rows, not of columns")
     if indexed:
         max_width = Width(1, f"{indexed[0].array} is read at other than plain indices, one element at a time")
     if tiles is not None:
-        outer = (spec.Index(tiles.index, tile_count(pattern.index.extent, tiles.length)), *outer)
+        outer = (_tile_index(pattern.index, tiles), *outer)
     return ScanProblem(pattern, fastest, outer, vector_reads, max_width, tiles, prefix_reductions, bool(indexed))
 
 
 def in_tiles(problem: ScanProblem, length: int) -> ScanProblem:
     """The same scans over tiles of `length` elements, with a tile index; the prefix carries over from tile to tile."""
-    used = {index.name for index in (*problem.outer, problem.along)} | problem.request.context.symbols.keys()
-    name = "tile" if "tile" not in used else "tile_"
-    number = spec.Index(name, tile_count(problem.along.extent, length))
-    return replace(problem, tiles=Tiles(length, name), outer=(number, *problem.outer))
+    tiles = Tiles(length, _tile_name(problem.request, (*problem.outer, problem.along)), restart=False)
+    return replace(problem, tiles=tiles, outer=(_tile_index(problem.along, tiles), *problem.outer))
+
+
+def _tile_index(along: spec.Index, tiles: Tiles) -> spec.Index:
+    return spec.Index(tiles.index, tile_count(along.extent, tiles.length))
+
+
+def _tile_name(request: Request, indices: tuple[spec.Index, ...]) -> str:
+    """The name of the tile index, which differs from those of the other indices and the params."""
+    return fresh("tile", {index.name for index in indices} | request.context.symbols.keys())
 
 
 def _prefix_reductions(pattern: SerialScan, tiles: Tiles) -> tuple[Reduce, ...]:
@@ -130,11 +149,57 @@ def _prefix_reductions(pattern: SerialScan, tiles: Tiles) -> tuple[Reduce, ...]:
     )
 
 
-def _is_stored(request: Request, statement: Statement) -> bool:
-    role = request.context.spec.array(statement.target).role
-    return role != "temporary" or statement.target in request.stored
+# Scans that restart in every tile of their index, the tile scans of a multi-pass scan: they have the condition that an
+# input is in the tile of the current element, `inner // length == outer // length`.
 
 
-def _is_plain(sub: Expr) -> bool:
-    """Whether a subscript is a plain index or the same for all elements."""
-    return isinstance(sub, IndexValue) or is_fixed(sub)
+def tile_of(index: Expr, length: int) -> Expr:
+    """The tile index of an element."""
+    return Op("floordiv", (index, Const(length, INT64)), INT64)
+
+
+def tile_count(extent: Expr, length: int) -> Expr:
+    """The number of tiles in an extent, a partial last one included."""
+    if isinstance(extent, Const):
+        return Const(-(-int(extent.value) // length), INT64)
+    return tile_of(Op("add", (extent, Const(length - 1, INT64)), INT64), length)
+
+
+def restarting(scan: Scan, length: int) -> Scan:
+    """The scan, restarting in every tile."""
+    inner, outer = IndexValue(scan.inner.name), IndexValue(scan.outer)
+    same_tile: Expr = Op("eq", (tile_of(inner, length), tile_of(outer, length)), BOOL)
+    return replace(scan, where=same_tile if scan.where is None else Op("and", (same_tile, scan.where), BOOL))
+
+
+def extract_tiles(request: Request) -> tuple[Request, Tiles | None]:
+    """The group with its tile conditions replaced by a tile index, where all scans have the same tiles; otherwise the
+    group unchanged."""
+    statements = request.group.statements
+    scans = {node: None for s in statements for node in walk(s.value) if isinstance(node, Scan)}
+    tilings = {(_length(scan), scan.outer) for scan in scans}
+    length, outer = next(iter(tilings))
+    if length is None or len(tilings) > 1:
+        return request, None
+    tiles = Tiles(length, _tile_name(request, statements[0].indices))
+    changes: dict[Expr, Expr] = {tile_of(IndexValue(outer), length): IndexValue(tiles.index)}
+    for scan in scans:
+        match scan.where:
+            case Op(name="and", args=(_, condition)):
+                changes[scan] = replace(scan, where=condition)
+            case _:
+                changes[scan] = replace(scan, where=None)
+    statements = tuple(replace(s, value=replaced(s.value, changes.get)) for s in statements)
+    return request.with_statements(statements), tiles
+
+
+def _length(scan: Scan) -> int | None:
+    """The tile length in elements, None where the scan does not restart."""
+    where = scan.where
+    if isinstance(where, Op) and where.name == "and":
+        where = where.args[0]
+    match where:
+        case Op(name="eq", args=(Op(name="floordiv", args=(IndexValue(name=name), Const(value=int(length)))), _)):
+            is_tile = name == scan.inner.name and restarting(replace(scan, where=None), length).where == where
+            return length if is_tile else None
+    return None

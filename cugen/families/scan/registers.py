@@ -2,49 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 
 from cugen.families.scan.recognition import ScanProblem
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import loop_variable, unrolled
+from cugen.pieces.vector_body import vector_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Vector
-from cugen.plan.nodes import Assign, Comparison, Copy, Declare, For, Guard, If, Index, Let, Load, Loop, Node, Store
-from cugen.plan.subscripts import to_integer
+from cugen.plan.nodes import (
+    Assign,
+    Comparison,
+    Copy,
+    Declare,
+    Define,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Node,
+    Section,
+    Store,
+)
+from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import Integer, integer
+from cugen.plan.traversal.usage import mentions
 from cugen.spec.expressions import Const, Expr, Local, Read
+from cugen.spec.model import Statement
+
+Storage = Array | Local  # one value or vector, or one per vector of the thread
 
 
 class Registers:
     """`vectors` of `width` consecutive elements of each array in each thread. `end` is the extent, or None where every
     vector is whole."""
 
-    def __init__(self, problem: ScanProblem, lowering: Lowering, width: int, vectors: int, end: Integer | None) -> None:
-        self.problem, self.lowering, self.width, self.vectors, self.end = problem, lowering, width, vectors, end
-        self.vector_counter = Index(lowering.names.allocate("u"), integer(0), (0, vectors - 1))
+    def __init__(self, problem: ScanProblem, lowering: Lowering, width: int, vectors: int) -> None:
+        self.problem, self.lowering, self.width, self.vectors = problem, lowering, width, vectors
+        extent = problem.request.context.extent(problem.fastest)
+        self.end = None if divides(width, extent, problem.request.context) else extent
+        self.vector_counter = loop_variable("u", vectors, lowering)
         self.element_counter = Index(lowering.names.allocate("v"), integer(0), (0, width - 1))
         self.first: Integer = integer(0)  # index of the current vector's first element
-        lowering.ranges[self.vector_counter.symbol] = self.vector_counter.range
-        self.storage: dict[Read, Vector | Array | Local] = {
-            read: self._allocate(read.array) for read in problem.vector_reads
-        }
+        self.storage: dict[Read, Storage] = {read: self._allocate(read.array) for read in problem.vector_reads}
 
     def prefetch_registers(self) -> Registers:
         """A second set of registers, for the loads of the next iteration."""
         prefetch = copy(self)
         prefetch.storage = {read: self._allocate(read.array, "next_") for read in self.problem.vector_reads}
         return prefetch
-
-    def copy_from(self, prefetch: Registers) -> tuple[Node, ...]:
-        """Copies the current vector of each read from the prefetch registers."""
-        nodes: list[Node] = []
-        for stored, source in zip(self.storage.values(), prefetch.storage.values(), strict=True):
-            if isinstance(stored, Array) and isinstance(source, Array):
-                nodes.append(
-                    Copy(Access(stored, (self.vector_index,), "store"), Access(source, (self.vector_index,), "load"))
-                )
-            elif isinstance(stored, Vector) and isinstance(source, Vector):
-                nodes.append(Assign(self._current(stored), self._current(source)))
-        return tuple(nodes)
 
     def set_first(self, first: Integer) -> None:
         """Sets the index of the current vector's first element, in the lowering's symbols too."""
@@ -66,93 +75,117 @@ class Registers:
         """The bounds check of the current element."""
         return Guard(() if self.end is None else (Comparison(self.element_index, "<", self.end),))
 
-    def _allocate(self, array: str, prefix: str = "") -> Vector | Array | Local:
+    def _allocate(self, array: str, prefix: str = "") -> Storage:
         dtype, name = self.lowering.arrays[array].dtype, f"{prefix}{array.lower()}"
         if self.width > 1:
-            separator = "_" if name[-1].isdigit() else ""
-            symbol = self.lowering.names.allocate(f"{name}{separator}{self.width}")
-            return Vector(symbol, dtype.compute, dtype, self.width, self.vectors if self.vectors > 1 else 0)
+            return vector_of(self.lowering.arrays[array], name, self.width, self.lowering, self.vectors)
         if self.vectors == 1:
             return Local(self.lowering.names.allocate(f"{name}_value"), dtype.compute)
-        shape = (integer(self.vectors),)
-        symbol = self.lowering.names.allocate(f"{name}_values")
-        return Array("", symbol, dtype, shape, (integer(1),), "register", flat=False)
+        return dense_array(self.lowering.names.allocate(f"{name}_values"), dtype, (self.vectors,), "register")
+
+    def per_vector(self, value: Local) -> Storage:
+        """Storage of a value per vector."""
+        return value if self.vectors == 1 else dense_array(value.name, value.dtype, (self.vectors,), "register")
+
+    def current(self, stored: Storage) -> Local:
+        """What is stored of the current vector."""
+        if isinstance(stored, Array):
+            return Element.of(self._slot(stored, "load"))
+        return stored.indexed(self.vector_index) if isinstance(stored, Vector) and stored.count else stored
+
+    def value(self, stored: Storage) -> Local:
+        """The current element."""
+        current = self.current(stored)
+        return current.component(self.element_counter.symbol) if isinstance(current, Vector) else current
+
+    def assign(self, stored: Storage, value: Expr) -> Node:
+        """Sets what is stored of the current vector."""
+        return Store(self._slot(stored, "store"), value) if isinstance(stored, Array) else Assign(stored, value)
+
+    def _slot(self, stored: Array, kind: str) -> Access:
+        return Access(stored, (self.vector_index,), kind)
 
     def declare(self, inside: Guard, *, zeroed: bool) -> tuple[Node, ...]:
         """Declares the registers that loads don't declare; `zeroed` where elements that aren't loaded are used."""
-        if self._load_declares(inside):
-            return ()
-        return tuple(
-            Declare(stored, zeroed=zeroed)
-            if isinstance(stored, Array)
-            else Let(stored, Const(0, stored.dtype) if zeroed else None, mutable=True)
-            for stored in self.storage.values()
-        )
+        return () if self._load_declares(inside) else tuple(declaration(s, zeroed) for s in self.storage.values())
 
     def _load_declares(self, inside: Guard) -> bool:
         """Whether the load declares its register: there is one, and it is unconditional."""
         return self.vectors == 1 and not inside.terms and self.end is None
 
+    def each_vector(self, first: Define | None, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """The nodes for each vector of the thread. A single vector has no loop, and `first` is defined before."""
+        if self.vectors == 1:
+            return tuple(nodes)
+        if first is not None and mentions(nodes, first.index.name):
+            nodes = (Section("position", (first,)), *nodes)
+        return (unrolled(self.vector_counter, nodes),)
+
     def each_element(self, nodes: Sequence[Node], *, backward: bool = False) -> tuple[Node, ...]:
         """The nodes for each element of a vector."""
         if self.width == 1 or not nodes:
             return tuple(nodes)
-        loop = Loop(self.element_counter, integer(0), integer(self.width), unroll=True, downward=backward)
-        return (For(loop, tuple(nodes)),)
+        return (unrolled(self.element_counter, nodes, downward=backward),)
 
-    def value(self, stored: Vector | Array | Local) -> Expr:
-        """The current element."""
-        if isinstance(stored, Array):
-            return Element.of(Access(stored, (self.vector_index,), "load"))
-        return self._current(stored).component(self.element_counter.symbol) if isinstance(stored, Vector) else stored
+    def each_column(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """The nodes for each column of the thread, of which a row is one."""
+        return tuple(nodes) if self.problem.is_row else self.each_element(nodes)
 
     def load(self, inside: Guard) -> tuple[Node, ...]:
         """Loads the current vector of each read, where it is `inside`."""
         load_declares = self._load_declares(inside)
-        vectors: list[Node] = []
-        elements: list[Node] = []
-        for read, stored in self.storage.items():
-            access = self.access(read.array, read.subscripts, "load")
-            if isinstance(stored, Array):
-                vectors.append(Copy(Access(stored, (self.vector_index,), "store"), access))
-            elif load_declares:
-                vectors.append(Load(stored, access))
-            elif not isinstance(stored, Vector) or not stored.count:
-                vectors.append(Assign(stored, Element.of(access)))
-            else:
-                vectors.append(Load(self._current(stored), access))
-            if isinstance(stored, Vector):
-                element = Element.of(self.access(read.array, read.subscripts, "load", narrow=True))
-                elements.append(Assign(self._current(stored).component(self.element_counter.symbol), element))
-        return guarded(inside, self._vectors_or_elements(vectors, elements))
 
-    def store(self, stores: Sequence[tuple[str, tuple[Expr, ...], Vector]]) -> tuple[Node, ...]:
-        """Stores the vectors; `stores` are triples of array, subscripts and vector."""
-        vectors = [Store(self.access(array, subs, "store"), vector) for array, subs, vector in stores]
-        if self.end is None:
-            return tuple(vectors)
-        elements = [
-            Store(self.access(array, subs, "store", narrow=True), vector.component(self.element_counter.symbol))
-            for array, subs, vector in stores
-        ]
-        return self._vectors_or_elements(vectors, elements)
+        def loads(narrow: bool) -> Iterator[Node]:
+            for read, stored in self.storage.items():
+                access = self._access(read.array, read.subscripts, "load", narrow)
+                if isinstance(stored, Array):
+                    yield Copy(self._slot(stored, "store"), access)
+                elif load_declares:
+                    yield Load(stored, access)
+                else:
+                    yield Assign(self.value(stored) if narrow else self.current(stored), Element.of(access))
 
-    def _vectors_or_elements(self, vectors: Sequence[Node], elements: Sequence[Node]) -> tuple[Node, ...]:
-        """Vector accesses, or guarded accesses to single elements for a partial vector."""
+        return guarded(inside, self._vectors_or_elements(loads))
+
+    def copy_from(self, prefetch: Registers) -> tuple[Node, ...]:
+        """Copies the current vector of each read from the prefetch registers."""
+        return tuple(
+            Copy(self._slot(stored, "store"), self._slot(source, "load"))
+            if isinstance(stored, Array) and isinstance(source, Array)
+            else Assign(self.current(stored), self.current(source))
+            for stored, source in zip(self.storage.values(), prefetch.storage.values(), strict=True)
+        )
+
+    def store(self, vectors: Sequence[tuple[Statement, Vector]]) -> tuple[Node, ...]:
+        """Stores the vector of each statement."""
+
+        def stores(narrow: bool) -> Iterator[Node]:
+            for statement, vector in vectors:
+                access = self._access(statement.target, statement.subscripts, "store", narrow)
+                yield Store(access, self.value(vector) if narrow else vector)
+
+        return self._vectors_or_elements(stores)
+
+    def _vectors_or_elements(self, moves: Callable[[bool], Iterable[Node]]) -> tuple[Node, ...]:
+        """Vector accesses, or guarded accesses to single elements for a partial vector; `moves` gives the wide or the
+        narrow ones."""
+        vectors = tuple(moves(False))
         if self.end is None:
-            return tuple(vectors)
+            return vectors
         fits = Guard((Comparison(self.first + (self.width - 1), "<", self.end),))
-        return (If(fits, tuple(vectors), self.each_element(guarded(self.in_bounds, elements))),)
+        return (If(fits, vectors, self.each_element(guarded(self.in_bounds, tuple(moves(True))))),)
 
-    def _current(self, stored: Vector) -> Vector:
-        """The current vector."""
-        return stored.indexed(self.vector_index) if stored.count else stored
-
-    def access(self, array: str, subscripts: tuple[Expr, ...], kind: str, *, narrow: bool = False) -> Access:
+    def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str, narrow: bool) -> Access:
         """The access to the current vector in memory, or to its current element if `narrow`."""
         symbols = {**self.lowering.symbols, self.problem.fastest.name: self.element_index if narrow else self.first}
-        subscripts = tuple(to_integer(sub, symbols) for sub in subscripts)
-        return Access(self.lowering.arrays[array], subscripts, kind, 1 if narrow else self.width)
+        return access_of(self.lowering.arrays[array], subscripts, symbols, kind, 1 if narrow else self.width)
+
+
+def declaration(stored: Storage, zeroed: bool = False) -> Node:
+    """Declares storage without a value, or with zeros."""
+    if isinstance(stored, Array):
+        return Declare(stored, zeroed=zeroed)
+    return Let(stored, Const(0, stored.dtype) if zeroed else None, mutable=True)
 
 
 def guarded(inside: Guard, nodes: Sequence[Node]) -> tuple[Node, ...]:

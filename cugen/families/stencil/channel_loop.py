@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import sympy
-
 from cugen.families.stencil.footprint import ChannelReduction
-from cugen.families.stencil.register_window import RegisterWindow
+from cugen.families.stencil.register_window import RegisterWindow, load_window
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import loop_variable
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity
-from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Loop, Node, Section, Store
+from cugen.plan.memory import Access, Element
+from cugen.plan.nodes import Accumulate, Declare, For, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, bounds, integer
+from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Expr, Local, Select
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ class ChannelAccumulators:
         self.builder, self.channels, self.lowering = builder, channels, builder.lowering
         config = builder.config
         self.names = [index.name for index in reversed(config.order) if config.outputs.get(index.name, 1) > 1]
-        counts = [integer(config.outputs[name]) for name in self.names] or [integer(1)]
-        strides = [sympy.Mul(*counts[position + 1 :]) for position in range(len(counts))]
         name = self.lowering.names.allocate(ARRAY_NAMES.get(channels.reduction.kind, "results"))
-        self.array = Array("", name, channels.reduction.dtype, tuple(counts), tuple(strides), "register", flat=False)
+        counts = [config.outputs[name] for name in self.names] or [1]
+        self.array = dense_array(name, channels.reduction.dtype, counts, "register")
+        self.initial = identity(channels.reduction.kind, channels.reduction.dtype)
 
     def reloaded(self, windows: list[RegisterWindow]) -> tuple[RegisterWindow, ...]:
         """The windows that depend on a channel."""
@@ -47,24 +46,21 @@ class ChannelAccumulators:
     ) -> tuple[tuple[Node, ...], tuple[For]]:
         """The initial accumulators, and the loop over the channels: it reloads windows and accumulates all outputs."""
         lowering = self.lowering
-        initial = identity(self.channels.reduction.kind, self.channels.reduction.dtype)
         loops: list[Loop] = []
         channel_origins = dict(origins)
         for index in self.channels.channels:
-            extent = to_integer(index.extent, lowering.symbols)
-            last = max(bounds(extent, lowering.ranges)[1] - 1, 0)
-            counter = Index(lowering.names.allocate(index.name), integer(0), (0, last))
-            lowering.ranges[counter.symbol], lowering.limits[counter.symbol] = counter.range, extent
+            extent = self.builder.context.extent(index)
+            counter = loop_variable(index.name, extent, lowering)
             lowering.symbols[index.name] = channel_origins[index.name] = counter.symbol
             lowering.output_offsets[index.name] = integer(0)
             loops.append(Loop(counter, integer(0), extent))
         with lowering.block():
-            loads = tuple(self.builder.load(w, channel_origins) for w in reloaded)
+            loads = tuple(load_window(lowering, w, channel_origins) for w in reloaded)
             body = (Section("windows", loads), *self.builder.each_row(origins, self._accumulate_row))
         for loop in reversed(loops[1:]):
             body = (Section("inner_loop", (For(loop, body),)),)
         channel_loop = (For(loops[0], body),)
-        if not initial.value:
+        if not self.initial.value:
             return (Declare(self.array, zeroed=True),), channel_loop
         return (Declare(self.array), *self.builder.each_row(origins, self._initialise_row)), channel_loop
 
@@ -73,9 +69,8 @@ class ChannelAccumulators:
         return Access(self.array, subscripts, kind)
 
     def _initialise_row(self, scope: Scope, first: Integer) -> None:
-        value = identity(self.channels.reduction.kind, self.channels.reduction.dtype)
         self.builder.each_output(
-            scope, first, lambda inner: inner.nodes.append(Store(self._accumulator("store"), value))
+            scope, first, lambda inner: inner.nodes.append(Store(self._accumulator("store"), self.initial))
         )
 
     def _accumulate_row(self, scope: Scope, first: Integer) -> None:
@@ -88,8 +83,7 @@ class ChannelAccumulators:
             return replace(reduction, indices=self.channels.taps)
         if reduction.where is None:
             return reduction.body
-        neutral = identity(reduction.kind, reduction.dtype)
-        return Select(reduction.where, reduction.body, neutral, reduction.dtype)
+        return Select(reduction.where, reduction.body, self.initial, reduction.dtype)
 
     def _accumulate_output(self, scope: Scope) -> None:
         term = self._term()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.families.stencil.footprint import ChannelReduction, Footprint
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.block_reduce import WARP
+from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import fastest_first
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest
+from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request, Tunable
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, IndexValue
 
 _SIZES = (1, 2, 4, 8, 16)
 VECTOR = Tunable("vector", _SIZES, "by alignment", "consecutive outputs of a row per thread")
@@ -25,7 +24,9 @@ MAX_DEFAULT_VECTOR = 8  # outputs; each takes a register, and a vector of bytes 
 CHANNELS_PER_THREAD = 4  # output channels that share a register window (heuristic)
 BLOCK_THREADS = 128
 MAX_WINDOW_REGISTERS = 128  # per thread (heuristic)
+MAX_THREAD_REGISTERS = 224  # of windows and accumulators; the other 31 of a thread hold indices and addresses
 THREADS_PER_SM = 1024  # enough to hide latencies (heuristic)
+MAX_UNSHARED_REGISTERS = 64  # of a window for one output; a loop over its elements needs none (heuristic)
 MAX_UNROLLED_ITERATIONS = 4096  # of all loops over taps and outputs of a thread (heuristic)
 
 
@@ -81,7 +82,30 @@ def choose_config(
         ]
         for index in channels[:1]:
             outputs[index.name] = CHANNELS_PER_THREAD
+    is_free = {name: name not in sizes and tunables.keys().isdisjoint(("vector", "rows")) for name in outputs}
+    for name in reversed(outputs):
+        while (
+            is_free[name]
+            and outputs[name] > 1
+            and (_thread_registers(request, footprints, channel_reductions, outputs) > MAX_THREAD_REGISTERS)
+        ):
+            outputs[name] //= 2
+    registers = _thread_registers(request, footprints, channel_reductions, outputs)
+    if all(is_free.values()) and registers > MAX_THREAD_REGISTERS:
+        return (Refusal(f"its windows need {registers} registers, at most {MAX_THREAD_REGISTERS} fit in a thread"),)
+    if all(is_free.values()) and math.prod(outputs.values()) == 1 and registers > MAX_UNSHARED_REGISTERS:
+        return (Refusal(f"a thread computes one output, which reads each of {registers} registers once"),)
     return StencilConfig(order, outputs, _threads(request, order, outputs), reason)
+
+
+def smaller_config(request: Request, config: StencilConfig) -> StencilConfig | None:
+    """Half the outputs per thread along the slowest index with several; None for two outputs or fewer, as a window for
+    one output saves nothing."""
+    names = [name for name in reversed(config.outputs) if config.outputs[name] > 1]
+    if math.prod(config.outputs.values()) <= 2:
+        return None
+    outputs = {**config.outputs, names[0]: config.outputs[names[0]] // 2}
+    return replace(config, outputs=outputs, threads=_threads(request, config.order, outputs), idle=0)
 
 
 def output_order(request: Request, footprints: Mapping[str, Footprint]) -> tuple[spec.Index, ...]:
@@ -118,34 +142,30 @@ def _max_width(request: Request, footprints: Mapping[str, Footprint], order: tup
     """The widest vector of outputs that one access stores and whose footprints 16-byte accesses load."""
     context, along = request.context, order[0].name
     width, reason = max(_SIZES), "the limit of a thread"
-    for statement in request.group.statements:
+    for statement in request.stored_statements():
         array = context.arrays[statement.target]
-        if context.spec.array(statement.target).role == "temporary" and statement.target not in request.stored:
-            continue
-        count = store_width(request, array, statement.subscripts, along)
+        count = widest(array, statement.subscripts, along, context).count
         if count < width:
             width, reason = count, f"a store to {array.name} moves at most {count} elements"
     for footprint in footprints.values():
         array = context.arrays[footprint.array]
-        scale = footprint.axes[footprint.axis_along(along)].scale
-        count = (
-            max(1, MAX_ACCESS_BYTES // (array.dtype.bytes * scale))
-            if load_width(request, array, footprint, along) > 1
-            else 1
-        )
+        count = outputs_per_load(request, array, footprint, along)
         if count < width:
             width, reason = count, f"a load from {array.name} covers at most {count} outputs"
     return width, reason
 
 
-def store_width(request: Request, array: Array, subscripts: tuple[Expr, ...], along: str) -> int:
-    """The widest store along an index, in elements."""
-    steps = [
-        stride if isinstance(sub, IndexValue) else stride * to_integer(sub, request.context.symbols)
-        for sub, stride in zip(subscripts, array.strides, strict=True)
-        if sub != IndexValue(along)
-    ]
-    return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
+def outputs_per_load(request: Request, array: Array, footprint: Footprint, along: str) -> int:
+    """The outputs, a power of two, whose elements of a row one load covers; 1 where rows aren't aligned."""
+    if load_width(request, array, footprint, along) == 1:
+        return 1
+    outputs = max(1, MAX_ACCESS_BYTES // (array.dtype.bytes * footprint.scale_along(along)))
+    return 1 << (outputs.bit_length() - 1)
+
+
+def access_width(request: Request, array: Array, footprint: Footprint, along: str, outputs: int) -> int:
+    """The width of loads, in elements: it divides the distance of the rows, and that of the threads in a row."""
+    return math.gcd(load_width(request, array, footprint, along), footprint.scale_along(along) * outputs)
 
 
 def load_width(request: Request, array: Array, footprint: Footprint, along: str) -> int:
@@ -161,7 +181,7 @@ def _rows(
     where windows fill the registers or threads would be few."""
     along, second = order[0].name, order[1].name
     context = request.context
-    extents = [bounds(to_integer(index.extent, context.symbols), context.ranges)[1] for index in order]
+    extents = list(map(context.max_extent, order))
     height, is_deep = _halo(footprints, second), any(_halo(footprints, index.name) for index in order[2:])
     if not height:
         return 1
@@ -190,8 +210,29 @@ def _points(footprints: Mapping[str, Footprint]) -> int:
 def _registers(request: Request, footprint: Footprint, outputs: dict[str, int]) -> int:
     """Registers of a thread's window, if all its elements are read."""
     counts = [axis.scale * (outputs.get(axis.index or "", 1) - 1) + axis.high - axis.low + 1 for axis in footprint.axes]
-    words = max(1, request.context.arrays[footprint.array].dtype.compute.bytes // 4)
-    return math.prod(counts) * words
+    return math.prod(counts) * _words(request, footprint)
+
+
+def _words(request: Request, footprint: Footprint) -> int:
+    """Registers of an element."""
+    return max(1, request.context.arrays[footprint.array].dtype.compute.bytes // 4)
+
+
+def _thread_registers(
+    request: Request,
+    footprints: Mapping[str, Footprint],
+    channel_reductions: tuple[ChannelReduction, ...],
+    outputs: Mapping[str, int],
+) -> int:
+    """Registers of the window elements that are read, and of the accumulators over channels."""
+    registers = sum(max(1, c.reduction.dtype.bytes // 4) * math.prod(outputs.values()) for c in channel_reductions)
+    for footprint in footprints.values():
+        counts = [
+            len({axis.scale * n + offset for n in range(outputs.get(axis.index or "", 1)) for offset in offsets})
+            for axis, offsets in zip(footprint.axes, map(set, zip(*footprint.points, strict=True)), strict=True)
+        ]
+        registers += math.prod(counts) * _words(request, footprint)
+    return registers
 
 
 def _threads(request: Request, order: tuple[spec.Index, ...], outputs: dict[str, int]) -> dict[str, int]:
@@ -200,16 +241,10 @@ def _threads(request: Request, order: tuple[spec.Index, ...], outputs: dict[str,
     names = [index.name for index in order[:2]]
     if sizes:
         return {name: max(1, sizes.get(name, 1) // outputs.get(name, 1)) for name in names}
-    context = request.context
-    extents = [bounds(to_integer(index.extent, context.symbols), context.ranges)[1] for index in order[:2]]
+    extents = map(request.context.max_extent, order[:2])
     threads = [-(-extent // outputs.get(name, 1)) for name, extent in zip(names, extents, strict=True)]
     if len(names) == 1:
         return {names[0]: BLOCK_THREADS}
-    columns = min(WARP, _power_of_two(threads[0]))
-    rows = min(BLOCK_THREADS // columns, _power_of_two(threads[1]))
-    return {names[0]: min(BLOCK_THREADS // rows, _power_of_two(threads[0])), names[1]: rows}
-
-
-def _power_of_two(count: int) -> int:
-    """The smallest power of two that is at least `count`."""
-    return 1 << max(count - 1, 0).bit_length()
+    columns = min(WARP, power_of_two(threads[0]))
+    rows = min(BLOCK_THREADS // columns, power_of_two(threads[1]))
+    return {names[0]: min(BLOCK_THREADS // rows, power_of_two(threads[0])), names[1]: rows}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
-from cugen.families.stencil.config import ROWS, VECTOR, StencilConfig, choose_config
-from cugen.families.stencil.footprint import Footprints, find_footprints
+from cugen.families.stencil.config import ROWS, VECTOR, StencilConfig, choose_config, smaller_config
+from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, Footprints, find_footprints
 from cugen.families.stencil.kernel import StencilBuilder
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
@@ -14,7 +14,6 @@ from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Const, IndexValue, Read, Scan, walk
 
-MAX_UNROLLED_TAPS = 225  # of a footprint; its loops are unrolled completely
 TUNABLES = (VECTOR, ROWS)
 
 
@@ -27,7 +26,7 @@ def match(request: Request) -> Match | Refusals:
     reasons = (
         *_channel_refusals(footprints),
         *footprint_refusals(along, footprints),
-        *_memory_refusals(request, footprints),
+        *window_refusals(request, footprints.by_array),
         *placement_refusals(request),
         *refuse_tunables(request, TUNABLES),
     )
@@ -36,12 +35,19 @@ def match(request: Request) -> Match | Refusals:
     config = choose_config(request, footprints.by_array, footprints.channel_reductions)
     if not isinstance(config, StencilConfig):
         return Refusals(config)
-    channels = next(iter(footprints.channel_reductions), None)
+    return _match(request, footprints, config)
 
+
+def _match(request: Request, footprints: Footprints, config: StencilConfig) -> Match:
     def kernel() -> Kernel:
+        channels = next(iter(footprints.channel_reductions), None)
         return StencilBuilder(request, footprints.by_array, config, channels).kernel()
 
-    return Match(kernel)
+    def smaller() -> Match | None:
+        fewer = smaller_config(request, config)
+        return None if fewer is None else _match(request, footprints, fewer)
+
+    return Match(kernel, smaller=smaller)
 
 
 def form_refusals(request: Request) -> Iterator[Refusal]:
@@ -70,6 +76,8 @@ def footprint_refusals(along: str, footprints: Footprints) -> Iterator[Refusal]:
     for footprint in footprints.by_array.values():
         if footprint.is_scattered(along):
             yield Refusal(f"the footprint in {footprint.array} is sparse: most of a register window would be unused")
+        if footprint.skips_most(along):
+            yield Refusal(f"most elements of {footprint.array} along {along} are not read: windows save no loads")
         if len(footprint.points) > MAX_UNROLLED_TAPS:
             points = f"{len(footprint.points)} points, at most {MAX_UNROLLED_TAPS} are unrolled"
             yield Refusal(f"the footprint in {footprint.array} has {points}")
@@ -81,8 +89,8 @@ def _channel_refusals(footprints: Footprints) -> Iterator[Refusal]:
         yield Refusal("takes one reduction over channels, and neither argmax nor argmin")
 
 
-def _memory_refusals(request: Request, footprints: Footprints) -> Iterator[Refusal]:
-    for name in footprints.by_array:
+def window_refusals(request: Request, arrays: Iterable[str]) -> Iterator[Refusal]:
+    for name in arrays:
         space = request.context.spec.array(name).memory.space
         if space in ("shared", "register"):
             yield Refusal(f"keeps register windows of {name}, not the whole array", f"arrays.{name}.memory")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
+from cugen.pieces.elementwise import IN_MEMORY
 from cugen.plan.context import Context
 from cugen.plan.request import Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
@@ -19,8 +20,8 @@ from cugen.spec.model import Statement
 
 MAX_FOOTPRINT_POINTS = 1024  # larger footprints aren't enumerated
 MAX_COLUMNS_PER_POINT = 8  # of a footprint's row; sparser rows would waste registers (heuristic)
+MAX_UNROLLED_TAPS = 225  # of a footprint; compilers keep an array that is indexed at run time in local memory
 MAX_UNROLLED_POINTS = 64  # of a reduction; longer ones get a loop over their channels (heuristic)
-_IN_MEMORY = ("global", "readonly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,8 @@ class Footprint:
         """The dimension of the array that an index of the output moves."""
         return next(d for d, axis in enumerate(self.axes) if axis.index == index)
 
-    @property
-    def is_one_point(self) -> bool:
-        return len(self.points) == 1
+    def scale_along(self, index: str) -> int:
+        return self.axes[self.axis_along(index)].scale
 
     def is_scattered(self, along: str) -> bool:
         """Whether most elements between the points of a row are never read."""
@@ -60,10 +60,23 @@ class Footprint:
             rows.setdefault((*point[:dimension], *point[dimension + 1 :]), []).append(point[dimension])
         return any(max(row) - min(row) > MAX_COLUMNS_PER_POINT * len(row) for row in rows.values())
 
+    def skips_most(self, along: str) -> bool:
+        """Whether strided windows leave out most elements of a row, whichever output they are of."""
+        dimension, scale = self.axis_along(along), self.scale_along(along)
+        return 2 * len({point[dimension] % scale for point in self.points}) < scale
+
+    @property
+    def read(self) -> Read:
+        """One of the reads; elements out of bounds are zero where it has no boundary mode, and then unused."""
+        return replace(self.reads[0], boundary=self.boundary or Boundary("zero"))
+
     @property
     def overlaps(self) -> bool:
-        """Whether the footprints of adjacent outputs overlap."""
-        return any(axis.index is not None and axis.low < axis.high for axis in self.axes)
+        """Whether footprints extend along an index of the output. Not where one read takes a row in consecutive runs,
+        as `sum(x[g * S + s], s)` does: that is a reduction, spelt without a dimension of its own."""
+        extended = [axis for axis in self.axes if axis.low < axis.high]
+        runs = [axis for axis in extended if axis.high - axis.low + 1 == axis.scale == len(self.points)]
+        return any(axis.index is not None for axis in extended) and not (runs == extended and len(self.reads) == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +107,19 @@ class ChannelReduction:
 
 
 def find_channel_reductions(request: Request, along: str) -> tuple[ChannelReduction, ...]:
-    """The long reductions over channels: indices that are plain subscripts of all reads that move along `along`."""
+    """The long reductions over channels: indices that are plain subscripts of all reads that move along `along`.
+
+    One that depends on the index of an enclosing reduction is computed there."""
     reductions: dict[Reduce, ChannelReduction] = {}
     for statement, read in memory_reads(request):
+        output_names = {index.name for index in statement.indices}
         for node in walk(statement.value):
-            if isinstance(node, Reduce) and read in walk(node.body) and along in spec.free_indices(read):
+            if not isinstance(node, Reduce) or spec.free_indices(node) - output_names:
+                continue
+            if read in walk(node.body) and along in spec.free_indices(read):
                 moving = [r for r in walk(node.body) if isinstance(r, Read) and along in spec.free_indices(r)]
                 channels = tuple(index for index in node.indices if _is_plain(index.name, moving))
-                extents = [request.context.static(to_integer(i.extent, request.context.symbols)) for i in node.indices]
+                extents = list(map(request.context.static_extent, node.indices))
                 known = [extent for extent in extents if extent is not None]
                 if channels and (len(known) < len(extents) or math.prod(known) > MAX_UNROLLED_POINTS):
                     taps = tuple(index for index in node.indices if index not in channels)
@@ -164,8 +182,14 @@ def _offsets(
     context = request.context
     array = context.arrays[read.array]
     moving = channels | {index.name for index in statement.indices}
-    extents = _tap_extents(statement, context)
-    if read.exact or array.space not in _IN_MEMORY:
+    # Known at compile time, else None.
+    extents = {
+        index.name: context.static_extent(index)
+        for node in walk(statement.value)
+        if isinstance(node, Reduce)
+        for index in node.indices
+    }
+    if read.exact or array.space not in IN_MEMORY:
         return f"{read.array} is read only where a division is exact, or is not in global memory"
     axes: list[tuple[str | None, int]] = []
     terms: list[tuple[Mapping[str, int], int]] = []
@@ -198,16 +222,6 @@ def _offsets(
         tap = dict(zip(names, values, strict=True))
         points.append(tuple(sum(c * tap[n] for n, c in taps.items()) + constant for taps, constant in terms))
     return _Offsets(tuple(axes), tuple(points))
-
-
-def _tap_extents(statement: Statement, context: Context) -> dict[str, int | None]:
-    """The extents of the statement's reduction indices, None where they are known at run time only."""
-    extents: dict[str, int | None] = {}
-    for node in walk(statement.value):
-        if isinstance(node, Reduce):
-            for index in node.indices:
-                extents[index.name] = context.static(to_integer(index.extent, context.symbols))
-    return extents
 
 
 def _linear(sub: Expr, context: Context) -> tuple[dict[str, int], int] | None:

@@ -13,10 +13,13 @@ import sympy
 from cugen.families.stencil.footprint import Footprint
 from cugen.families.stencil.window_rows import Columns, Tree, has_narrow_halo, tree_of
 from cugen.pieces.blocks import define
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import unrolled
 from cugen.pieces.sections import SectionGroup
+from cugen.pieces.vector_body import vector_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import within
-from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.memory import Access, Array, Element, row_major
 from cugen.plan.names import Names
 from cugen.plan.nodes import Comparison, Declare, Define, For, Guard, If, Index, Load, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
@@ -24,7 +27,7 @@ from cugen.plan.symbols import Integer, Range, integer
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.usage import free_symbols
 from cugen.plan.traversal.walking import walk_nodes
-from cugen.spec.expressions import Boundary, Expr, Local, Read
+from cugen.spec.expressions import Expr, Local
 
 _Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]
 LOOP_NAMES = ("row", "plane", "slab", "layer")  # loop variables over the dimensions of a window, the fastest first
@@ -35,16 +38,19 @@ class RegisterWindow:
     """The bounding box of the footprints of a thread's outputs, as an array in registers.
 
     `origin` is its first element relative to the scaled index, per dimension of `source`; `array` has the dimensions of
-    more than one element (`counts`). Rows are loaded by accesses of `access_width` elements.
+    more than one element (`counts`), and of a row the columns from `first_column` on. Rows are loaded by accesses of
+    `access_width` elements.
     """
 
     footprint: Footprint
+    outputs: Mapping[str, int]  # of a thread, by index; 1 where absent
     source: Array
     array: Array
     origin: tuple[int, ...]
     counts: tuple[int, ...]
     along: int  # the dimension of the rows
     access_width: int
+    first_column: int = 0
 
     @property
     def is_zeroed(self) -> bool:
@@ -57,7 +63,8 @@ class RegisterWindow:
 
     def subscripts(self, coordinates: tuple[Integer, ...]) -> tuple[Integer, ...]:
         """The subscripts in `array` of coordinates in the bounding box."""
-        return tuple(coordinate for coordinate, count in zip(coordinates, self.counts, strict=True) if count > 1)
+        loaded = replace_item(coordinates, self.along, coordinates[self.along] - self.first_column)
+        return tuple(coordinate for coordinate, count in zip(loaded, self.counts, strict=True) if count > 1)
 
 
 def make_window(
@@ -72,14 +79,26 @@ def make_window(
         end = axis.scale * (outputs.get(axis.index or "", 1) - 1) + axis.high + 1
         origin.append(low)
         counts.append(-(-(end - low) // size) * size)
-    shape = tuple(integer(count) for count in counts if count > 1)
-    strides = tuple(integer(1) for _ in shape)
-    for position in range(len(shape) - 2, -1, -1):
-        strides = (*strides[:position], strides[position + 1] * shape[position + 1], *strides[position + 1 :])
-    array = Array(footprint.array, symbol, source.dtype.compute, shape, strides, "register", flat=False)
+    registers = dense_array(symbol, source.dtype.compute, [count for count in counts if count > 1], "register")
+    array = replace(registers, name=footprint.array)
     return RegisterWindow(
-        footprint, source, array, tuple(origin), tuple(counts), footprint.axis_along(along), access_width
+        footprint, outputs, source, array, tuple(origin), tuple(counts), footprint.axis_along(along), access_width
     )
+
+
+def without_unread_columns(
+    lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer]
+) -> RegisterWindow:
+    """The window without the columns that nothing reads, where its halo is loaded by scalar accesses."""
+    is_one_column = window.counts[window.along] == 1
+    if is_one_column or not _has_scalar_halo(lowering, window, origins):
+        return window
+    columns = read_columns(window).values()
+    first, end = min(low for low, _ in columns), max(high for _, high in columns) + 1
+    along = len([count for count in window.counts[: window.along] if count > 1])
+    shape = replace_item(window.array.shape, along, integer(end - first))
+    array = replace(window.array, shape=shape, strides=row_major(shape))
+    return replace(window, array=array, first_column=first)
 
 
 def project(window: RegisterWindow, dimensions: tuple[int, ...], source: Array) -> RegisterWindow:
@@ -100,10 +119,10 @@ def project(window: RegisterWindow, dimensions: tuple[int, ...], source: Array) 
     )
 
 
-def read_columns(window: RegisterWindow, outputs: Mapping[str, int]) -> dict[tuple[int, ...], Columns]:
+def read_columns(window: RegisterWindow) -> dict[tuple[int, ...], Columns]:
     """The first and the last column that are read, by row of the window."""
     axes = window.footprint.axes
-    offsets = list(itertools.product(*(range(outputs.get(axis.index or "", 1)) for axis in axes)))
+    offsets = list(itertools.product(*(range(window.outputs.get(axis.index or "", 1)) for axis in axes)))
     rows: dict[tuple[int, ...], Columns] = {}
     for offset, point in itertools.product(offsets, window.footprint.points):
         row = [axis.scale * o + p - first for axis, o, p, first in zip(axes, offset, point, window.origin, strict=True)]
@@ -113,22 +132,22 @@ def read_columns(window: RegisterWindow, outputs: Mapping[str, int]) -> dict[tup
     return rows
 
 
-def load_window(
-    lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer], outputs: Mapping[str, int]
-) -> SectionGroup:
+def load_window(lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer]) -> SectionGroup:
     """Declares and fills a window: vector loads where all its columns are in bounds, else scalar loads. `origins` are
     the indices of the thread's first output. The sections are those of templates/macros/register_windows.cu.j2."""
-    definitions, loads = _loads(lowering, window, origins, outputs)
+    definitions, loads = _loads(lowering, window, origins)
     widen_ranges((*definitions, *loads), lowering.ranges)
     declared = Declare(window.array, zeroed=window.is_zeroed)
     return SectionGroup(window.array.symbol, (Section("registers", (declared, *definitions)), *loads))
 
 
-def counter_name(counters: dict[tuple[str, Range], str], names: Names, hint: str) -> str:
-    """The name of a loop variable, shared by consecutive loops."""
+def counter_name(
+    counters: dict[tuple[str, Range], str], names: Names, hint: str, indices: Mapping[str, Integer]
+) -> str:
+    """The name of a loop variable, shared by consecutive loops; none of an index, which may be defined later."""
     key = (f"{hint} of windows", (0, 0))
     if key not in counters:
-        counters[key] = names.allocate(hint)
+        counters[key] = names.allocate(f"{hint}_" if hint in indices else hint)
     return counters[key]
 
 
@@ -147,11 +166,34 @@ def widen_ranges(nodes: tuple[Node, ...], ranges: dict[sympy.Symbol, Range]) -> 
             join_ranges(ranges, {index.symbol: index.range})
 
 
-def _center_columns(window: RegisterWindow, outputs: Mapping[str, int]) -> Columns:
+def _start(window: RegisterWindow, origins: Mapping[str, Integer]) -> Integer:
+    """The source index of the window's first column."""
+    axis = window.footprint.axes[window.along]
+    return axis.scale * origins[axis.index or ""] + window.origin[window.along]
+
+
+def _inside(lowering: Lowering, window: RegisterWindow, start: Integer) -> Guard:
+    """The condition on its first column under which a row has all columns."""
+    end = start + window.counts[window.along]
+    terms = (Comparison(start, ">=", integer(0)), Comparison(end, "<=", window.source.shape[window.along]))
+    return lowering.needed(Guard(terms))
+
+
+def _has_scalar_halo(lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer]) -> bool:
+    """Whether the few halo columns of a row have scalar loads, and the center columns vector loads."""
+    start, center = _start(window, origins), _center_columns(window)
+    return (
+        bool(_inside(lowering, window, start).terms)
+        and has_narrow_halo(read_columns(window), center)
+        and not _may_exceed(lowering, window, start, center)
+    )
+
+
+def _center_columns(window: RegisterWindow) -> Columns:
     """The columns of the thread's outputs without the halo, as begin and end."""
     axis = window.footprint.axes[window.along]
     first = -window.origin[window.along]
-    return first, first + axis.scale * outputs.get(axis.index or "", 1)
+    return first, first + axis.scale * window.outputs.get(axis.index or "", 1)
 
 
 def _may_exceed(lowering: Lowering, window: RegisterWindow, start: Integer, center: Columns) -> bool:
@@ -166,36 +208,27 @@ def _may_exceed(lowering: Lowering, window: RegisterWindow, start: Integer, cent
 
 
 def _loads(
-    lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer], outputs: Mapping[str, int]
+    lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer]
 ) -> tuple[tuple[Define, ...], tuple[Section, ...]]:
     """The definition of the window's first column, where the loads use one, and the loads."""
-    tree = tree_of(read_columns(window, outputs))
-    axis = window.footprint.axes[window.along]
-    start = axis.scale * origins[axis.index or ""] + window.origin[window.along]
-    count, extent = window.counts[window.along], window.source.shape[window.along]
-
-    def inside_of(start: Integer) -> Guard:
-        terms = (Comparison(start, ">=", integer(0)), Comparison(start + count, "<=", extent))
-        return lowering.needed(Guard(terms))
-
+    tree = tree_of(read_columns(window))
+    start = _start(window, origins)
     definitions: tuple[Define, ...] = ()
-    inside = inside_of(start)
-    center = _center_columns(window, outputs)
-    if (
-        inside.terms
-        and has_narrow_halo(read_columns(window, outputs), center)
-        and not _may_exceed(lowering, window, start, center)
-    ):
+    if _has_scalar_halo(lowering, window, origins):
+        center = _center_columns(window)
         return (), _WindowLoader(lowering, window, origins, start, is_block=False).center_and_halo(tree, center)
-    if not start.is_Symbol and (inside.terms or count > window.access_width):
-        first = define(f"{axis.index}_left", start, lowering)
+    inside = _inside(lowering, window, start)
+    if not start.is_Symbol and (inside.terms or window.counts[window.along] > window.access_width):
+        first = define(f"{window.footprint.axes[window.along].index}_left", start, lowering)
         definitions = (first,)
-        start, inside = first.index.symbol, inside_of(first.index.symbol)
+        start = first.index.symbol
+        inside = _inside(lowering, window, start)
     is_choice = bool(inside.terms)
-    loads = _WindowLoader(lowering, window, origins, start, is_choice).vector_loads(tree)
+    loader = _WindowLoader(lowering, window, origins, start, is_choice)
+    loads = loader.loads(tree, loader.vector_row)
     if is_choice:
-        scalar_loads = _WindowLoader(lowering, window, origins, start, is_choice).scalar_loads(tree)
-        loads = (Section("if_in_bounds", (If(inside, loads, scalar_loads),)),)
+        loader = _WindowLoader(lowering, window, origins, start, is_choice)
+        loads = (Section("if_in_bounds", (If(inside, loads, loader.loads(tree, loader.scalar_row)),)),)
     used = free_symbols(dissolved(loads))
     return tuple(node for node in definitions if node.index.symbol in used), loads
 
@@ -225,16 +258,11 @@ class _WindowLoader:
         self.lowering.names_of[self.scope] = names
         self.window, self.origins, self.start = window, origins, start
         self.loops: dict[str, Index] = {}
-        self.counters = {} if is_block else lowering.loops
+        self.counters, self.counter_names = {} if is_block else lowering.loops, names
 
-    def vector_loads(self, tree: Tree | Columns) -> tuple[Section, ...]:
-        """Vector loads of all rows, whose columns are in bounds."""
-        self._rows(tree, (), self.scope, self._vector_row)
-        return _row_sections(self.scope.nodes)
-
-    def scalar_loads(self, tree: Tree | Columns) -> tuple[Section, ...]:
-        """Scalar loads with bounds checks and the boundary mode."""
-        self._rows(tree, (), self.scope, self._scalar_row)
+    def loads(self, tree: Tree | Columns, fill: _Fill) -> tuple[Section, ...]:
+        """The loads of all rows, each by `fill`."""
+        self._rows(tree, (), self.scope, fill)
         return _row_sections(self.scope.nodes)
 
     def center_and_halo(self, tree: Tree | Columns, center: Columns) -> tuple[Section, ...]:
@@ -243,14 +271,13 @@ class _WindowLoader:
         def fill(row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
             low, high = columns
             if low < center[1] and high >= center[0]:
-                self._vector_row(row, (max(low, center[0]), min(high, center[1] - 1)), scope)
+                self.vector_row(row, (max(low, center[0]), min(high, center[1] - 1)), scope)
             if low < center[0]:
-                self._scalar_row(row, (low, min(high, center[0] - 1)), scope)
+                self.scalar_row(row, (low, min(high, center[0] - 1)), scope)
             if high >= center[1]:
-                self._scalar_row(row, (max(low, center[1]), high), scope)
+                self.scalar_row(row, (max(low, center[1]), high), scope)
 
-        self._rows(tree, (), self.scope, fill)
-        return _row_sections(self.scope.nodes)
+        return self.loads(tree, fill)
 
     def _rows(self, tree: Tree | Columns, row: tuple[Integer, ...], scope: Scope, fill: _Fill) -> None:
         dimensions = len(self.window.counts) - 1 - len(row)
@@ -267,27 +294,27 @@ class _WindowLoader:
             body = _row_sections(inner.nodes)
             scope.nodes.append(For(Loop(index, integer(first), integer(end), unroll=True), body))
 
-    def _vector_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+    def vector_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+        """Vector loads of a row, whose columns are in bounds."""
         window, size = self.window, self.window.access_width
         low, high = columns[0] // size * size, -(-(columns[1] + 1) // size) * size
         # Only the row may be out of bounds: the check is that of column 0 in an array of one column.
         row_subscripts = self._subscripts(row, integer(0))
-        narrow = replace(window.source, shape=_with(window.source.shape, window.along, integer(1)))
-        subscripts, guard, otherwise = within(self.lowering, self._read(), row_subscripts, narrow, scope)
+        narrow = replace(window.source, shape=replace_item(window.source.shape, window.along, integer(1)))
+        subscripts, guard, otherwise = within(self.lowering, window.footprint.read, row_subscripts, narrow, scope)
         column = self._loop("column", low, high) if high - low > size else None
         offset = integer(low) if column is None else column.symbol
-        first = self._first_column() + offset if column is None else self.start + offset
-        source = Access(window.source, _with(subscripts, window.along, first), "load", size)
+        first = _start(self.window, self.origins) + offset if column is None else self.start + offset
+        source = Access(window.source, replace_item(subscripts, window.along, first), "load", size)
         body: tuple[Node, ...]
         if size == 1:
             body = (self._store(row, offset, Element.of(source)),)
         else:
             v = self._loop("v", 0, size)
             with nullcontext() if column is None and guard is None else self._block(scope):
-                vector = self._vector()
+                vector = vector_of(window.source, window.footprint.array, size, self.lowering)
             store = self._store(row, offset + v.symbol, vector.component(v.symbol))
-            each = For(Loop(v, integer(0), integer(size), unroll=True), (store,))
-            body = (Load(vector, source), each)
+            body = (Load(vector, source), unrolled(v, (store,)))
         if column is not None:
             body = (For(Loop(column, integer(low), integer(high), size, unroll=True), body),)
         if guard is None or otherwise is None:
@@ -301,11 +328,12 @@ class _WindowLoader:
         fill = For(Loop(boundary, integer(columns[0]), integer(columns[1] + 1), unroll=True), (outside,))
         scope.nodes.append(If(guard, body, (fill,)))
 
-    def _scalar_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+    def scalar_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+        """Scalar loads of a row, with bounds checks and the boundary mode."""
         low, high = columns
         column = self._loop("column", low, high + 1) if low < high else None
         offset = integer(low) if column is None else column.symbol
-        window, read = self.window, self._read()
+        window, read = self.window, self.window.footprint.read
         coordinates = self._subscripts(row, self.start + offset)
         with nullcontext(scope) if column is None else self._block(scope, column) as inner:
             subscripts, guard, otherwise = within(self.lowering, read, coordinates, window.source, inner)
@@ -329,22 +357,14 @@ class _WindowLoader:
         yield inner
         self.lowering.names = outer
 
-    def _vector(self) -> Vector:
-        """`u4` for four elements of u."""
-        source, size = self.window.source, self.window.access_width
-        name = self.window.footprint.array.lower()
-        hint = f"{name}_{size}" if name[-1].isdigit() else f"{name}{size}"
-        return Vector(self.lowering.names.allocate(hint), source.dtype.compute, source.dtype, size)
-
     def _loop(self, hint: str, first: int, end: int) -> Index:
         """A loop variable, shared by loops of the same name."""
         known = self.loops.get(hint)
-        name = known.name if known else counter_name(self.counters, self.lowering.names, hint)
+        name = known.name if known else counter_name(self.counters, self.counter_names, hint, self.origins)
         low, high = known.range if known else (first, end - 1)
         index = Index(name, integer(first), (min(low, first), max(high, end - 1)))
         self.loops[hint] = index
-        old = self.lowering.ranges.get(index.symbol, index.range)
-        self.lowering.ranges[index.symbol] = min(old[0], index.range[0]), max(old[1], index.range[1])
+        join_ranges(self.lowering.ranges, {index.symbol: index.range})
         self.lowering.symbols[name] = index.symbol
         return index
 
@@ -359,16 +379,6 @@ class _WindowLoader:
             base = axis.scale * self.origins[axis.index] if axis.index is not None else integer(0)
             subscripts.append(base + first + next(coordinates))
         return tuple(subscripts)
-
-    def _first_column(self) -> Integer:
-        """The source index of the window's first column, as an expression."""
-        axis = self.window.footprint.axes[self.window.along]
-        return axis.scale * self.origins[axis.index or ""] + self.window.origin[self.window.along]
-
-    def _read(self) -> Read:
-        """A read of the window; elements out of bounds are zero where it has no boundary mode, and then unused."""
-        footprint = self.window.footprint
-        return replace(footprint.reads[0], boundary=footprint.boundary or Boundary("zero"))
 
     def _store(self, row: tuple[Integer, ...], column: Integer, value: Expr) -> Node:
         subscripts = self.window.subscripts(_insert(row, self.window.along, column))
@@ -394,7 +404,7 @@ def _is_row_loop(node: Node) -> bool:
     return isinstance(node, For) and any(isinstance(inner, Section) for inner in node.body)
 
 
-def _with(values: tuple[Integer, ...], position: int, value: Integer) -> tuple[Integer, ...]:
+def replace_item(values: tuple[Integer, ...], position: int, value: Integer) -> tuple[Integer, ...]:
     return (*values[:position], value, *values[position + 1 :])
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.machine.target import STATIC_SHARED_BYTES
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, ElementRef, divisor, have_equal_alignment, widest
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, ElementRef, have_equal_alignment, widest
+from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue, Read
 
@@ -41,15 +40,18 @@ class Transpose:
     order: tuple[spec.Index, ...]
     reads: tuple[Read, ...]
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether the spec places a tile in shared memory."""
+        spec = self.request.context.spec
+        return any(spec.array(read.array).memory.space == "shared" for read in self.reads)
+
+    @property
+    def outputs(self) -> tuple[ElementRef, ...]:
+        return tuple((s.target, s.subscripts) for s in self.request.stored_statements())
+
     def have_equal_alignment(self, first: ElementRef, second: ElementRef, modulus: int) -> bool:
         return have_equal_alignment(self.arrays, self.order, self.request.context, (first, second), modulus)
-
-    def stored(self) -> tuple[str, ...]:
-        """The arrays that are written to memory."""
-        context, names = self.request.context, {s.target: None for s in self.request.group.statements}
-        temporaries = {array.name for array in context.spec.arrays if array.role == "temporary"}
-        in_registers = temporaries - set(self.request.stored)
-        return tuple(name for name in names if name not in in_registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ class TransposeConfig:
 def choose_config(transpose: Transpose) -> TransposeConfig:
     """The tile for the widest accesses that alignment allows, or a smaller one if there would be too few tiles."""
     size = max(transpose.arrays[read.array].dtype.bytes for read in transpose.reads)
-    load, store = _load_width(transpose), _store_width(transpose)
+    load = _width(transpose, transpose.down, ((read.array, read.subscripts) for read in transpose.reads))
+    store = _width(transpose, transpose.across, transpose.outputs)
     shift = _shift(transpose) if size in SHIFTED_TILES else 0
     shifted = _shifted(_tile(SHIFTED_TILES[size], size, load, store), transpose, shift) if shift else None
     # A tile of wide elements has few rows for vectors of narrow outputs, which would leave most lanes idle.
@@ -117,28 +120,22 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
 
 def _shifted(config: TransposeConfig, transpose: Transpose, shift: int) -> TransposeConfig:
     """The tile with output rows stored from a sector boundary on, in vectors of 16 bytes."""
-    width = MAX_ACCESS_BYTES // transpose.arrays[transpose.stored()[0]].dtype.bytes
+    width = MAX_ACCESS_BYTES // transpose.arrays[transpose.outputs[0][0]].dtype.bytes
     store = RowMapping(width, MIN_VECTOR_LANES)
     return replace(config, store=store, shift=shift, threads=min(config.threads, MIN_VECTOR_LANES * config.down))
 
 
 def _shift(transpose: Transpose) -> int:
     """Elements per sector, if output rows start inside sectors and all outputs equally so; else 0."""
-    context = transpose.request.context
-    stored = [s for s in transpose.request.group.statements if s.target in transpose.stored()]
-    first = stored[0]
-    sector = SECTOR_BYTES // transpose.arrays[first.target].dtype.bytes
-    if any(transpose.arrays[s.target].dtype.bytes != transpose.arrays[first.target].dtype.bytes for s in stored):
+    context, outputs = transpose.request.context, transpose.outputs
+    name, subscripts = outputs[0]
+    array, along = transpose.arrays[name], IndexValue(transpose.across.name)
+    sector = SECTOR_BYTES // array.dtype.bytes
+    if any(transpose.arrays[target].dtype.bytes != array.dtype.bytes for target, _ in outputs):
         return 0
-    reference = (first.target, first.subscripts)
-    if not all(transpose.have_equal_alignment((s.target, s.subscripts), reference, sector) for s in stored):
+    if not all(transpose.have_equal_alignment(output, outputs[0], sector) for output in outputs):
         return 0
-    strides = transpose.arrays[first.target].strides
-    row_strides = [
-        stride
-        for sub, stride in zip(first.subscripts, strides, strict=True)
-        if sub != IndexValue(transpose.across.name)
-    ]
+    row_strides = [stride for sub, stride in zip(subscripts, array.strides, strict=True) if sub != along]
     return 0 if all(divisor(stride, context) % sector == 0 for stride in row_strides) else sector
 
 
@@ -182,28 +179,14 @@ def _tile(sizes: tuple[int, int, int], size: int, load: int, store: int) -> Tran
     )
 
 
-def _load_width(transpose: Transpose) -> int:
-    """The widest vector that alignment allows for loads of every transposed input."""
-    context, down = transpose.request.context, transpose.down
-    width = divisor(to_integer(down.extent, context.symbols), context) or MAX_ACCESS_BYTES
-    for read in transpose.reads:
-        width = math.gcd(width, widest(transpose.arrays[read.array], read.subscripts, down.name, context).count)
-    return width
-
-
-def _store_width(transpose: Transpose) -> int:
-    """The widest vector that alignment allows for stores to every output."""
-    context, across, stored = transpose.request.context, transpose.across, transpose.stored()
-    width = divisor(to_integer(across.extent, context.symbols), context) or MAX_ACCESS_BYTES
-    for statement in transpose.request.group.statements:
-        if statement.target in stored:
-            array = transpose.arrays[statement.target]
-            width = math.gcd(width, widest(array, statement.subscripts, across.name, context).count)
-    return width
+def _width(transpose: Transpose, along: spec.Index, accesses: Iterable[ElementRef]) -> int:
+    """The widest vector along an index that alignment allows for all accesses."""
+    context = transpose.request.context
+    widths = (widest(transpose.arrays[array], subs, along.name, context).count for array, subs in accesses)
+    return math.gcd(divisor(context.extent(along), context) or MAX_ACCESS_BYTES, *widths)
 
 
 def _tiles(transpose: Transpose, config: TransposeConfig) -> int:
     """The number of tiles at the largest extents."""
-    context = transpose.request.context
-    counts = [bounds(to_integer(index.extent, context.symbols), context.ranges)[1] for index in transpose.order]
+    counts = list(map(transpose.request.context.max_extent, transpose.order))
     return -(-counts[0] // config.step) * -(-counts[1] // config.down) * math.prod(counts[2:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 
 from cugen.families.base import Family
@@ -12,13 +11,12 @@ from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
 from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKernel, choose_square_config
 from cugen.machine.target import STATIC_SHARED_BYTES
-from cugen.pieces.elementwise import IN_MEMORY, certain_reads, form_refusals, placement_refusals
+from cugen.pieces.elementwise import IN_MEMORY, certain_reads, form_refusals
+from cugen.pieces.placement import size_refusals, useless_placements
 from cugen.pieces.vectors import is_contiguous
-from cugen.plan.kernel import Kernel
 from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds
-from cugen.rewrite.dense_indices import CanonicalForm, canonical, iteration_order
+from cugen.rewrite.dense_indices import canonical, iteration_order
+from cugen.rewrite.fuse_dimensions import FusedStatements
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue, Read
 
@@ -32,35 +30,27 @@ def match(request: Request) -> Match | Refusals:
     if isinstance(transpose, Refusal):
         return Refusals((transpose,))
     staged = {read.array: None for read in transpose.reads}
-    reasons += [*placement_refusals(request, staged), *_memory_refusals(request, staged), *refuse_tunables(request, ())]
+    reasons += [*useless_placements(request, staged), *_memory_refusals(request, staged), *refuse_tunables(request, ())]
     reasons += _schedule_refusals(request, transpose)
     if reasons:
         return Refusals(tuple(reasons))
-    kernel: Callable[[], Kernel]
-    if _has_explicit_tile(transpose):
+    build: Callable[[], PackedTileKernel]
+    if transpose.is_placed or request.schedule.block or request.schedule.thread:
         square = choose_square_config(transpose)
         reasons += _square_refusals(transpose, square)
-        kernel = partial(_square_kernel, transpose, square)
+        build = partial(SquareTileKernel, transpose, square)
     else:
         config = choose_config(transpose)
         reasons += _packed_refusals(transpose, config)
-        kernel = partial(_packed_kernel, transpose, config)
+        build = partial(ShiftedRowsKernel if config.shift else PackedTileKernel, transpose, config)
     reasons += _extent_refusals(transpose)
-    return Refusals(tuple(reasons)) if reasons else Match(kernel)
-
-
-def _square_kernel(transpose: Transpose, config: SquareTileConfig) -> Kernel:
-    return SquareTileKernel(transpose, config).kernel()
-
-
-def _packed_kernel(transpose: Transpose, config: TransposeConfig) -> Kernel:
-    return (ShiftedRowsKernel if config.shift else PackedTileKernel)(transpose, config).kernel()
+    return Refusals(tuple(reasons)) if reasons else Match(lambda: build().kernel())
 
 
 def _recognise(request: Request) -> Transpose | Refusal:
     is_placed = any(array.memory.space == "shared" for array in request.touched())
-    form = CanonicalForm(request.group.statements, request.context.arrays) if is_placed else canonical(request)
-    request = replace(request, group=replace(request.group, statements=form.statements))
+    form = FusedStatements(request.group.statements, request.context.arrays) if is_placed else canonical(request)
+    request = request.with_statements(form.statements)
     order = iteration_order(request, form)
     matches = [_match(request, form, across, order) for across in order if _is_row(form, across)]
     if not matches:
@@ -69,13 +59,13 @@ def _recognise(request: Request) -> Transpose | Refusal:
     return next((match for match in matches if isinstance(match, Transpose)), matches[0])
 
 
-def _is_row(form: CanonicalForm, across: spec.Index) -> bool:
+def _is_row(form: FusedStatements, across: spec.Index) -> bool:
     """Whether every output is contiguous along the index."""
     return all(is_contiguous(form.arrays[s.target], s.subscripts, across.name) for s in form.statements)
 
 
 def _match(
-    request: Request, form: CanonicalForm, across: spec.Index, order: tuple[spec.Index, ...]
+    request: Request, form: FusedStatements, across: spec.Index, order: tuple[spec.Index, ...]
 ) -> Transpose | Refusal:
     down: dict[str, Read] = {}
     reads = []
@@ -95,7 +85,7 @@ def _match(
     return Transpose(request, form.arrays, across, second, (across, second, *outer), tuple(reads))
 
 
-def _row_index(request: Request, form: CanonicalForm, read: Read, across: str) -> str | None:
+def _row_index(request: Request, form: FusedStatements, read: Read, across: str) -> str | None:
     """The index along which a read is contiguous, if `across` is another of its dimensions."""
     declared, array = request.context.spec.array(read.array), form.arrays[read.array]
     names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
@@ -107,13 +97,6 @@ def _row_index(request: Request, form: CanonicalForm, read: Read, across: str) -
     return rows[-1] if rows else None
 
 
-def _has_explicit_tile(transpose: Transpose) -> bool:
-    """Whether the spec places the tile or sets its size."""
-    request = transpose.request
-    is_placed = any(request.context.spec.array(read.array).memory.space == "shared" for read in transpose.reads)
-    return is_placed or bool(request.schedule.block or request.schedule.thread)
-
-
 def _memory_refusals(request: Request, staged: dict[str, None]) -> Iterator[Refusal]:
     for name in staged:
         memory = request.context.spec.array(name).memory
@@ -123,11 +106,7 @@ def _memory_refusals(request: Request, staged: dict[str, None]) -> Iterator[Refu
 
 def _schedule_refusals(request: Request, transpose: Transpose) -> Iterator[Refusal]:
     schedule, sides = request.schedule, (transpose.across.name, transpose.down.name)
-    for key, sizes in (("block", schedule.block), ("thread", schedule.thread)):
-        for name, size in sizes:
-            if name not in sides and size != 1:
-                reason = f"{key} sizes are for {' and '.join(sides)}, not for {name}"
-                yield Refusal(reason, f"schedule.{key}.{name}")
+    yield from size_refusals(request, {"block": sides, "thread": sides})
     if schedule.step:
         yield Refusal("loads its tile at once; there is no loop to step through", "schedule.step")
     block = [size for name, size in schedule.block if name in sides]
@@ -154,11 +133,10 @@ def _packed_refusals(transpose: Transpose, config: TransposeConfig) -> Iterator[
 
 def _extent_refusals(transpose: Transpose) -> Iterator[Refusal]:
     """Tiles that would be almost empty, unless the spec requests them."""
-    request, context = transpose.request, transpose.request.context
-    is_placed = any(context.spec.array(read.array).memory.space == "shared" for read in transpose.reads)
-    if request.schedule.family is None and not is_placed:
+    request = transpose.request
+    if request.schedule.family is None and not transpose.is_placed:
         for index in (transpose.across, transpose.down):
-            count = bounds(to_integer(index.extent, context.symbols), context.ranges)[1]
+            count = request.context.max_extent(index)
             if count < MIN_EXTENT:
                 yield Refusal(f"with {count} along {index.name} most of a tile would be empty")
 

@@ -1,23 +1,29 @@
-"""The packed-tile transpose: vector loads and stores through a tile of packed words without bank conflicts."""
+"""The transpose through shared memory: tiles are loaded along input rows and stored along output rows, in vectors
+through packed words without bank conflicts, where alignment allows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property, partial
 
 from cugen.families.transpose.config import RowMapping, Transpose, TransposeConfig
-from cugen.pieces.blocks import Blocks, define, limit, make_grid, thread
-from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.blocks import Blocks, define, define_index, limit, make_grid, thread
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import assemble, dense_array, new_lowering
+from cugen.pieces.loop_variables import loop_variable, unrolled
+from cugen.pieces.sections import guarded
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import (
     ConsecutiveElements,
+    as_copy,
     depends_on_index,
     load_vectors,
+    remember_read,
     vector_body,
     vector_of,
     wide_reads,
 )
-from cugen.pieces.vectors import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
@@ -28,118 +34,128 @@ from cugen.plan.nodes import (
     Comparison,
     Copy,
     Declare,
-    For,
-    Guard,
-    If,
+    Define,
     Index,
     Let,
     Load,
-    Loop,
     Node,
     Section,
     Store,
 )
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_integer
+from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
-from cugen.spec.expressions import Expr, Local, Read, walk
+from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.shadowing import declared_name
+from cugen.spec.expressions import Expr, Read
 
 
 class PackedTileKernel:
-    """The kernel of one group."""
+    """The kernel of one group: a block loads `tiles` of the transposed reads, and stores outputs from them.
+
+    `sizes` are the elements between adjacent tiles, across and down; `block` the threads along x and y. With `clamps`,
+    loads past the edge copy the last rows again, unused, instead of a guard."""
+
+    clamps = True
 
     def __init__(self, transpose: Transpose, config: TransposeConfig) -> None:
         self.transpose, self.config = transpose, config
         self.request, self.context = transpose.request, transpose.request.context
-        self.lowering: Lowering = new_lowering(transpose.request)
-        self.lowering.arrays = transpose.arrays
-        self.extents = [to_integer(index.extent, self.lowering.symbols) for index in transpose.order]
+        self.lowering = new_lowering(transpose.request, transpose.arrays)
+        self.extents = list(map(self.context.extent, transpose.order))
         self.sizes = (config.step, config.down)
-        self.is_flat = config.load.lanes != config.store.lanes  # whether the two sides number the threads differently
+        lanes, threads = config.load.lanes, config.threads
+        self.is_flat = lanes != config.store.lanes  # whether the two sides number the threads differently
+        self.block = (threads, 1) if self.is_flat else (lanes, threads // lanes)
 
     def kernel(self) -> Kernel:
-        config = self.config
-        blocks = make_grid([*self._counts(), *self.extents[2:]], self.lowering, self.request.target)
-        self.tiles = self._tiles()
-        coordinates = self._coordinates(blocks)
-        self.output_vector = self._output_vector()
+        blocks = make_grid([*self.counts(), *self.extents[2:]], self.lowering, self.request.target)
+        self.tiles = {read: self.tile(read, self._tile_name(read)) for read in self.transpose.reads}
+        coordinates = (*self._tile_coordinates(blocks), *self._thread_coordinates())
         outer = self.lowering.names
         self.lowering.names = Names(outer)
-        load = self._load()
+        load = self.load()
+        # Both phases may use a name but for those that the first declares outside of its loops.
+        for name in filter(None, map(declared_name, dissolved(load))):
+            outer.allocate(name)
         self.lowering.names = Names(outer)
         sections = (
             Section("tiles", tuple(Declare(tile) for tile in self.tiles.values())),
             Section("coordinates", coordinates),
             *load,
             Section("tile_loaded", (Barrier(),)),
-            *self._store(),
+            *self.store(),
         )
-        parts = [(section.name, section.body) for section in sections]
-        block = (config.threads, 1, 1) if self.is_flat else (config.load.lanes, config.threads // config.load.lanes, 1)
-        kernel = assemble(
-            self.request, self.lowering, "transpose", parts, blocks.grid, block, alignments=self._alignments()
+        return assemble(
+            self.request,
+            self.lowering,
+            "transpose",
+            sections,
+            blocks.grid,
+            (*self.block, 1),
+            reasons=self.reasons(),
         )
-        return replace(kernel, reasons=self._reasons())
 
-    def _counts(self) -> list[Integer]:
+    def counts(self) -> list[Integer]:
+        """The tiles across and down."""
         return [ceil_div(extent, size) for extent, size in zip(self.extents, self.sizes, strict=False)]
 
-    def _tiles(self) -> dict[Read, Array]:
-        config = self.config
-        tiles = {}
-        for read in self.transpose.reads:
-            source = self.transpose.arrays[read.array]
-            name_hint = "tile" if len(self.transpose.reads) == 1 else f"{source.symbol}_tile"
-            used = (config.pitch - self._row_padding()) * config.pack
-            tiles[read] = Array(
-                read.array,
-                self.lowering.names.allocate(name_hint),
-                source.dtype,
-                (integer(config.rows), integer(used)),
-                (integer(config.pitch * config.pack), integer(1)),
-                "shared",
-                flat=False,
-                pad=self._row_padding() * config.pack,
-                align=config.pack * source.dtype.bytes if config.pack > 1 else 0,
-            )
-        return tiles
+    def _tile_name(self, read: Read) -> str:
+        symbol = self.transpose.arrays[read.array].symbol
+        return self.lowering.names.allocate("tile" if len(self.transpose.reads) == 1 else f"{symbol}_tile")
 
-    def _row_padding(self) -> int:
-        """Padding words at the end of a tile row."""
-        config = self.config
-        return config.pitch - config.down - (config.down - 1) // config.period * config.gap
+    def _tile_coordinates(self, blocks: Blocks) -> tuple[Define, ...]:
+        """The tile's first element in both directions, after the other indices."""
+        order, lowering = self.transpose.order, self.lowering
+        tile = [
+            define(f"{index.name}0", block * size, lowering)
+            for index, block, size in zip(order, blocks.coordinates, self.sizes, strict=False)
+        ]
+        self.first = [node.index.symbol for node in tile]
+        outer = zip(order[2:], blocks.coordinates[2:], self.extents[2:], strict=True)
+        return (*(define_index(index.name, block, extent, lowering) for index, block, extent in outer), *tile)
 
-    def _output_vector(self) -> ConsecutiveElements:
+    def _thread_coordinates(self) -> tuple[Define, ...]:
+        """The thread's coordinates in the block, `tx` and `ty`, where they are those in a row."""
+        if self.is_flat:
+            return ()
+        x, y = self.block
+        nodes = [define("tx", thread("x", x, self.lowering), self.lowering)]
+        self.tx, self.ty = nodes[0].index.symbol, integer(0)
+        if y > 1:
+            nodes.append(define("ty", thread("y", y, self.lowering), self.lowering))
+            self.ty = nodes[1].index.symbol
+        return tuple(nodes)
+
+    def in_bounds(
+        self, name: str, axis: int, coordinate: Integer, sections: tuple[Section, ...]
+    ) -> tuple[Section, ...]:
+        """The branch `name` around the sections if tiles may exceed the extent, else the sections themselves."""
+        extent = self.extents[axis]
+        terms = () if divides(self.sizes[axis], extent, self.context) else (Comparison(coordinate, "<", extent),)
+        return guarded(name, terms, sections)
+
+    def tile(self, read: Read, name: str) -> Array:
+        config, dtype = self.config, self.transpose.arrays[read.array].dtype
+        words = config.down + (config.down - 1) // config.period * config.gap  # of a row, without those at its end
+        sizes = config.rows, words * config.pack
+        tile = dense_array(name, dtype, sizes, "shared", (config.pitch - words) * config.pack)
+        return replace(tile, name=read.array, align=config.pack * dtype.bytes if config.pack > 1 else 0)
+
+    @cached_property
+    def output_vector(self) -> ConsecutiveElements:
         """The vector of output elements; operands are loaded in vectors where alignment allows."""
         transpose, width, name = self.transpose, self.config.store.width, self.transpose.across.name
         wide = wide_reads(self.request, transpose.arrays, name, width, transpose.reads)
         return ConsecutiveElements(self.request, transpose.arrays, name, self.extents[0], width, wide)
 
-    def _coordinates(self, blocks: Blocks) -> tuple[Node, ...]:
-        lowering = self.lowering
-        nodes = []
-        self.first: list[Integer] = []
-        for axis, (index, block) in enumerate(zip(self.transpose.order, blocks.coordinates, strict=True)):
-            if axis < 2:
-                node = define(f"{index.name}0", block * self.sizes[axis], lowering)
-                self.first.append(node.index.symbol)
-            else:
-                node = define(index.name, block, lowering)
-                lowering.symbols[index.name] = node.index.symbol
-                limit(node.index, self.extents[axis], lowering)
-            nodes.append(node)
-        ordered = (*nodes[2:], *nodes[:2])
-        if self.is_flat:
-            return ordered
-        lanes, rows = self.config.load.lanes, self.config.threads // self.config.load.lanes
-        threads = [define("tx", thread("x", lanes, lowering), lowering)]
-        self.tx, self.ty = threads[0].index.symbol, integer(0)
-        if rows > 1:
-            threads.append(define("ty", thread("y", rows, lowering), lowering))
-            self.ty = threads[1].index.symbol
-        return (*ordered, *threads)
+    @cached_property
+    def needs_index(self) -> bool:
+        """Whether the statements use the index of each element of a vector."""
+        vector, loaded = self.output_vector, (*self.output_vector.wide, *self.transpose.reads)
+        return vector.width > 1 and depends_on_index(vector.statements, vector.along, loaded)
 
-    def _thread_coordinates(self, mapping: RowMapping, suffix: str) -> tuple[Node, ...]:
+    def _thread_in_row(self, mapping: RowMapping, suffix: str) -> tuple[Node, ...]:
         """The thread's coordinates in a row mapping of a flat block."""
         if not self.is_flat:
             return ()
@@ -155,20 +171,12 @@ class PackedTileKernel:
         """A loop variable, or 0 and no loop for a single trip."""
         if count <= step:
             return integer(0), None
-        index = Index(self.lowering.names.allocate(name_hint), integer(0), (0, count - step))
-        self.lowering.ranges[index.symbol] = index.range
+        index = loop_variable(name_hint, count - step + 1, self.lowering)
         return index.symbol, index
 
-    def _unrolled(self, index: Index | None, count: int, step: int, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        if index is None:
-            return nodes
-        return (For(Loop(index, integer(0), integer(count), step, unroll=True), nodes),)
-
-    def _loop(
-        self, name: str, index: Index | None, count: int, step: int, sections: tuple[Section, ...]
-    ) -> tuple[Section, ...]:
+    def _loop(self, name: str, index: Index | None, step: int, sections: tuple[Section, ...]) -> tuple[Section, ...]:
         """The loop `name` over the sections, or the sections themselves for a single trip."""
-        return sections if index is None else (Section(name, self._unrolled(index, count, step, sections)),)
+        return sections if index is None else (Section(name, (unrolled(index, sections, step),)),)
 
     def _column(self, word: Integer, scope: list[Node]) -> Integer:
         """The tile column of a word: its number plus the gaps before it."""
@@ -179,37 +187,44 @@ class PackedTileKernel:
         scope.append(node)
         return node.index.symbol
 
-    def _load(self) -> tuple[Section, ...]:
-        """Copies input rows to the tile. Past the edge it copies the last rows again, unused, instead of a guard."""
+    def load(self) -> tuple[Section, ...]:
+        """Copies input rows to the tile."""
         config, transpose = self.config, self.transpose
-        threads = self._thread_coordinates(config.load, "_in")
+        threads = self._thread_in_row(config.load, "_in")
         c, columns = self._index("c", config.down, config.load.span)
         r, rows = self._index("r", config.rows, config.threads // config.load.lanes)
         outer: list[Node] = []
         across = c + self.tx * config.load.width
-        n_in = self._clamped(1, f"{transpose.down.name}_in", across, config.load.width, outer)
+        n_in = self._source(1, f"{transpose.down.name}_in", across, config.load.width, outer)
         column = self._column(across, outer)
         row = self.ty + r
         inner: list[Node] = []
-        m_in = self._clamped_row(row, inner)
+        m_in = self._source_row(row, inner)
         elements: list[Node] = []
         for read, tile in self.tiles.items():
             elements += self._fill(read, tile, (m_in, n_in), (row, column))
         step = config.threads // config.load.lanes
-        in_row = Section("load_row", tuple(inner)), Section("fill_tile", tuple(elements))
-        in_column = Section("load_column", tuple(outer)), *self._loop("load_rows", rows, config.rows, step, in_row)
+        filled = self._load_in_bounds("load_row_in_bounds", 0, m_in, (Section("fill_tile", tuple(elements)),))
+        load_rows = self._loop("load_rows", rows, step, (Section("load_row", tuple(inner)), *filled))
+        load_column = self._load_in_bounds("load_column_in_bounds", 1, n_in, load_rows)
+        in_column = Section("load_column", tuple(outer)), *load_column
         return (
             Section("load_threads", threads),
-            *self._loop("load_columns", columns, config.down, config.load.span, in_column),
+            *self._loop("load_columns", columns, config.load.span, in_column),
         )
 
-    def _clamped_row(self, row: Integer, scope: list[Node]) -> Integer:
-        return self._clamped(0, f"{self.transpose.across.name}_in", row * self.config.pack, self.config.pack, scope)
+    def _load_in_bounds(
+        self, name: str, axis: int, coordinate: Integer, sections: tuple[Section, ...]
+    ) -> tuple[Section, ...]:
+        return sections if self.clamps else self.in_bounds(name, axis, coordinate, sections)
 
-    def _clamped(self, axis: int, name_hint: str, offset: Integer, width: int, scope: list[Node]) -> Integer:
-        """A global coordinate of the tile, clamped if tiles may exceed the extent."""
+    def _source_row(self, row: Integer, scope: list[Node]) -> Integer:
+        return self._source(0, f"{self.transpose.across.name}_in", row * self.config.pack, self.config.pack, scope)
+
+    def _source(self, axis: int, name_hint: str, offset: Integer, width: int, scope: list[Node]) -> Integer:
+        """A global coordinate of the tile, clamped if tiles may exceed the extent and loads have no guard."""
         definition = self.first[axis] + offset
-        if divisor(self.extents[axis], self.context) % self.sizes[axis]:
+        if self.clamps and not divides(self.sizes[axis], self.extents[axis], self.context):
             definition = Minimum(definition, self.extents[axis] - width)
         node = define(name_hint, definition, self.lowering)
         limit(node.index, self.extents[axis], self.lowering)
@@ -228,125 +243,100 @@ class PackedTileKernel:
             self.transpose.across.name: source[0] + p,
             self.transpose.down.name: source[1],
         }
-        subscripts = tuple(to_integer(sub, symbols) for sub in read.subscripts)
-        access = Access(array, subscripts, "load", width)
+        access = access_of(array, read.subscripts, symbols, "load", width)
         if width == 1 and pack == 1:
             return (Copy(Access(tile, (row, column), "store"), access),)
         v, number = self._index("v", width)
         store = Access(tile, (row, (column + v) * pack), "store", pack)
         if pack == 1:
             vector = vector_of(array, read.array, width, self.lowering)
-            return (Load(vector, access), *self._unrolled(number, width, 1, (Store(store, vector.component(v)),)))
+            return (Load(vector, access), *_each(number, (Store(store, vector.component(v)),)))
         word = vector_of(array, "word", pack, self.lowering)
         filled: tuple[Node, ...]
         if width == 1:
-            filled = self._unrolled(each, pack, 1, (Assign(word.component(p), Element.of(access)),))
+            filled = _each(each, (Assign(word.component(p), Element.of(access)),))
             return (Let(word, None, mutable=True), *filled, Store(store, word))
         vectors = vector_of(array, read.array, width, self.lowering, pack)
-        filled = self._unrolled(each, pack, 1, (Load(vectors.indexed(p), access),))
+        filled = _each(each, (Load(vectors.indexed(p), access),))
         transposed = Assign(word.component(p), vectors.indexed(p).component(v))
-        body = (Let(word, None, mutable=True), *self._unrolled(each, pack, 1, (transposed,)), Store(store, word))
-        return (Let(vectors, None, mutable=True), *filled, *self._unrolled(number, width, 1, body))
+        body = (Let(word, None, mutable=True), *_each(each, (transposed,)), Store(store, word))
+        return (Let(vectors, None, mutable=True), *filled, *_each(number, body))
 
-    def _store(self) -> tuple[Section, ...]:
-        """Loads tile columns and stores output rows: adjacent threads store along `across`."""
+    def store(self) -> tuple[Section, ...]:
         config, transpose, lowering = self.config, self.transpose, self.lowering
-        threads = self._thread_coordinates(config.store, "")
+        threads = self._thread_in_row(config.store, "")
         c, columns = self._index("c", config.across, config.store.span)
         step = config.threads // config.store.lanes
         r, rows = self._index("r", config.down, step)
         along = c + self.tx * config.store.width
-        loaded = (*self.output_vector.wide, *transpose.reads)
-        needs_index = config.store.width > 1 and depends_on_index(
-            self.output_vector.statements, transpose.across.name, loaded
-        )
-        m = define(
-            f"{transpose.across.name}_first" if needs_index else transpose.across.name, self.first[0] + along, lowering
-        )
-        n = define(transpose.down.name, self.first[1] + self.ty + r, lowering)
-        limit(m.index, self.extents[0], lowering)
-        limit(n.index, self.extents[1], lowering)
-        lowering.symbols[transpose.across.name], lowering.symbols[transpose.down.name] = m.index.symbol, n.index.symbol
+        name_hint = f"{transpose.across.name}_first" if self.needs_index else ""
+        m = define_index(transpose.across.name, self.first[0] + along, self.extents[0], lowering, name_hint=name_hint)
+        n = define_index(transpose.down.name, self.first[1] + self.ty + r, self.extents[1], lowering)
         kernel_scope = Scope()
-        outer = Scope(kernel_scope, frozenset((transpose.across.name,)))
+        outer = Scope(kernel_scope if self.clamps else None, frozenset((transpose.across.name,)))
         inner = Scope(outer, frozenset((transpose.down.name,)))
-        column_index: list[Node] = []
-        column = self._column(self.ty + r, column_index)
-        inner.nodes += column_index
-        elements = self._values(inner, c, column)
-        in_inner = Section("inner_index", (n,)), *self._guarded("inner_in_bounds", 1, n.index.symbol, elements)
-        inner_loop = self._loop("inner_loop", rows, config.down, step, in_inner)
+        elements = self._values(inner, c, self._column(self.ty + r, inner.nodes))
+        in_inner = Section("inner_index", (n,)), *self.in_bounds("inner_in_bounds", 1, n.index.symbol, elements)
+        inner_loop = self._loop("inner_loop", rows, step, in_inner)
         in_outer = Section("outer_invariants", tuple(outer.nodes)), *inner_loop
-        body = Section("outer_index", (m,)), *self._guarded("outer_in_bounds", 0, m.index.symbol, in_outer)
+        body = Section("outer_index", (m,)), *self.in_bounds("outer_in_bounds", 0, m.index.symbol, in_outer)
         return (
             Section("store_threads", threads),
             Section("loop_invariants", tuple(kernel_scope.nodes)),
-            *self._loop("outer_loop", columns, config.across, config.store.span, body),
+            *self._loop("outer_loop", columns, config.store.span, body),
         )
-
-    def _guarded(self, name: str, axis: int, coordinate: Integer, sections: tuple[Section, ...]) -> tuple[Section, ...]:
-        """The branch `name` around the sections if tiles may exceed the extent, else the sections themselves."""
-        if divisor(self.extents[axis], self.context) % self.sizes[axis] == 0:
-            return sections
-        return (Section(name, (If(Guard((Comparison(coordinate, "<", self.extents[axis]),)), sections),)),)
 
     def _values(self, scope: Scope, c: Integer, column: Integer) -> tuple[Section, ...]:
         """The statements for a thread's elements, from tile row `c + tx * width` on."""
         width, pack = self.config.store.width, self.config.pack
         along = c + self.tx * width
         if width == 1:
-            for read, tile in self.tiles.items():
-                scope.remember(read, self._named(read, Access(tile, (along, column), "load"), scope))
+            for read, element in self.elements(along, column).items():
+                remember_read(self.request, read, element(integer(0)), self.lowering, scope)
             lower_statements(self.request, self.lowering, scope)
             return (Section("elements", tuple(as_copy(node) for node in scope.nodes)),)
-        staged: dict[Read, Callable[[Integer], Expr]] = {}
-        for read, tile in self.tiles.items():
-            staged[read] = (
-                self._words(tile, FloorDiv(c, integer(pack)) + self.tx * (width // pack), column, scope)
-                if pack > 1
-                else element_of(tile, along, column)
-            )
-        return vector_body(replace(self.output_vector, staged=staged), self.lowering, scope)
+        return self.vector(self.lowering, scope, along, FloorDiv(c, integer(pack)) + self.tx * (width // pack), column)
 
-    def _words(self, tile: Array, row: Integer, column: Integer, scope: Scope) -> Callable[[Integer], Expr]:
+    def vector(
+        self, lowering: Lowering, scope: Scope, row: Integer, word: Integer, column: Integer
+    ) -> tuple[Section, ...]:
+        """The statements for a vector of elements: from tile row `row` on, in words from row `word` on."""
+        staged = self.elements(row, column)
+        if self.config.pack > 1:
+            staged = {read: self._words(tile, word, column, lowering, scope) for read, tile in self.tiles.items()}
+        return vector_body(replace(self.output_vector, staged=staged), lowering, scope)
+
+    def elements(self, row: Integer, column: Integer) -> dict[Read, Callable[[Integer], Expr]]:
+        """The elements of the output's vector from tile row `row` on, by their number."""
+        pack = integer(self.config.pack)
+
+        def element(v: Integer, tile: Array) -> Expr:
+            return Element.of(Access(tile, (FloorDiv(row + v, pack), column * pack + Mod(row + v, pack)), "load"))
+
+        return {read: partial(element, tile=tile) for read, tile in self.tiles.items()}
+
+    def _words(
+        self, tile: Array, row: Integer, column: Integer, lowering: Lowering, scope: Scope
+    ) -> Callable[[Integer], Expr]:
         """Loads a thread's words of a tile column."""
         pack, count = self.config.pack, self.config.store.width // self.config.pack
-        words = vector_of(tile, tile.name, pack, self.lowering, count)
+        words = vector_of(tile, tile.name, pack, lowering, count)
 
         def part(w: Integer) -> Access:
             return Access(tile, (row + w, column * pack), "load", pack)
 
-        return load_vectors(words, part, self.lowering, scope)
+        return load_vectors(words, part, lowering, scope)
 
-    def _named(self, read: Read, access: Access, scope: Scope) -> Expr:
-        """The element, as an operand if it is used once, else as a named load."""
-        mentions = sum(1 for s in self.request.group.statements for node in walk(s.value) if node == read)
-        if mentions == 1:
-            return Element.of(access)
-        name_hint = read.array.lower()
-        is_taken = name_hint == self.transpose.arrays[read.array].symbol
-        local = Local(self.lowering.names.allocate(f"{name_hint}_value" if is_taken else name_hint), read.dtype)
-        scope.nodes.append(Load(local, access))
-        return local
-
-    def _alignments(self) -> tuple[tuple[str, int], ...]:
-        alignments = dict(self.output_vector.alignments())
-        for read in self.transpose.reads:
-            required = self.config.load.width * self.transpose.arrays[read.array].dtype.bytes
-            if self.config.load.width > 1:
-                alignments[read.array] = max(alignments.get(read.array, 0), required)
-        return tuple(
-            (array.name, alignments[array.name]) for array in self.context.spec.arrays if array.name in alignments
+    def tile_reason(self) -> str:
+        transpose, arrays = self.transpose, ", ".join(read.array for read in self.tiles)
+        return (
+            f"outputs are contiguous along {transpose.across.name}, {arrays} along {transpose.down.name}: a tile of "
+            f"{self.config.across} x {self.config.down} in shared memory coalesces loads and stores"
         )
 
-    def _reasons(self) -> tuple[str, ...]:
-        config, transpose = self.config, self.transpose
-        arrays = ", ".join(read.array for read in self.tiles)
-        reasons = [
-            f"outputs are contiguous along {transpose.across.name}, {arrays} along {transpose.down.name}: a tile of "
-            f"{config.across} x {config.down} in shared memory coalesces loads and stores",
-            f"{config.load.width} elements per load, {config.store.width} per store",
-        ]
+    def reasons(self) -> tuple[str, ...]:
+        config = self.config
+        reasons = [self.tile_reason(), f"{config.load.width} elements per load, {config.store.width} per store"]
         if config.pack > 1:
             reasons.append(f"{config.pack} consecutive elements of the output are packed into a word of the tile")
         reasons.append(
@@ -357,13 +347,6 @@ class PackedTileKernel:
         return tuple(reasons)
 
 
-def element_of(tile: Array, along: Integer, column: Integer) -> Callable[[Integer], Expr]:
-    return lambda v: Element.of(Access(tile, (along + v, column), "load"))
-
-
-def as_copy(node: Node) -> Node:
-    """A store of a loaded element of the same type, as a copy without conversion."""
-    match node:
-        case Store(access=target, value=Element(access=source)) if source.array.dtype == target.array.dtype:
-            return Copy(target, source)
-    return node
+def _each(index: Index | None, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The nodes for each value of an index, if there are several."""
+    return nodes if index is None else (unrolled(index, nodes),)

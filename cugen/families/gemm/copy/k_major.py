@@ -11,13 +11,13 @@ from functools import cached_property
 
 from cugen.families.contraction.recognition import Operand
 from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.elements import ElementCopies
 from cugen.families.gemm.copy.pipeline import OperandPipeline
-from cugen.families.gemm.problem import is_k_major, k_major_copy_width
+from cugen.families.gemm.problem import copy_width
 from cugen.families.gemm.tensor_cores import SECTOR_ELEMENTS, SWIZZLED_SECTORS
-from cugen.pieces.blocks import define
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Define
-from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import BitXor, Integer, Mod, integer
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,13 @@ class KMajorPipeline(OperandPipeline):
     modulo 4, so that the four rows of one request are in different banks."""
 
     @property
-    def extent(self) -> int:
-        return int(self.tile.shape[-2])
-
-    @property
     def width(self) -> int:
-        return k_major_copy_width(self.thread.contraction, self.operand)
+        return copy_width(self.thread.contraction, self.operand, self.thread.contraction.k)
 
     def mma_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
         if self._is_swizzled:
-            k = self._load_swizzle.index.symbol if k == 0 else BitXor(k, self._load_swizzle.index.symbol)
-        return Access(self.tile, (stage, mn, k + self.thread.lane_n), "load")
+            k = BitXor(k, self._load_swizzle.index.symbol)
+        return Access(self.tile, self.in_tile(stage, mn, k + self.thread.lane_n), "load")
 
     def definitions(self) -> tuple[Define, ...]:
         if not self._is_swizzled:
@@ -72,37 +68,23 @@ class KMajorPipeline(OperandPipeline):
     def _threads_along_k(self) -> int:
         return math.gcd(self.thread.config.block_k // self.width, self.thread.config.threads)
 
-    @cached_property
-    def _extents_per_pass(self) -> tuple[int, int]:
-        return self.thread.config.threads // self._threads_along_k, self._threads_along_k * self.width
-
-    @cached_property
-    def _first_k(self) -> Define:
-        k = Mod(self.thread.index, integer(self._threads_along_k)) * self.width
-        return self._define(self.thread.contraction.k.name, k)
-
-    @cached_property
-    def _first_mn(self) -> Define:
-        return self._define(self.operand.mn.name, FloorDiv(self.thread.index, integer(self._threads_along_k)))
-
-    def _define(self, name_hint: str, definition: Integer) -> Define:
-        return define(f"{self.operand.read.array.lower()}_{name_hint}", definition, self.thread.lowering)
-
     def divides_into(self, parts: int) -> bool:
         mn_per_pass, k_per_pass = self._extents_per_pass
         return k_per_pass == self.thread.config.block_k and self.extent % (parts * mn_per_pass) == 0
 
     def _part(self, first: Integer, count: int) -> tuple[Integer, int, Integer, int]:
-        mn_per_part = self.extent // self.thread.config.warp_k
+        mn_per_part = int(self.extent // self.thread.config.warp_k)
         return integer(0), self.thread.config.block_k, mn_per_part * first, mn_per_part * count
 
     def _tile_subscripts(self, stage: Integer, k: Integer, mn: Integer) -> tuple[Integer, ...]:
         if self._is_swizzled:
             k = self._swizzled_copy_k.index.symbol if self._has_fixed_copy_swizzle else self._swizzled(k, mn)
-        return stage, mn, k
+        return self.in_tile(stage, mn, k)
 
 
 def pipeline_of(thread: ThreadCoordinates, operand: Operand, tile: Array) -> OperandPipeline:
     """The copy pipeline of an operand."""
-    k_major = thread.config.uses_tensor_cores and is_k_major(thread.contraction, operand)
+    if thread.config.is_strided:
+        return ElementCopies(thread, operand, tile)
+    k_major = thread.config.uses_tensor_cores and operand.is_k_major
     return (KMajorPipeline if k_major else OperandPipeline)(thread, operand, tile)

@@ -7,65 +7,61 @@ operands on tensor cores have tiles of their own layout, in `k_major`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import WARP, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
-from cugen.families.gemm.problem import copy_width, pipeline_bytes, problem_of, tile_extents
+from cugen.families.gemm.problem import copy_width, pipeline_bytes, problem_of
 from cugen.pieces.blocks import define
+from cugen.pieces.kernels import dense_array
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Start
 from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Store
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
-from cugen.spec.expressions import Const, IndexValue
+from cugen.spec.expressions import Const, IndexValue, Read
 
 _SECTOR_BYTES = 32  # of a global memory transaction (CUDA programming guide)
 _ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
 
 
-def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Lowering) -> tuple[Array, ...]:
-    """The shared-memory arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`."""
-    context = contraction.request.context
+def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Lowering) -> dict[Read, Array]:
+    """The shared-memory arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`; a single stage has no
+    dimension of its own."""
     problem = problem_of(contraction)
-    sizes = pipeline_bytes(problem, config)
-    is_requested = any(context.spec.array(operand.read.array).memory.dynamic for operand in contraction.operands)
-    exceeds_static = sum(sizes) > contraction.request.target.shared_per_block
-    dynamic = is_requested or config.reduces_in_shared or exceeds_static
-    tiles = []
-    for operand, (rows, length), offset, pad in zip(
-        contraction.operands,
-        tile_extents(problem, config),
-        (0, sizes[0]),
-        problem.pads_for(config),
-        strict=True,
-    ):
-        source = context.arrays[operand.read.array]
-        pitch = length + pad
-        tiles.append(
-            Array(
-                operand.read.array,
-                lowering.names.allocate(f"{source.symbol}s"),
-                source.dtype,
-                (integer(config.stages), integer(rows), integer(length)),
-                (integer(rows * pitch), integer(pitch), integer(1)),
-                "shared",
-                flat=False,
-                pad=pad,
-                dynamic=dynamic,
-                dynamic_offset=offset if dynamic else 0,
-                align=0 if dynamic else 16,
-            )
+    exceeds_static = pipeline_bytes(problem, config) > contraction.request.target.shared_per_block
+    all_dynamic = config.reduces_in_shared or (
+        not config.is_strided and (exceeds_static or any(operand.memory.dynamic for operand in contraction.operands))
+    )
+    tiles: dict[Read, Array] = {}
+    offset = 0
+    for operand, layout in zip(contraction.operands, problem.operands, strict=True):
+        if not operand.is_staged:
+            continue
+        rows, length = layout.extents(config)
+        pad, dynamic = layout.pad_for(config), all_dynamic or operand.memory.dynamic
+        swizzle, swizzle_unit = layout.swizzle_for(config)
+        sizes = (config.stages, rows, length) if config.is_multistage else (rows, length)
+        name = lowering.names.allocate(f"{operand.array.symbol}s")
+        tiles[operand.read] = replace(
+            dense_array(name, operand.array.dtype, sizes, "shared", pad),
+            name=operand.read.array,
+            swizzle=swizzle,
+            swizzle_unit=swizzle_unit,
+            dynamic=dynamic,
+            dynamic_offset=offset if dynamic else 0,
+            align=0 if dynamic or config.is_strided else 16,
         )
-    return tuple(tiles)
+        offset += layout.bytes_for(config) if dynamic else 0
+    return tiles
 
 
 @dataclass(frozen=True)
 class OperandPipeline:
-    """The circular buffer `tile` of one operand. `mn` is the operand's M or N offset in the block tile."""
+    """The circular buffer `tile` of one operand, or the tile of a single stage. `mn` is the operand's M or N offset in
+    the block tile."""
 
     thread: ThreadCoordinates
     operand: Operand
@@ -74,22 +70,18 @@ class OperandPipeline:
     @property
     def extent(self) -> int:
         """The tile's BM or BN."""
-        return int(self.tile.shape[-1])
+        return self.thread.config.block_m if self.operand.is_along_m else self.thread.config.block_n
 
     @property
     def width(self) -> int:
         """Vector width of a copy, in elements."""
-        return copy_width(self.thread.contraction, self.operand, self.extent)
+        return math.gcd(copy_width(self.thread.contraction, self.operand, self.operand.mn), self.extent)
 
     @property
     def asynchronous(self) -> bool:
-        kinds = self.thread.contraction.request.target.shared_kinds
-        return "async_copy" in kinds and self.width * self.tile.dtype.bytes in _ASYNC_COPY_BYTES
-
-    def alignments(self) -> Iterator[tuple[str, int]]:
-        """Bytes that the operand's pointer must be aligned to."""
-        if self.width > 1:
-            yield self.operand.read.array, self.width * self.tile.dtype.bytes
+        is_available = "async_copy" in self.thread.contraction.request.target.shared_kinds
+        has_size = self.width * self.tile.dtype.bytes in _ASYNC_COPY_BYTES
+        return self.thread.config.is_multistage and is_available and has_size
 
     @cached_property
     def source_pointer(self) -> Start | None:
@@ -99,19 +91,22 @@ class OperandPipeline:
             return None
         k = thread.k_offset + self._first_k.index.symbol - thread.k_residue
         first = self._global_subscripts(k, self._first_mn.index.symbol)
-        array = thread.contraction.request.context.arrays[operand.read.array]
-        return Start(thread.lowering.names.allocate(f"{operand.read.array.lower()}_global"), array, first)
+        return Start(thread.lowering.names.allocate(f"{operand.read.array.lower()}_global"), operand.array, first)
 
     def _global_subscripts(self, k: Integer, mn: Integer) -> tuple[Integer, ...]:
         """Subscripts of the operand at a global k and an offset in the block tile."""
         thread, operand = self.thread, self.operand
         name = operand.mn.name
-        indices = {name: thread.tile_origin[name] + mn, thread.contraction.k.name: k}
+        indices = {name: thread.coordinate(name, mn), thread.contraction.k.name: k}
         return tuple(to_integer(sub, {**thread.lowering.symbols, **indices}) for sub in operand.read.subscripts)
 
     def load(self, stage: Integer, k: Integer, mn: Integer, width: int) -> Access:
         """A vector load of consecutive elements of one k."""
-        return Access(self.tile, (stage, k, mn), "load", width)
+        return Access(self.tile, self.in_tile(stage, k, mn), "load", width)
+
+    def in_tile(self, *subscripts: Integer) -> tuple[Integer, ...]:
+        """Subscripts of the tile, without the stage where there is one only."""
+        return subscripts[-len(self.tile.shape) :]
 
     def mma_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
         """A lane's load for a tensor-core fragment of four k, the first of them given."""
@@ -139,32 +134,36 @@ class OperandPipeline:
 
     @cached_property
     def _first_k(self) -> Define:
-        number, name = self.thread.copy_thread, self.thread.contraction.k.name
-        along_k = integer(self._threads_along_k)
-        k = Mod(number, along_k) if self._threads_along_k > 1 else FloorDiv(number, integer(self._threads_along_mn))
-        return define(f"{self.operand.read.array.lower()}_{name}", k + self._group_k, self.thread.lowering)
+        number, along_k = self.thread.copy_thread, self._threads_along_k
+        k: Integer = FloorDiv(number, integer(self._threads_along_mn))
+        if along_k > 1:
+            k = Mod(number, integer(along_k)) * self.width
+        return self._define(self.thread.contraction.k.name, k + self._group_k)
 
     @property
     def _group_k(self) -> Integer:
         """First k of the copy group's part of a k-tile."""
         config = self.thread.config
-        return self.thread.k_slice * config.copy_group_k if config.copy_groups > 1 else integer(0)
+        return self.thread.k_slice * integer(config.copy_group_k) if config.copy_groups > 1 else integer(0)
 
     @cached_property
     def _first_mn(self) -> Define:
-        number, name = self.thread.copy_thread, self.operand.mn.name
-        mn: Integer = FloorDiv(number, integer(self._threads_along_k))
-        if self._threads_along_k == 1:
-            mn = Mod(number, integer(self._threads_along_mn)) * self.width
-        return define(f"{self.operand.read.array.lower()}_{name}", mn, self.thread.lowering)
+        number, along_k = self.thread.copy_thread, self._threads_along_k
+        mn: Integer = Mod(number, integer(self._threads_along_mn)) * self.width
+        if along_k > 1:
+            mn = FloorDiv(number, integer(along_k))
+        return self._define(self.operand.mn.name, mn)
+
+    def _define(self, name_hint: str, definition: Integer) -> Define:
+        return define(f"{self.operand.read.array.lower()}_{name_hint}", definition, self.thread.lowering)
 
     @cached_property
     def _extents_per_pass(self) -> tuple[int, int]:
         """Elements along M or N and along K that one copy of every thread covers."""
-        along_k = self._threads_along_k
-        if along_k == 1:
-            along_k = self.thread.config.copy_group_threads // self._threads_along_mn
-        return self._threads_along_mn * self.width, along_k
+        along_k, along_mn = self._threads_along_k, self._threads_along_mn
+        if along_k > 1:
+            return along_mn, along_k * self.width
+        return along_mn * self.width, self.thread.config.copy_group_threads // along_mn
 
     def divides_into(self, parts: int) -> bool:
         """Whether the copies of a k-tile can be issued in equal parts by all threads."""
@@ -175,7 +174,9 @@ class OperandPipeline:
     ) -> tuple[Node, ...]:
         """Copies of the k-tile that begins at `k` of the block's range, into a stage; `in_bounds` if it is known to be
         inside the range. `part` is (first, count) of the `warp_k` equal parts of a k-tile; without it, all of them."""
-        first_k, count_k, first_mn, count_mn = self._part(*(part or (integer(0), self.thread.config.warp_k)))
+        first_k, count_k, first_mn, count_mn = integer(0), self.thread.config.copy_group_k, integer(0), self.extent
+        if part is not None:
+            first_k, count_k, first_mn, count_mn = self._part(*part)
         tile_k, tile_mn = self._first_k.index.symbol + first_k, self._first_mn.index.symbol + first_mn
         mn_per_pass, k_per_pass = self._extents_per_pass
         loops: list[tuple[Index, int, int]] = []
@@ -185,13 +186,13 @@ class OperandPipeline:
             loops.append((index, count_mn, mn_per_pass))
             tile_mn += index.symbol
         if count_mn % mn_per_pass:
-            terms.append(Comparison(tile_mn, "<", first_mn + count_mn))
+            terms.append(Comparison(tile_mn, "<", first_mn + integer(count_mn)))
         if k_per_pass < count_k:
             index = self.thread.loop_index("r", count_k)
             loops.append((index, count_k, k_per_pass))
             tile_k += index.symbol
         if count_k % k_per_pass:
-            terms.append(Comparison(tile_k, "<", self._group_k + first_k + count_k))
+            terms.append(Comparison(tile_k, "<", self._group_k + first_k + integer(count_k)))
         node: Node = self._copy(stage, k, in_bounds, tile_k, tile_mn)
         if terms:
             node = If(Guard(tuple(terms)), (node,))
@@ -205,23 +206,27 @@ class OperandPipeline:
         return slices_per_group * first, slices_per_group * count, integer(0), self.extent
 
     def _tile_subscripts(self, stage: Integer, k: Integer, mn: Integer) -> tuple[Integer, ...]:
-        return stage, k, mn
+        return self.in_tile(stage, k, mn)
 
-    def _copy(self, stage: Integer, k_tile: Integer, in_bounds: bool, tile_k: Integer, tile_mn: Integer) -> Node:
-        """One copy of the thread; elements outside the matrix become zeros."""
+    def _source(self, k: Integer, tile_mn: Integer, *, in_bounds: bool) -> tuple[Access, Guard]:
+        """An access to the operand in global memory, and its bounds check; `in_bounds` if `k` is known to be."""
         thread, operand = self.thread, self.operand
         mn_name, k_name = operand.mn.name, thread.contraction.k.name
-        mn, k = thread.tile_origin[mn_name] + tile_mn, thread.k_offset + k_tile + tile_k - thread.k_residue
-        array = thread.contraction.request.context.arrays[operand.read.array]
-        source = Access(array, self._global_subscripts(k, tile_mn), "load", self.width, start=self.source_pointer)
+        subscripts = self._global_subscripts(k, tile_mn)
+        source = Access(operand.array, subscripts, "load", self.width, start=self.source_pointer)
         terms = []
         for sub in operand.read.subscripts:
             if sub == IndexValue(mn_name) and not thread.exact[mn_name]:
-                terms.append(Comparison(mn, "<", thread.extents[mn_name]))
+                terms.append(Comparison(thread.coordinate(mn_name, tile_mn), "<", thread.extents[mn_name]))
             elif sub == IndexValue(k_name) and not in_bounds:
                 terms.append(Comparison(k, ">=", integer(0)))
                 terms.append(Comparison(k, "<", thread.extents[k_name]))
-        guard = thread.lowering.needed(Guard(tuple(terms)))
+        return source, thread.lowering.needed(Guard(tuple(terms)))
+
+    def _copy(self, stage: Integer, k_tile: Integer, in_bounds: bool, tile_k: Integer, tile_mn: Integer) -> Node:
+        """One copy of the thread; elements outside the matrix become zeros."""
+        k = self.thread.k_offset + k_tile + tile_k - self.thread.k_residue
+        source, guard = self._source(k, tile_mn, in_bounds=in_bounds)
         kind = "async_copy" if self.asynchronous else "store"
         target = Access(self.tile, self._tile_subscripts(stage, tile_k, tile_mn), kind, self.width)
         if guard.terms and not self.asynchronous and self.width == 1:

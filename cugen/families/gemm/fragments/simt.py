@@ -1,7 +1,8 @@
-"""Register fragments of a thread on CUDA cores: TM elements of A and TN elements of B of one k, in a double buffer.
+"""Register fragments of a thread on CUDA cores: TM elements of A and TN elements of B of one k.
 
-The fragments of the next k are loaded while those of this k are multiplied, also across the barrier between two
-k-tiles: too few warps are resident to hide the latency of shared memory otherwise.
+In a multistage pipeline they have a double buffer: the fragments of the next k are loaded while those of this k are
+multiplied, also across the barrier between two k-tiles. Too few warps are resident to hide the latency of shared memory
+otherwise.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cugen.families.gemm.config import Addressing
-from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.pipeline import OperandPipeline
-from cugen.families.gemm.fragments.thread_tile import multiply_accumulate
-from cugen.plan.memory import Array, Start, Vector
+from cugen.families.gemm.fragments.thread_tile import Accumulators
+from cugen.plan.memory import Start, Vector
 from cugen.plan.nodes import For, Let, Load, Loop, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Read
@@ -21,9 +21,9 @@ from cugen.spec.expressions import Expr, Read
 
 @dataclass(frozen=True)
 class SimtFragment:
-    """The fragment of one operand, twice: `count` vectors of `vector.width` elements, `stride` elements apart in the
-    tile, the first at `offset`. `element` is the loop index over its elements. `tile_pointer` points to the thread's
-    part of the tile, with `addressing: pointer`."""
+    """The fragment of one operand, in each buffer: `count` vectors of `vector.width` elements, `stride` elements apart
+    in the tile, the first at `offset`. `element` is the loop index over its elements. `tile_pointer` points to the
+    thread's part of the tile, with `addressing: pointer`."""
 
     pipeline: OperandPipeline
     offset: Integer
@@ -35,45 +35,44 @@ class SimtFragment:
 
     def vector_at(self, number: Integer, buffer: Integer) -> Vector:
         """One vector of a buffer of the fragment."""
-        return self.vector.indexed(buffer) if self.count == 1 else self.vector.indexed(number, buffer)
+        if self.vector.rows:
+            return self.vector.indexed(number, buffer)
+        return self.vector.indexed(buffer if self.count == 1 else number)
 
 
 class SimtFragments:
-    """The fragments of both operands. `buffer`, 0 or 1, selects one of the two."""
+    """The fragments of all operands. `buffer` selects a register buffer; the current k-tile begins at the global
+    `k_tile`."""
 
     description = "register fragments of A and B for one k"
 
-    def __init__(
-        self,
-        thread: ThreadCoordinates,
-        pipelines: list[OperandPipeline],
-        accumulators: Array,
-        fragment_widths: tuple[int, int],
-    ) -> None:
-        config, contraction = thread.config, thread.contraction
-        self.thread, self.accumulators = thread, accumulators
+    def __init__(self, pipelines: list[OperandPipeline], accumulators: Accumulators, k_tile: Integer) -> None:
+        thread, config = accumulators.thread, accumulators.config
+        self.thread, self.accumulators, self.k_tile = thread, accumulators, k_tile
         i, j = thread.loop_index("i", config.thread_m), thread.loop_index("j", config.thread_n)
         sides = (
-            (thread.m_in_tile, config.thread_m, config.lanes_m),
-            (thread.n_in_tile, config.thread_n, config.lanes_n),
+            (i, thread.m_in_tile, config.thread_m, config.lanes_m, thread.fragment_widths[0]),
+            (j, thread.n_in_tile, config.thread_n, config.lanes_n, thread.fragment_widths[1]),
         )
         self._fragments = []
-        for pipeline, (offset, per_thread, lanes), width in zip(pipelines, sides, fragment_widths, strict=True):
+        for pipeline in pipelines:
+            element, offset, per_thread, lanes, width = sides[0 if pipeline.operand.is_along_m else 1]
             dtype = pipeline.tile.dtype
             name = thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_frag")
-            count = per_thread // width
-            vector = Vector(name, dtype.compute, dtype, width, count, rows=2)
-            if count == 1:
-                vector = Vector(name, dtype.compute, dtype, width, 2)
-            element = i.symbol if pipeline.operand in contraction.a_operands else j.symbol
+            count, buffers = per_thread // width, config.fragment_buffers
+            vectors, rows = (count, buffers) if min(count, buffers) > 1 else (max(count, buffers), 0)
+            vector = Vector(name, dtype.compute, dtype, width, vectors, rows=rows)
             pointer = self._tile_pointer(pipeline, offset) if config.addressing == Addressing.POINTER else None
-            self._fragments.append(SimtFragment(pipeline, offset, lanes * width, count, vector, element, pointer))
+            self._fragments.append(
+                SimtFragment(pipeline, offset, lanes * width, count, vector, element.symbol, pointer)
+            )
 
     def _tile_pointer(self, pipeline: OperandPipeline, offset: Integer) -> Start:
         """Pointer to the thread's part of stage 0."""
         thread = self.thread
         name = thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_shared")
-        return Start(name, pipeline.tile, (integer(0), thread.k_slice * thread.config.warp_k, offset))
+        k = thread.k_slice * integer(thread.config.warp_k)
+        return Start(name, pipeline.tile, pipeline.in_tile(integer(0), k, offset))
 
     def declarations(self) -> tuple[Node, ...]:
         pointers = tuple(fragment.tile_pointer for fragment in self._fragments if fragment.tile_pointer is not None)
@@ -90,11 +89,11 @@ class SimtFragments:
             load: Node = Load(fragment.vector_at(number, buffer), access)
             yield load if u is None else For(Loop(u, integer(0), integer(count), unroll=True), (load,))
 
-    def multiply_accumulate(self, buffer: Integer) -> tuple[Node, ...]:
-        """The outer product of the fragments of one k."""
+    def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
+        """The outer product of the fragments of one k of the k-tile."""
         factors: dict[Read, Expr] = {}
         for fragment in self._fragments:
             width = integer(fragment.vector.width)
             vector = fragment.vector_at(FloorDiv(fragment.element, width), buffer)
             factors[fragment.pipeline.operand.read] = vector.component(Mod(fragment.element, width))
-        return multiply_accumulate(self.thread, self.accumulators, factors)
+        return self.accumulators.multiply_accumulate(factors.get, self.k_tile, k)

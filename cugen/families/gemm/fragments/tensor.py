@@ -1,13 +1,15 @@
-"""Register fragments of a lane on tensor cores: its elements of A and B for one `mma_k`, double-buffered."""
+"""Register fragments of a lane on tensor cores: its elements of A and B for one `mma_k`, double-buffered in a
+multistage pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.tensor_cores import MMA_M, MMA_N
+from cugen.pieces.kernels import dense_array
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Declare, For, Index, Loop, Mma, Node, Store
 from cugen.plan.symbols import Integer, integer
@@ -18,8 +20,8 @@ _K_DISTANCE = 4  # k between consecutive elements of a lane's fragment (PTX ISA,
 
 @dataclass(frozen=True)
 class TensorFragment:
-    """The fragments of one operand, twice: for instructions whose tiles are `stride` elements apart, the first at
-    `offset`. Each has `halves` that are 8 rows apart. `instruction` is the loop index over the instructions."""
+    """The fragments of one operand, in each buffer: for instructions whose tiles are `stride` elements apart, the first
+    at `offset`. Each has `halves` that are 8 rows apart. `instruction` is the loop index over the instructions."""
 
     pipeline: OperandPipeline
     offset: Integer
@@ -27,11 +29,7 @@ class TensorFragment:
     halves: int
     registers: Array
     instruction: Index
-
-    @property
-    def count(self) -> int:
-        """Instructions along this operand's M or N."""
-        return int(self.registers.shape[1])
+    count: int  # instructions along this operand's M or N
 
     @property
     def elements(self) -> int:
@@ -40,13 +38,14 @@ class TensorFragment:
 
 
 class TensorFragments:
-    """The fragments of both operands. `buffer`, 0 or 1, selects one of the two."""
+    """The fragments of both operands. `buffer` selects a register buffer."""
 
     description = "register fragments of A and B for one MMA"
 
-    def __init__(self, thread: ThreadCoordinates, pipelines: list[OperandPipeline], accumulators: Array) -> None:
-        config = thread.config
-        self.thread, self.config, self.accumulators = thread, config, accumulators
+    def __init__(self, pipelines: list[OperandPipeline], accumulators: Accumulators) -> None:
+        thread, config = accumulators.thread, accumulators.config
+        self.thread, self.config = thread, config
+        (self.accumulators,) = accumulators.arrays
         a, b = pipelines
         count_m, count_n = config.thread_m // 2, config.thread_n // 2
         self._a = self._fragment(a, thread.m_in_tile, MMA_M, 2, thread.loop_index("i", count_m), count_m)
@@ -57,10 +56,9 @@ class TensorFragments:
     ) -> TensorFragment:
         elements = self.config.mma_k // _K_DISTANCE * halves
         name = self.thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_frag")
-        extents = (integer(2), integer(count), integer(elements))
-        strides = (integer(count * elements), integer(elements), integer(1))
-        registers = Array("", name, pipeline.tile.dtype, extents, strides, "register", flat=False)
-        return TensorFragment(pipeline, offset, stride, halves, registers, instruction)
+        extents = self.config.fragment_buffers, count, elements
+        registers = dense_array(name, pipeline.tile.dtype, extents, "register")
+        return TensorFragment(pipeline, offset, stride, halves, registers, instruction, count)
 
     def declarations(self) -> tuple[Node, ...]:
         return Declare(self._a.registers), Declare(self._b.registers)
@@ -85,7 +83,7 @@ class TensorFragments:
                 node = For(Loop(index, integer(0), integer(count), unroll=True), (node,))
             yield node
 
-    def multiply_accumulate(self, buffer: Integer) -> tuple[Node, ...]:
+    def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
         """The instructions of a warp tile for one `mma_k`."""
         a, b = self._a, self._b
         i, j = a.instruction.symbol, b.instruction.symbol

@@ -1,29 +1,114 @@
-"""Multiply-accumulates of a thread tile on CUDA cores: an outer product of two fragments, and its order."""
+"""Accumulators of a thread tile, and their multiply-accumulates on CUDA cores: an outer product of two fragments."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from cugen.families.contraction.k_range import guarded
 from cugen.families.gemm.config import Order
 from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import repeated, value_of
+from cugen.plan.intervals import bound_local, interval
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Accumulate, Comment, Define, For, Index, Loop, Node, Store
+from cugen.plan.nodes import Accumulate, Assign, Comment, Declare, Define, For, If, Index, Let, Loop, Node, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer
 from cugen.plan.traversal.substitution import substitute
-from cugen.spec.expressions import Expr, Op, Read
+from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, free_indices
+from cugen.spec.types import INT32
+
+Factor = Callable[[Read], Expr | None]  # an operand's element
 
 
-def multiply_accumulate(thread: ThreadCoordinates, accumulators: Array, factors: dict[Read, Expr]) -> tuple[Node, ...]:
-    """acc[i][j] += a[i] * b[j] over the thread tile, in the config's `order`."""
-    i, j = thread.loop_index("i", thread.config.thread_m), thread.loop_index("j", thread.config.thread_n)
-    (reduction,) = thread.contraction.sums
-    scope = Scope()
-    term = thread.lowering.lower(substitute(reduction.body, {}, factors.get), scope)
-    element = (i.symbol, j.symbol)
-    add: Node = Accumulate(Access(accumulators, element, "store"), term)
-    if not accumulators.dtype.is_float:
-        total = Op("add", (Element.of(Access(accumulators, element, "load")), term), accumulators.dtype)
-        add = Store(Access(accumulators, element, "store"), total)
-    return _in_order(thread, i, j, (*scope.nodes, add))
+class Accumulators:
+    """The accumulators of a thread: an array for each sum, a local where the thread tile is one element; `zeroed`
+    declares them."""
+
+    def __init__(self, thread: ThreadCoordinates) -> None:
+        self.thread, self.config, self.lowering = thread, thread.config, thread.lowering
+        self.values: list[Array | Local] = []
+        zeroed: list[Node] = []
+        for reduction in thread.contraction.sums:
+            name, dtype = self.lowering.names.allocate("acc"), reduction.dtype
+            if self.config.is_scalar:
+                accumulator = Local(name, dtype)
+                _record_range(thread, accumulator, reduction)
+                self.values.append(accumulator)
+                zeroed.append(Let(accumulator, Const(0, dtype), mutable=True))
+            else:
+                array = dense_array(name, dtype, (self.config.thread_m, self.config.thread_n), "register")
+                self.values.append(array)
+                zeroed.append(Declare(array, zeroed=True))
+        self.zeroed = tuple(zeroed)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Those of a thread tile of several elements."""
+        return tuple(value for value in self.values if isinstance(value, Array))
+
+    def multiply_accumulate(self, factor: Factor, k_tile: Integer, k: Integer) -> tuple[Node, ...]:
+        """acc[i][j] += a[i] * b[j] over the thread tile for every sum, in the config's `order`; `factor` is an
+        operand's element at `k` of the k-tile that begins at the global `k_tile`.
+
+        Terms that the sums' conditions mask are left out; but for the strided layout, in boundary tiles only, since
+        others have none."""
+        thread, contraction, config, lowering = self.thread, self.thread.contraction, self.config, self.lowering
+        conditions = contraction.conditions
+        symbols = {**lowering.symbols, contraction.k.name: k_tile + k}
+        if config.is_scalar:
+            return guarded(lowering, conditions, symbols, self._add_terms((), factor))
+        i, j = thread.loop_index("i", config.thread_m), thread.loop_index("j", config.thread_n)
+        row, column = value_of(i), value_of(j)
+        adds = self._add_terms((row, column), factor)
+        in_order = _in_order(thread, i, j, tuple(adds))
+        if not conditions:
+            return in_order
+        m, n = contraction.m.name, contraction.n.name
+        symbols |= {
+            m: thread.tile_origin[m] + thread.row(row),
+            n: thread.tile_origin[n] + thread.column(column, 1),
+        }
+        # A condition without n is tested once for each i, outside the loop over j; in the long unrolled loop of
+        # resident operands, where branches are predicates, at each element.
+        of_element = [c for c in conditions if config.is_resident or n in free_indices(c)]
+        of_row = [condition for condition in conditions if condition not in of_element]
+        if not config.is_strided:
+            adds = self._add_terms((row, column), factor)
+        of_columns = repeated(j, guarded(lowering, of_element, symbols, adds), config.thread_n)
+        masked = repeated(i, guarded(lowering, of_row, symbols, list(of_columns)), config.thread_m)
+        return masked if config.is_strided else (If(thread.k_bounds.unmasked(k_tile), in_order, masked),)
+
+    def _add_terms(self, element: tuple[Integer, ...], factor: Factor) -> list[Node]:
+        """Adds the term of every sum to its accumulator, that at `element` of an array."""
+        nodes: list[Node] = []
+        for reduction, accumulator in zip(self.thread.contraction.sums, self.values, strict=True):
+            scope = Scope()
+            term = self.lowering.lower(substitute(reduction.body, {}, factor), scope)
+            nodes += scope.nodes
+            if isinstance(accumulator, Local):
+                nodes.append(Assign(accumulator, Op("add", (accumulator, term), accumulator.dtype)))
+            else:
+                nodes.append(add_to(accumulator, element, term))
+        return nodes
+
+
+def _record_range(thread: ThreadCoordinates, accumulator: Local, reduction: Reduce) -> None:
+    """Records the range of an int32 accumulator that provably can't overflow: plain `+=` then needs no wraparound."""
+    if accumulator.dtype != INT32:
+        return
+    low, high = interval(reduction.body, {})
+    terms = bounds(thread.extents[thread.contraction.k.name], thread.lowering.ranges)[1]
+    values = (min(low, 0) * terms, max(high, 0) * terms)
+    bound_local(thread.lowering.ranges, accumulator, values)
+
+
+def add_to(array: Array, element: tuple[Integer, ...], value: Expr) -> Node:
+    """Adds a value to an element of an array in registers."""
+    target = Access(array, element, "store")
+    if array.dtype.is_float:
+        return Accumulate(target, value)
+    return Store(target, Op("add", (Element.of(Access(array, element, "load")), value), array.dtype))
 
 
 def _in_order(thread: ThreadCoordinates, i: Index, j: Index, body: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -35,7 +120,7 @@ def _in_order(thread: ThreadCoordinates, i: Index, j: Index, body: tuple[Node, .
     if config.order == Order.COLUMNS or (reverses and config.thread_n > config.thread_m):
         lines, along = along, lines
     if not reverses:
-        return (_unrolled(lines, (_unrolled(along, body),)),)
+        return repeated(lines[0], repeated(along[0], body, along[1]), lines[1])
     (line, line_count), (element, count) = lines, along
     line_name = "row" if element == j else "column"
     if config.order == Order.SERPENTINE or line_count % 2:
@@ -54,7 +139,7 @@ def _in_order(thread: ThreadCoordinates, i: Index, j: Index, body: tuple[Node, .
 
 def _alternating(element: Index, line: Integer, t: Integer, count: int) -> Index:
     """Element `t` of a line, counted from the end on odd lines."""
-    return Index(element.name, t + Mod(line, integer(2)) * (count - 1 - 2 * t), element.range)
+    return Index(element.name, t + Mod(line, integer(2)) * (integer(count - 1) - 2 * t), element.range)
 
 
 def _unrolled(loop: tuple[Index, int], body: tuple[Node, ...]) -> Node:

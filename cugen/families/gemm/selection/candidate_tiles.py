@@ -1,11 +1,12 @@
-"""Candidate tiles of the GEMM heuristic on CUDA cores, in order of preference, and values of its other tunables."""
+"""Candidate tiles of the GEMM heuristic, in order of preference, and values of its other tunables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.gemm.config import TileConfig, with_lane_layout
+from cugen.families.gemm.config import Cores, TileConfig, with_lane_layout
+from cugen.families.gemm.tensor_cores import with_mma_layout
 
 # BM, BN, TM, TN, BK, sliced_k. First those that were fastest for one of the GEMMs of tests/data/gemm_h200.csv, then
 # others that NVIDIA's libraries have, and sizes between them.
@@ -63,6 +64,20 @@ _TILES = (
     (80, 80, 10, 10, 32, (4,)),
     (96, 96, 12, 12, 32, (4,)),
 )
+_TENSOR_TILES = (
+    (128, 128, 8, 8, 16, (1,)),
+    (128, 128, 4, 16, 16, (1,)),
+    (128, 64, 8, 8, 16, (1,)),
+    (64, 128, 8, 8, 16, (1,)),
+    (64, 128, 4, 8, 16, (1,)),
+    (128, 64, 4, 8, 16, (1,)),
+    (64, 64, 4, 8, 16, (1,)),
+    (64, 64, 8, 8, 32, (2,)),
+    (64, 64, 4, 8, 32, (2,)),
+    (32, 64, 4, 8, 32, (2,)),
+    (64, 32, 4, 8, 32, (2,)),
+    (32, 32, 4, 8, 32, (2,)),
+)
 # Stages, in order of preference: fewer take fewer instructions and less shared memory (measured on an H200).
 _STAGES = (2, 3, 4, 5)
 _SLICED_K_STAGES = (3, 4, 2, 5)  # a slice has fewer k steps to hide the latency of a copy
@@ -71,11 +86,12 @@ SPLIT_K_VALUES = (1, 2, 3, 4, 6, 8, 12, 16)
 STREAM_K_VALUES = (0, 1, 2)
 
 
-def tile_configs() -> Iterator[TileConfig]:
-    """Candidate tiles; stages, split-K and stream-K keep their defaults."""
-    for block_m, block_n, thread_m, thread_n, block_k, slice_counts in _TILES:
+def tile_configs(cores: Cores) -> Iterator[TileConfig]:
+    """Candidate tiles of some cores; stages, split-K and stream-K keep their defaults."""
+    tiles, with_layout = (_TENSOR_TILES, with_mma_layout) if cores == Cores.TENSOR else (_TILES, with_lane_layout)
+    for block_m, block_n, thread_m, thread_n, block_k, slice_counts in tiles:
         for sliced_k in slice_counts:
-            config = with_lane_layout(TileConfig(block_m, block_n, thread_m, thread_n, block_k, sliced_k=sliced_k))
+            config = with_layout(TileConfig(block_m, block_n, thread_m, thread_n, block_k, sliced_k=sliced_k))
             assert config is not None
             yield config
 

@@ -131,21 +131,20 @@ class _KTileWork:
 
 
 def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int, calibration: Calibration) -> _KTileWork:
-    multiply_adds = config.thread_m * config.thread_n * config.warp_k
-    sides = tuple(zip((config.thread_m, config.thread_n), problem.element_bytes[:2], strict=True))
+    multiply_adds = problem.sums * config.thread_m * config.thread_n * config.warp_k
+    sides = [(operand.of(config.thread_m, config.thread_n), operand.element_bytes) for operand in problem.operands]
     loads: float = sum(count // fragment_width(size, count) for count, size in sides) * config.warp_k
     shared_loads = sum(max(1.0, count * size / 16) for count, size in sides) * config.warp_k
     if config.uses_tensor_cores:
         loads = shared_loads = (config.warp_m + config.warp_n) / WARP * config.warp_k
-    extents = (config.block_m, config.block_n)
     copies = sum(
-        extent * config.block_k / width / config.threads
-        for extent, width in zip(extents, problem.copy_widths, strict=True)
+        operand.of(config.block_m, config.block_n) * config.block_k / operand.copy_width / config.threads
+        for operand in problem.operands
     )
     # Tiles of stream-K aren't shifted inward: each copy has a bounds check if the last tile is partial.
     has_bounds_check = config.stream_k > 0 and (problem.m % config.block_m or problem.n % config.block_n)
     copy_slots = calibration.copy_instructions + (calibration.bounds_check_instructions if has_bounds_check else 0)
-    conversions = problem.conversion_cost * (config.thread_m + config.thread_n) * config.warp_k
+    conversions = problem.conversion_cost * sum(count for count, _ in sides) * config.warp_k
     other_slots = loads + conversions + copies * copy_slots + calibration.k_tile_instructions
     if not config.uses_tensor_cores:
         multiply_slots = multiply_adds * problem.fma_cost * issue_cycles
@@ -179,7 +178,7 @@ def predict(problem: Problem, config: TileConfig, target: Target, calibration: C
     concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
     stores = config.thread_m * config.thread_n / 4 * calibration.store_instructions * (1 + config.sliced_k) / 2
     epilogue_slots = stores + calibration.epilogue_instructions
-    store_cycles = config.block_m * config.block_n * problem.element_bytes[2] / calibration.store_bytes_per_cycle
+    store_cycles = config.block_m * config.block_n * problem.output_bytes / calibration.store_bytes_per_cycle
 
     def cycles_with(blocks: int) -> tuple[float, float, bool]:
         """Cycles of a k-tile and of an epilogue with so many blocks on a multiprocessor, and whether issue slots limit
@@ -216,10 +215,13 @@ def predict(problem: Problem, config: TileConfig, target: Target, calibration: C
         )
     computing = cycles / clock
 
-    bytes_a, bytes_b, bytes_c = problem.element_bytes
-    copied = tiles * k_tiles * config.block_k * (config.block_m * bytes_a + config.block_n * bytes_b)
-    moved = problem.batch * (problem.m * problem.k * bytes_a + problem.k * problem.n * bytes_b)
-    moved += problem.batch * problem.m * problem.n * bytes_c
+    def bytes_of_operands(m: int, n: int) -> int:
+        """Bytes for each k, of `m` and `n` elements of the operands along M and N."""
+        return sum(operand.of(m, n) * operand.element_bytes for operand in problem.operands)
+
+    copied = tiles * k_tiles * config.block_k * bytes_of_operands(config.block_m, config.block_n)
+    moved = problem.batch * problem.k * bytes_of_operands(problem.m, problem.n)
+    moved += problem.batch * problem.m * problem.n * problem.output_bytes
     l2 = calibration.l2_bytes_per_second_tensor if config.uses_tensor_cores else calibration.l2_bytes_per_second
     loading = copied / (l2 * target_device.peak("float32") / device(calibration.device).peak("float32"))
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"

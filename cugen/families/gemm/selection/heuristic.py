@@ -9,12 +9,11 @@ from itertools import product
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import ADDRESSING, ORDER, PREFETCH, Addressing, Order, Prefetch, TileConfig
-from cugen.families.gemm.problem import problem_of
+from cugen.families.gemm.problem import problem_of, requested_stages
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable, without_ineffective
-from cugen.families.gemm.selection.search_space import stream_k_schedule_of, valid_configs, why_empty
+from cugen.families.gemm.selection.search_space import static_extents, stream_k_schedule_of, valid_configs, why_empty
 from cugen.plan.request import Refusal
-from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
 
 # Ratios of predicted times. All are fitted to tests/data/gemm_h200.csv, with test_cost_model.py.
@@ -70,7 +69,9 @@ def pick(ranked: list[tuple[float, TileConfig]]) -> TileConfig:
 def _first_within_tolerance(ranked: list[tuple[float, TileConfig]]) -> tuple[float, TileConfig]:
     """The first config with about the shortest time, with no more waves of stream-K than pay off."""
     shortest = min(seconds for seconds, _ in ranked)
-    _, first = next(pair for pair in ranked if pair[0] <= shortest * _MODEL_TOLERANCE)
+    fastest, first = next(pair for pair in ranked if pair[0] <= shortest * _MODEL_TOLERANCE)
+    if not first.stream_k:
+        return fastest, first
     wave_variants = [pair for pair in ranked if replace(pair[1], stream_k=first.stream_k) == first]
     shortest = min(seconds for seconds, _ in wave_variants)
     paying = (pair for pair in wave_variants if pair[0] <= shortest * _MIN_WAVE_SPEEDUP)
@@ -89,10 +90,8 @@ def rank(contraction: Contraction, *, all_stages: bool = False) -> list[tuple[fl
 
 
 def reason(contraction: Contraction, config: TileConfig) -> str:
-    """The prediction for a config; empty if sizes aren't static."""
-    context = contraction.request.context
-    indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
-    if any(context.static(to_integer(index.extent, context.symbols)) is None for index in indices):
+    """The prediction for a config; empty if sizes aren't static, or the K of a tile depends on a condition."""
+    if contraction.conditions or None in static_extents(contraction):
         return ""
     prediction = predict(problem_of(contraction), config, contraction.request.target)
     return prediction.text if prediction is not None else ""
@@ -146,7 +145,7 @@ def _schedule(contraction: Contraction, config: TileConfig) -> Schedule:
     elif not tensor_cores.why_unsupported(contraction):
         tunables["cores"] = config.cores.value
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
-    if contraction.request.context.spec.array(contraction.operands[0].read.array).memory.stages > 1:
+    if requested_stages(contraction) > 1:
         del tunables["stages"]
     return Schedule(
         "gemm",

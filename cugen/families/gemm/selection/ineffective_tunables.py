@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import PREFETCH, REDUCTION, SPLIT_K, STREAM_K, Prefetch, TileConfig
+from cugen.families.gemm.config import (
+    ADDRESSING,
+    PREFETCH,
+    REDUCTION,
+    SPLIT_K,
+    STREAM_K,
+    Addressing,
+    Prefetch,
+    TileConfig,
+)
 from cugen.pieces.grid import divides
 from cugen.plan.request import Refusal
 from cugen.plan.subscripts import to_integer
@@ -13,7 +22,10 @@ from cugen.plan.symbols import bounds
 
 
 def without_ineffective(contraction: Contraction, config: TileConfig) -> TileConfig:
-    """The config with an upfront prefetch where copies can't be interleaved."""
+    """The config with indexed addressing of swizzled tiles, and an upfront prefetch where copies can't be
+    interleaved."""
+    if _is_swizzled(contraction):
+        config = replace(config, addressing=Addressing.INDEXED)
     if config.prefetch == Prefetch.INTERLEAVED and _why_not_interleaved(contraction, config):
         return replace(config, prefetch=Prefetch.UPFRONT)
     return config
@@ -26,15 +38,26 @@ def ineffective_tunable(contraction: Contraction, config: TileConfig) -> Refusal
         cure = f"remove it, or set `{SPLIT_K.name}` to 2 or more"
         reason = f"`{REDUCTION.name}` has no effect, as no partial sums are reduced; {cure}"
         return Refusal(reason, f"schedule.{REDUCTION.name}")
+    if requested.get(ADDRESSING.name) == Addressing.POINTER and _is_swizzled(contraction):
+        reason = (
+            f"a swizzled tile has no fixed offsets from a pointer; remove `{ADDRESSING.name}: {Addressing.POINTER}`"
+        )
+        return Refusal(reason, f"schedule.{ADDRESSING.name}")
     is_requested = requested.get(PREFETCH.name) == Prefetch.INTERLEAVED
     if is_requested and (reason := _why_not_interleaved(contraction, config)):
         return Refusal(f"{reason}; remove `{PREFETCH.name}: {Prefetch.INTERLEAVED}`", f"schedule.{PREFETCH.name}")
     return None
 
 
+def _is_swizzled(contraction: Contraction) -> bool:
+    return any(operand.memory.swizzle for operand in contraction.operands)
+
+
 def _why_not_interleaved(contraction: Contraction, config: TileConfig) -> str:
     """Why copies can't be interleaved with multiply-adds. Interleaved copies have no branch: past the end of K a full
     k-tile is copied again, and the first k-tile isn't full if K has a residue."""
+    if not config.is_multistage:
+        return "a single stage is copied between two barriers: no copies are left to interleave"
     context = contraction.request.context
     k = to_integer(contraction.k.extent, context.symbols)
     low, high = bounds(k, dict(context.ranges))
@@ -45,6 +68,8 @@ def _why_not_interleaved(contraction: Contraction, config: TileConfig) -> str:
         min_k_tiles, max_k_tiles = min_k_tiles // config.split_k, -(-max_k_tiles // config.split_k)
     elif config.stream_k:
         min_k_tiles = min(min_k_tiles, 1)
+    if contraction.conditions:
+        min_k_tiles = 0
     if max_k_tiles < config.stages:
         return f"the prologue of {config.stages} stages copies all of {_k_tiles(max_k_tiles)}"
     required = 2 if has_residue else 1

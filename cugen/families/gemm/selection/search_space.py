@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -13,18 +13,15 @@ from cugen.families.gemm.config import (
     CLUSTER_SIZES,
     REDUCTION,
     STREAM_K,
-    Addressing,
     Cores,
     Order,
-    Prefetch,
     Reduction,
     TileConfig,
     with_inner_loop_tunables,
     with_lane_layout,
 )
-from cugen.families.gemm.problem import device_of, problem_of, why_invalid
-from cugen.families.gemm.selection import candidate_tiles
-from cugen.families.gemm.selection.candidate_tiles import SPLIT_K_VALUES, STREAM_K_VALUES, with_stages
+from cugen.families.gemm.problem import device_of, problem_of, requested_stages, why_invalid
+from cugen.families.gemm.selection.candidate_tiles import SPLIT_K_VALUES, STREAM_K_VALUES, tile_configs, with_stages
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
@@ -32,17 +29,19 @@ from cugen.plan.request import Refusal
 from cugen.plan.subscripts import to_integer
 
 _MAX_RANKED_STAGES = 3  # valid stage counts of a tile that are ranked without a search (heuristic)
-_FIXED_BY_MMA = ("lanes", "order", "addressing", "prefetch")  # tunables that a tensor-core instruction decides
 _FORWARD_PROGRESS = (7, 0)  # the first capability with independent thread scheduling (CUDA programming guide)
 
 
 def valid_configs(contraction: Contraction, *, all_stages: bool = False) -> Iterator[TileConfig]:
     """Configs that the schedule allows and that fit the target, in order of preference."""
-    problem = problem_of(contraction)
+    splits: dict[int, tuple[tuple[int, Reduction], ...]] = {}  # by block_k
     for stage_variants in _requested_configs(contraction):
-        valid = [config for config in stage_variants if not why_invalid(contraction, problem, config)]
+        valid = [config for config in stage_variants if not why_invalid(contraction, config)]
         for config in valid if all_stages else valid[:_MAX_RANKED_STAGES]:
-            yield from _with_split_k_and_stream_k(contraction, config)
+            if config.block_k not in splits:
+                splits[config.block_k] = tuple(_splits(contraction, config.block_k))
+            yield from _with_split_k(contraction, config, splits[config.block_k])
+            yield from _with_stream_k(contraction, config)
 
 
 def why_empty(contraction: Contraction) -> Refusal:
@@ -56,15 +55,11 @@ def why_empty(contraction: Contraction) -> Refusal:
 def _requested_configs(contraction: Contraction) -> Iterator[tuple[TileConfig, ...]]:
     """Candidate tiles with everything that the schedule sets, each with its possible numbers of stages."""
     tunables = dict(contraction.request.schedule.tunables)
-    spec = contraction.request.context.spec
-    stages_of_arrays = max(spec.array(operand.read.array).memory.stages for operand in contraction.operands)
-    stages = int(tunables.get("stages", stages_of_arrays if stages_of_arrays > 1 else 0))
-    addressing = Addressing(str(tunables["addressing"])) if "addressing" in tunables else None
-    prefetch = Prefetch(str(tunables["prefetch"])) if "prefetch" in tunables else None
+    stages = int(tunables.get("stages", requested_stages(contraction)))
     requested = (_as_requested(contraction, candidate) for candidate in _candidates(contraction))
     for config in dict.fromkeys(config for config in requested if config is not None):
         stage_variants = (replace(config, stages=stages),) if stages else with_stages(config)
-        yield tuple(with_inner_loop_tunables(variant, addressing, prefetch) for variant in stage_variants)
+        yield tuple(with_inner_loop_tunables(variant, tunables) for variant in stage_variants)
 
 
 def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
@@ -73,12 +68,12 @@ def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
     cores = tunables.get("cores", Cores.TENSOR if "mma_k" in tunables else "")
     device = device_of(contraction.request.target)
     prefers_tensor = not tensor_cores.why_unsupported(contraction) and tensor_cores.are_faster(device)
-    if any(name in tunables for name in _FIXED_BY_MMA):
+    if any(name in tunables for name in tensor_cores.FIXED_TUNABLES):
         prefers_tensor = False
     if cores == Cores.TENSOR or (prefers_tensor and not cores):
-        yield from tensor_cores.tile_configs()
+        yield from tile_configs(Cores.TENSOR)
     if cores != Cores.TENSOR:
-        yield from candidate_tiles.tile_configs()
+        yield from tile_configs(Cores.CUDA)
 
 
 def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig | None:
@@ -107,24 +102,43 @@ def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig
     return with_lane_layout(config, int(tunables.get("lanes", 0)))
 
 
-def _with_split_k_and_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
-    """The config as it is, and with each valid split-K and stream-K."""
-    for waves in _stream_k_values(contraction):
-        for split_k in _split_k_values(contraction) if not waves else ():
-            for reduction in _reductions(contraction) if split_k > 1 else (config.reduction,):
-                if not _why_not_split(contraction, config.block_k, split_k, reduction):
-                    split = replace(config, split_k=split_k, reduction=reduction)
-                    if not why_no_split_k(contraction, split):
-                        yield split
-        streamed = replace(config, stream_k=waves)
-        if not waves or why_no_stream_k(contraction, streamed):
-            continue
-        schedule = stream_k_schedule_of(contraction, streamed)
-        if schedule is None or not schedule.needs_fix_up:  # whole tiles only, as without stream-K
-            if 0 not in _stream_k_values(contraction):
+def _splits(contraction: Contraction, block_k: int) -> Iterator[tuple[int, Reduction]]:
+    """The values of split-K with their reductions that are valid for a `block_k`; none where stream-K is requested."""
+    if 0 not in _stream_k_values(contraction):
+        return
+    for split_k in _split_k_values(contraction):
+        for reduction in _reductions(contraction) if split_k > 1 else (Reduction.WORKSPACE,):
+            if not _why_not_split(contraction, block_k, split_k, reduction):
+                yield split_k, reduction
+
+
+def _with_split_k(
+    contraction: Contraction, config: TileConfig, splits: Iterable[tuple[int, Reduction]]
+) -> Iterator[TileConfig]:
+    """The config with each split-K that fits the target; 1 leaves it as it is."""
+    for split_k, reduction in splits:
+        split = replace(config, split_k=split_k, reduction=reduction) if split_k > 1 else config
+        if not split.uses_cluster or not why_invalid(contraction, split):
+            yield split
+
+
+def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
+    """The config with each stream-K that distributes its tiles in another way."""
+    values = _stream_k_values(contraction)
+    if not any(values) or why_no_stream_k(contraction):
+        return
+    previous: StreamKSchedule | None = None
+    for waves in filter(None, values):
+        variant = replace(config, stream_k=waves)
+        schedule = stream_k_schedule_of(contraction, variant)
+        if schedule is None:
+            return
+        if not schedule.needs_fix_up:  # whole tiles only, as without stream-K
+            if 0 not in values:
                 yield replace(config, stream_k=0)
-        elif not _equals_fewer_waves(contraction, streamed):
-            yield streamed
+        elif schedule != previous:
+            yield variant
+        previous = schedule
 
 
 def _split_k_values(contraction: Contraction) -> tuple[int, ...]:
@@ -152,7 +166,7 @@ def why_no_split_k(contraction: Contraction, config: TileConfig) -> str:
     """Why the config's split-K is invalid; empty if it is valid, or 1."""
     if reason := _why_not_split(contraction, config.block_k, config.split_k, config.reduction):
         return reason
-    return why_invalid(contraction, problem_of(contraction), config) if config.uses_cluster else ""
+    return why_invalid(contraction, config) if config.uses_cluster else ""
 
 
 def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reduction: Reduction) -> str:
@@ -160,8 +174,11 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
     target = contraction.request.target
     if split_k == 1:
         return ""
+    if reason := _why_undivided(contraction):
+        return reason
+    k = static_extents(contraction)[2]
     if reduction != Reduction.CLUSTER:
-        if not _has_forward_progress(contraction) or not _k_is_multiple_of(contraction, split_k * block_k):
+        if not _has_forward_progress(contraction) or not k or k % (split_k * block_k):
             return f"split-K through the workspace needs sm_70 or newer and a K that {split_k} x {block_k} divides"
         return ""
     if not target.has_clusters:
@@ -169,7 +186,6 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
     if split_k not in CLUSTER_SIZES:
         sizes = f"{', '.join(map(str, CLUSTER_SIZES[:-1]))} or {CLUSTER_SIZES[-1]}"
         return f"split-K in a cluster is over {sizes} blocks, not {split_k}"
-    k = _static_k(contraction)
     if k is None:
         return "split-K in a cluster needs a static K"
     k_tiles = -(-k // block_k)
@@ -178,8 +194,8 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
     return ""
 
 
-def why_no_stream_k(contraction: Contraction, config: TileConfig) -> str:
-    """Why stream-K is invalid with the config; empty if it is valid."""
+def why_no_stream_k(contraction: Contraction) -> str:
+    """Why stream-K is invalid for the GEMM; empty if it is valid."""
     requested = dict(contraction.request.schedule.tunables)
     if int(requested.get("split_k", 1)) > 1:
         return "`split_k` and `stream_k` exclude each other"
@@ -187,25 +203,33 @@ def why_no_stream_k(contraction: Contraction, config: TileConfig) -> str:
         return "`stream_k` reduces through the workspace, not in a cluster"
     if not _has_forward_progress(contraction):
         return f"stream-K blocks wait for each other, which needs sm_70 or newer, not {contraction.request.target.name}"
-    if stream_k_schedule_of(contraction, config) is None:
+    if reason := _why_undivided(contraction):
+        return reason
+    if not all(static_extents(contraction)):
         return "stream-K needs static sizes"
+    return ""
+
+
+def _why_undivided(contraction: Contraction) -> str:
+    """Why neither split-K nor stream-K is possible; empty if they may be."""
+    if contraction.conditions:
+        return "split-K and stream-K divide all of K between blocks, and a condition bounds that of each tile"
+    if len({reduction.dtype for reduction in contraction.sums}) > 1:
+        return "the workspace of split-K and stream-K has partial sums of one type"
     return ""
 
 
 def k_tiles_of(contraction: Contraction, config: TileConfig) -> int | None:
     """The number of k-tiles; None if K isn't static."""
-    k = _static_k(contraction)
+    k = static_extents(contraction)[2]
     return None if k is None else -(-k // config.block_k)
 
 
 def stream_k_schedule_of(contraction: Contraction, config: TileConfig) -> StreamKSchedule | None:
     """The stream-K schedule of a config; None if sizes aren't static, or no block fits a multiprocessor."""
-    target = contraction.request.target
-    extents = _static_extents(contraction)
-    if any(not extent for extent in extents):
-        return None
+    target, extents = contraction.request.target, static_extents(contraction)
     resident = resident_blocks_per_sm(problem_of(contraction), config, target) * device_of(target).sms
-    if not resident:
+    if not resident or not all(extents):
         return None
     m, n, k, *batch = (extent or 0 for extent in extents)
     tiles = -(-m // config.block_m) * -(-n // config.block_n) * prod(batch)
@@ -217,47 +241,29 @@ def _has_forward_progress(contraction: Contraction) -> bool:
     return contraction.request.target.capability >= _FORWARD_PROGRESS
 
 
-def _equals_fewer_waves(contraction: Contraction, config: TileConfig) -> bool:
-    """Whether a stream-K of fewer waves has the same schedule, and is among the values."""
-    fewer = replace(config, stream_k=config.stream_k - 1)
-    if fewer.stream_k not in _stream_k_values(contraction)[1:]:
-        return False
-    return stream_k_schedule_of(contraction, fewer) == stream_k_schedule_of(contraction, config)
-
-
 @lru_cache(maxsize=16)
-def _static_extents(contraction: Contraction) -> tuple[int | None, ...]:
+def static_extents(contraction: Contraction) -> tuple[int | None, ...]:
     """M, N, K and the batch's extents; None for those that aren't static."""
     context = contraction.request.context
     indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
     return tuple(context.static(to_integer(index.extent, context.symbols)) for index in indices)
 
 
-def _static_k(contraction: Contraction) -> int | None:
-    return _static_extents(contraction)[2]
-
-
-def _k_is_multiple_of(contraction: Contraction, size: int) -> bool:
-    k = _static_k(contraction)
-    return k is not None and k > 0 and k % size == 0
-
-
 def _why_none_fits(contraction: Contraction) -> str:
     problem, tunables = problem_of(contraction), dict(contraction.request.schedule.tunables)
     for config, *_ in _requested_configs(contraction):
-        reason = why_invalid(contraction, problem, config)
-        if reason:
+        if reason := why_invalid(contraction, config):
             return reason
         if not resident_blocks_per_sm(problem, config, contraction.request.target):
             return f"no block of {config.threads} threads fits a multiprocessor with the registers that they need"
         if int(tunables.get("stream_k", 0)):
-            return why_no_stream_k(contraction, config)
+            return why_no_stream_k(contraction)
     lanes, split_k = tunables.get("lanes"), int(tunables.get("split_k", 1))
     if split_k > 1:
         for config, *_ in _requested_configs(contraction):
             split = [replace(config, split_k=split_k, reduction=reduction) for reduction in _reductions(contraction)]
             if reasons := [reason for variant in split if (reason := why_no_split_k(contraction, variant))]:
-                return "; ".join(reasons)
+                return "; ".join(dict.fromkeys(reasons))
     if lanes:
         return f"the block tile can't be divided into warps of {lanes} lanes along {contraction.m.name}"
     return "the block tile isn't a whole number of warp tiles"

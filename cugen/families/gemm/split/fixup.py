@@ -10,18 +10,7 @@ from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
 from cugen.families.gemm.split.partials import PartialsWorkspace
 from cugen.pieces.grid_sync import DynamicBlockIds
 from cugen.plan.memory import Array
-from cugen.plan.nodes import (
-    AcquireSpinWait,
-    Barrier,
-    Comparison,
-    For,
-    Guard,
-    If,
-    Loop,
-    ReleaseFlag,
-    Section,
-    Store,
-)
+from cugen.plan.nodes import AcquireSpinWait, Barrier, Comparison, For, Guard, If, Loop, ReleaseFlag, Section, Store
 from cugen.plan.symbols import Integer, bounds, integer
 
 
@@ -37,48 +26,33 @@ class FixUp:
     def workspace(self) -> tuple[Array, ...]:
         return self.block_ids.flags, self.partials.array
 
-    def store_partials(
-        self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates, slot: Integer
-    ) -> tuple[Section, ...]:
+    def store_partials(self, epilogue: Epilogue, slot: Integer) -> tuple[Section, ...]:
         """Stores the block's partial sums to its slot and releases its flag."""
         release = ReleaseFlag(self.block_ids.flag(1 + self.block_ids.block_id, "atomic"), self.block_ids.set)
-        is_first_thread = Guard((Comparison(thread.index, "==", integer(0)),))
-        store = self.partials.store(epilogue, accumulators, thread, slot)
+        is_first_thread = Guard((Comparison(epilogue.thread.index, "==", integer(0)),))
         return (
-            *store,
+            *self.partials.store(epilogue, slot),
             Section("partials_stored", (Barrier(),)),
             Section("first_thread", (If(is_first_thread, (Section("release_flag", (release,)),)),)),
         )
 
-    def epilogue(
-        self,
-        epilogue: Epilogue,
-        accumulators: Array,
-        thread: ThreadCoordinates,
-        first_peer: Integer,
-        peers: Integer,
-        first_slot: Integer,
-    ) -> tuple[Section, ...]:
-        """Waits for the peers' flags, adds their partial sums in block order, from `first_slot` on, and computes the
-        epilogue."""
-        peer = thread.loop_index("p", bounds(peers, thread.lowering.ranges)[1])
+    def epilogue(self, epilogue: Epilogue, first_peer: Integer, peers: Integer) -> tuple[Section, ...]:
+        """Waits for the peers' flags, adds their partial sums in block order, and computes the epilogue. A peer's slot
+        has its number."""
+        thread = epilogue.thread
+        min_peers, max_peers = bounds(peers, thread.lowering.ranges)
+        peer = thread.loop_index("p", max_peers)
         is_reduction = isinstance(epilogue, ReductionEpilogue)
         loop = Loop(peer, integer(0), peers, rolled=not peers.is_Integer or not is_reduction)
-        slot = first_slot + peer.symbol
+        slot = first_peer + peer.symbol
         wait = self._wait_for_peers(thread, first_peer, peers)
         if isinstance(epilogue, ReductionEpilogue):
-            reduction = epilogue.fix_up(
-                thread,
-                loop,
-                lambda m, n, width: self.partials.vector(slot, m, n, width, "load"),
-                begins_with_slices=True,
-            )
-            return *wait, *reduction
-        add = Section("add", (self.partials.add(accumulators, thread, slot),))
+            return *wait, *epilogue.fix_up(loop, self.partials.vectors(slot, "load"), begins_with_slices=True)
+        add = Section("add", (self.partials.add(epilogue, slot),))
         fix_up: tuple[Section, ...] = (*wait, Section("add_partials", (For(loop, (add,)),)))
-        if bounds(peers, thread.lowering.ranges)[0] == 0:
+        if min_peers == 0:
             fix_up = (Section("if_peers", (If(Guard((Comparison(peers, ">", integer(0)),)), fix_up),)),)
-        return (*fix_up, *epilogue.sections(accumulators, thread))
+        return (*fix_up, *epilogue.sections())
 
     def _wait_for_peers(self, thread: ThreadCoordinates, first_peer: Integer, peers: Integer) -> tuple[Section, ...]:
         """One thread waits for each peer."""

@@ -17,10 +17,11 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
-from cugen.families.gemm.split.partials import PartialsWorkspace, stage_slices
+from cugen.families.gemm.split.partials import PartialsWorkspace
 from cugen.pieces.blocks import Blocks, define, digits
 from cugen.pieces.grid_sync import workspace_array
-from cugen.plan.memory import Access, Array
+from cugen.pieces.kernels import dense_array
+from cugen.plan.memory import Access
 from cugen.plan.nodes import (
     Barrier,
     Comment,
@@ -43,13 +44,13 @@ from cugen.spec.types import INT32, UINT32
 class SplitKKernel(GemmKernel):
     """`split_k` blocks share an output tile; each takes a range of k of the same length, a multiple of BK."""
 
-    def __init__(self, contraction: Contraction, config: TileConfig, why: str = "") -> None:
-        super().__init__(contraction, config, why)
+    def __init__(self, contraction: Contraction, config: TileConfig) -> None:
+        super().__init__(contraction, config)
         self.k_extent = FloorDiv(self.k_extent, integer(config.split_k))
 
     def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
         lowering, split_k = self.lowering, self.config.split_k
-        tiles = sympy.Mul(*counts)
+        tiles = self._unnamed(sympy.Mul(*counts))
         block = symbol("blockIdx.x")
         lowering.ranges[block] = (0, max(bounds(tiles * split_k, lowering.ranges)[1] - 1, 0))
         self.tile = define("tile", FloorDiv(block, integer(split_k)), lowering)
@@ -66,31 +67,28 @@ class SplitKKernel(GemmKernel):
         nodes += [Comment(text), self.tile, self.k_range, k_offset]
         return k_offset.index.symbol
 
-    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Section, ...]:
-        split_k, tile = self.config.split_k, self.tile.index.symbol
+    def _epilogue(self, epilogue: Epilogue) -> tuple[Section, ...]:
+        thread, split_k, tile = epilogue.thread, self.config.split_k, self.tile.index.symbol
         slot = tile * split_k + self.k_range.index.symbol
         arrival, count_arrival = self._arrival(thread)
         p = thread.loop_index("p", split_k)
         slot_of_p = tile * split_k + p.symbol
         if isinstance(epilogue, ReductionEpilogue):
-            reduction = epilogue.fix_up(
-                thread,
-                Loop(p, integer(0), integer(split_k)),
-                lambda m, n, width: self.partials.vector(slot_of_p, m, n, width, "load"),
-            )
+            loop = Loop(p, integer(0), integer(split_k))
+            reduction = epilogue.fix_up(loop, self.partials.vectors(slot_of_p, "load"))
         else:
-            first = self.partials.load(accumulators, thread, tile * split_k)
-            add = self.partials.add(accumulators, thread, slot_of_p)
+            first = self.partials.load(epilogue, tile * split_k)
+            add = self.partials.add(epilogue, slot_of_p)
             others = For(Loop(p, integer(1), integer(split_k), rolled=True), (Section("add", (add,)),))
             reduction = (
                 Section("first_partials", (first,)),
                 Section("add_partials", (others,)),
-                *epilogue.sections(accumulators, thread),
+                *epilogue.sections(),
             )
         is_last = Guard((Comparison(arrival, "==", integer(split_k - 1)),))
         return (
-            *stage_slices(epilogue, accumulators, thread),
-            *self.partials.store(epilogue, accumulators, thread, slot),
+            *epilogue.stage_slices(),
+            *self.partials.store(epilogue, slot),
             *count_arrival,
             Section("last_block", (If(is_last, reduction),)),
         )
@@ -98,7 +96,7 @@ class SplitKKernel(GemmKernel):
     def _arrival(self, thread: ThreadCoordinates) -> tuple[Integer, tuple[Section, ...]]:
         """The number of blocks of the tile that arrived before this one, and the sections that define it."""
         lowering = self.lowering
-        broadcast = Array("", lowering.names.allocate("arrival_of_block"), INT32, (), (), "shared", flat=False)
+        broadcast = dense_array(lowering.names.allocate("arrival_of_block"), INT32, (), "shared")
         index = Index(lowering.names.allocate("arrival"), self.k_range.index.symbol, self.k_range.index.range)
         lowering.ranges[index.symbol] = index.range
         counter = Access(self.arrivals, (self.tile.index.symbol,), "atomic")
@@ -112,6 +110,5 @@ class SplitKKernel(GemmKernel):
             Section("arrival", (LoadBlockId(index, Access(broadcast, (), "load")),)),
         )
 
-    def _reasons(self) -> tuple[str, ...]:
-        first, *others = super()._reasons()
-        return (f"{first}; split-K of {self.config.split_k}, reduced through the workspace", *others)
+    def _reason(self) -> str:
+        return f"{super()._reason()}; split-K of {self.config.split_k}, reduced through the workspace"

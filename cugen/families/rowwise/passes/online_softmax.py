@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from cugen.families.rowwise.passes.schedule import RowPass
-from cugen.families.rowwise.statements.nan_free_maxima import MAXIMA
+from cugen.families.rowwise.statements.nan_free_maxima import subtracted_maximum
+from cugen.pieces.loop_variables import unrolled
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.memory import Component, Vector
-from cugen.plan.nodes import Assign, For, Index, Let, Loop, Node
+from cugen.plan.nodes import Assign, Index, Let, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Const, Expr, Local, Op, Reduce, Select
@@ -48,15 +49,10 @@ def online_pairs(passes: tuple[RowPass, ...]) -> dict[Reduce, Reduce]:
     pairs: dict[Reduce, Reduce] = {}
     for row_pass, following in pairwise(passes):
         for total in following.reductions:
-            match total:
-                case Reduce(kind="sum", where=None, body=Op(name="exp", args=(Op(name="sub", args=(body, maximum)),))):
-                    if maximum in row_pass.reductions and isinstance(maximum, Reduce) and _is_maximum_of(maximum, body):
-                        pairs[maximum] = total
+            maximum = subtracted_maximum(total)
+            if maximum in row_pass.reductions and maximum is not None:
+                pairs[maximum] = total
     return pairs
-
-
-def _is_maximum_of(maximum: Reduce, body: Expr) -> bool:
-    return maximum.kind in MAXIMA and maximum.where is None and maximum.body == body and maximum.dtype.is_float
 
 
 def online_step(
@@ -86,7 +82,7 @@ def online_step(
     sum_update: Node = Assign(online.thread_sum, Op("add", (online.thread_sum, _exp(value, shift)), dtype))
     if width > 1:
         each = Index(str(lane), integer(0), (0, width - 1))
-        sum_update = For(Loop(each, integer(0), integer(width), unroll=True), (sum_update,))
+        sum_update = unrolled(each, (sum_update,))
     return (
         Let(shift, Select(is_empty, Const(0, dtype), new_max, dtype)),
         Assign(online.thread_sum, Op("mul", (online.thread_sum, _exp(online.thread_max, shift)), dtype)),

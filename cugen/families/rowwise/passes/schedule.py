@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from cugen.families.rowwise.statements.recognition import Output
+from cugen.families.rowwise.statements.recognition import Output, evaluated_nodes
+from cugen.pieces.block_reduce import ARG_REDUCTIONS
+from cugen.rewrite.align_reductions import nesting_levels
 from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Select, children, free_indices, walk
 from cugen.spec.types import DType
 
@@ -51,42 +53,29 @@ def plan_passes(outputs: tuple[Output, ...], columns: frozenset[str], policy: Ca
     if per_element:
         uncached.append(RowPass((), per_element, (), ()))
     no_cache = policy is CachePolicy.NOTHING
-    cached_in = {} if no_cache else _cached_values(uncached, columns, costly=policy is CachePolicy.ALL)
-    passes = []
-    for number, row_pass in enumerate(uncached):
-        cached = tuple(expr for expr, first in cached_in.items() if first == number)
-        earlier = {expr for expr, first in cached_in.items() if first < number}
-        filling = replace(row_pass, cached=cached)
-        reused = tuple(dict.fromkeys(n for v in filling.values for n in evaluated_nodes(v, earlier) if n in earlier))
-        passes.append(replace(filling, reused=reused))
-    return tuple(passes)
+    cached = {} if no_cache else _cached_values(uncached, columns, costly=policy is CachePolicy.ALL)
+    while True:
+        passes = tuple(_with_cache(row_pass, number, cached) for number, row_pass in enumerate(uncached))
+        reused = {expr for row_pass in passes for expr in row_pass.reused}
+        if len(reused) == len(cached):
+            return passes
+        # What a pass reads depends on what else is cached.
+        cached = {expr: first for expr, first in cached.items() if expr in reused}
+
+
+def _with_cache(row_pass: RowPass, number: int, cached: dict[Expr, int]) -> RowPass:
+    """The pass of a number with the values that it writes, and those of earlier passes that it reads."""
+    earlier = {expr for expr, first in cached.items() if first < number}
+    filling = replace(row_pass, cached=tuple(expr for expr, first in cached.items() if first == number))
+    reused = dict.fromkeys(n for v in filling.values for n in evaluated_nodes(v, earlier) if n in earlier)
+    return replace(filling, reused=tuple(reused))
 
 
 def reduction_levels(outputs: tuple[Output, ...]) -> tuple[tuple[Reduce, ...], ...]:
     """The reductions by nesting level, innermost first: those of a level need results of the levels before it."""
-    nesting: dict[Reduce, int] = {}
-    for output in outputs:
-        _nesting_level(output.value, nesting)
-    count = max(nesting.values(), default=0)
-    return tuple(tuple(r for r, depth in nesting.items() if depth == level + 1) for level in range(count))
-
-
-def _nesting_level(expr: Expr, nesting: dict[Reduce, int]) -> int:
-    if isinstance(expr, Reduce) and expr in nesting:
-        return nesting[expr]
-    inner = max((_nesting_level(child, nesting) for child in children(expr)), default=0)
-    if isinstance(expr, Reduce):
-        nesting[expr] = inner + 1
-        return inner + 1
-    return inner
-
-
-def evaluated_nodes(expr: Expr, cached: set[Expr] | frozenset[Expr]) -> Iterator[Expr]:
-    """The nodes that a pass evaluates: none inside reductions, none below a cached value."""
-    yield expr
-    if not isinstance(expr, Reduce) and expr not in cached:
-        for child in children(expr):
-            yield from evaluated_nodes(child, cached)
+    nesting = nesting_levels(output.value for output in outputs)
+    count = max(nesting.values(), default=-1) + 1
+    return tuple(tuple(r for r, level in nesting.items() if level == n) for n in range(count))
 
 
 def _cached_values(passes: list[RowPass], columns: frozenset[str], *, costly: bool) -> dict[Expr, int]:
@@ -94,14 +83,14 @@ def _cached_values(passes: list[RowPass], columns: frozenset[str], *, costly: bo
     uses: dict[Expr, set[int]] = {}
     for number, row_pass in enumerate(passes):
         for value in row_pass.values:
-            for node in evaluated_nodes(value, frozenset()):
+            for node in evaluated_nodes(value):
                 if _is_element_data(node, columns):
                     uses.setdefault(node, set()).add(number)
     cached: dict[Expr, int] = {}
     for row_pass in passes:
         for value in row_pass.values:
             _select_cached(value, columns, uses, cached, costly=costly)
-    return _without_unused(passes, cached)
+    return cached
 
 
 def _select_cached(
@@ -120,19 +109,6 @@ def _select_cached(
             cached[expr] = min(using_passes)
     for child in children(expr):
         _select_cached(child, columns, uses, cached, costly=costly)
-
-
-def _without_unused(passes: list[RowPass], cached: dict[Expr, int]) -> dict[Expr, int]:
-    """The cached values that a later pass reads, which depends on what else is cached: iterated to a fixed point."""
-    while True:
-        used: set[Expr] = set()
-        for number, row_pass in enumerate(passes):
-            earlier = {expr for expr, first in cached.items() if first < number}
-            roots = (*row_pass.values, *(expr for expr, first in cached.items() if first == number))
-            used |= {node for value in roots for node in evaluated_nodes(value, earlier) if node in earlier}
-        if len(used) == len(cached):
-            return cached
-        cached = {expr: first for expr, first in cached.items() if expr in used}
 
 
 def max_live_values(passes: tuple[RowPass, ...]) -> int:
@@ -160,12 +136,12 @@ def reused_buffers(passes: tuple[RowPass, ...], cached_type: Callable[[Expr], DT
 
 def _is_element_data(expr: Expr, columns: frozenset[str]) -> bool:
     """Whether it is data of each element: neither invariant along the row nor a function of the index alone."""
-    reads = any(isinstance(node, Read) for node in evaluated_nodes(expr, frozenset()))
+    reads = any(isinstance(node, Read) for node in evaluated_nodes(expr))
     return reads and bool(free_indices(expr) & columns) and isinstance(expr, Read | Op | Select)
 
 
 def _is_costly(expr: Expr, columns: frozenset[str]) -> bool:
-    nodes = evaluated_nodes(expr, frozenset())
+    nodes = evaluated_nodes(expr)
     costly = (node for node in nodes if isinstance(node, Op) and node.name in _COSTLY_OPERATIONS)
     return any(free_indices(node) & columns for node in costly)
 
@@ -206,6 +182,4 @@ def element_reads(row_pass: RowPass, column: str) -> tuple[Read, ...]:
 
 def uses_element_index(row_pass: RowPass, column: str) -> bool:
     """Whether a value depends on the element's index other than through the subscripts of reads."""
-    return IndexValue(column) in use_counts(row_pass) or any(
-        r.kind in ("argmax", "argmin") for r in row_pass.reductions
-    )
+    return IndexValue(column) in use_counts(row_pass) or any(r.kind in ARG_REDUCTIONS for r in row_pass.reductions)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cugen.families.rowwise.passes.schedule import RowPass
-from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, Section
+from cugen.pieces.sections import guarded
+from cugen.plan.nodes import Comparison, Define, For, Index, Loop, Section
 from cugen.plan.symbols import Integer, integer
-from cugen.plan.traversal import usage
-from cugen.plan.traversal.sections import dissolved
-from cugen.spec.expressions import Local, walk
+from cugen.plan.traversal.usage import mentions
 
 UNROLL_BEYOND_REGISTERS = 4  # loads in flight per thread outside of registers; heuristic
 
@@ -101,30 +100,19 @@ class RowIndexing:
         start = self.start_of(segment)
         if not segment.level.is_cached:
             vectors = For(Loop(self.first, start, self.extent, self.stride), body)
-            return _where(terms, (Section("vectors", (vectors,)),))
+            return guarded("guard", terms, (Section("vectors", (vectors,)),))
         index = Section("index", (Define(Index(self.first.name, start, self.first.range)),))
-        is_used = _mentions(dissolved(body), self.first)
+        is_used = mentions(body, self.first.name)
         if segment.count == 1:
             terms = (Comparison(start, "<", self.extent), *terms) if segment.is_guarded else terms
-            return _where(terms, (index, *body) if is_used else body)
+            return guarded("guard", terms, (index, *body) if is_used else body)
         if segment.is_guarded:
             is_used = True
-            body = _where((Comparison(self.first.symbol, "<", self.extent),), body)
+            body = guarded("guard", (Comparison(self.first.symbol, "<", self.extent),), body)
         slots = Index(str(self.slot), integer(segment.start), (segment.start, segment.stop - 1))
         first_slot, stop = integer(segment.start), integer(segment.stop)
         if segment.level.storage == Storage.REGISTERS:
             loop = Loop(slots, first_slot, stop, unroll=True)
         else:
             loop = Loop(slots, first_slot, stop, unroll_by=UNROLL_BEYOND_REGISTERS)
-        return _where(terms, (Section("vectors", (For(loop, (index, *body) if is_used else body),)),))
-
-
-def _where(terms: tuple[Comparison, ...], body: tuple[Section, ...]) -> tuple[Section, ...]:
-    return (Section("guard", (If(Guard(terms), body),)),) if terms else body
-
-
-def _mentions(nodes: tuple[Node, ...], index: Index) -> bool:
-    leaves = (leaf for value in usage.values(nodes) for leaf in walk(value))
-    return index.symbol in usage.free_symbols(nodes) or any(
-        isinstance(leaf, Local) and leaf.name == index.name for leaf in leaves
-    )
+        return guarded("guard", terms, (Section("vectors", (For(loop, (index, *body) if is_used else body),)),))

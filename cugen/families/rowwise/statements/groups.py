@@ -6,16 +6,19 @@ dimension for each in the array, they run over the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, symbol
-from cugen.plan.traversal.substitution import rebuilt
+from cugen.rewrite.fuse_dimensions import subscripted
+from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, walk
 from cugen.spec.model import Statement
+from cugen.spec.rewriting import rebuild
 from cugen.spec.types import INT64
 
 
@@ -31,9 +34,9 @@ class GroupSplit:
 def split_groups(
     statements: tuple[Statement, ...], context: Context
 ) -> tuple[tuple[Statement, ...], Mapping[str, Array]]:
-    """The statements and arrays with such an index split; unchanged if there is none."""
+    """The statements and arrays with such an index split; unchanged if there is none, or several of a statement."""
     split = _find_split(statements, context)
-    if split is None:
+    if split is None or any(len(_split_names(statement, split)) > 1 for statement in statements):
         return statements, context.arrays
     splitter = _Splitter(split, context, statements)
     return tuple(map(splitter.statement, statements)), splitter.arrays
@@ -53,6 +56,11 @@ def _find_split(statements: tuple[Statement, ...], context: Context) -> GroupSpl
     return None
 
 
+def _split_names(statement: Statement, split: GroupSplit) -> list[str]:
+    """The indices of a statement that are split, by their extent."""
+    return [index.name for index in statement.indices if index.extent == split.whole]
+
+
 def _are_equal(a: Integer, b: Integer, context: Context) -> bool:
     known = context.static(a)
     return bool((a - b).expand() == 0) or (known is not None and known == context.static(b))
@@ -66,10 +74,10 @@ class _Splitter:
         self.dimensions: dict[str, tuple[int, ...]] = {}
         taken = {i.name for s in statements for i in s.indices}
         taken |= {i.name for s in statements for n in walk(s.value) if isinstance(n, Reduce) for i in n.indices}
-        self.names = tuple(_fresh(name, taken) for name in ("group", "member"))
+        self.names = tuple(fresh(name, taken) for name in ("group", "member"))
         for statement in statements:
-            for array, subscripts in _accesses(statement):
-                names = {i.name for i in statement.indices if i.extent == split.whole}
+            for array, subscripts in subscripted((statement,)):
+                names = _split_names(statement, split)
                 matches = [d for d, sub in enumerate(subscripts) if isinstance(sub, IndexValue) and sub.name in names]
                 if matches:
                     self.dimensions[array] = tuple(sorted({*self.dimensions.get(array, ()), *matches}))
@@ -91,9 +99,7 @@ class _Splitter:
         return replace(array, shape=tuple(shape), strides=tuple(strides))
 
     def statement(self, statement: Statement) -> Statement:
-        matches = [index.name for index in statement.indices if index.extent == self.split.whole]
-        if len(matches) > 1:
-            return statement
+        matches = _split_names(statement, self.split)
         group, member = self.names
         indices: list[Index] = []
         for index in statement.indices:
@@ -116,10 +122,10 @@ class _Splitter:
                 return member
             case IndexValue(name=index) if index == name:
                 return Op("add", (Op("mul", (group, self.split.size), INT64), member), INT64)
-            case Read():
-                exact = tuple((self._value(dividend, name), divisor) for dividend, divisor in expr.exact)
-                return replace(expr, subscripts=self._subscripts(expr.array, expr.subscripts, name), exact=exact)
-        return rebuilt(expr, lambda part: self._value(part, name))
+        changed = rebuild(expr, lambda part: self._value(part, name))
+        if isinstance(expr, Read) and isinstance(changed, Read):
+            return replace(changed, subscripts=self._subscripts(expr.array, expr.subscripts, name))
+        return changed
 
     def _subscripts(self, array: str, subscripts: tuple[Expr, ...], name: str) -> tuple[Expr, ...]:
         dimensions = self.dimensions.get(array, ())
@@ -136,10 +142,9 @@ class _Splitter:
         if sub == IndexValue(name):
             return IndexValue(self.names[0]), IndexValue(self.names[1])
         value = self._value(sub, name)
-        for group in (node for node in walk(value) if isinstance(node, IndexValue)):
-            for member in (node for node in walk(value) if isinstance(node, IndexValue)):
-                if group != member and self._is_sum(value, group, member):
-                    return group, member
+        for group, member in permutations([node for node in walk(value) if isinstance(node, IndexValue)], 2):
+            if group != member and self._is_sum(value, group, member):
+                return group, member
         return Op("floordiv", (value, self.split.size), INT64), Op("mod", (value, self.split.size), INT64)
 
     def _is_sum(self, value: Expr, group: IndexValue, member: IndexValue) -> bool:
@@ -150,14 +155,3 @@ class _Splitter:
         except NotAnInteger:
             return False
         return bool((difference - symbols[member.name]).expand() == 0)
-
-
-def _accesses(statement: Statement) -> Iterator[tuple[str, tuple[Expr, ...]]]:
-    yield statement.target, statement.subscripts
-    yield from ((node.array, node.subscripts) for node in walk(statement.value) if isinstance(node, Read))
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from cugen.families.rowwise.statements.recognition import RowProblem
-from cugen.plan.traversal.substitution import rebuilt
 from cugen.spec.expressions import Cast, Expr, Op, Reduce, walk
+from cugen.spec.rewriting import rebuild
 
 NAN_FREE_MAXIMUM = "peak"  # the kind of reduction: the maximum of the elements that aren't NaN
 MAXIMA = ("max", NAN_FREE_MAXIMUM)
@@ -60,5 +60,5 @@ def _propagating_parts(expr: Expr) -> Iterator[Expr]:
 
 
 def _replaced(expr: Expr, maxima: Collection[Expr]) -> Expr:
-    changed = rebuilt(expr, lambda part: _replaced(part, maxima))
+    changed = rebuild(expr, lambda part: _replaced(part, maxima))
     return replace(changed, kind=NAN_FREE_MAXIMUM) if isinstance(changed, Reduce) and expr in maxima else changed

@@ -7,14 +7,14 @@ The result is a list of outputs, each an expression of elementwise operations an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from itertools import islice, permutations
 
 from cugen.families.rowwise.statements.groups import split_groups
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
-from cugen.plan.traversal.substitution import rebuilt, substitute
+from cugen.plan.traversal.substitution import over_indices
 from cugen.spec.expressions import (
     Cast,
     Const,
@@ -30,6 +30,7 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Statement
+from cugen.spec.rewriting import rebuild
 
 MAX_EXPRESSION_NODES = 2000  # of all outputs, which bounds the length of the kernel; heuristic
 
@@ -68,8 +69,15 @@ class RowProblem:
 
     domain: Domain
     outputs: tuple[Output, ...]
+    request: Request
     names: Mapping[Expr, str]
     arrays: Mapping[str, Array]
+
+    @property
+    def column(self) -> Index:
+        """The column index, once there is a single one."""
+        (column,) = self.domain.columns
+        return column
 
 
 def match_rows(request: Request) -> RowProblem:
@@ -85,11 +93,10 @@ def match_rows(request: Request) -> RowProblem:
     domain, aligned = _aligned(statements)
     inliner = _Inliner(request, domain)
     outputs = inliner.run(aligned)
-    if sum(1 for output in outputs for _ in walk(output.value)) > MAX_EXPRESSION_NODES:
-        raise NotRowwise(f"the fused expressions exceed {MAX_EXPRESSION_NODES} nodes")
+    _check_size(output.value for output in outputs)
     _check_hazards(outputs)
     names = {value: target for (target, _), value in inliner.computed.items()}
-    return RowProblem(domain, outputs, names, arrays)
+    return RowProblem(domain, outputs, request, names, arrays)
 
 
 # One domain for all statements
@@ -109,26 +116,15 @@ def _aligned(statements: tuple[Statement, ...]) -> tuple[Domain, tuple[Statement
     columns = tuple(index for index in first.indices if index not in rows)
     if not columns:
         columns = _bound_columns(readers, {index.name for index in rows})
-    aligned = []
-    for n, statement in enumerate(statements):
-        is_full = n in full_rank
-        aligned.append(full_rank[n] if is_full else _renamed(statement, _row_indices(statement, readers, rows)))
-    return Domain(rows, columns), tuple(aligned)
+    aligned = full_rank | {n: _renamed(s, _row_indices(s, readers, rows)) for n, s in lower_rank.items()}
+    return Domain(rows, columns), tuple(aligned[n] for n in range(len(statements)))
 
 
 def _renamed(statement: Statement, indices: tuple[Index, ...]) -> Statement:
     """The statement with its indices renamed to others of the same extents."""
     if [i.extent for i in statement.indices] != [i.extent for i in indices]:
         raise NotRowwise("takes statements over the same rows; these have different extents")
-    names: dict[str, Expr] = {
-        a.name: IndexValue(b.name) for a, b in zip(statement.indices, indices, strict=True) if a.name != b.name
-    }
-    return replace(
-        statement,
-        indices=indices,
-        subscripts=tuple(substitute(sub, names) for sub in statement.subscripts),
-        value=substitute(statement.value, names),
-    )
+    return over_indices(statement, indices)
 
 
 def _row_names(full_rank: tuple[Statement, ...], lower_rank: tuple[Statement, ...]) -> frozenset[str]:
@@ -136,17 +132,18 @@ def _row_names(full_rank: tuple[Statement, ...], lower_rank: tuple[Statement, ..
     targets = {s.target for s in lower_rank}
     names = frozenset[str]()
     for statement in full_rank:
-        for node in _nodes_outside_reductions(statement.value):
+        for node in evaluated_nodes(statement.value):
             if isinstance(node, Reduce) or (isinstance(node, Read) and node.array in targets):
                 names |= free_indices(node)
     return names
 
 
-def _nodes_outside_reductions(expr: Expr) -> Iterator[Expr]:
+def evaluated_nodes(expr: Expr, cached: Set[Expr] = frozenset()) -> Iterator[Expr]:
+    """The nodes that are evaluated per element: none inside reductions, none below a cached value."""
     yield expr
-    if not isinstance(expr, Reduce):
+    if not isinstance(expr, Reduce) and expr not in cached:
         for child in children(expr):
-            yield from _nodes_outside_reductions(child)
+            yield from evaluated_nodes(child, cached)
 
 
 def _bound_columns(statements: tuple[Statement, ...], taken: set[str]) -> tuple[Index, ...]:
@@ -164,7 +161,7 @@ def _row_indices(statement: Statement, readers: tuple[Statement, ...], rows: tup
         raise NotRowwise("takes statements over the same rows; these have different extents")
     known = {index.name: index for index in rows}
     for reader in readers:
-        for node in _nodes_outside_reductions(reader.value):
+        for node in evaluated_nodes(reader.value):
             if isinstance(node, Read) and node.array == statement.target:
                 row_of = {
                     index.name: known[sub.name]
@@ -195,35 +192,26 @@ class _Inliner:
             element = (statement.target, statement.subscripts)
             declared = spec.array(statement.target)
             value = self._canonical(statement.value, {})
+            _check_size((value,))  # at each statement: values that are read twice by the next double
             if statement.accumulate:
                 old = Read(*element, declared.dtype.compute)
                 value = Op("add", (self.computed.get(element, old), value), old.dtype)
             self.computed[element] = value if declared.dtype == value.dtype else Cast(value, declared.dtype)
             self.written.add(statement.target)
-            if declared.role != "temporary" or statement.target in self.request.stored:
+            if self.request.is_stored(statement):
                 is_per_element = bool({i.name for i in statement.indices} & self.domain.column_names)
                 outputs[element] = Output(*element, value, is_per_element)
         return tuple(outputs.values())
 
     def _canonical(self, expr: Expr, names: Mapping[str, str]) -> Expr:
         """The expression with index names replaced; `names` maps those that reductions bind to the domain's columns."""
-
-        def rewritten(node: Expr) -> Expr:
-            return self._canonical(node, names)
-
         match expr:
             case IndexValue(name=name):
                 return IndexValue(names.get(name, name))
-            case Read():
-                read = replace(
-                    expr,
-                    subscripts=tuple(map(rewritten, expr.subscripts)),
-                    exact=tuple((rewritten(dividend), divisor) for dividend, divisor in expr.exact),
-                )
-                return self._read(read)
             case Reduce():
                 return self._reduction(expr, names)
-        return rebuilt(expr, rewritten)
+        result = rebuild(expr, lambda part: self._canonical(part, names))
+        return self._read(result) if isinstance(result, Read) else result
 
     def _read(self, read: Read) -> Expr:
         known = self.computed.get((read.array, read.subscripts))
@@ -233,7 +221,7 @@ class _Inliner:
             raise NotRowwise(f"{read.array} is read at elements that other threads computed")
         return read
 
-    def _reduction(self, reduction: Reduce, names: Mapping[str, str]) -> Reduce:
+    def _reduction(self, reduction: Reduce, names: Mapping[str, str]) -> Expr:
         columns = self.domain.columns
         order = next(
             (
@@ -251,12 +239,14 @@ class _Inliner:
         outer = {names.get(name, name) for name in free_indices(reduction)}
         if outer & self.domain.column_names:
             raise NotRowwise(f"reduces once per row; here a {reduction.kind} is computed per element")
-        return replace(
-            reduction,
-            indices=columns,
-            body=self._canonical(reduction.body, inside),
-            where=None if reduction.where is None else self._canonical(reduction.where, inside),
-        )
+        return rebuild(replace(reduction, indices=columns), lambda part: self._canonical(part, inside))
+
+
+def _check_size(values: Iterable[Expr]) -> None:
+    """NotRowwise where expressions are too large together; no more of them is walked than is allowed."""
+    nodes = (node for value in values for node in walk(value))
+    if next(islice(nodes, MAX_EXPRESSION_NODES, None), None) is not None:
+        raise NotRowwise(f"the fused expressions exceed {MAX_EXPRESSION_NODES} nodes")
 
 
 def _check_hazards(outputs: tuple[Output, ...]) -> None:

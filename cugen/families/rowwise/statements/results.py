@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from cugen.families.rowwise.statements.nan_free_maxima import subtracted_maximum
-from cugen.plan.traversal.substitution import rebuilt
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
+from cugen.spec.rewriting import rebuild
 from cugen.spec.types import FLOAT32
 
 
@@ -19,7 +19,7 @@ class Results:
 
     def resolved(self, expr: Expr) -> Expr:
         """The expression with its reductions replaced by their results."""
-        return self.locals[expr] if expr in self.locals else rebuilt(expr, self.resolved)
+        return self.locals[expr] if expr in self.locals else rebuild(expr, self.resolved)
 
     def has_normal_inverse(self, expr: Expr) -> bool:
         """Whether 1 / expr is a normal number, hence accurate, and expr itself rounded: so for a sum of exponentials,
@@ -52,7 +52,7 @@ def with_reciprocals(expr: Expr, along: str, results: Results, is_cached: Callab
     """Divisions by row invariants as multiplications by their reciprocals; cached values stay as they are."""
     if is_cached(expr) or along not in free_indices(expr):
         return expr
-    match rebuilt(expr, lambda part: with_reciprocals(part, along, results, is_cached)):
+    match rebuild(expr, lambda part: with_reciprocals(part, along, results, is_cached)):
         case Op(name="div", args=(dividend, divisor)) as quotient if (
             _is_result(divisor, along) and expr.dtype == FLOAT32
         ):

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Tunable, refuse_tunables
-from cugen.families.stencil.config import StencilConfig, load_width, output_order, store_width
-from cugen.families.stencil.family import MAX_UNROLLED_TAPS, footprint_refusals, form_refusals
-from cugen.families.stencil.footprint import Footprint, Footprints, find_footprints
-from cugen.families.stencil.fused.kernel import FusedStencilBuilder
-from cugen.families.stencil.fused.tile import FusedStencil
+from cugen.families.stencil.config import StencilConfig, output_order, outputs_per_load
+from cugen.families.stencil.family import footprint_refusals, form_refusals, window_refusals
+from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, Footprints, find_footprints
+from cugen.families.stencil.fused.kernel import FusedStencil, FusedStencilBuilder, Parts
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
-from cugen.pieces.vectors import MAX_ACCESS_BYTES
-from cugen.plan.kernel import Kernel
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest
 from cugen.plan.request import Group
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds
 from cugen.spec.expressions import IndexValue
 
 ROWS = Tunable("rows", (1, 2, 4, 8), "by footprint", "rows of outputs per thread")
 # Threads of a block by the height of the halo: taller for tall footprints, for less redundant computation (heuristic).
 BLOCKS_BY_HALO_ROWS = ((24, (8, 32)), (12, (16, 16)), (0, (32, 8)))
 MAX_REDUNDANCY = 2.5  # intermediate elements computed per output, unless the spec requests the fusion (heuristic)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The two statements as requests. `footprint` is that of the second in the intermediate array, one of its
-    `footprints` along its contiguous index `along`; the first has the index `first_along` in this dimension."""
-
-    first: Request
-    second: Request
-    footprint: Footprint
-    footprints: Footprints
-    along: str
-    first_along: str
 
 
 def match(request: Request) -> Match | Refusals:
@@ -54,11 +37,7 @@ def match(request: Request) -> Match | Refusals:
     fused = _choose(request, parts, first_footprints)
     refused += _footprint_refusals(request, parts, first_footprints)
     refused += _tile_refusals(request, fused)
-
-    def kernel() -> Kernel:
-        return FusedStencilBuilder(request, fused).kernel()
-
-    return Refusals(tuple(refused)) if refused else Match(kernel)
+    return Refusals(tuple(refused)) if refused else Match(lambda: FusedStencilBuilder(request, fused).kernel())
 
 
 def _form_refusals(request: Request, parts: Parts) -> Iterator[Refusal]:
@@ -84,7 +63,7 @@ def _parts(request: Request) -> Parts | Refusal:
         return Refusal("takes two stencils, the second of which reads the output of the first")
     producer = statements[0]
     array = request.context.spec.array(producer.target)
-    if array.role != "temporary" or producer.target in request.stored or array.memory.space not in (None, "shared"):
+    if request.is_stored(producer) or array.memory.space not in (None, "shared"):
         return Refusal(f"keeps {producer.target} in shared memory, but it must be stored")
     if not statements[1].indices or not producer.indices:
         return Refusal(f"{producer.target} and {statements[1].target} must be arrays")
@@ -121,16 +100,14 @@ def _footprint_refusals(request: Request, parts: Parts, first_footprints: Footpr
     yield from map(Refusal, first_footprints.reasons)
     if any(len(footprint.points) > MAX_UNROLLED_TAPS for footprint in first_footprints.by_array.values()):
         yield Refusal(f"footprints of more than {MAX_UNROLLED_TAPS} points aren't unrolled")
-    moved = {f"arrays.{name}.memory" for name in {*first_footprints.by_array, *parts.footprints.by_array}}
-    for array in request.touched():
-        key = f"arrays.{array.name}.memory"
-        if key in moved and array.name != temporary and array.memory.space in ("shared", "register"):
-            yield Refusal(f"keeps register windows of {array.name}, not the whole array", key)
+    moved = {*first_footprints.by_array, *parts.footprints.by_array} - {temporary}
+    yield from window_refusals(request, (array.name for array in request.touched() if array.name in moved))
     yield from (refusal for refusal in placement_refusals(request) if refusal.key != f"arrays.{temporary}.memory")
 
 
 def _tile_refusals(request: Request, fused: FusedStencil) -> Iterator[Refusal]:
     temporary, along = fused.footprint.array, fused.config.along
+    is_requested = request.context.spec.array(temporary).memory.space == "shared"
     extending = [a.index for a in fused.footprint.axes if a.index not in fused.config.threads and a.high > a.low]
     if extending:
         yield Refusal(f"a tile of {temporary} has no halo along {extending[0]}")
@@ -138,20 +115,14 @@ def _tile_refusals(request: Request, fused: FusedStencil) -> Iterator[Refusal]:
         yield Refusal(f"most of a row of the tile of {temporary} would be halo")
     elif fused.tile_bytes > STATIC_SHARED_BYTES:
         yield Refusal(f"the tile of {temporary} would take {fused.tile_bytes} bytes of shared memory")
-    elif (
-        fused.redundancy > MAX_REDUNDANCY and request.schedule.family is None and not _is_requested(request, temporary)
-    ):
+    elif fused.redundancy > MAX_REDUNDANCY and request.schedule.family is None and not is_requested:
         yield Refusal(f"a block would compute {fused.redundancy:.1f} elements of {temporary} per output")
-
-
-def _is_requested(request: Request, temporary: str) -> bool:
-    return request.context.spec.array(temporary).memory.space == "shared"
 
 
 def _choose(request: Request, parts: Parts, first_footprints: Footprints) -> FusedStencil:
     """The schedule's block, or 256 threads: taller for tall footprints, wider where much of a row is halo, lower where
     the output is low or the tile too large."""
-    context, second, along = request.context, parts.second, parts.along
+    second, along = parts.second, parts.along
     order = output_order(second, parts.footprints.by_array)
     width = _width(parts, first_footprints)
     height = max((axis.high - axis.low for axis in parts.footprint.axes if axis.index != along), default=0)
@@ -167,7 +138,7 @@ def _choose(request: Request, parts: Parts, first_footprints: Footprints) -> Fus
     if block:
         x = max(1, block.get(along, 1) // width) + idle
         y = max(1, block.get(order[1].name, 1) // rows) if len(order) > 1 else 1
-    last = bounds(to_integer(order[-1 if len(order) < 2 else 1].extent, context.symbols), context.ranges)[1]
+    last = request.context.max_extent(order[-1 if len(order) < 2 else 1])
     while y > 1 and y * rows >= 2 * max(last, 1) and not block:
         y, rows = (y, rows // 2) if rows > 1 and "rows" not in tunables else (y // 2, rows)
 
@@ -175,15 +146,7 @@ def _choose(request: Request, parts: Parts, first_footprints: Footprints) -> Fus
         outputs, threads = {order[0].name: width}, {order[0].name: x}
         if len(order) > 1:
             outputs[order[1].name], threads[order[1].name] = rows, y
-        config = StencilConfig(order, outputs, threads, "", idle)
-        return FusedStencil(
-            first=parts.first,
-            second=second,
-            footprint=parts.footprint,
-            first_footprints=first_footprints.by_array,
-            second_footprints=parts.footprints.by_array,
-            config=config,
-        )
+        return FusedStencil(parts, first_footprints.by_array, StencilConfig(order, outputs, threads, "", idle))
 
     while with_rows(rows).tile_bytes > STATIC_SHARED_BYTES and rows > 1 and "rows" not in tunables:
         rows //= 2
@@ -194,12 +157,10 @@ def _width(parts: Parts, first_footprints: Footprints) -> int:
     """The vector width of a thread's outputs: stored to the tile and the output, with footprints loaded in vectors."""
     arrays = parts.second.context.arrays
     statement = parts.second.group.statements[0]
-    stored = store_width(parts.second, arrays[statement.target], statement.subscripts, parts.along)
-    widths = [MAX_ACCESS_BYTES // arrays[parts.footprint.array].dtype.bytes, stored]
+    stored = widest(arrays[statement.target], statement.subscripts, parts.along, parts.second.context)
+    widths = [MAX_ACCESS_BYTES // arrays[parts.footprint.array].dtype.bytes, stored.count]
     for footprint in first_footprints.by_array.values():
-        axis, array = footprint.axes[footprint.axis_along(parts.first_along)], arrays[footprint.array]
-        is_wide = load_width(parts.first, array, footprint, axis.index or "") > 1
-        widths.append(max(1, MAX_ACCESS_BYTES // (array.dtype.bytes * axis.scale)) if is_wide else 1)
+        widths.append(outputs_per_load(parts.first, arrays[footprint.array], footprint, parts.first_along))
     return min(widths)
 
 

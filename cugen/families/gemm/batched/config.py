@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.gemm.config import Order, TileConfig
+from cugen.families.gemm.problem import copy_width
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.request import warp_request
 from cugen.machine.requests.warp import WARP_SIZE
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
 from cugen.plan.memory import Array
 from cugen.plan.request import Tunable
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import free_indices
 
@@ -24,7 +24,8 @@ _MIN_EXTENT_FOR_TALL_THREAD_TILES = 32  # beyond this extent of M and N a thread
 _TARGET_BLOCK_THREADS = 128  # matrices are added to a block up to this (heuristic)
 _MIN_BLOCKS_PER_SM = 2  # grid size that is kept while matrices are added to a block (heuristic)
 _MAX_UNROLLED_K = 32  # longer loops over k are partially unrolled
-_BANK_PERIOD_BYTES = 128  # 32 banks of 4 bytes (CUDA programming guide): pitches repeat their conflicts after this
+_BANK_BYTES = 4  # CUDA programming guide
+_BANK_PERIOD_BYTES = WARP_SIZE * _BANK_BYTES  # pitches repeat their conflicts after this
 
 BATCH = Tunable(
     "batch", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "matrices per block; by default as many as give 128 threads"
@@ -60,19 +61,25 @@ class SharedTile:
 
     operand: Operand
     mn: Partition
-    slow_extent: int
-    fast_extent: int
-    is_k_major: bool
+    k: int
     is_batched: bool
     load_width: int
     read_width: int
-    pitch: int
-    matrix_stride: int
+    pitch: int = 0
+    matrix_stride: int = 0
+
+    @property
+    def slow_extent(self) -> int:
+        return self.mn.extent if self.operand.is_k_major else self.k
+
+    @property
+    def fast_extent(self) -> int:
+        return self.k if self.operand.is_k_major else self.mn.extent
 
     @property
     def rows(self) -> int:
         """The tile's rows, with the padding rows that thread tiles read."""
-        return self.mn.padded_extent if self.is_k_major else self.slow_extent
+        return self.mn.padded_extent if self.operand.is_k_major else self.slow_extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +102,32 @@ class BatchConfig:
         return self.threads_per_matrix * self.batch
 
     @property
+    def tile_config(self) -> TileConfig:
+        """One matrix as the block tile of a strided layout, resident in a single stage."""
+        return TileConfig(
+            block_m=self.m.padded_extent,
+            block_n=self.n.padded_extent,
+            thread_m=self.m.per_thread,
+            thread_n=self.n.per_thread,
+            block_k=self.k,
+            stages=1,
+            lanes_m=self.m.threads,
+            order=Order.ROWS,
+            is_strided=True,
+            is_resident=True,
+        )
+
+    @property
     def is_unrolled(self) -> bool:
         """Whether the loop over k is fully unrolled."""
         return self.k <= _MAX_UNROLLED_K
 
-    def shared_bytes(self, contraction: Contraction) -> int:
+    @property
+    def shared_bytes(self) -> int:
         return sum(
-            tile.matrix_stride * (self.batch if tile.is_batched else 1) * _array(contraction, tile.operand).dtype.bytes
+            tile.matrix_stride * (self.batch if tile.is_batched else 1) * tile.operand.array.dtype.bytes
             for tile in self.tiles
         )
-
-
-def extent_bounds(contraction: Contraction, index: spec.Index) -> tuple[int, int]:
-    """The minimum and maximum extent of an index."""
-    context = contraction.request.context
-    return bounds(to_integer(index.extent, context.symbols), dict(context.ranges))
 
 
 def choose_config(contraction: Contraction) -> BatchConfig:
@@ -119,18 +137,18 @@ def choose_config(contraction: Contraction) -> BatchConfig:
 
 def _candidates(contraction: Contraction) -> Iterator[tuple[int, BatchConfig]]:
     """Configs by vector width along N, each with its cost: wavefronts of a warp's shared accesses, and its stores."""
-    m, n, k = (extent_bounds(contraction, index)[1] for index in (contraction.m, contraction.n, contraction.k))
+    m, n, k = (contraction.context.max_extent(index) for index in (contraction.m, contraction.n, contraction.k))
     thread = dict(contraction.request.schedule.thread)
     thread_m = thread.get(
         contraction.m.name, _THREAD_TILE * (2 if min(m, n) > _MIN_EXTENT_FOR_TALL_THREAD_TILES else 1)
     )
     thread_n = thread.get(contraction.n.name, _THREAD_TILE)
-    k_major = [operand for operand in contraction.operands if operand.fast == contraction.k.name]
-    k_width = math.gcd(k, *(_max_width(contraction, operand) for operand in k_major)) if k_major else 1
-    m_major = [operand for operand in contraction.a_operands if operand not in k_major]
-    m_width = math.gcd(m, *(_max_width(contraction, operand) for operand in m_major)) if m_major else 1
+    k_major = [operand for operand in contraction.operands if operand.is_k_major]
+    k_width = math.gcd(k, *map(_max_width, k_major)) if k_major else 1
+    m_major = [operand for operand in contraction.a_operands if not operand.is_k_major]
+    m_width = math.gcd(m, *map(_max_width, m_major)) if m_major else 1
     m_partition = _partition(contraction.m, m, thread_m, m_width)
-    n_width = _max_n_width(contraction, n, k_major)
+    n_width = _max_n_width(contraction)
     while n_width:
         n_partition = _partition(contraction.n, n, thread_n, n_width)
         batch = _batch_per_block(contraction, m_partition.threads * n_partition.threads)
@@ -141,7 +159,7 @@ def _candidates(contraction: Contraction) -> Iterator[tuple[int, BatchConfig]]:
             ]
             config = BatchConfig(batch, m_partition, n_partition, k, k_width, tuple(tile for _, tile in tiles))
             limit = contraction.request.target.shared_per_block
-            if batch == 1 or config.shared_bytes(contraction) <= limit or _scheduled_batch(contraction):
+            if batch == 1 or config.shared_bytes <= limit or _scheduled_batch(contraction):
                 break
             batch //= 2
         stores = n_partition.vectors * m_partition.per_thread
@@ -158,7 +176,7 @@ def _batch_per_block(contraction: Contraction, threads_per_matrix: int) -> int:
     """Matrices per block: up to the target block size, as long as the grid fills the planning device."""
     if scheduled := _scheduled_batch(contraction):
         return scheduled
-    counts = [extent_bounds(contraction, index)[1] for index in contraction.batch]
+    counts = [contraction.context.max_extent(index) for index in contraction.batch]
     batch = 1
     while 2 * batch * threads_per_matrix <= _TARGET_BLOCK_THREADS and 2 * batch <= counts[0]:
         batch *= 2
@@ -175,113 +193,88 @@ def _partition(index: spec.Index, extent: int, per_thread: int, width: int) -> P
     return Partition(index, extent, threads, -(-vectors // threads), width)
 
 
-def _max_width(contraction: Contraction, operand: Operand) -> int:
+def _max_width(operand: Operand) -> int:
     """The elements of the widest access."""
-    return MAX_ACCESS_BYTES // _array(contraction, operand).dtype.bytes
+    return MAX_ACCESS_BYTES // operand.array.dtype.bytes
 
 
-def _max_n_width(contraction: Contraction, n: int, k_major: list[Operand]) -> int:
+def _max_n_width(contraction: Contraction) -> int:
     """The widest vector along N that the B tiles are read with and the outputs stored with."""
-    request = contraction.request
-    context = request.context
-    width = math.gcd(n, MAX_ACCESS_BYTES)
-    for operand in contraction.b_operands:
-        if operand not in k_major:
-            width = min(width, _max_width(contraction, operand))
-    for statement in request.group.statements:
-        if context.spec.array(statement.target).role != "temporary" or statement.target in request.stored:
-            array = context.arrays[statement.target]
-            width = min(width, widest(array, statement.subscripts, contraction.n.name, context).count)
-    return width
+    widths = (_max_width(operand) for operand in contraction.b_operands if not operand.is_k_major)
+    return stored_width(contraction.request, contraction.n, min(widths, default=MAX_ACCESS_BYTES))
 
 
 def _tile(
     contraction: Contraction, operand: Operand, m: Partition, n: Partition, k: int, k_width: int, batch: int
 ) -> tuple[int, SharedTile]:
     """The operand's tile with the padding that costs the fewest wavefronts, and that number."""
-    array = _array(contraction, operand)
-    is_a = operand in contraction.a_operands
-    mn = m if is_a else n
-    is_k_major = operand.fast == contraction.k.name
-    slow_extent, fast_extent = (mn.extent, k) if is_k_major else (k, mn.extent)
-    read_width = k_width if is_k_major else mn.width
-    load_width = _load_width(contraction, operand, fast_extent)
-    unit = max(load_width, read_width)
+    mn, threads_per_matrix = m if operand.is_along_m else n, m.threads * n.threads
+    fast, read_width = (contraction.k, k_width) if operand.is_k_major else (mn.index, mn.width)
+    load_width = 1 if operand.array.space == "readonly" else copy_width(contraction, operand, fast)
     is_batched = contraction.batch[0].name in free_indices(operand.read)
-    threads_per_matrix = m.threads * n.threads
+    tile = SharedTile(operand, mn, k, is_batched, load_width, read_width)
+    unit = max(load_width, read_width)
     # Only a warp that reads several matrices can have bank conflicts between them.
     pads_matrices = batch > 1 and is_batched and threads_per_matrix < WARP_SIZE
-    rows = mn.padded_extent if is_k_major else slow_extent
+    lowest = _reads(tile) + _fills(tile)  # without bank conflicts
     best: tuple[tuple[int, int], SharedTile] | None = None
-    for pitch in _strides(-(-(fast_extent if is_k_major else mn.padded_extent) // unit) * unit, unit, array):
-        dense_stride = -(-rows * pitch // unit) * unit
-        for matrix_stride in _strides(rows * pitch, unit, array) if pads_matrices else (dense_stride,):
-            tile = SharedTile(
-                operand=operand,
-                mn=mn,
-                slow_extent=slow_extent,
-                fast_extent=fast_extent,
-                is_k_major=is_k_major,
-                is_batched=is_batched,
-                load_width=load_width,
-                read_width=read_width,
-                pitch=pitch,
-                matrix_stride=matrix_stride,
-            )
-            cost = _read_wavefronts(tile, array, n.threads, threads_per_matrix, is_a) + _fill_wavefronts(tile, array)
+    for pitch in _strides(-(-(k if operand.is_k_major else mn.padded_extent) // unit) * unit, unit, operand.array):
+        dense_stride = -(-tile.rows * pitch // unit) * unit
+        if best is not None and best[0] < (lowest, dense_stride):
+            break
+        for matrix_stride in _strides(tile.rows * pitch, unit, operand.array) if pads_matrices else (dense_stride,):
+            tile = replace(tile, pitch=pitch, matrix_stride=matrix_stride)
+            cost = _read_wavefronts(tile, n.threads, threads_per_matrix) + _fill_wavefronts(tile)
             if best is None or (cost, matrix_stride) < best[0]:
                 best = (cost, matrix_stride), tile
+            if cost == lowest:
+                break
     assert best is not None
     return best[0][0], best[1]
 
 
-def _load_width(contraction: Contraction, operand: Operand, fast_extent: int) -> int:
-    """The elements per access of the copy from global memory."""
-    array = _array(contraction, operand)
-    if array.space == "readonly":
-        return 1
-    return math.gcd(
-        widest(array, operand.read.subscripts, operand.fast, contraction.request.context).count, fast_extent
-    )
-
-
 def _strides(minimum: int, unit: int, array: Array) -> range:
-    """Strides to try, in elements: up to a bank period more than the minimum."""
-    return range(minimum, minimum + _BANK_PERIOD_BYTES // array.dtype.bytes + 1, unit)
-
-
-def _read_wavefronts(tile: SharedTile, array: Array, n_threads: int, threads_per_matrix: int, is_a: bool) -> int:
-    """Wavefronts of one warp's reads of the tile in the whole main loop."""
+    """Strides to try, in elements: up to a bank period more than the minimum, in steps of words at least."""
     size = array.dtype.bytes
+    return range(minimum, minimum + _BANK_PERIOD_BYTES // size + 1, max(unit, _BANK_BYTES // size))
+
+
+def _reads(tile: SharedTile) -> int:
+    """Instructions of a warp that read the tile in the whole main loop."""
+    if tile.operand.is_k_major:
+        return tile.mn.per_thread * (tile.fast_extent // tile.read_width)
+    return tile.mn.vectors * tile.slow_extent
+
+
+def _fills(tile: SharedTile) -> int:
+    """Instructions of a warp that fill one matrix, had it all of them."""
+    return -(-tile.slow_extent * (tile.fast_extent // tile.load_width) // WARP_SIZE)
+
+
+def _read_wavefronts(tile: SharedTile, n_threads: int, threads_per_matrix: int) -> int:
+    """Wavefronts of one warp's reads of the tile in the whole main loop."""
+    operand, size = tile.operand, tile.operand.array.dtype.bytes
     addresses = []
     for lane in range(WARP_SIZE):
         matrix, thread = divmod(lane, threads_per_matrix)
-        position = thread // n_threads if is_a else thread % n_threads
-        offset = position * tile.mn.width * (tile.pitch if tile.is_k_major else 1)
+        position = thread // n_threads if operand.is_along_m else thread % n_threads
+        offset = position * tile.mn.width * (tile.pitch if operand.is_k_major else 1)
         addresses.append(((matrix * tile.matrix_stride if tile.is_batched else 0) + offset) * size)
-    wavefronts = _wavefronts("load", tile.read_width * size, tuple(addresses))
-    if tile.is_k_major:
-        return wavefronts * tile.mn.per_thread * (tile.fast_extent // tile.read_width)
-    return wavefronts * tile.mn.vectors * tile.slow_extent
+    return _wavefronts("load", tile.read_width * size, tuple(addresses)) * _reads(tile)
 
 
-def _fill_wavefronts(tile: SharedTile, array: Array) -> int:
+def _fill_wavefronts(tile: SharedTile) -> int:
     """Wavefronts of the stores that fill one matrix, estimated from those of the first warp."""
-    size, vectors_per_row = array.dtype.bytes, tile.fast_extent // tile.load_width
+    size, vectors_per_row = tile.operand.array.dtype.bytes, tile.fast_extent // tile.load_width
     addresses = []
     for lane in range(WARP_SIZE):
         row, vector = divmod(lane, vectors_per_row)
         matrix, row = divmod(row, tile.slow_extent)
         addresses.append((matrix * tile.matrix_stride + row * tile.pitch + vector * tile.load_width) * size)
-    wavefronts = _wavefronts("store", tile.load_width * size, tuple(addresses))
-    return wavefronts * -(-tile.slow_extent * vectors_per_row // WARP_SIZE)
+    return _wavefronts("store", tile.load_width * size, tuple(addresses)) * _fills(tile)
 
 
 @lru_cache(maxsize=1 << 14)
 def _wavefronts(kind: str, width: int, addresses: tuple[int, ...]) -> int:
     """Wavefronts of a warp's shared-memory access by the rule of the planning device, so that layouts don't vary."""
     return warp_request("shared", kind, width, addresses, PLANNING_DEVICE.target).wavefronts
-
-
-def _array(contraction: Contraction, operand: Operand) -> Array:
-    return contraction.request.context.arrays[operand.read.array]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import sympy
-
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor
+from cugen.families.contraction.recognition import with_fused_indices
+from cugen.pieces.vectors import offset_of, widest_at
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
-from cugen.plan.subscripts import NotAnInteger, to_integer
+from cugen.plan.subscripts import NotAnInteger
 from cugen.plan.symbols import Integer, bounds, integer, symbol
-from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
-from cugen.rewrite.fuse_dimensions import with_fused_dimensions
+from cugen.rewrite.align_reductions import NotInStages, collected
+from cugen.rewrite.dense_indices import index_values
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, IndexValue, Read, Reduce, free_indices, walk
 
@@ -30,7 +30,6 @@ class SkinnyGemm:
     `batch` are the other output indices, the fastest first. `is_k_major`: B is contiguous along k, else along n."""
 
     request: Request
-    arrays: Mapping[str, Array]
     reduction: Reduce
     m: spec.Index | None
     n: spec.Index
@@ -45,70 +44,69 @@ class SkinnyGemm:
 
     @property
     def m_extent(self) -> int:
-        return 1 if self.m is None else self.max_extent(self.m)
+        return 1 if self.m is None else self.context.max_extent(self.m)
 
-    def extent(self, index: spec.Index) -> Integer:
-        return to_integer(index.extent, self.request.context.symbols)
-
-    def max_extent(self, index: spec.Index) -> int:
-        return bounds(self.extent(index), dict(self.request.context.ranges))[1]
+    @property
+    def context(self) -> Context:
+        return self.request.context
 
     def array(self, read: Read) -> Array:
-        return self.arrays[read.array]
+        return self.context.arrays[read.array]
 
     @property
     def streams_b(self) -> bool:
         """Whether loads of B carry an evict-first hint: in a GEMV whose B exceeds L2.
 
         With several rows the compiler must be free to move the loads, and it doesn't move those with a hint."""
-        array, ranges = self.array(self.b), dict(self.request.context.ranges)
-        min_elements = math.prod(bounds(extent, ranges)[0] for extent in array.shape)
+        array = self.array(self.b)
+        min_elements = math.prod(bounds(extent, self.context.ranges)[0] for extent in array.shape)
         return self.m_extent == 1 and min_elements * array.dtype.bytes > _MAX_L2_RESIDENT_BYTES
+
+    @property
+    def uses_operands_only(self) -> bool:
+        """Whether the term is an expression of A, B and constants: no other array, no index value."""
+        body = self.reduction.body
+        return not index_values(body) and {node for node in walk(body) if isinstance(node, Read)} == {self.a, self.b}
 
     def vector_width(self, read: Read, along: spec.Index) -> int:
         """The widest vector load along an index, in elements; 1 where the read isn't contiguous along it."""
-        array, context = self.array(read), self.request.context
-        address = offset(self.request, array, read)
-        index = symbol(along.name)
-        base = (address - index).expand()
-        if address.coeff(index) != 1 or index in base.free_symbols or array.space != "global":
+        array, context = self.array(read), self.context
+        if array.space != "global":
             return 1
-        extents = [divisor(self.extent(along), context), divisor(base, context)]
-        return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *extents)
+        width = widest_at(array, read.subscripts, along.name, context).count
+        return math.gcd(width, divisor(context.extent(along), context))
 
 
-def offset(request: Request, array: Array, read: Read) -> Integer:
+def offset(request: Request, read: Read) -> Integer:
     """The element offset of a read in its array, over symbols named as the indices."""
     names = {name: symbol(name) for sub in read.subscripts for name in free_indices(sub)}
     symbols = {**request.context.symbols, **names}
-    terms = (to_integer(sub, symbols) * stride for sub, stride in zip(read.subscripts, array.strides, strict=True))
-    return sympy.Add(*terms).expand()
+    return offset_of(request.context.arrays, (read.array, read.subscripts), symbols).expand()
 
 
 def recognise(request: Request) -> SkinnyGemm | Refusal:
     """The skinny GEMM in the group's first statement, or why there is none."""
     try:
-        stages = collected(request.group.statements)
-        if not stages:
+        if not collected(request.group.statements):
             return Refusal("takes a contraction, and there is none")
-        fused = with_fused_dimensions(with_common_indices(request.group.statements, request.context), request.context)
+        fused = with_fused_indices(request)
     except NotInStages as error:
         return Refusal(str(error))
-    (first, *same_stage), *later_stages = collected(fused.statements)
+    statements = fused.group.statements
+    (first, *same_stage), *later_stages = collected(statements)
     if same_stage or later_stages or first.kind != "sum":
         return Refusal("takes one sum, and no other reduction")
     if len(first.indices) != 1 or first.where is not None:
         return Refusal("takes a sum over the whole of one index")
-    if not any(node == first for node in walk(fused.statements[0].value)):
+    if not any(node == first for node in walk(statements[0].value)):
         return Refusal("takes a sum in the first statement")
-    for statement in fused.statements:
+    for statement in statements:
         if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
             return Refusal(f"writes {statement.target} at bare indices only")
-    group = replace(request.group, statements=fused.statements)
-    return _match(replace(request, group=group), fused.arrays, first, len(request.group.statements[0].indices))
+    return _match(fused, first, len(request.group.statements[0].indices))
 
 
-def _match(request: Request, arrays: Mapping[str, Array], reduction: Reduce, unfused_rank: int) -> SkinnyGemm | Refusal:
+def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm | Refusal:
     """The GEMM of a sum over fused dimensions; `unfused_rank` is the number of output indices in the spec."""
     (k,) = reduction.indices
     indices = request.group.statements[0].indices
@@ -121,7 +119,7 @@ def _match(request: Request, arrays: Mapping[str, Array], reduction: Reduce, unf
         if any(isinstance(n, Read) for sub in read.subscripts for n in walk(sub)):
             return Refusal(f"takes no gathered operands; {read.array} is one")
         try:
-            address, k_symbol = offset(request, arrays[read.array], read), symbol(k.name)
+            address, k_symbol = offset(request, read), symbol(k.name)
         except NotAnInteger:
             return Refusal(f"takes integer subscripts; those of {read.array} are not")
         if k_symbol not in (address - address.coeff(k_symbol) * k_symbol).expand().free_symbols:
@@ -136,47 +134,37 @@ def _match(request: Request, arrays: Mapping[str, Array], reduction: Reduce, unf
         return Refusal("takes an M dimension, if only of 1; a plain matrix-vector sum is a row reduction")
     if len(m_indices) > 1 or not n_indices or any(index.name not in free_indices(a) for index in m_indices):
         return Refusal("takes an M index that only A has and an N index that only B has")
+    address = offset(request, b)
+    contiguous = [index for index in n_indices if address.coeff(symbol(index.name)) == 1]
+    n = contiguous[0] if contiguous else max(n_indices, key=request.context.max_extent)
     gemm = SkinnyGemm(
         request=request,
-        arrays=arrays,
         reduction=reduction,
         m=m_indices[0] if m_indices else None,
-        n=n_indices[-1],
-        batch=(),
+        n=n,
+        batch=tuple(reversed([*batch, *(index for index in n_indices if index != n)])),
         a=a,
         b=b,
-        is_k_major=True,
+        is_k_major=not contiguous,
     )
-    address = offset(request, gemm.array(b), b)
-    contiguous = [index for index in n_indices if address.coeff(symbol(index.name)) == 1]
-    n = contiguous[0] if contiguous else max(n_indices, key=gemm.max_extent)
-    remaining = [index for index in n_indices if index != n]
-    gemm = replace(gemm, n=n, batch=tuple(reversed([*batch, *remaining])), is_k_major=not contiguous)
     return _size_refusal(gemm) or gemm
 
 
 def _output_points(request: Request, indices: tuple[spec.Index, ...], read: Read) -> int:
     """The product of the extents of the output indices on which a read depends."""
     names = free_indices(read)
-    context = request.context
-    return math.prod(
-        bounds(to_integer(index.extent, context.symbols), dict(context.ranges))[1]
-        for index in indices
-        if index.name in names
-    )
+    return math.prod(request.context.max_extent(index) for index in indices if index.name in names)
 
 
 def _size_refusal(gemm: SkinnyGemm) -> Refusal | None:
-    context = gemm.request.context
     if gemm.m is not None:
-        low, high = bounds(gemm.extent(gemm.m), dict(context.ranges))
-        if low != high:
+        if gemm.context.static_extent(gemm.m) is None:
             return Refusal(f"has an accumulator for each row: the extent of {gemm.m.name} must be fixed")
-        if high > MAX_M:
-            return Refusal(f"takes up to {MAX_M} rows, not {high}")
-    if min(gemm.max_extent(gemm.n), gemm.max_extent(gemm.k)) < MIN_EXTENT:
+        if gemm.m_extent > MAX_M:
+            return Refusal(f"takes up to {MAX_M} rows, not {gemm.m_extent}")
+    if min(map(gemm.context.max_extent, (gemm.n, gemm.k))) < MIN_EXTENT:
         return Refusal(f"takes N and K from {MIN_EXTENT} on")
-    k_stride = offset(gemm.request, gemm.array(gemm.b), gemm.b).coeff(symbol(gemm.k.name))
+    k_stride = offset(gemm.request, gemm.b).coeff(symbol(gemm.k.name))
     if gemm.is_k_major and k_stride != integer(1):
         return Refusal(f"takes a K-major or N-major B; {gemm.b.array} is neither")
     return None

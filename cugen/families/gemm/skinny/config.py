@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cugen.families.contraction.skinny.recognition import MIN_EXTENT, SkinnyGemm
+from cugen.families.gemm.skinny.recognition import MIN_EXTENT, SkinnyGemm
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import WARP_SIZE
-from cugen.pieces.vectors import divisor
+from cugen.plan.alignment import divisor
 from cugen.plan.request import Tunable
 
 _TARGET_WARPS_PER_SM = 16  # enough loads in flight to saturate memory bandwidth (heuristic)
@@ -18,6 +18,7 @@ _MIN_UTILISATION = 0.8  # mean over maximum blocks per multiprocessor that a GEM
 _MAX_ACCUMULATORS = 64  # per thread; half of it for K-major B, where each is spread over a warp
 _BYTES_IN_FLIGHT = 128  # of B, per thread of a GEMV (heuristic)
 _MIN_CONTIGUOUS_BYTES = 64  # per row of B and block; shorter segments read slower (heuristic)
+_UNROLLED_VECTORS = 2  # of a K-major column, per thread (heuristic)
 _MAX_M_OF_NARROW_BLOCKS = 4  # with more rows, wider blocks share more of the loads of A (heuristic)
 
 TILE_N = Tunable("tile_n", (1, 2, 4, 8), "4", "columns per warp where B is K-major, per thread where it is N-major")
@@ -34,13 +35,13 @@ class GemvConfig:
 
     K-major B: each warp computes `tile_n` columns, its lanes split K. N-major B: each of `lanes` threads computes
     `tile_n` consecutive columns, and `k_groups` groups of lanes split K. `k_width` values of k are read per access or
-    iteration; `loads_in_flight` loads of B are unrolled; `min_blocks_per_sm` bounds registers, 0 for no bound."""
+    iteration, `unroll_k` in the unrolled ones; `min_blocks_per_sm` bounds registers, 0 for no bound."""
 
     tile_n: int
     warps: int
     k_width: int
     lanes: int = WARP_SIZE
-    loads_in_flight: int = 8
+    unroll_k: int = 8
     min_blocks_per_sm: int = 0
 
     @property
@@ -57,7 +58,8 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
     if gemm.is_k_major:
         tile_n = int(tunables.get("tile_n", _k_major_tile_n(gemm)))
         warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
-        return GemvConfig(tile_n, warps, gemm.vector_width(gemm.b, gemm.k))
+        k_width = gemm.vector_width(gemm.b, gemm.k)
+        return GemvConfig(tile_n, warps, k_width, unroll_k=_UNROLLED_VECTORS * k_width)
     vector_width = gemm.vector_width(gemm.b, gemm.n)
     while vector_width * gemm.m_extent > _MAX_ACCUMULATORS:
         vector_width //= 2
@@ -68,9 +70,10 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
         return GemvConfig(tile_n, warps, min(gemm.vector_width(gemm.a, gemm.k), 4), lanes)
     lanes = int(tunables.get("lanes", filling_lanes))
     loads = min(max(_BYTES_IN_FLIGHT // (tile_n * gemm.array(gemm.b).dtype.bytes), 8), 16)
-    k_width = math.gcd(divisor(gemm.extent(gemm.k), gemm.request.context), 8)
+    k_width = math.gcd(divisor(gemm.context.extent(gemm.k), gemm.context), 8)
     threads = PLANNING_DEVICE.sms * _TARGET_THREADS_PER_SM // _blocks(gemm, tile_n * lanes)
-    max_threads = min(threads, lanes * gemm.max_extent(gemm.k) // k_width, gemm.request.target.threads_per_block)
+    k_threads = lanes * gemm.context.max_extent(gemm.k) // k_width
+    max_threads = min(threads, k_threads, gemm.request.target.threads_per_block)
     warps = max(1 << max(max_threads // WARP_SIZE, 1).bit_length() - 1, _MIN_WARPS)
     warps = int(tunables.get("warps", warps))
     return GemvConfig(tile_n, warps, k_width, lanes, loads, max(_TARGET_THREADS_PER_SM // (warps * WARP_SIZE), 1))
@@ -78,7 +81,7 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
 
 def _lanes_filling_device(gemm: SkinnyGemm, tile_n: int) -> int | None:
     """The lanes along N with which a GEMV's blocks fill the planning device evenly; None if it needs split-K."""
-    if gemm.m_extent > 1 or gemm.request.context.static(gemm.extent(gemm.n)) is None:
+    if gemm.m_extent > 1 or gemm.context.static_extent(gemm.n) is None:
         return None
     min_lanes = _MIN_CONTIGUOUS_BYTES // (tile_n * gemm.array(gemm.b).dtype.bytes)
     choices = [lanes for lanes in reversed(_LANES) if lanes >= min(min_lanes, WARP_SIZE)]
@@ -94,7 +97,8 @@ def _utilisation(blocks: int) -> float:
 
 
 def _blocks(gemm: SkinnyGemm, block_n: int) -> int:
-    return -(-gemm.max_extent(gemm.n) // block_n) * max(math.prod(gemm.max_extent(index) for index in gemm.batch), 1)
+    blocks_n = -(-gemm.context.max_extent(gemm.n) // block_n)
+    return blocks_n * max(math.prod(map(gemm.context.max_extent, gemm.batch)), 1)
 
 
 def _k_major_tile_n(gemm: SkinnyGemm) -> int:
@@ -107,7 +111,7 @@ def _k_major_tile_n(gemm: SkinnyGemm) -> int:
 def split_k_of(gemm: SkinnyGemm, config: GemvConfig) -> int:
     """The split-K factor that fills the planning device, of the divisors of K with enough work each; 1 for none."""
     scheduled = dict(gemm.request.schedule.tunables).get("split_k")
-    k = gemm.request.context.static(gemm.extent(gemm.k))
+    k = gemm.context.static_extent(gemm.k)
     if k is None:
         return 1
     blocks = _blocks(gemm, config.block_n(gemm))

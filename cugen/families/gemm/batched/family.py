@@ -1,0 +1,108 @@
+"""Small batched GEMM: a block stages the whole operands of several matrices, with no loop over k-tiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.gemm.batched.config import BATCH, BatchConfig, choose_config
+from cugen.families.gemm.batched.kernel import BatchedKernel
+from cugen.families.gemm.requests import request_refusals
+from cugen.machine.requests.warp import WARP_SIZE
+from cugen.spec.expressions import Reduce
+
+_MAX_MN = 64  # extent of M and of N: the whole operands must fit shared memory
+_MAX_K = 256
+_THREAD_TILE_SIZES = (1, 2, 4, 8)  # elements per thread along M or N
+_MIN_BATCH = 64  # below, a matrix over several blocks (`tiled`, `gemm`) fills more of a device (heuristic)
+
+
+def match(request: Request) -> Match | Refusals:
+    """The batched contraction with its config, or why there is none or its schedule can't be honoured."""
+    contraction = recognise(request, fuses_batch=True)
+    if isinstance(contraction, Refusal):
+        return Refusals((contraction,))
+    if not contraction.batch:
+        return Refusals((Refusal("takes a batch of matrices, and there is no batch index"),))
+    reasons = (
+        *_size_refusals(contraction),
+        *refuse_tunables(request, (BATCH,)),
+        *_placement_refusals(contraction),
+        *_schedule_refusals(contraction),
+        *request_refusals(contraction),
+    )
+    if reasons:
+        return Refusals(reasons)
+    config = choose_config(contraction)
+    reasons = (
+        *_batch_refusals(contraction),
+        *_limit_refusals(contraction, config),
+        *_warp_refusals(contraction, config),
+    )
+    return Refusals(reasons) if reasons else Match(BatchedKernel(contraction, config).kernel)
+
+
+def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    for index, limit in ((contraction.m, _MAX_MN), (contraction.n, _MAX_MN), (contraction.k, _MAX_K)):
+        extent = contraction.context.static_extent(index)
+        if extent is None:
+            yield Refusal(f"unrolls loops over {index.name}, so its extent must be fixed")
+        elif not 0 < extent <= limit:
+            yield Refusal(f"stages whole matrices: the extent of {index.name} may be up to {limit}, not {extent}")
+
+
+def _batch_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    count = math.prod(contraction.context.max_extent(index) for index in contraction.batch)
+    schedule = contraction.request.schedule
+    if count < _MIN_BATCH and schedule.family != "batched" and not schedule.tunables:
+        yield Refusal(f"is chosen from {_MIN_BATCH} matrices on, and these are {count}")
+
+
+def _placement_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    for operand in contraction.operands:
+        name, memory = operand.read.array, operand.memory
+        key = f"arrays.{name}.memory"
+        if memory.space not in (None, "shared"):
+            yield Refusal(f"stages its operands in shared memory; {name} is placed in {memory.space} memory", key)
+        elif memory.pad or memory.swizzle or memory.dynamic or memory.stages > 1:
+            yield Refusal(f"chooses the layout of {name} in shared memory", key)
+
+
+def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    schedule = contraction.request.schedule
+    for key in ("block", "step"):
+        if getattr(schedule, key):
+            yield Refusal("has the tunable `batch` in place of block and step sizes", f"schedule.{key}")
+    for name, size in schedule.thread:
+        if size not in _THREAD_TILE_SIZES:
+            allowed = ", ".join(map(str, _THREAD_TILE_SIZES))
+            yield Refusal(f"a thread may have {allowed} elements along {name}, not {size}", f"schedule.thread.{name}")
+
+
+def _limit_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[Refusal]:
+    target = contraction.request.target
+    key = f"schedule.{BATCH.name}"
+    if config.threads > target.threads_per_block:
+        yield Refusal(f"a block of {config.threads} threads is too large", key)
+    if config.shared_bytes > target.shared_per_block:
+        yield Refusal(f"needs {config.shared_bytes} bytes of shared memory, {target.shared_per_block} are allowed", key)
+
+
+def _warp_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[Refusal]:
+    """Matrices of a long K and few outputs fill shared memory before they make up a warp; refused unless requested."""
+    schedule, limit = contraction.request.schedule, contraction.request.target.shared_per_block
+    fills_shared = 2 * config.shared_bytes > limit
+    if config.threads < WARP_SIZE and fills_shared and schedule.family != "batched" and not schedule.tunables:
+        yield Refusal(f"fills shared memory with the matrices of {config.threads} threads, fewer than a warp")
+
+
+FAMILY = Family(
+    "batched",
+    rank=45,
+    needs=Reduce,
+    doc="small batched GEMM: several matrices per block, whole operands in shared memory",
+    match=match,
+    tunables=(BATCH,),
+)

@@ -1,0 +1,96 @@
+"""Layout of an operand's tile in shared memory: extents, padding, swizzle."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cugen.families.gemm import tensor_cores
+from cugen.families.gemm.config import TileConfig
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
+
+_BANK_BYTES = 128  # of one word in each bank of shared memory (CUDA programming guide)
+
+
+@dataclass(frozen=True, slots=True)
+class OperandTile:
+    """The tile of an operand along M or N, as far as the tile config doesn't decide it.
+
+    `copy_width` is the vector width of its copies, in elements. `pad` is the padding of its rows that the spec
+    requests, in elements; None if it doesn't place the operand. `is_k_major`: K is the operand's contiguous dimension.
+    `is_swizzled`: the spec requests an xor swizzle."""
+
+    is_along_m: bool
+    is_k_major: bool
+    element_bytes: int = 4
+    copy_width: int = 1
+    pad: int | None = None
+    is_swizzled: bool = False
+
+    def of(self, m: int, n: int) -> int:
+        """The number that belongs to the operand, of two along M and N."""
+        return m if self.is_along_m else n
+
+    def extents(self, config: TileConfig) -> tuple[int, int]:
+        """(rows, row length) of a stage: [BK][BM] or [BK][BN]; [BM][BK] or [BN][BK] of a K-major operand on tensor
+        cores, and in the strided layout."""
+        extent = self.of(config.block_m, config.block_n)
+        keeps_layout = config.uses_tensor_cores or config.is_strided
+        return (extent, config.block_k) if self.is_k_major and keeps_layout else (config.block_k, extent)
+
+    def pad_for(self, config: TileConfig) -> int:
+        """Padding of the rows, in elements."""
+        if config.is_strided:
+            return self._pad_of_odd_pitch(config.block_k) if self.pad is None else self.pad
+        if self.pad or self.is_swizzled:
+            return self.pad or 0
+        if config.uses_tensor_cores:
+            return tensor_cores.tile_pad(config, is_k_major=self.is_k_major)
+        # The copies of a K-major operand transpose: they store down columns, whose rows must be in different banks.
+        return self._unit if self.is_k_major else 0
+
+    @property
+    def _unit(self) -> int:
+        """Elements by which rows are shifted against each other: vector loads stay aligned, and a request that stores
+        down columns of a sector's elements is free of bank conflicts."""
+        return 4 if self.element_bytes >= 4 else MAX_ACCESS_BYTES // self.element_bytes
+
+    def swizzle_for(self, config: TileConfig) -> tuple[int, int]:
+        """(rows after which the xor swizzle repeats, elements that it keeps together); no rows where it has none.
+
+        Tensor cores swizzle K-major tiles themselves, in `copy.k_major`."""
+        _, length = self.extents(config)
+        if not self.is_swizzled or (config.uses_tensor_cores and self.is_k_major):
+            return 0, 1
+        if config.is_strided:
+            return length, 1
+        return math.gcd(length, _BANK_BYTES // self.element_bytes) // self._unit, self._unit
+
+    def why_not_swizzled(self, config: TileConfig) -> str:
+        """Why the requested xor swizzle is impossible; empty if it is possible."""
+        _, length = self.extents(config)
+        rows, unit = self.swizzle_for(config)
+        if not self.is_swizzled:
+            return ""
+        if config.is_strided:
+            return (
+                f"the XOR swizzle needs tile rows of a power of two, not of {length}" if length & (length - 1) else ""
+            )
+        if config.uses_tensor_cores and self.is_k_major:
+            reason = f"tensor cores swizzle K-major tiles with a k-tile that 16 divides, not of {config.block_k}"
+            return "" if tensor_cores.is_swizzled(config) else reason
+        return f"the XOR swizzle permutes {unit} elements at a time, and a tile row has {length}" if rows < 2 else ""
+
+    def _pad_of_odd_pitch(self, width: int) -> int:
+        """Adjacent threads read a K-major tile along N down its columns: a pitch of an odd number of 32-bit words
+        avoids bank conflicts."""
+        if self.is_along_m or not self.is_k_major:
+            return 0
+        words = -(-width * self.element_bytes // 4)
+        return ((words | 1) * 4 - width * self.element_bytes) // self.element_bytes if self.element_bytes <= 4 else 1
+
+    def bytes_for(self, config: TileConfig) -> int:
+        """Bytes of all stages, a multiple of 16."""
+        rows, length = self.extents(config)
+        size = config.stages * rows * (length + self.pad_for(config)) * self.element_bytes
+        return size + -size % 16

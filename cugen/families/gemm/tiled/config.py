@@ -1,0 +1,83 @@
+"""The tile config of `tiled`: a single stage, in the strided layout; and why one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import Order, TileConfig
+from cugen.families.gemm.problem import problem_of
+from cugen.plan.request import Refusal
+from cugen.spec.model import Schedule
+
+# Heuristic: below this extent of M or N, a 64 x 64 block tile would be mostly padding.
+_MIN_EXTENT_FOR_REGISTER_TILES = 64
+# Heuristics, from the modelled times of `tiled` and `direct` for 40 drawn shapes, not measured: of a tile's
+# multiply-adds, the least share of elements, not padding, that pays for the copies to shared memory; a K-major operand
+# would be read from global memory at a stride.
+_MIN_ELEMENTS_SHARE = Fraction(1, 2)
+_MIN_ELEMENTS_SHARE_K_MAJOR = Fraction(1, 6)
+# Heuristic: the accumulators of more sums, 4 x 4 each, would not fit a thread's registers.
+_MAX_REGISTER_TILED_SUMS = 2
+
+
+def refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
+    """Why the spec's tile sizes and placements of operands can't be honoured."""
+    for name, block, thread in (
+        (contraction.m.name, config.block_m, config.thread_m),
+        (contraction.n.name, config.block_n, config.thread_n),
+    ):
+        if block % thread:
+            reason = f"the thread tile's {thread} must divide the block tile's {block} along {name}"
+            yield Refusal(reason, f"schedule.thread.{name}")
+    if not any(operand.is_staged for operand in contraction.operands):
+        yield Refusal("stages at least one operand; the spec keeps both out of shared memory", "arrays")
+    for operand, tile in zip(contraction.operands, problem_of(contraction).operands, strict=True):
+        name, key = operand.read.array, f"arrays.{operand.read.array}.memory"
+        if operand.memory.stages > 1:
+            yield Refusal(f"has a single stage; {name} asks for {operand.memory.stages}", key)
+        if operand.is_staged and (reason := tile.why_not_swizzled(config)):
+            yield Refusal(reason, key)
+
+
+def padding_refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
+    """Outputs of a few columns, or sums of a few terms, leave most of a tile to padding; they are refused unless the
+    spec requests tiles."""
+    if contraction.request.schedule != Schedule() or any(o.memory.space == "shared" for o in contraction.operands):
+        return
+    if contraction.context.static_extent(contraction.k) == 1:
+        yield Refusal("takes sums of several terms, and this one has a single term")
+    if config.thread_m * config.thread_n > 1:  # register tiles read less from shared memory
+        return
+    tiles = {contraction.m: config.block_m, contraction.n: config.block_n, contraction.k: config.block_k}
+    share = Fraction(1)
+    for index, tile in tiles.items():
+        extent = max(contraction.context.max_extent(index), 1)
+        share *= Fraction(extent, -(-extent // tile) * tile)
+    is_strided = any(operand.is_k_major for operand in contraction.operands)
+    if share < (_MIN_ELEMENTS_SHARE_K_MAJOR if is_strided else _MIN_ELEMENTS_SHARE):
+        yield Refusal(f"would spend {float(1 - share):.0%} of its tiles' multiply-adds on padding")
+
+
+def choose_config(contraction: Contraction) -> TileConfig:
+    """The schedule's sizes, completed: 64 x 64 with 4 x 4 per thread for large M and N, else 16 x 16 with 1 x 1."""
+    schedule = contraction.request.schedule
+    m, n, k = contraction.m, contraction.n, contraction.k
+    block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
+    min_extent = min(contraction.context.max_extent(index) for index in (m, n))
+    is_large = min_extent >= _MIN_EXTENT_FOR_REGISTER_TILES and len(contraction.sums) <= _MAX_REGISTER_TILED_SUMS
+    block_size, thread_size = (64, 4) if is_large and not block and not thread else (16, 1)
+    block_m = block.get(m.name, block_size * thread.get(m.name, 1))
+    thread_m = thread.get(m.name, thread_size)
+    return TileConfig(
+        block_m=block_m,
+        block_n=block.get(n.name, block_size * thread.get(n.name, 1)),
+        thread_m=thread_m,
+        thread_n=thread.get(n.name, thread_size),
+        block_k=step.get(k.name, 16),
+        stages=1,
+        lanes_m=block_m // thread_m,
+        order=Order.ROWS,
+        is_strided=True,
+    )

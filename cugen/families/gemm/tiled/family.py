@@ -1,0 +1,55 @@
+"""Tiled contractions: a single-stage main loop over k-tiles staged in shared memory, optional register tiles."""
+
+from __future__ import annotations
+
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.contraction.recognition import recognise
+from cugen.families.gemm import family as gemm
+from cugen.families.gemm.batched import family as batched
+from cugen.families.gemm.requests import request_refusals
+from cugen.families.gemm.skinny import family as skinny
+from cugen.families.gemm.tiled.config import choose_config, padding_refusals, refusals
+from cugen.families.gemm.tiled.kernel import TiledKernel
+from cugen.plan.request import Single, Steps
+from cugen.rewrite.separate_reductions import separated
+from cugen.rewrite.stored_operands import with_stored_operands
+from cugen.spec.expressions import Reduce
+
+
+def match(request: Request) -> Match | Refusals:
+    """The contraction with its tile config, or why there is none or its schedule and placements can't be honoured."""
+    contraction = recognise(request)
+    if isinstance(contraction, Refusal):
+        return Refusals((contraction,))
+    config = choose_config(contraction)
+    reasons = (
+        *request_refusals(contraction),
+        *refusals(contraction, config),
+        *padding_refusals(contraction, config),
+        *refuse_tunables(contraction.request, ()),
+    )
+    return Refusals(reasons) if reasons else Match(TiledKernel(contraction, config).kernel)
+
+
+def split(single: Single) -> Steps | None:
+    """What stores operands, or all reductions but one, so that a family with a better main loop takes the last."""
+
+    def is_taken(request: Request) -> bool:
+        return FAMILY.takes(request) or single.is_specialised(request)
+
+    return with_stored_operands(single, is_taken) or separated(single, _is_taken_by_pipelined)
+
+
+def _is_taken_by_pipelined(request: Request) -> bool:
+    return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
+
+
+FAMILY = Family(
+    "tiled",
+    rank=30,
+    needs=Reduce,
+    doc="contractions with shared-memory tiles in a single-stage main loop, with register tiles for large outputs",
+    match=match,
+    split=split,
+    is_general=True,
+)

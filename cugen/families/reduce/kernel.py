@@ -1,0 +1,346 @@
+"""The base of the reduction kernels: result indices, loop ranges, loads, in vectors where elements are contiguous, and
+accumulation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import sympy
+
+from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.pieces.block_reduce import Accumulator, declare_accumulator, new_accumulator
+from cugen.pieces.blocks import define, define_index, define_indices, make_grid, thread
+from cugen.pieces.grid import divides
+from cugen.pieces.loop_variables import index_loop_variable, shared_loop_variable, unrolled
+from cugen.pieces.sections import SectionGroup, append_loop, append_section
+from cugen.pieces.vector_body import vector_of
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reads import lower_subscript
+from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loop_bound
+from cugen.plan.memory import Access, Vector
+from cugen.plan.nodes import (
+    Comparison,
+    Define,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    Node,
+    ReturnUnless,
+    Section,
+)
+from cugen.plan.request import Request
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, symbol
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
+from cugen.spec.rewriting import replaced
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRange:
+    """The range of one index outside of which the reductions' common conditions fail; `stage` has the other ones."""
+
+    index: spec.Index
+    stage: Stage
+    start: Integer
+    stop: Integer
+
+
+ExprT = TypeVar("ExprT", Read, Reduce, Expr)
+
+
+Grid = tuple[Integer, Integer, Integer]
+KernelParts = tuple[tuple[Section, ...], Grid, tuple[int, int, int]]  # the sections, the grid and the block
+
+
+class ReductionKernel:
+    """The kernel of one group, under construction: the indices of a thread's results, and their accumulators."""
+
+    def __init__(self, problem: ReductionProblem, lowering: Lowering, block: tuple[int, int]) -> None:
+        self.problem, self.lowering, self.block = problem, lowering, (*block, 1)
+        self.x, self.y = (thread(axis, size, lowering) for axis, size in zip("xy", block, strict=True))
+        self.terms: tuple[Comparison, ...] = ()  # fail for threads without a result
+        self.accumulators: tuple[Accumulator, ...] = ()  # of the current stage
+        self.results: dict[Reduce, Local] = {}  # of the stages so far
+
+    @property
+    def request(self) -> Request:
+        return self.problem.request
+
+    # The indices of results
+
+    def define_results(
+        self, groups: int, number: Integer, per_group: int = 1, *, all_stay: bool
+    ) -> tuple[tuple[Node, ...], Grid]:
+        """The indices of a thread's first result, and the grid: of `groups` in a block the thread is in the group
+        `number`, which has `per_group` consecutive results. Groups past the last return, unless `all_stay`."""
+        lowering, indices = self.lowering, self.problem.output_indices
+        extents, per_block = list(map(self.problem.extent, indices)), groups * per_group
+        counts = [ceil_div(extent, per_block) for extent in extents[:1]]
+        blocks = make_grid([*counts, *extents[1:]], lowering, self.request.target)
+        nodes = define_indices(indices[1:], extents[1:], blocks.coordinates[1 : len(extents)], lowering)
+        if not indices:
+            return (), blocks.grid
+        name = indices[0].name
+        value = (blocks.coordinates[0] * groups + number) * per_group
+        name_hint = f"first_{name}" if per_group > 1 else name
+        first = define_index(name, value, extents[0], lowering, below=counts[0] * per_block, name_hint=name_hint)
+        nodes.append(first)
+        if not divides(per_block, extents[0], self.request.context):
+            terms = (Comparison(first.index.symbol, "<", extents[0]),)
+            if all_stay:
+                self.terms = terms
+            else:
+                nodes.append(ReturnUnless(Guard(terms)))
+        return tuple(nodes), blocks.grid
+
+    # A thread's elements
+
+    def new_accumulators(self, stage: Stage) -> tuple[Accumulator, ...]:
+        """Accumulators with names that say what they accumulate."""
+        lowering, hints = self.lowering, _name_hints(self.problem)
+        return tuple(new_accumulator(lowering.names.allocate(hints[r]), r, lowering) for r in stage.reductions)
+
+    def declare_accumulators(self) -> tuple[Node, ...]:
+        """The accumulators of the stage, initialised with their identities."""
+        return tuple(node for accumulator in self.accumulators for node in declare_accumulator(accumulator))
+
+    def remember_results(self, scope: Scope, lane: Integer = sympy.S.Zero) -> None:
+        """Defines the results of earlier stages, those of element `lane` where a thread has a vector of them."""
+        for reduction, value in self.results.items():
+            scope.remember(reduction, component(value, lane))
+
+    def of_lane(self, lane: Integer) -> tuple[Accumulator, ...]:
+        """The accumulators of element `lane`, where a thread has a vector of them."""
+        return tuple(Accumulator(a.kind, *(component(local, lane) for local in a.locals)) for a in self.accumulators)
+
+    def accumulate_element(self, stage: Stage, scope: Scope, lane: Integer = sympy.S.Zero) -> None:
+        """Updates the accumulators by the element of the current indices: the section `accumulate`."""
+        self.remember_results(scope, lane)
+        for reduction, accumulator in zip(stage.reductions, self.of_lane(lane), strict=True):
+            accumulate(self.lowering, reduction, accumulator.value, scope, accumulator.extreme)
+        append_section(scope, "accumulate")
+
+    def named_element(self, read: Read, element: Expr, stage: Stage, scope: Scope) -> Expr:
+        """The element of a vector, as a named local where the stage reads it more than once."""
+        uses = sum(1 for reduction in stage.reductions for node in walk(reduction) if node == read)
+        if uses == 1:
+            return element
+        local = Local(self.lowering.name_for(read, self.lowering.read_names[read], scope), read.dtype)
+        scope.nodes.append(Let(local, element))
+        return local
+
+
+class StagedKernel(ReductionKernel, ABC):
+    """A kernel in stages: a thread accumulates its elements, in loops over the reduced indices, then the threads that
+    share a result reduce their accumulators."""
+
+    def __init__(self, problem: ReductionProblem, lowering: Lowering, block: tuple[int, int]) -> None:
+        super().__init__(problem, lowering, block)
+        self.vectors: dict[Read, Vector] = {}  # of loads, shared by successive loops
+
+    def in_stages(self, indices: tuple[Node, ...], grid: Grid) -> KernelParts:
+        """The kernel of the problem's stages, after the indices of a thread's results."""
+        indices += self.name_starts()
+        stages: list[Node] = []
+        for position, stage in enumerate(self.problem.stages):
+            self.accumulators = self.new_accumulators(stage)
+            loops = self._guarded_loops(stage, self.stage_scope())
+            accumulators = Section("accumulators", self.declare_accumulators())
+            reduction = self.reduce_over_threads(is_last=position == len(self.problem.stages) - 1)
+            stages.append(SectionGroup("stage", (accumulators, loops, *reduction)))
+            self.results |= stage.results(self.accumulators)
+        sections = Section("indices", indices), Section("stages", tuple(stages)), Section("results", self.store())
+        return sections, grid, self.block
+
+    # What differs between rows and columns
+
+    def stage_scope(self) -> Scope:
+        """The scope of a stage's loops, where loop-invariant reads are hoisted."""
+        return Scope()
+
+    @abstractmethod
+    def loops(self, stage: Stage, scope: Scope) -> None:
+        """Appends the loops over the reduced indices that have no loop yet, slowest first."""
+
+    @abstractmethod
+    def reduce_over_threads(self, *, is_last: bool) -> tuple[Section, ...]:
+        """The reduction over the threads that share a result; all of them need it unless the stage is the last."""
+
+    @abstractmethod
+    def store(self) -> tuple[Node, ...]:
+        """The statements with the results."""
+
+    # Loops
+
+    def name_starts(self) -> tuple[Define, ...]:
+        """Names the start of each chunk, `start` for `part * chunk`, and prepares the lowering of the statements."""
+        problem, lowering = self.problem, self.lowering
+        starts: dict[Expr, Expr] = {}
+        nodes: list[Define] = []
+        for sub in (sub for stage in problem.stages for read in stage.reads for sub in read.subscripts):
+            match sub:
+                case Op(name="add", args=(Op(name="mul") as first, IndexValue())) if first not in starts:
+                    node = define("start", to_integer(first, lowering.symbols), lowering)
+                    name = f"{node.index.name} of a chunk"  # no index of a spec has such a name
+                    lowering.symbols[name] = node.index.symbol
+                    starts[first] = IndexValue(name)
+                    nodes.append(node)
+
+        def named(expr: ExprT) -> ExprT:
+            result = replaced(expr, starts.get)
+            assert isinstance(result, type(expr))
+            return result
+
+        if starts:
+            stages = tuple(
+                replace(
+                    stage,
+                    reductions=tuple(map(named, stage.reductions)),
+                    reads=tuple(map(named, stage.reads)),
+                    extremes=tuple((named(extreme), named(arg)) for extreme, arg in stage.extremes),
+                )
+                for stage in problem.stages
+            )
+            statements = tuple(replace(s, value=named(s.value)) for s in self.request.group.statements)
+            self.problem = replace(problem, request=self.request.with_statements(statements), stages=stages)
+        lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
+        return tuple(nodes)
+
+    def _guarded_loops(self, stage: Stage, scope: Scope) -> Section:
+        """The invariant reads, and the loops over the thread's elements, in a branch of the threads with a result."""
+        inner = Scope(scope, certain=False) if self.terms else scope
+        for read in stage.invariant_reads(self.problem.column_index):
+            self.lowering.lower(read, inner)
+        self.loops(stage, inner)
+        loops = tuple(inner.nodes)
+        scope.nodes.clear()
+        return Section("guard", (If(Guard(self.terms), loops),)) if self.terms else SectionGroup("loops", loops)
+
+    def next_index(self, stage: Stage) -> spec.Index:
+        """The slowest reduced index without a loop."""
+        return next(index for index in stage.indices if index.name not in self.lowering.symbols)
+
+    def loop_range(self, stage: Stage, index: spec.Index, vector: tuple[str, int] = ("", 1)) -> LoopRange:
+        """The range of `index` by the conditions on indices; outer indices are defined in the lowering.
+
+        `vector` is an index with its count of consecutive values: the range is then their union, and their conditions
+        remain to be tested."""
+        lowering, loop_symbol, (vector_index, count) = self.lowering, symbol(index.name), vector
+        symbols = {**lowering.symbols, index.name: loop_symbol}
+        start: Integer = integer(0)
+        stop = self.problem.extent(index)
+        implied: list[Expr] = []
+        undefined = {i.name for i in stage.indices} - lowering.symbols.keys() - {index.name}
+        for condition in stage.common_conditions():
+            if free_indices(condition) & undefined or index.name not in free_indices(condition):
+                continue
+            bound = loop_bound(replace(lowering, symbols=symbols), condition, loop_symbol)
+            if bound is None:
+                continue
+            limit, is_last = bound.right, bound.operator == "<"
+            if count > 1 and vector_index in free_indices(condition):
+                first = lowering.symbols[vector_index]
+                step = limit.coeff(first)
+                if not step.is_Integer or first in (limit - step * first).free_symbols:
+                    continue
+                if (step > 0) == is_last:
+                    limit += step * (count - 1)
+            else:
+                implied.append(condition)
+            if is_last:
+                stop = limit if lowering.is_below(limit, stop + 1) else Minimum(stop, limit)
+            else:
+                start = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
+        return LoopRange(index, stage.without_conditions(implied), start, stop)
+
+    def with_named_stop(self, loop: LoopRange, scope: Scope) -> LoopRange:
+        """The range with a named `stop`, unless that is a function of params alone."""
+        if loop.stop.is_Symbol or loop.stop.free_symbols <= self.problem.context.ranges.keys():
+            return loop
+        return replace(loop, stop=self.lowering.define("stop", loop.stop, scope))
+
+    def loop_index(self, loop: LoopRange, first: Integer, step: int, name_hint: str = "") -> Index:
+        """A loop variable, of 64 bits where the increment past the end could overflow 32; successive loops share
+        names."""
+        lowering = self.lowering
+        high = bounds(loop.stop, lowering.ranges)[1]
+        last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
+        variable = index_loop_variable(loop.index.name, (0, last), lowering, name_hint)
+        variable = replace(variable, definition=first)
+        lowering.limits[variable.symbol] = self.problem.extent(loop.index)
+        lowering.symbols[loop.index.name] = variable.symbol
+        return variable
+
+    @contextmanager
+    def loop(
+        self, name: str, index: spec.Index, loop: Loop, scope: Scope, before: str = "bounds", *, certain: bool = False
+    ) -> Iterator[Scope]:
+        """Appends a loop over an index as the section `name`; gives the scope of its body."""
+        inner = Scope(scope, frozenset((index.name,)), certain=certain)
+        yield inner
+        append_loop(scope, before, name, For(loop, tuple(inner.nodes)))
+        del self.lowering.symbols[index.name]
+
+    def accumulate_vector(self, stage: Stage, along: str, width: int, reads: Sequence[Read], scope: Scope) -> None:
+        """Loads `width` elements of each read, from the index `along` on, and accumulates them in order: the sections
+        `load` and `elements`."""
+        lowering = self.lowering
+        first = lowering.symbols[along]
+        lane = vector_lane(width, lowering)
+        inner = Scope(scope, frozenset((along,)))
+        for read in reads:
+            if read not in self.vectors:
+                self.vectors[read] = vector_of(lowering.arrays[read.array], read.array, width, lowering)
+            subscripts = tuple(lower_subscript(lowering, sub, scope) for sub in read.subscripts)
+            access = Access(lowering.arrays[read.array], subscripts, "load", width)
+            scope.nodes.append(Load(self.vectors[read], access))
+        if stage.needs_element_index(along, reads):
+            inner.nodes.append(define_index(along, first + lane.symbol, lowering.limits[first], lowering))
+        for read in reads:
+            inner.remember(read, self.named_element(read, self.vectors[read].component(lane.symbol), stage, inner))
+        self.accumulate_element(stage, inner, lane.symbol)
+        lowering.symbols[along] = first
+        append_loop(scope, "load", "elements", unrolled(lane, inner.nodes))
+
+
+def component(local: Local, lane: Integer) -> Local:
+    """The value of an element, where a thread has a vector of them."""
+    return local.component(lane) if isinstance(local, Vector) else local
+
+
+def vector_lane(width: int, lowering: Lowering) -> Index:
+    """The index of an element in its vector; successive loops share the name."""
+    return shared_loop_variable("v", (0, width - 1), lowering)
+
+
+def _name_hints(problem: ReductionProblem) -> dict[Reduce, str]:
+    """Names of the reductions: by their kind, and for several of a kind by what they read or where it is stored."""
+    hints: dict[Reduce, str] = {}
+    for stage in problem.stages:
+        for reduction in stage.reductions:
+            kind = ACCUMULATORS[reduction.kind]
+            detailed = ["sum_of_squares"] if reduction.kind == "sum" and _is_square(reduction.body) else []
+            detailed += [f"{kind}_of_{read.array.lower()}" for read in stage.reads if read in walk(reduction)]
+            targets = [s.target.lower() for s in problem.request.group.statements if reduction in walk(s.value)]
+            candidates = [kind, *detailed, *(f"{kind}_for_{target}" for target in targets)]
+            hints[reduction] = next((c for c in candidates if c not in hints.values()), kind)
+    return hints
+
+
+def _is_square(body: Expr) -> bool:
+    match body:
+        case Op(name="mul", args=(first, second)):
+            return first == second
+        case Op(name="pow", args=(_, Const(value=2))):
+            return True
+    return False
