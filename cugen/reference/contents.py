@@ -144,6 +144,40 @@ def initial(dtype: DType, elements: Values, *, keeps_exact: bool = False) -> Con
     return contents
 
 
+@dataclass(slots=True)
+class RecomputedContents(Contents):
+    """A temporary of too many elements to be stored: `values_at` computes those at row-major indices for each read."""
+
+    values_at: Callable[[Values], Tracked] | None = None
+
+    def complete(self, flat_indices: Values) -> None:
+        """Nothing is stored."""
+
+    def load_region(self, region: Region) -> Tracked:
+        """Computes the elements of a region."""
+        assert self.values_at is not None
+        flat_indices = _flat_indices(region, self.shape)
+        distinct, positions = np.unique(flat_indices, return_inverse=True)
+        x = self.values_at(distinct)
+        positions = positions.reshape(flat_indices.shape)
+        return Tracked(x.value[positions], None if x.bound is None else x.bound[positions], x.integral)
+
+
+def _flat_indices(region: Region, shape: tuple[int, ...]) -> Values:
+    """The row-major indices of a region's elements, in its shape."""
+    sliced = [part for part in region if isinstance(part, slice)]
+    result: Values = np.zeros((), np.int64)
+    for part, extent in zip(region, shape, strict=True):
+        position: Values
+        if isinstance(part, slice):
+            trailing = len(sliced) - 1 - next(n for n, axis in enumerate(sliced) if axis is part)
+            position = np.arange(*part.indices(extent), dtype=np.int64).reshape((-1,) + (1,) * trailing)
+        else:
+            position = np.asarray(part, np.int64)
+        result = result * extent + position
+    return result
+
+
 def empty(dtype: DType, shape: tuple[int, ...], *, is_temporary: bool, keeps_exact: bool = False) -> Contents:
     """A zero-filled array that statements write."""
     storage = working_dtype(dtype) if is_temporary else numpy_dtype(dtype)

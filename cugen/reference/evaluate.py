@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.reference.contents import Contents, Region, empty, initial
+from cugen.reference.contents import Contents, RecomputedContents, Region, empty, initial
 from cugen.reference.cost import footprint, statement_cost
 from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, Interpreter, as_slices, constant, restrict
 from cugen.reference.operators import apply_operator
 from cugen.reference.reductions import gamma
 from cugen.reference.result import Result, result_at, whole_result
 from cugen.reference.scope import Scope, at_points
-from cugen.reference.storage import Values, numpy_dtype, store
+from cugen.reference.storage import Values, numpy_dtype, store, working_dtype
 from cugen.reference.tracked import Tracked, combine
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Array, Scalar, Spec, Statement
@@ -23,6 +23,7 @@ from cugen.spec.prove.integers import evaluate as integer
 
 # Elementary operations up to which a statement is evaluated in full even if only points are requested (about 0.2 s).
 MAX_FULL_OPERATIONS = 2e7
+MAX_STORED_ELEMENTS = 1 << 26  # of a temporary of which points are requested: half a gigabyte of doubles
 
 
 def evaluate(
@@ -73,6 +74,9 @@ class _Run:
             )
             return initial(array.dtype, store(elements.reshape(shape), array.dtype))
         if array.role not in ("input", "inout"):
+            if self._is_recomputed(array):
+                absent = np.broadcast_to(np.zeros((), working_dtype(array.dtype)), shape)
+                return Contents(array.dtype, absent, rounds=False)
             return empty(array.dtype, shape, is_temporary=array.is_temporary, keeps_exact=is_result)
         if array.name not in inputs:
             raise ValueError(f"no values for {array.name}")
@@ -82,6 +86,12 @@ class _Run:
                 f"{array.name} must be {array.dtype} of shape {shape}, not {elements.dtype} of shape {elements.shape}"
             )
         return initial(array.dtype, elements, keeps_exact=is_result)
+
+    def _is_recomputed(self, array: Array) -> bool:
+        """Whether an undeclared temporary is too large to be stored, and no more than a sample of it is read."""
+        writers = [s for s in self.spec.statements if s.target == array.name]
+        is_large = math.prod(self.shapes[array.name]) > MAX_STORED_ELEMENTS
+        return self.points is not None and array.is_temporary and is_large and len(writers) == 1
 
     def results(self) -> dict[str, Result]:
         for number, statement in enumerate(self.spec.statements):
@@ -190,12 +200,12 @@ class _Run:
         """Lazily evaluated contents: elements are computed when they are read."""
         statement = self.spec.statements[number]
         array = self.spec.array(statement.target)
+        if self._is_recomputed(array):
+            return self._recomputed_contents(number, before)
         is_result = array.role in ("output", "inout")
         contents = empty(array.dtype, before.shape, is_temporary=array.is_temporary, keeps_exact=is_result)
         contents.missing = np.ones(before.shape, np.bool_)
-        extents = self._extents(statement)
-        per_point = footprint(statement.value, dict.fromkeys(extents, 1), self.params, frozenset(extents))
-        step = max(1, MAX_ARRAY_ELEMENTS // per_point)
+        extents, step = self._extents(statement), self._points_at_once(statement)
 
         def compute_missing(flat_indices: Values) -> None:
             written, positions = self._sources(number, flat_indices)
@@ -210,6 +220,31 @@ class _Run:
 
         contents.compute_missing = compute_missing
         return contents
+
+    def _points_at_once(self, statement: Statement) -> int:
+        """The points that are evaluated together, so that intermediate arrays stay below MAX_ARRAY_ELEMENTS."""
+        extents = self._extents(statement)
+        per_point = footprint(statement.value, dict.fromkeys(extents, 1), self.params, frozenset(extents))
+        return max(1, MAX_ARRAY_ELEMENTS // per_point)
+
+    def _recomputed_contents(self, number: int, before: Contents) -> Contents:
+        """Contents of which nothing is stored: elements are computed each time that they are read."""
+        statement = self.spec.statements[number]
+        extents, step = self._extents(statement), self._points_at_once(statement)
+
+        def values_at(flat_indices: Values) -> Tracked:
+            _, positions = self._sources(number, flat_indices)
+            parts: list[Tracked] = []
+            for start in range(0, len(flat_indices), step):
+                part = tuple(p[start : start + step] for p in positions)
+                x = self._value(number, before, at_points(tuple(extents), part))
+                parts.append(broadcast(x, (len(part[0]),), (0,)))
+            bounded = any(x.bound is not None for x in parts)
+            bound = np.concatenate([np.broadcast_to(x.slack, x.value.shape) for x in parts]) if bounded else None
+            return Tracked(np.concatenate([x.value for x in parts]), bound, all(x.integral for x in parts))
+
+        missing = np.broadcast_to(np.ones((), np.bool_), before.shape)
+        return RecomputedContents(before.dtype, before.value, rounds=False, missing=missing, values_at=values_at)
 
     def _sources(self, number: int, flat_indices: Values) -> tuple[Values, tuple[Values, ...]]:
         """A mask of the target's elements that the statement writes, and the index values that write them."""

@@ -24,7 +24,7 @@ from cugen.analysis.launches.launch import (
 from cugen.analysis.launches.operations import Work, work
 from cugen.analysis.launches.roofline import intensity
 from cugen.analysis.launches.traffic import Traffic, traffic
-from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.executions import BranchDivergence, ExecutionCounts
 from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Step, sites, steps
 from cugen.analysis.verdicts.report import AccessReport, analyze_kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.verdicts.conflicts_by_pad import PADS, PaddedAccess, padded_accesses
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.analysis.verdicts.report import AccessReport

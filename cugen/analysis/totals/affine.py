@@ -103,7 +103,7 @@ def resolve_extrema(expr: Integer, varying: frozenset[sympy.Symbol], values: Val
 
 
 def evaluator(expr: Integer) -> Callable[[Values], Any]:
-    """Function that evaluates the expression; symbols are integers, or arrays with a value per thread."""
+    """Function that evaluates the expression; symbols are integers, or arrays whose shapes broadcast."""
     if expr.is_Integer:
         constant = int(expr)
         return lambda values: constant
@@ -138,7 +138,7 @@ def evaluator(expr: Integer) -> Callable[[Values], Any]:
 def _product(values: Iterable[Any]) -> Any:
     result: Any = 1
     for value in values:
-        result *= value
+        result = result * value  # not in place: shapes are broadcast
     return result
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from math import gcd, lcm
+from math import gcd, lcm, prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,7 @@ from cugen.analysis.totals.affine import (
     quasi_period,
     resolve_extrema,
 )
+from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.delinearize import delinearized
 from cugen.analysis.totals.enumeration import enumerated
 from cugen.analysis.totals.regions import AffineGuard, Interval, TooManyRegions, regions
@@ -35,13 +36,10 @@ from cugen.plan.symbols import Integer
 WARP_SIZE = 32
 _MAX_APERIODIC_VALUES = 1024  # heuristic: values of an aperiodic counter that are enumerated
 _MAX_COMBINATIONS = 65_536  # heuristic: of periodic counters; beyond, the verdict is `unknown`
+_MAX_LANES = 1 << 18  # evaluated at a time, to bound memory (heuristic)
 
 Cost = tuple[int, int, int, int, int]  # requests, wavefronts, ideal wavefronts, sectors, ideal sectors
 Measure = Callable[[tuple[int | None, ...]], Cost]  # byte addresses of one warp, None for an inactive lane
-
-
-class Unknown(Exception):
-    """No exact total; the message is the reason."""
 
 
 class Countable(Protocol):
@@ -121,17 +119,33 @@ class _GuardTerm:
     values: Callable[[Values], Any]
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """Values of all counters at which warps are counted, how often each occurs, and their order of enumeration."""
+
+    values: list[tuple[int, ...]] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+
+
 def totals(
-    site: Countable, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure, start: int = 0
+    site: Countable,
+    block: tuple[int, int, int],
+    element_bytes: int,
+    period: int,
+    measure: Measure,
+    start: int = 0,
+    budget: Budget | None = None,
 ) -> Totals:
     """Totals of one access.
 
     period: bytes by which a warp's addresses may shift without a change of cost. start: first byte of the array,
-    relative to an aligned address. Raises Unknown for data-dependent accesses and coupled guards.
+    relative to an aligned address. Raises Unknown for data-dependent accesses and coupled guards, and where `budget`,
+    by default one of its own, is spent.
     """
     if site.opaque:
         raise Unknown(site.opaque)
-    return _LaunchCount(site, block, element_bytes, period, measure, start).run()
+    return _LaunchCount(site, block, element_bytes, period, measure, start, budget or Budget()).run()
 
 
 class _LaunchCount:
@@ -143,7 +157,10 @@ class _LaunchCount:
         period: int,
         measure: Measure,
         start: int,
+        budget: Budget,
     ) -> None:
+        self.budget = budget
+        budget.access()
         self.period, self.measure, self.bytes, self.start = period, measure, element_bytes, start
         enumeration = enumerated(
             site.offset, site.counters, site.predicates, block, period // gcd(element_bytes, period)
@@ -161,6 +178,9 @@ class _LaunchCount:
         self.extrema = extremum_differences(self.offset.residual)
         self.predicates = [self._compiled_predicate(predicate) for predicate in predicates]
         self.classes: dict[bytes, dict[int, Pattern]] = {}  # by shape, then by lowest address modulo the period
+        self.batches: dict[tuple[int, ...], _Batch] = {}  # by the number of values of each counter
+        self.evaluations = 0
+        self.orders: dict[int, tuple[int, ...]] = {}  # of a pattern, by its id: where it occurs first
         self.result = Totals()
 
     def run(self) -> Totals:
@@ -173,6 +193,8 @@ class _LaunchCount:
                 known = {name: (value, 1) for name, value in zip(self.symbols, values, strict=True)}
                 for region in regions({**box, **known}, decisions):
                     self._region(region, times)
+            for counts, batch in self.batches.items():
+                self._count(batch, counts)
         except TooManyRegions as error:
             raise Unknown("its guards couple several indices") from error
         self._sum()
@@ -211,21 +233,19 @@ class _LaunchCount:
             varying = frozenset(c for c in self.counters if region[c][1] > 1)
             residual = resolve_extrema(residual, varying, {**{c: region[c][0] for c in self.counters}, **self.threads})
         repeating = {c: self._repeating(c, region[c], residual) for c in self._nonaffine() if region[c][1] > 1}
-        combinations = 1
-        for phases in repeating.values():
-            combinations *= len(phases)
-        if combinations > _MAX_COMBINATIONS:
+        if prod(map(len, repeating.values())) > _MAX_COMBINATIONS:
             raise Unknown("its subscript repeats with too long a period")
-        linear = [c for c in self.counters if c not in repeating]
-        residues = self._residues({c: region[c] for c in linear})
-        fixed = {c: region[c][0] for c in self.counters}
-        for chosen in product(*repeating.values()):
-            values = {**fixed, **{c: value for c, (value, _) in zip(repeating, chosen, strict=True)}}
-            times = multiplicity
-            for _, count in chosen:
-                times *= count
-            base = sum(coefficient * values[c] for c, coefficient in self.offset.coefficients.items())
-            self._warps(values, base, times, residues)
+        self.budget.regions(prod(map(len, repeating.values())))
+        counts = tuple(1 if c in repeating else region[c][1] for c in self.counters)
+        batch = self.batches.setdefault(counts, _Batch())
+        for phases in product(*repeating.values()):
+            chosen = {c: value for c, (value, _) in zip(repeating, phases, strict=True)}
+            batch.values.append(tuple(chosen.get(c, region[c][0]) for c in self.counters))
+            batch.times.append(multiplicity * prod(count for _, count in phases))
+            batch.order.append(self.evaluations)
+            self.evaluations += 1
+        if len(batch.values) * self.warps * WARP_SIZE >= _MAX_LANES:
+            self._count(self.batches.pop(counts), counts)
 
     def _nonaffine(self) -> tuple[sympy.Symbol, ...]:
         nonaffine = dict.fromkeys(self.offset.nonaffine)
@@ -257,10 +277,10 @@ class _LaunchCount:
             raise Unknown("its subscript repeats with too long a period")
         return [(first + phase, count // period + (phase < count % period)) for phase in range(min(period, count))]
 
-    def _residues(self, spans: Mapping[sympy.Symbol, Interval]) -> dict[int, int]:
-        """Histogram of the address residues modulo the period, over the affine counters."""
+    def _residues(self, counts: tuple[int, ...]) -> dict[int, int]:
+        """Histogram of the address residues modulo the period, over so many values of each counter."""
         histogram = {0: 1}
-        for counter, (_, count) in spans.items():
+        for counter, count in zip(self.counters, counts, strict=True):
             step = self.offset.coefficients.get(counter, 0) * self.bytes % self.period
             cycle = self.period // gcd(step, self.period)
             residues = {step * n % self.period: count // cycle + (n < count % cycle) for n in range(min(cycle, count))}
@@ -271,22 +291,33 @@ class _LaunchCount:
             histogram = convolved
         return histogram
 
-    def _warps(self, values: Mapping[sympy.Symbol, int], base: int, times: int, residues: Mapping[int, int]) -> None:
-        all_values: Values = {**values, **self.threads}
-        count = self.warps * WARP_SIZE
-        addresses = np.zeros(count, np.int64)
-        active = np.zeros(count, np.bool_)
-        threads = count - self.padding
-        active[:threads] = self._runs(all_values)
-        addresses[:threads] = (self.address(all_values) + base) * self.bytes
+    def _count(self, batch: _Batch, counts: tuple[int, ...]) -> None:
+        """Counts the warps of a block at each of the batch's values, and so many values of each counter from there."""
+        self.budget.lanes(len(batch.values) * self.warps * WARP_SIZE)
+        columns = np.array(batch.values, np.int64).reshape(len(batch.values), len(self.counters))
+        values: Values = {**{c: columns[:, n : n + 1] for n, c in enumerate(self.counters)}, **self.threads}
+        base = sum(coefficient * values[c] for c, coefficient in self.offset.coefficients.items())
+        threads = self.warps * WARP_SIZE - self.padding
+        addresses = np.zeros((len(columns), self.warps * WARP_SIZE), np.int64)
+        active = np.zeros(addresses.shape, np.bool_)
+        active[:, :threads] = self._runs(values)
+        addresses[:, :threads] = (self.address(values) + base) * self.bytes
         lanes, on = addresses.reshape(-1, WARP_SIZE), active.reshape(-1, WARP_SIZE)
         running = np.count_nonzero(on, axis=1)
+        full = np.tile(np.minimum(WARP_SIZE, threads - WARP_SIZE * np.arange(self.warps)), len(columns))
         lowest = np.min(lanes, axis=1, where=on, initial=np.iinfo(np.int64).max)
         shapes = np.where(on, lanes - lowest[:, np.newaxis], -1)
-        for warp in np.flatnonzero(running).tolist():
-            self._add(shapes[warp], int(lowest[warp]), times, residues)
-            if running[warp] < min(WARP_SIZE, threads - warp * WARP_SIZE):
-                self.result.mixed_warps += times * sum(residues.values())
+        times = np.repeat(np.array(batch.times, object), self.warps)
+        residues = self._residues(counts)
+        is_mixed = (running > 0) & (running < full)
+        self.result.mixed_warps += int(times[is_mixed].sum()) * sum(residues.values())
+        warps = np.flatnonzero(running)
+        classes = np.column_stack((shapes[warps], lowest[warps] % self.period))
+        for members in _equal_rows(classes):
+            self.budget.patterns(len(residues))
+            warp = int(warps[members[0]])
+            order = batch.order[warp // self.warps], warp % self.warps
+            self._add(shapes[warp], int(lowest[warp]), int(times[warps[members]].sum()), residues, order)
 
     def _runs(self, values: Values) -> Any:
         running: Any = True
@@ -297,20 +328,27 @@ class _LaunchCount:
             running = running & (np.logical_not(holds) if negated else holds)
         return running
 
-    def _add(self, shape: Numbers, lowest: int, times: int, residues: Mapping[int, int]) -> None:
+    def _add(
+        self, shape: Numbers, lowest: int, times: int, residues: Mapping[int, int], order: tuple[int, int]
+    ) -> None:
         """Counts warps whose lanes have the distances `shape` from the lowest address, -1 for inactive lanes."""
         starts = self.classes.setdefault(shape.tobytes(), {})
-        for residue, multiplicity in residues.items():
+        for position, (residue, multiplicity) in enumerate(residues.items()):
             start = (lowest + residue + self.start) % self.period
             pattern = starts.get(start)
             if pattern is None:
                 addresses = tuple(None if distance < 0 else start + distance for distance in shape.tolist())
                 pattern = starts[start] = Pattern(addresses, self.measure(addresses), lowest + residue)
                 self.result.patterns.append(pattern)
+                self.orders[id(pattern)] = (*order, position)
+            elif (*order, position) < self.orders[id(pattern)]:
+                self.orders[id(pattern)] = (*order, position)
+                pattern.first = lowest + residue
             pattern.warps += times * multiplicity
 
     def _sum(self) -> None:
         result = self.result
+        result.patterns.sort(key=lambda pattern: self.orders[id(pattern)])
         for pattern in result.patterns:
             requests, wavefronts, ideal, sectors, ideal_sectors = pattern.cost
             result.warps += pattern.warps
@@ -320,6 +358,16 @@ class _LaunchCount:
             result.ideal_wavefronts += pattern.warps * ideal
             result.sectors += pattern.warps * sectors
             result.ideal_sectors += pattern.warps * ideal_sectors
+
+
+def _equal_rows(rows: Numbers) -> list[Numbers]:
+    """The positions of each set of equal rows, ascending."""
+    keys = rows @ np.random.default_rng(0).integers(1, 1 << 62, rows.shape[1])  # hashes, modulo 2^64
+    _, first, inverse, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    if np.array_equal(rows, rows[first][inverse]):
+        return np.split(np.argsort(inverse, kind="stable"), np.cumsum(sizes)[:-1]) if len(rows) else []
+    _, inverse, sizes = np.unique(rows, axis=0, return_inverse=True, return_counts=True)  # after a collision
+    return np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(sizes)[:-1])
 
 
 def _holds(term: _GuardTerm, values: Values) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.analysis.totals.exact import Cost, Unknown, totals
+from cugen.analysis.totals.budget import Budget, Unknown
+from cugen.analysis.totals.exact import Cost, totals
 from cugen.analysis.totals.sites import UNKNOWN_LANES, Counter, Predicate, ProgramPoint, Site, Step
 from cugen.plan.nodes import For
 from cugen.plan.symbols import Integer, integer
@@ -52,7 +53,7 @@ class ExecutionCounts:
     """Execution counts of one launch, cached by iteration domain."""
 
     def __init__(self, block: tuple[int, int, int]) -> None:
-        self.block = block
+        self.block, self.budget = block, Budget()
         self.known: dict[tuple[tuple[Counter, ...], tuple[Predicate, ...]], ExecutionCount] = {}
 
     def of(self, point: ProgramPoint | Site) -> ExecutionCount:
@@ -87,6 +88,6 @@ class ExecutionCounts:
         key = (counters, predicates)
         if key not in self.known:
             domain = _Domain(counters, predicates, integer(0), "")
-            sums = totals(domain, self.block, 1, 1, lambda _: _NOTHING)
+            sums = totals(domain, self.block, 1, 1, lambda _: _NOTHING, budget=self.budget)
             self.known[key] = ExecutionCount(sums.warps, sums.lanes)
         return self.known[key]

@@ -1,11 +1,12 @@
-"""Comments of the analysis in a generated file: a claim per access, and a summary in the head."""
+"""Comments of the analysis in a generated file: a claim per access, and in the head a summary."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from cugen.analysis.verdicts.dynamic import analyze_any_size
-from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
+from cugen.analysis.verdicts.report import AccessReport, KernelReport
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.remarks import Remarks
@@ -13,18 +14,20 @@ from cugen.plan.remarks import Remarks
 _ORDER = ("ideal", "costly", "assumed", "unknown")
 
 
-def remarks_on(context: Context, plan: Plan) -> Remarks:
-    """Claims for the spec's target; for sizes known at launch only, the worst over all allowed ones."""
+def reports_of(context: Context, plan: Plan) -> tuple[KernelReport, ...]:
+    """The report of each launch for the spec's target; for sizes known at launch only, the worst over all allowed."""
     spec = context.spec
     params = {context.symbols[p.name].name: p.value for p in spec.params if p.value is not None}
     open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.value is None}
-    reports = [
-        analyze_any_size(kernel, spec.target, params, open_) if open_ else analyze_kernel(kernel, spec.target, params)
-        for kernel in plan.kernels
-    ]
+    return tuple(analyze_any_size(kernel, spec.target, params, open_) for kernel in plan.kernels)
+
+
+def remarks_on(reports: Sequence[KernelReport], target: str, *, lists_ideal: bool = False) -> Remarks:
+    """Claims of all launches. With `lists_ideal`, those of ideal accesses are listed in the head."""
     accesses = [access for report in reports for access in report.accesses]
-    claims = {access.access.serial: access.claim for access in accesses}
-    return Remarks(claims, _summary(spec.target, accesses))
+    listed = {access.access.serial: access.claim for access in accesses if lists_ideal and access.verdict == "ideal"}
+    claims = {access.access.serial: access.claim for access in accesses if access.access.serial not in listed}
+    return Remarks(claims, _summary(target, accesses), listed)
 
 
 def _summary(target: str, accesses: list[AccessReport]) -> tuple[str, ...]:

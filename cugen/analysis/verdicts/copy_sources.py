@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from cugen.analysis.totals.affine import Numbers, Values, evaluator
-from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.sites import THREAD, Site
 from cugen.machine.requests.async_copies import L1_BYPASS_BYTES, LINE_BYTES, Sources
 from cugen.machine.requests.warp import WARP_SIZE

@@ -6,7 +6,7 @@ Guards over such params are assumed to hold: the verdict is for the interior of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -14,16 +14,20 @@ from math import gcd, lcm, prod
 
 import sympy
 
-from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.budget import Budget, Unknown
+from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site, sites
 from cugen.analysis.verdicts.report import (
     SPACES,
+    UNITS,
     AccessReport,
     AnalysisConfig,
     KernelReport,
     analyze_kernel,
     assess,
+    figures,
     make_config,
+    per_request,
     period_of,
     unknown,
 )
@@ -32,6 +36,7 @@ from cugen.machine import Target
 from cugen.machine.requests import async_copies
 from cugen.machine.target import Cache
 from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod, Range, bounds, symbol
 
 _MAX_COMBINATIONS = 512  # heuristic: of residues; beyond, the verdict is `unknown`
@@ -45,20 +50,6 @@ class Residues:
     name: sympy.Symbol
     modulus: int
     values: range
-
-
-@dataclass(frozen=True)
-class _Case:
-    values: tuple[int, ...]
-    report: AccessReport
-
-    @property
-    def excess(self) -> tuple[int, Fraction]:
-        """(excess of the worst request over its ideal, average ratio)."""
-        report = self.report
-        each = report.per_request
-        excess = each.worst - each.worst_ideal if each else 0
-        return excess, Fraction(report.cost, report.ideal) if report.ideal else Fraction(1)
 
 
 def analyze_any_size(
@@ -79,53 +70,76 @@ def analyze_any_size(
     """
     if not dynamic:
         return analyze_kernel(kernel, target, params, offsets=offsets, bank_bytes=bank_bytes, cache=cache)
-    config = make_config(kernel, target, offsets, bank_bytes, cache)
+    config = replace(make_config(kernel, target, offsets, bank_bytes, cache), budget=Budget())
     wording = Wording.of(kernel, (*params, *dynamic))
+    costs = _Costs(kernel, config)
     accesses = tuple(
-        _worst(kernel, site, config, wording, dynamic)
+        _worst(kernel, site, costs, wording, dynamic)
         for site in sites(kernel, params, dynamic)
         if site.access.array.space in SPACES
     )
     return KernelReport(kernel.name, config.target.name, accesses)
 
 
-def _worst(
-    kernel: Kernel, site: Site, config: AnalysisConfig, wording: Wording, dynamic: Mapping[str, int]
-) -> AccessReport:
+class _Costs:
+    """Costs of accesses, each counted once: accesses that are whole periods apart cost the same."""
+
+    def __init__(self, kernel: Kernel, config: AnalysisConfig) -> None:
+        self.kernel, self.config = kernel, config
+        self._known: dict[tuple[Hashable, ...], Totals] = {}
+
+    def totals(self, site: Site) -> Totals:
+        """The totals of an access with known sizes. Unknown if they can't be computed."""
+        if site.source_offset is not None:
+            return self.config.totals(self.kernel, site)[0]
+        access = site.access
+        site = _numbered(replace(site, offset=_modulo_period(site.offset, _elements(site, self.config))))
+        key = (access.array.symbol, access.kind, access.width, site.offset, site.counters, site.predicates)
+        if key not in self._known:
+            self._known[key] = self.config.totals(self.kernel, site)[0]
+        return self._known[key]
+
+
+def _worst(kernel: Kernel, site: Site, costs: _Costs, wording: Wording, dynamic: Mapping[str, int]) -> AccessReport:
+    config = costs.config
     sizes = frozenset(map(symbol, dynamic))
     try:
         if site.opaque:
             raise Unknown(site.opaque)
         interior = _reduced(_interior(kernel, site, sizes), config, sizes)
         residues = _residues(kernel, interior, config, dynamic)
-        cases = [
-            _case(kernel, interior, config, wording, residues, values)
+        excess = {
+            values: _excess(site.access, costs.totals(_fixed(interior, residues, values)))
             for values in product(*(r.values for r in residues))
-        ]
+        }
+        worst = max(excess, key=lambda values: excess[values])
+        fixed = _fixed(interior, residues, worst)
+        report = assess(kernel, fixed, config, wording, *config.totals(kernel, fixed))
     except Unknown as why:
         return unknown(kernel, site, wording, str(why))
-    worst = max(cases, key=lambda case: case.excess)
-    residue_text = _worst_residues(worst, cases, residues)
+    residue_text, size_text = _worst_residues(worst, excess, residues)
+    if any(p.negated and _depends_on(p, sizes) for p in site.predicates):
+        size_text = ""  # the edge of a launch, where only some lanes run: no size need attain the figure
     guards = len(interior.predicates) < len(site.predicates) or interior.source_guard != site.source_guard
-    return _any_size(worst.report, residue_text, ", ".join(sorted(dynamic)), guards=guards)
+    return _any_size(report, residue_text, size_text, ", ".join(sorted(dynamic)), guards=guards)
 
 
-def _case(
-    kernel: Kernel,
-    site: Site,
-    config: AnalysisConfig,
-    wording: Wording,
-    residues: tuple[Residues, ...],
-    values: tuple[int, ...],
-) -> _Case:
+def _fixed(site: Site, residues: tuple[Residues, ...], values: tuple[int, ...]) -> Site:
+    """The access where the sizes have these values."""
     chosen = {r.name: sympy.Integer(value) for r, value in zip(residues, values, strict=True)}
     source = None if site.source_offset is None else site.source_offset.xreplace(chosen)
-    fixed = replace(site, offset=site.offset.xreplace(chosen), source_offset=source)
-    totals, assumptions = config.totals(kernel, fixed)
-    return _Case(values, assess(kernel, fixed, config, wording, totals, assumptions))
+    return replace(site, offset=site.offset.xreplace(chosen), source_offset=source)
 
 
-def _any_size(report: AccessReport, residue_text: str, names: str, *, guards: bool) -> AccessReport:
+def _excess(access: Access, totals: Totals) -> tuple[int, Fraction]:
+    """(excess of the worst request over its ideal, average ratio)."""
+    unit = UNITS[SPACES[access.array.space]]
+    each = per_request(unit, totals)
+    cost, ideal = figures(unit, totals)
+    return each.worst - each.worst_ideal, Fraction(cost, ideal) if ideal else Fraction(1)
+
+
+def _any_size(report: AccessReport, residue_text: str, size_text: str, names: str, *, guards: bool) -> AccessReport:
     factor = gcd(report.cost, report.ideal) or 1
     where = f"worst at {residue_text}" if residue_text else f"at any {names}"
     passed = ", where its guards hold" if guards else ""
@@ -137,19 +151,23 @@ def _any_size(report: AccessReport, residue_text: str, names: str, *, guards: bo
         cost=report.cost // factor,
         ideal=report.ideal // factor,
         claim=f"{figure}{cause}",
-        reason=f"{where}{passed}: {report.reason}",
+        reason=f"{where}{f', as at {size_text}' if size_text else ''}{passed}: {report.reason}",
     )
 
 
-def _worst_residues(worst: _Case, cases: list[_Case], residues: tuple[Residues, ...]) -> str:
-    """`M mod 8 = 1 and N mod 8 = 3`; params that don't affect the worst case are left out."""
-    excess = {case.values: case.excess for case in cases}
-    parts = []
+def _worst_residues(
+    worst: tuple[int, ...], excess: Mapping[tuple[int, ...], tuple[int, Fraction]], residues: tuple[Residues, ...]
+) -> tuple[str, str]:
+    """`M mod 8 = 1 and N mod 8 = 3`, and sizes that have these residues, `M = 4097 and N = 4099`.
+
+    Params that don't affect the worst case are left out."""
+    parts, sizes = [], []
     for position, residue in enumerate(residues):
-        variants = [(*worst.values[:position], value, *worst.values[position + 1 :]) for value in residue.values]
-        if any(excess[values] != worst.excess for values in variants):
-            parts.append(f"{residue.name} mod {residue.modulus} = {worst.values[position] % residue.modulus}")
-    return " and ".join(parts)
+        variants = [(*worst[:position], value, *worst[position + 1 :]) for value in residue.values]
+        if any(excess[values] != excess[worst] for values in variants):
+            parts.append(f"{residue.name} mod {residue.modulus} = {worst[position] % residue.modulus}")
+            sizes.append(f"{residue.name} = {worst[position]}")
+    return " and ".join(parts), " and ".join(sizes)
 
 
 def _interior(kernel: Kernel, site: Site, sizes: frozenset[sympy.Symbol]) -> Site:
@@ -219,6 +237,28 @@ def _without_periods(expr: Integer, elements: int, sizes: frozenset[sympy.Symbol
         and int(term.as_coeff_Mul()[0]) % elements == 0
     ]
     return sympy.expand(expr - sympy.Add(*moved))
+
+
+def _modulo_period(expr: Integer, elements: int) -> Integer:
+    """A subscript without whole periods of its warp-uniform terms."""
+    terms = (term.as_coeff_Mul() for term in sympy.Add.make_args(expr))
+    return sympy.Add(*((c if factor.free_symbols & set(THREAD) else c % elements) * factor for c, factor in terms))
+
+
+def _numbered(site: Site) -> Site:
+    """The access with its counters by number; those that its cost doesn't depend on are left out."""
+    symbols = site.offset.free_symbols.union(*(term.free_symbols for p in site.predicates for term, _ in p.terms))
+    used = [counter for counter in site.counters if counter.symbol in symbols or not counter.count]
+    names = {counter.symbol: symbol(f"counter {number}") for number, counter in enumerate(used)}
+    return replace(
+        site,
+        offset=site.offset.xreplace(names),
+        counters=tuple(replace(counter, symbol=names[counter.symbol]) for counter in used),
+        predicates=tuple(
+            replace(p, terms=tuple((term.xreplace(names), operator) for term, operator in p.terms))
+            for p in site.predicates
+        ),
+    )
 
 
 def _quotient(dividend: Integer, divisor: Integer) -> Integer:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from cugen.analysis.totals.exact import Cost, Pattern, Totals, Unknown, totals
+from cugen.analysis.totals.budget import Budget, Unknown
+from cugen.analysis.totals.exact import Cost, Pattern, Totals, totals
 from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Site, sites
 from cugen.analysis.verdicts import copy_sources, reasons
 from cugen.analysis.verdicts.wording import Wording
@@ -90,13 +91,14 @@ class AnalysisConfig:
     """Target, its configuration and the alignment of the arrays.
 
     bank_bytes: 3.x only: bank width. cache: 2.x to 5.x only: where global loads are cached. offsets: start of an array
-    of the spec in bytes, modulo 256.
+    of the spec in bytes, modulo 256. budget: of all accesses together; None for one of each.
     """
 
     target: Target
     bank_bytes: int | None = None
     cache: Cache | None = None
     offsets: Mapping[str, int] | None = None
+    budget: Budget | None = None
 
     def totals(self, kernel: Kernel, site: Site) -> tuple[Totals, tuple[str, ...]]:
         """`site_totals` of one access. ValueError if its array is misaligned for the access."""
@@ -108,7 +110,9 @@ class AnalysisConfig:
             raise ValueError(f"{array.name} starts at byte {start}, but {width} bytes are moved at once")
         cache = self.cache if SPACES[array.space] == "global" else None
         site = self.with_source_offset(site)
-        return site_totals(kernel, site, self.target, start=start, bank_bytes=self.bank_bytes, cache=cache)
+        return site_totals(
+            kernel, site, self.target, start=start, bank_bytes=self.bank_bytes, cache=cache, budget=self.budget
+        )
 
     def with_source_offset(self, site: Site) -> Site:
         """Site with its copy source shifted by the start of the source array."""
@@ -137,7 +141,7 @@ def analyze_kernel(
 
     ValueError for an offset that misaligns an access, and for an option that the target doesn't have.
     """
-    config = make_config(kernel, target, offsets, bank_bytes, cache)
+    config = replace(make_config(kernel, target, offsets, bank_bytes, cache), budget=Budget())
     wording = Wording.of(kernel, params)
     accesses = [
         report(kernel, site, config, wording) for site in sites(kernel, params) if site.access.array.space in SPACES
@@ -189,10 +193,11 @@ def site_totals(
     start: int = 0,
     bank_bytes: int | None = None,
     cache: Cache | None = None,
+    budget: Budget | None = None,
 ) -> tuple[Totals, tuple[str, ...]]:
     """Totals of one access over the launch, with the assumptions made. Unknown if they can't be computed.
 
-    start: first byte of the array, modulo 256.
+    start: first byte of the array, modulo 256. budget: as for `totals`.
     """
     access = site.access
     if site.opaque:
@@ -200,7 +205,7 @@ def site_totals(
     space = SPACES[access.array.space]
     width = access.array.dtype.bytes * access.width
     if site.source_guard is not None and width < async_copies.L1_BYPASS_BYTES:
-        return _guarded_copy_totals(kernel, site, target, start)
+        return _guarded_copy_totals(kernel, site, target, start, budget)
     sources = None if site.source_offset is None else copy_sources.sources_of(site, kernel.block)
     assumptions: dict[str, None] = {}
 
@@ -214,11 +219,13 @@ def site_totals(
 
     by_lines = sources is not None and width == async_copies.L1_BYPASS_BYTES  # then the alignment to lines matters
     period = async_copies.LINE_BYTES if by_lines else period_of(space, width, target)
-    actual = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
+    actual = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start, budget)
     return actual, tuple(assumptions)
 
 
-def _guarded_copy_totals(kernel: Kernel, site: Site, target: Target, start: int) -> tuple[Totals, tuple[str, ...]]:
+def _guarded_copy_totals(
+    kernel: Kernel, site: Site, target: Target, start: int, budget: Budget | None
+) -> tuple[Totals, tuple[str, ...]]:
     """Totals of a narrow copy with a guarded source: lanes outside are zero-filled by separate instructions."""
     assert site.source_guard is not None
     if not site.source_guard.depends_only_on(site.counters):
@@ -228,7 +235,7 @@ def _guarded_copy_totals(kernel: Kernel, site: Site, target: Target, start: int)
         replace(site, predicates=(*site.predicates, site.source_guard), source_guard=None),
         replace(site, predicates=(*site.predicates, filled), source_guard=None, source_offset=None, source=None),
     )
-    (read, doubts), (zeros, more) = (site_totals(kernel, part, target, start=start) for part in parts)
+    (read, doubts), (zeros, more) = (site_totals(kernel, part, target, start=start, budget=budget) for part in parts)
     sums = {f.name: getattr(read, f.name) + getattr(zeros, f.name) for f in fields(Totals)}
     return Totals(**sums), tuple(dict.fromkeys((*doubts, *more)))
 
@@ -240,7 +247,7 @@ def assess(
     access = site.access
     space = SPACES[access.array.space]
     unit = UNITS[space]
-    cost, ideal = _figures(unit, totals)
+    cost, ideal = figures(unit, totals)
     each = per_request(unit, totals)
     bank_bytes = config.bank_bytes or config.target.bank_modes[0]
     width = access.array.dtype.bytes * access.width
@@ -265,7 +272,7 @@ def per_request(unit: str, totals: Totals) -> PerRequest:
     worst = totals.worst_pattern
     if worst is None:
         return PerRequest(unit, 0.0, 0.0, 0, 0)
-    cost, ideal = _figures(unit, totals)
+    cost, ideal = figures(unit, totals)
     return PerRequest(unit, cost / totals.warps, ideal / totals.warps, *_cost_of(unit, worst))
 
 
@@ -282,7 +289,8 @@ def period_of(space: str, width: int, target: Target) -> int:
     return max(32, width) if target.global_rule == "sectors" else 256
 
 
-def _figures(unit: str, totals: Totals) -> tuple[int, int]:
+def figures(unit: str, totals: Totals) -> tuple[int, int]:
+    """Cost and ideal of all requests, in a unit."""
     return {
         "wavefronts": (totals.wavefronts, totals.ideal_wavefronts),
         "sectors": (totals.sectors, totals.ideal_sectors),

@@ -25,6 +25,7 @@ from cugen.plan.symbols import (
     bounds,
     symbol,
 )
+from cugen.plan.traversal.usage import constants
 
 # Precedence, as in C.
 _ATOM, _PRODUCT, _SUM, _XOR, _CHOICE = 0, 1, 2, 3, 4
@@ -32,14 +33,17 @@ _ATOM, _PRODUCT, _SUM, _XOR, _CHOICE = 0, 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class Wording:
-    """Formats the expressions of one kernel. `ranges` has its names in order of definition, `params` its params."""
+    """Formats the expressions of one kernel. `ranges` has its names in order of definition, `params` its params,
+    `constants` its compile-time constants, which stand where numbers do."""
 
     ranges: Mapping[sympy.Symbol, Range]
     params: frozenset[sympy.Symbol]
+    constants: frozenset[sympy.Symbol] = frozenset()
 
     @staticmethod
     def of(kernel: Kernel, params: Iterable[str]) -> Wording:
-        return Wording(dict(kernel.ranges), frozenset(map(symbol, params)))
+        names = frozenset(map(symbol, params)), frozenset(map(symbol, constants(kernel.body)))
+        return Wording(dict(kernel.ranges), *names)
 
     @cached_property
     def _introduced(self) -> dict[sympy.Symbol, int]:
@@ -61,6 +65,7 @@ class Wording:
     def _flat(self, access: Access) -> str:
         """Linear offset from the slowest dimension to the fastest; in Horner form if the array is dense."""
         strides, shape = access.array.strides, access.array.shape
+        printed_shape = access.array.printed_shape or shape
         order = list(range(len(strides)))
         if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
             order.reverse()
@@ -70,7 +75,7 @@ class Wording:
         for dimension in order:
             sub = access.subscripts[dimension]
             if dense and text:
-                text, precedence = self._scaled(text, precedence, shape[dimension]), _PRODUCT
+                text, precedence = self._scaled(text, precedence, printed_shape[dimension]), _PRODUCT
             if sub == 0 and (text or dimension != order[-1]):
                 continue
             term, term_precedence = self._text(sub)
@@ -140,6 +145,8 @@ class Wording:
         """Sort key of a term in a sum: block offsets, thread indices, other names, constants last."""
         symbols = term.free_symbols
         if term.is_Integer:
+            kind = 6
+        elif symbols <= self.constants:
             kind = 5
         elif any(s.name.startswith("blockIdx.") for s in symbols):
             kind = 0
@@ -152,7 +159,8 @@ class Wording:
         return int(term.could_extract_minus_sign()), kind, self._latest(term), str(term)
 
     def _latest(self, term: Integer) -> int:
-        return max((self._introduced.get(s, 0) for s in term.free_symbols if s not in self.params), default=0)
+        unordered = self.params | self.constants
+        return max((self._introduced.get(s, 0) for s in term.free_symbols - unordered), default=0)
 
     def _product(self, expr: Integer) -> str:
         coefficient, cofactor = expr.as_coeff_Mul()
@@ -161,9 +169,12 @@ class Wording:
             key=lambda factor: (factor not in self.params, self._latest(factor), str(factor)),
         )
         magnitude = abs(int(coefficient))
+        constant = [factor for factor in factors if factor.free_symbols <= self.constants]
+        varying = [factor for factor in factors if factor not in constant]
         if magnitude != 1:
-            builtin = factors[0].is_Symbol and "Idx." in factors[0].name
-            factors.insert(len(factors) if builtin else 0, sympy.Integer(magnitude))
+            constant.insert(0, sympy.Integer(magnitude))
+        builtin = bool(varying) and varying[0].is_Symbol and "Idx." in varying[0].name
+        factors = [*varying, *constant] if builtin else [*constant, *varying]
         parts = [self._within(factor, _PRODUCT if n == 0 else _ATOM) for n, factor in enumerate(factors)]
         return ("-" if coefficient < 0 else "") + " * ".join(parts)
 
