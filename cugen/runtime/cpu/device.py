@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cugen import temporary
 from cugen.runtime.cpu import symbols
 from cugen.runtime.cpu.build import Kind, build, has_one_worker
 from cugen.runtime.cpu.jobfile import Settings, read_outputs, write_job
+from cugen.runtime.cpu.launch_limits import launch_fault
 from cugen.runtime.cpu.report import Report, fault_of, read_report
 from cugen.runtime.cpu.source import declarations
 from cugen.runtime.cpu.trace import Trace, fill_lines, read_table
 from cugen.runtime.device import Buffer, Fault, Job, Outcome
+from cugen.toolchain.errors import ToolMissing
 
 _SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=0",
@@ -35,7 +37,8 @@ class _Result:
 
 class CpuDevice:
     """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` detects data races in shared
-    memory between the threads of a block, not between blocks of a cluster. They exclude each other. `shuffle` seeds the
+    memory between the threads of a block, not between blocks of a cluster, and reads of global memory that other blocks
+    write in no order by fences and atomics. They exclude each other. `shuffle` seeds the
     order in which threads and blocks run. `workers` defaults to the available processors; runs with a sanitizer, race
     detection or clusters have one. A run longer than `limit_seconds` is a fault."""
 
@@ -79,12 +82,14 @@ class CpuDevice:
         declared = declarations(job.source)
         program = build(job.source, job.manifest, declared, kind)
         is_serial = has_one_worker(job.manifest, kind)
-        shared = symbols.shared_arrays(program.path, declared.static) if is_serial else ()
+        shared = _shared_arrays(program.path, declared.static, is_needed=is_serial)
+        if refused := launch_fault(job.manifest, declared, shared):
+            return _Result(dict(job.buffers), Report(), refused, program.seconds * 1e3, None)
         source_name = f"{job.manifest.kernel}.cu"
         lines = functools.partial(_lines, program.path, source_name)
-        with tempfile.TemporaryDirectory(prefix="cugen-") as name:
-            folder = Path(name)
-            write_job(folder, job, Settings(1 if is_serial else self._worker_count(), self._shuffle, trace), shared)
+        with temporary.working_folder() as folder:
+            settings = Settings(1 if is_serial else self._worker_count(), is_serial, self._shuffle, trace)
+            write_job(folder, job, settings, shared)
             status, errors, in_time = self._execute(program.path, folder)
             report = read_report(folder / "report.txt")
             fault = fault_of(status, report, errors, source_name, lines)
@@ -116,6 +121,16 @@ class CpuDevice:
                 status, in_time = -1, False
             errors.seek(0)
             return status, errors.read().decode(errors="replace"), in_time
+
+
+def _shared_arrays(program: Path, names: tuple[str, ...], *, is_needed: bool) -> tuple[symbols.SharedArray, ...]:
+    """The static shared arrays; () without nm, unless they are needed to run."""
+    try:
+        return symbols.shared_arrays(program, names)
+    except ToolMissing:
+        if is_needed:
+            raise
+        return ()
 
 
 def _lines(program: Path, source_name: str, counters: Iterable[int]) -> dict[int, int]:

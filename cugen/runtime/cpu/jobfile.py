@@ -25,6 +25,7 @@ class Settings:
     """Options of a run."""
 
     workers: int
+    is_serial: bool  # one worker, and shared memory is static, not thread-local
     shuffle: int | None
     trace: bool
 
@@ -69,8 +70,9 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
         yield f"buffer {space.name} {'zeroed' if space.zeroed else 'workspace'} {size} {_WORKSPACE_ALIGNMENT}"
     for upload in manifest.uploads:
         yield f"upload {upload.symbol} {upload.argument} {upload.bytes}"
+    storage = "shared" if settings.is_serial else "thread_local"
     for array in shared:
-        yield f"shared {array.name} {array.address} {array.bytes}"
+        yield f"{storage} {array.name} {array.address} {array.bytes}"
     yield from _launches(manifest, params)
 
 

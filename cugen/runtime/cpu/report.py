@@ -12,6 +12,7 @@ from cugen.runtime.device import Fault
 
 Lines = Callable[[Iterable[int]], dict[int, int]]  # code addresses to lines of the .cu
 
+_MISALIGNED = re.compile(r"runtime error: .*misaligned address (0x[0-9a-f]+) for type .*, which requires (\d+) byte")
 _COUNTER = re.compile(r"@([0-9a-f]+)@")
 _ASAN = re.compile(r"ERROR: AddressSanitizer: ([\w-]+)(?:.*? address (0x[0-9a-f]+))?")
 _ACCESS = re.compile(r"^(READ|WRITE) of size (\d+)", re.MULTILINE)
@@ -23,11 +24,13 @@ _GLOBAL = re.compile(
 
 @dataclass
 class Report:
-    """`buffers` are (name, first address, bytes); `arrays` are (name, whether shared), indexed by a trace."""
+    """`buffers` and `memory` (shared arrays and variables) are (name, first address, bytes); `arrays` are (name,
+    whether shared), indexed by a trace."""
 
     offset: int = 0
     times_ms: list[float] = field(default_factory=list)
     buffers: list[tuple[str, int, int]] = field(default_factory=list)
+    memory: list[tuple[str, int, int]] = field(default_factory=list)
     arrays: list[tuple[str, bool]] = field(default_factory=list)
     fault: str = ""  # "kind line code-address message"
 
@@ -44,9 +47,10 @@ def read_report(path: Path) -> Report:
                 report.offset = int(value, 16)
             case "time":
                 report.times_ms.append(float(value))
-            case "buffer":
+            case "buffer" | "memory":
                 name, start, size = value.split()
-                report.buffers.append((name, int(start, 16), int(size)))
+                ranges = report.buffers if key == "buffer" else report.memory
+                ranges.append((name, int(start, 16), int(size)))
             case "array":
                 kind, name = value.split()
                 report.arrays.append((name, kind == "shared"))
@@ -62,7 +66,10 @@ def fault_of(status: int, report: Report, errors: str, source_name: str, lines: 
     if status == 0:
         return None
     return (
-        _undefined(errors, source_name) or _address(errors, report, source_name) or _crash(status, errors, source_name)
+        _misaligned(errors, report, source_name)
+        or _undefined(errors, source_name)
+        or _address(errors, report, source_name)
+        or _crash(status, errors, source_name)
     )
 
 
@@ -75,6 +82,20 @@ def _reported(report: Report, lines: Lines) -> Fault:
         message = _COUNTER.sub(f"line {line_of.get(address, 0)}", message, count=1)
     fault_line = int(line) or (line_of.get(counters[0], 0) if counters else 0)
     return Fault(kind.replace("-", " "), message, fault_line)
+
+
+def _misaligned(errors: str, report: Report, source_name: str) -> Fault | None:
+    """Of an address that is no multiple of its type's alignment, in the words of the unsanitised builds."""
+    match = _MISALIGNED.search(errors)
+    if match is None:
+        return None
+    address = int(match[1], 16)
+    where = "a local variable"
+    for name, start, size in (*report.buffers, *report.memory):
+        if start <= address < start + size:
+            where = f"byte {address - start} of {name}"
+    message = f"access at {where}, an address that is no multiple of {match[2]}"
+    return Fault("misaligned address", message, _frames(errors, source_name)[-1])
 
 
 def _undefined(errors: str, source_name: str) -> Fault | None:
@@ -128,5 +149,10 @@ def _crash(status: int, errors: str, source_name: str) -> Fault:
 
 def _frame(errors: str, source_name: str) -> int:
     """Line of the innermost frame in the .cu."""
-    match = re.search(rf"^\s*#\d+ .*\b{re.escape(source_name)}:(\d+)", errors, re.MULTILINE)
-    return int(match[1]) if match else 0
+    return _frames(errors, source_name)[0]
+
+
+def _frames(errors: str, source_name: str) -> list[int]:
+    """Lines of the frames in the .cu, innermost first; 0 where there is none."""
+    lines = re.findall(rf"^\s*#\d+ .*\b{re.escape(source_name)}:(\d+)", errors, re.MULTILINE)
+    return [int(line) for line in lines] or [0]

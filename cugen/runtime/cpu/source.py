@@ -7,7 +7,7 @@ memory, which a macro can distinguish by its line only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -20,6 +20,15 @@ _GLOBAL = re.compile(
     r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?=[=;{])",
     re.MULTILINE,
 )
+_LAUNCH_BOUNDS = re.compile(r"\b__launch_bounds__\s*\(\s*(\d+)[^)]*\)(?:\s+\w+\s*\([^()]*\))*\s+(\w+)\s*\(")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchBounds:
+    """The largest number of threads per block that a kernel may be launched with, and the line that says so."""
+
+    threads: int
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,7 @@ class Declarations:
     dynamic: tuple[str, ...]
     static: tuple[str, ...]
     globals: tuple[str, ...]  # `__constant__` and `__device__` variables
+    launch_bounds: Mapping[str, LaunchBounds]  # by kernel, where they are a literal
 
 
 def declarations(source: str) -> Declarations:
@@ -50,6 +60,10 @@ def declarations(source: str) -> Declarations:
         dynamic=_unique(m.group(2) for m in externs),
         static=_unique(static),
         globals=_unique(_GLOBAL.findall(text)),
+        launch_bounds={
+            m.group(2): LaunchBounds(int(m.group(1)), text.count("\n", 0, m.start()) + 1)
+            for m in _LAUNCH_BOUNDS.finditer(text)
+        },
     )
 
 

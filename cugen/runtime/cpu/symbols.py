@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +18,16 @@ _GUARD = "guard variable for "  # of an array with a constructor; has the array'
 
 @dataclass(frozen=True, slots=True)
 class SharedArray:
-    """A static shared array; `address` is relative to the file."""
+    """A static shared array; `address` is relative to the file, or to a worker's thread-local variables."""
 
+    function: str
     name: str
     address: int
     bytes: int
 
 
-def shared_arrays(program: Path, names: Collection[str]) -> tuple[SharedArray, ...]:
+@functools.lru_cache
+def shared_arrays(program: Path, names: tuple[str, ...]) -> tuple[SharedArray, ...]:
     """The function-local arrays of these `names`, by address. ToolMissing without nm."""
     if not names:
         return ()
@@ -33,9 +36,9 @@ def shared_arrays(program: Path, names: Collection[str]) -> tuple[SharedArray, .
     for line in text.splitlines():
         fields = line.split(maxsplit=3)
         if len(fields) == 4 and fields[2] in _VARIABLE_SECTIONS and "::" in fields[3] and _GUARD not in fields[3]:
-            name = fields[3].rsplit("::", 1)[1]
+            function, name = fields[3].rsplit("::", 1)
             if name in names:
-                arrays.append(SharedArray(name, int(fields[0], 16), int(fields[1], 16)))
+                arrays.append(SharedArray(function, name, int(fields[0], 16), int(fields[1], 16)))
     return tuple(sorted(arrays, key=lambda array: array.address))
 
 

@@ -1,7 +1,7 @@
 // The part of cooperative groups that generated kernels use: thread block clusters.
 #pragma once
 
-#include <cugen_cpu.h>
+#include "cugen_cpu.h"  // in quotes: between <> GCC would read a precompiled one, which comes first or not at all
 
 namespace cooperative_groups {
 

@@ -8,10 +8,12 @@
 
 namespace cugen {
 
-// Reports the completion of a copy issued at `code_address` to the race detector.
+// Report the issue and the completion of a copy issued at `code_address` to the race detector.
 #if defined(CUGEN_TRACE)
+void record_issue(void* destination, size_t bytes, const void* code_address);
 void record_completion(void* destination, size_t bytes, const void* code_address);
 #else
+inline void record_issue(void*, size_t, const void*) {}
 inline void record_completion(void*, size_t, const void*) {}
 #endif
 
@@ -21,6 +23,7 @@ class AsyncCopies {
     incomplete_.push_back({destination, bytes, code_address, {}});
     memcpy(incomplete_.back().data, data, bytes);
     ++uncommitted_;
+    record_issue(destination, bytes, code_address);
   }
 
   void commit() {

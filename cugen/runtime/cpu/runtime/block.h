@@ -15,6 +15,7 @@
 
 #include "async_copies.h"
 #include "fiber.h"
+#include "memory_order.h"
 #include "report.h"
 #include "spin_waiters.h"
 #include "sync_clock.h"
@@ -97,6 +98,7 @@ class Block {
     gridDim = grid;
     running_block = this;
     sync_clock.begin_block(launch_->number, linear_, interval_);
+    memory_order.begin_block(linear_ / launch_->kernel->cluster);
     switch_fiber(host_, has_begun_ ? *lanes_[lane_].fiber : free_fiber());
     interval_ = sync_clock.end_block();
     has_begun_ = true;
@@ -124,6 +126,7 @@ class Block {
                                     : barrier_.votes != 0;
       memset(state_, static_cast<int>(State::ready), count_);
       sync_clock.block_barrier();
+      memory_order.block_barrier();
       if (vote == Vote::cluster) yield_to_cluster();
       return result_;
     }
@@ -313,6 +316,7 @@ class Block {
     }
     barrier.arrived = 0;
     sync_clock.named_barrier(warps);
+    memory_order.named_barrier(warps);
   }
 
   void finish(const PendingCollective& pending, unsigned first_lane);

@@ -32,7 +32,8 @@ constexpr size_t kGuardBytes = 16 << 20;  // reserved address space only
 #endif
 
 constexpr unsigned char kCanary = 0xa5;
-constexpr unsigned char kPoison = 0xff;  // NaN in every floating-point format
+constexpr unsigned char kPoison = 0xff;       // NaN in every floating-point format
+constexpr unsigned char kLargePoison = 0x7e;  // a large number in every floating-point format
 
 enum class Role { input, output, inout, workspace, zeroed };
 

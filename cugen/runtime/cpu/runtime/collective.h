@@ -29,7 +29,10 @@ inline uint64_t Block::collective(Collective kind, unsigned mask, uint64_t value
   const PendingCollective complete = *match;
   warp.erase(match);
   finish(complete, first);
-  if (kind == Collective::sync) sync_clock.warp_barrier(first, complete.arrived);
+  if (kind == Collective::sync) {
+    sync_clock.warp_barrier(first, complete.arrived);
+    memory_order.warp_barrier(first, complete.arrived);
+  }
   return lanes_[lane].result;
 }
 

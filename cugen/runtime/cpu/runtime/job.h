@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "buffers.h"
+#include "arrays.h"
 
 namespace cugen {
 
@@ -26,17 +26,10 @@ struct PlannedLaunch {
   std::vector<std::string> arguments;
 };
 
-struct SharedArray {
-  std::string name;
-  char* start;
-  size_t bytes;
-};
-
 struct Job {
   std::map<std::string, std::vector<char>> values;  // by argument: the bytes of a pointer or number
   std::vector<Upload> uploads;
   std::vector<PlannedLaunch> launches;
-  std::vector<SharedArray> shared;  // static ones, where known to the parent
   unsigned repeat = 1;
   unsigned workers = 1;
   bool shuffled = false;
@@ -119,12 +112,13 @@ inline Job read_job(const std::string& folder, size_t load_offset) {
       Upload upload;
       line >> upload.symbol >> upload.argument >> upload.bytes;
       job.uploads.push_back(upload);
-    } else if (item == "shared") {
+    } else if (item == "shared" || item == "thread_local") {
+      const bool is_static = item == "shared";
       SharedArray array;
       size_t address;
       line >> array.name >> address >> array.bytes;
-      array.start = reinterpret_cast<char*>(address + load_offset);
-      job.shared.push_back(array);
+      array.start = reinterpret_cast<char*>(is_static ? address + load_offset : address);
+      (is_static ? shared_arrays : thread_local_arrays).push_back(array);
     } else if (item == "repeat") {
       line >> job.repeat;
     } else if (item == "workers") {

@@ -11,6 +11,10 @@
 
 namespace cugen {
 
+void fail_misaligned(const char* what, const void* address, size_t alignment, int line) {
+  fail("misaligned-address", line, "%s at %p, an address that is no multiple of %zu", what, address, alignment);
+}
+
 void execute(const Kernel& kernel, void* const* parameters, const Configuration& configuration, SharedMemory shared) {
   // Launches are serialised: kernels share `__constant__` and `__device__` variables.
   static std::mutex launch_mutex;

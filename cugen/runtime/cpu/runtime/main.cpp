@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "alignment.h"
 #include "block.h"
 #include "cluster.h"
 #include "collective.h"
@@ -48,26 +49,34 @@ struct BlockOrder {
   uint64_t operator[](uint64_t i) const { return static_cast<uint64_t>((static_cast<unsigned __int128>(i) * step + shift) % count); }
 };
 
-void poison_shared(const Job& job, const PlannedLaunch& launch) {
-  for (const SharedArray& array : job.shared) memset(array.start, kPoison, array.bytes);
-  for (size_t i = 0; i < program.dynamic_shared_count; ++i)
-    memset(program.dynamic_shared(i).address, kPoison, launch.dynamic_bytes);
-}
-
-std::vector<MemoryRange> shared_memory(const Job& job, const PlannedLaunch& launch) {
+// The shared memory of this worker.
+std::vector<MemoryRange> shared_memory(const PlannedLaunch& launch) {
   std::vector<MemoryRange> ranges;
-  for (const SharedArray& array : job.shared) ranges.push_back({array.start, array.bytes});
+  for (const SharedArray& array : shared_arrays) ranges.push_back({array.start, array.bytes});
+  if (char* const start = thread_local_arrays.empty() ? nullptr : thread_local_start())
+    for (const SharedArray& array : thread_local_arrays)
+      ranges.push_back({start + reinterpret_cast<size_t>(array.start), array.bytes});
   for (size_t i = 0; i < program.dynamic_shared_count; ++i)
     ranges.push_back({static_cast<char*>(program.dynamic_shared(i).address), launch.dynamic_bytes});
   return ranges;
 }
 
-void run_blocks(const Job& job, const PlannedLaunch& planned, const Launch& launch, const BlockOrder& order,
+// What no thread of the block has written: 16 bytes of NaN, which a product with 0 keeps, alternate with 16 bytes of
+// large numbers, which a maximum keeps. They change places with the block.
+void poison_shared(const std::vector<MemoryRange>& ranges, uint64_t block) {
+  constexpr size_t kPiece = 16;
+  for (const MemoryRange& range : ranges) {
+    memset(range.start, kPoison, range.bytes);
+    for (size_t i = block % 2 * kPiece; i < range.bytes; i += 2 * kPiece)
+      memset(range.start + i, kLargePoison, std::min(kPiece, range.bytes - i));
+  }
+}
+
+void run_blocks(const PlannedLaunch& planned, const Launch& launch, const BlockOrder& order,
                  std::atomic<uint64_t>& next, Cluster& cluster) {
-  const std::vector<MemoryRange> shared = shared_memory(job, planned);
-  const bool poison = !job.shared.empty() || job.shuffled;
+  const std::vector<MemoryRange> shared = shared_memory(planned);
   for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < order.count;) {
-    if (poison) poison_shared(job, planned);
+    poison_shared(shared, order[i]);
     cluster.run(launch, order[i], shared);
   }
   spin_waiters.leave();
@@ -82,6 +91,7 @@ void run_launch(Job& job, const PlannedLaunch& planned, unsigned number,
   if (planned.grid.x % size != 0)
     fail("launch", 0, "%s: the grid's x extent is no multiple of the cluster size %u: %u", planned.kernel->name, size, planned.grid.x);
   const uint64_t count = static_cast<uint64_t>(planned.grid.x / size) * planned.grid.y * planned.grid.z;
+  memory_order.begin_launch(count);
   const BlockOrder order(count, job);
   std::atomic<uint64_t> next{0};
   const size_t workers = std::min<uint64_t>(job.workers, count);
@@ -92,9 +102,9 @@ void run_launch(Job& job, const PlannedLaunch& planned, unsigned number,
   for (size_t i = 1; i < workers; ++i)
     threads.emplace_back([&, i] {
       catch_faults_on_this_thread();
-      run_blocks(job, planned, launch, order, next, *clusters[i]);
+      run_blocks(planned, launch, order, next, *clusters[i]);
     });
-  if (workers > 0) run_blocks(job, planned, launch, order, next, *clusters[0]);
+  if (workers > 0) run_blocks(planned, launch, order, next, *clusters[0]);
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -155,10 +165,13 @@ void write_outputs(const std::string& folder) {
 
 void trace_arrays([[maybe_unused]] const std::string& folder, [[maybe_unused]] const Job& job) {
 #if defined(CUGEN_TRACE)
-  for (const Buffer& buffer : buffers) trace_array(buffer.name, buffer.start, buffer.bytes, false);
+  for (const Buffer& buffer : buffers) {
+    trace_array(buffer.name, buffer.start, buffer.bytes, false);
+    if (buffer.role != Role::input) track_writes(traced_arrays.back());
+  }
   for (size_t i = 0; i < program.constant_count; ++i)
     trace_array(program.constants[i].name, program.constants[i].address, program.constants[i].bytes, false);
-  for (const SharedArray& array : job.shared) trace_array(array.name, array.start, array.bytes, true);
+  for (const SharedArray& array : shared_arrays) trace_array(array.name, array.start, array.bytes, true);
   for (size_t i = 0; i < program.dynamic_shared_count; ++i) {
     const Symbol array = program.dynamic_shared(i);
     trace_array(array.name, array.address, array.bytes, true);
@@ -174,6 +187,7 @@ int run(const std::string& folder) {
   dprintf(report, "offset %zx\n", offset);
   catch_faults_on_this_thread();
   Job job = read_job(folder, offset);
+  report_memory();
   trace_arrays(folder, job);
   std::vector<std::unique_ptr<Cluster>> clusters;
   for (unsigned i = 0; i < job.repeat; ++i) {

@@ -17,6 +17,7 @@ struct SyncClock {
   uint32_t interval = 0;  // of this block
   uint32_t epoch = 0;     // intervals of all blocks
   uint32_t step = 0;
+  uint32_t barrier_step = 0;  // that began at the last block barrier
   uint32_t lane_sync[32][32][32] = {};  // by warp and two lanes: step of their last __syncwarp
   uint32_t warp_sync[32][32] = {};               // by two warps: step of their last named barrier
 
@@ -25,9 +26,13 @@ struct SyncClock {
     block = static_cast<uint32_t>(linear);
     interval = first_interval;
     ++epoch;
+    barrier_step = ++step;
   }
   uint32_t end_block() const { return interval; }
-  void block_barrier() { ++interval, ++epoch; }
+  void block_barrier() {
+    ++interval, ++epoch;
+    barrier_step = ++step;
+  }
   void warp_barrier(unsigned first_lane, unsigned mask) {
     ++step;
     for (unsigned i = 0; i < 32; ++i)

@@ -44,13 +44,16 @@ struct PastAccess {
 struct ShadowCell {
   uint32_t epoch = 0;
   std::vector<PastAccess> writes, reads;  // the last one of each thread; entries without lanes are free
+  const void* copy = nullptr;             // code address of an asynchronous copy that has not been awaited
+  uint32_t copying_block = 0;
 };
 
 struct TracedArray {
   std::string name;
   char* start;
   size_t bytes;
-  std::vector<ShadowCell> cells;  // shared arrays only
+  std::vector<ShadowCell> cells;    // shared arrays only
+  GlobalWrite* writes = nullptr;    // of each byte; global arrays that kernels write
 };
 
 inline std::vector<TracedArray> traced_arrays;
@@ -59,6 +62,14 @@ inline FILE* trace_file = nullptr;
 inline void trace_array(const std::string& name, void* start, size_t bytes, bool shared) {
   dprintf(report, "array %s %s\n", shared ? "shared" : "global", name.c_str());
   traced_arrays.push_back({name, static_cast<char*>(start), bytes, std::vector<ShadowCell>(shared ? bytes : 0)});
+}
+
+// Remembers the last write of each byte. Pages of untouched memory cost nothing.
+inline void track_writes(TracedArray& array) {
+  void* const writes = mmap(nullptr, (array.bytes + 1) * sizeof(GlobalWrite), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (writes == MAP_FAILED) fail("memory", 0, "no memory to watch the writes to %s", array.name.c_str());
+  array.writes = static_cast<GlobalWrite*>(writes);
 }
 
 // Lanes of `past` that no barrier orders before the lane of `access`.
@@ -86,6 +97,14 @@ inline void record_access(std::vector<PastAccess>& list, const PastAccess& acces
   }
 }
 
+// Until a thread waits for its copy, no thread of the block may access the bytes.
+inline void check_copy(const TracedArray& array, const ShadowCell& cell, size_t offset, const PastAccess& access) {
+  if (cell.copy == nullptr || cell.copying_block != sync_clock.block) return;
+  fail_from("race", reinterpret_cast<const void*>(access.counter),
+            "%s of byte %zu of %s, before the wait for the asynchronous copy to it at @%zx@",
+            access.kind == Access::read ? "read" : "write", offset, array.name.c_str(), reinterpret_cast<size_t>(cell.copy));
+}
+
 inline void check_race(const TracedArray& array, ShadowCell& cell, size_t offset, const PastAccess& access) {
   if (cell.epoch != sync_clock.epoch) {
     cell.epoch = sync_clock.epoch;
@@ -107,11 +126,39 @@ inline void check_race(const TracedArray& array, ShadowCell& cell, size_t offset
   record_access(access.kind == Access::read ? cell.reads : cell.writes, access);
 }
 
-inline void access(const void* pointer, size_t bytes, Access kind, const void* return_address) {
+inline std::vector<TracedArray>::iterator find_array(const void* pointer) {
+  const char* const address = static_cast<const char*>(pointer);
+  return std::find_if(traced_arrays.begin(), traced_arrays.end(),
+                      [&](const TracedArray& a) { return address >= a.start && address < a.start + a.bytes; });
+}
+
+inline const char* const kCodeOrigin = reinterpret_cast<const char*>(&trace_array);
+
+// An access to global memory, whose reads must know of the writes by other blocks. `is_strong` are atomics and volatile
+// accesses, which may meet.
+inline void check_order(const TracedArray& array, size_t offset, size_t bytes, Access kind, bool is_strong,
+                        uint64_t counter, unsigned thread) {
+  const char* const address = array.start + offset;
+  if (is_strong && kind == Access::read) memory_order.read_location(thread, address);
+  if (is_strong && kind != Access::read) memory_order.write_location(thread, address, kind == Access::atomic);
+  const GlobalWrite now =
+      memory_order.write_by(thread, static_cast<int32_t>(reinterpret_cast<const char*>(counter) - kCodeOrigin), is_strong);
+  for (size_t i = offset; i < std::min(offset + bytes, array.bytes); ++i) {
+    GlobalWrite& write = array.writes[i];
+    if (kind != Access::write && !(is_strong && write.is_atomic) && !memory_order.is_ordered(thread, write))
+      fail_from("race", reinterpret_cast<const void*>(counter),
+                "%s of byte %zu of %s, which thread %u of block %u of the launch wrote at @%zx@: no fence and flag of the "
+                "writer, then flag and fence of the reader, order them",
+                is_strong ? "atomic or volatile read" : "read", i, array.name.c_str(), write.thread,
+                memory_order.block_of(write), reinterpret_cast<size_t>(kCodeOrigin + write.counter));
+    if (kind != Access::read) write = now;
+  }
+}
+
+inline void access(const void* pointer, size_t bytes, Access kind, const void* return_address, bool is_strong = false) {
   if (running_block == nullptr) return;
   const char* const address = static_cast<const char*>(pointer);
-  const auto array = std::find_if(traced_arrays.begin(), traced_arrays.end(),
-                                  [&](const TracedArray& w) { return address >= w.start && address < w.start + w.bytes; });
+  const auto array = find_array(address);
   if (array == traced_arrays.end()) return;
   const size_t offset = static_cast<size_t>(address - array->start);
   const uint64_t counter = reinterpret_cast<uint64_t>(return_address) - 1;
@@ -121,16 +168,34 @@ inline void access(const void* pointer, size_t bytes, Access kind, const void* r
                            static_cast<uint16_t>(array - traced_arrays.begin()), static_cast<uint8_t>(kind),
                            static_cast<uint8_t>(bytes), 0};
     fwrite(&record, sizeof record, 1, trace_file);
+  } else if (array->writes != nullptr) {
+    check_order(*array, offset, bytes, kind, is_strong || kind == Access::atomic, counter, thread);
   } else {
     const PastAccess now = {counter, sync_clock.step, 1u << thread % 32, static_cast<uint8_t>(thread / 32), kind};
-    for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i)
+    for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i) {
       check_race(*array, array->cells[i], i, now);
+      check_copy(*array, array->cells[i], i, now);
+    }
   }
+}
+
+inline void set_copy(void* destination, size_t bytes, const void* copy) {
+  const auto array = find_array(destination);
+  if (array == traced_arrays.end() || array->cells.empty()) return;
+  const size_t offset = static_cast<size_t>(static_cast<char*>(destination) - array->start);
+  for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i)
+    array->cells[i].copy = copy, array->cells[i].copying_block = sync_clock.block;
+}
+
+void record_issue(void* destination, size_t bytes, const void* code_address) {
+  if (trace_file == nullptr) set_copy(destination, bytes, static_cast<const char*>(code_address) - 1);
 }
 
 // Traces have the write of an asynchronous copy where it is issued; races are checked at issue and completion.
 void record_completion(void* destination, size_t bytes, const void* code_address) {
-  if (trace_file == nullptr) access(destination, bytes, Access::write, code_address);
+  if (trace_file != nullptr) return;
+  set_copy(destination, bytes, nullptr);
+  access(destination, bytes, Access::write, code_address);
 }
 
 }  // namespace cugen
@@ -155,15 +220,36 @@ CUGEN_HOOKS(16)
 CUGEN_RANGE_HOOK(__tsan_read_range, read)
 CUGEN_RANGE_HOOK(__tsan_write_range, write)
 
-// An atomic is one access, although it is implemented by a load and compare-exchanges.
+// With --param=tsan-distinguish-volatile=1.
+#define CUGEN_VOLATILE_HOOK(name, bytes, kind)                                                              \
+  extern "C" void name(void* address) {                                                                     \
+    cugen::access(address, bytes, cugen::Access::kind, __builtin_return_address(0), true);                  \
+  }
+#define CUGEN_VOLATILE_HOOKS(bytes)                                       \
+  CUGEN_VOLATILE_HOOK(__tsan_volatile_read##bytes, bytes, read)           \
+  CUGEN_VOLATILE_HOOK(__tsan_volatile_write##bytes, bytes, write)         \
+  CUGEN_VOLATILE_HOOK(__tsan_unaligned_volatile_read##bytes, bytes, read) \
+  CUGEN_VOLATILE_HOOK(__tsan_unaligned_volatile_write##bytes, bytes, write)
+CUGEN_VOLATILE_HOOKS(1)
+CUGEN_VOLATILE_HOOKS(2)
+CUGEN_VOLATILE_HOOKS(4)
+CUGEN_VOLATILE_HOOKS(8)
+CUGEN_VOLATILE_HOOKS(16)
+
+// An atomic is one access, although it is implemented by a relaxed load and compare-exchanges. Other loads are volatile.
 #define CUGEN_ATOMIC_HOOKS(bits, type)                                                                              \
-  extern "C" type __tsan_atomic##bits##_load(const type* address, int) { return *address; }                        \
+  extern "C" type __tsan_atomic##bits##_load(const type* address, int order) {                                      \
+    if (order != __ATOMIC_RELAXED)                                                                                  \
+      cugen::access(address, sizeof(type), cugen::Access::read, __builtin_return_address(0), true);                 \
+    return *address;                                                                                                \
+  }                                                                                                                 \
   extern "C" int __tsan_atomic##bits##_compare_exchange_strong(type* address, type* expected, type desired, int, int) { \
     cugen::access(address, sizeof(type), cugen::Access::atomic, __builtin_return_address(0));                       \
     *address = desired;                                                                                             \
     (void)expected;                                                                                                 \
     return 1;                                                                                                       \
   }
+CUGEN_ATOMIC_HOOKS(8, uint8_t)
 CUGEN_ATOMIC_HOOKS(16, uint16_t)
 CUGEN_ATOMIC_HOOKS(32, uint32_t)
 CUGEN_ATOMIC_HOOKS(64, uint64_t)
@@ -171,6 +257,9 @@ CUGEN_ATOMIC_HOOKS(64, uint64_t)
 extern "C" void __tsan_init() {}
 extern "C" void __tsan_func_entry(void*) {}
 extern "C" void __tsan_func_exit() {}
-extern "C" void __tsan_atomic_thread_fence(int) {}
+extern "C" void __tsan_atomic_thread_fence(int order) {
+  if (order == __ATOMIC_SEQ_CST && cugen::running_block != nullptr)
+    cugen::memory_order.fence(cugen::running_block->thread());
+}
 
 #endif

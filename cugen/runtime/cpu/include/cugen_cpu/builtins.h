@@ -23,7 +23,8 @@ inline void __barrier_sync_count(unsigned id, unsigned count, int line = __built
   cugen::named_barrier(id, count, line);
 }
 
-CUGEN_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+// Weaker than those of other scopes, which the race detector tells by it.
+CUGEN_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 CUGEN_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 CUGEN_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 

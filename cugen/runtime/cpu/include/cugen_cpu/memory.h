@@ -11,11 +11,16 @@ CUGEN_LOAD(__ldcs)
 CUGEN_LOAD(__ldlu)
 #undef CUGEN_LOAD
 
-// Volatile load.
+// Volatile load. Its order tells it from the relaxed loads of atomics.
 template <class T>
 CUGEN_INLINE T __ldcv(const T* address) {
-  if constexpr (std::is_arithmetic_v<T>) return *static_cast<const volatile T*>(address);
-  else return *address;
+  if constexpr (std::is_arithmetic_v<T>) {
+    T value;
+    __atomic_load(address, &value, __ATOMIC_ACQUIRE);
+    return value;
+  } else {
+    return *address;
+  }
 }
 
 #define CUGEN_STORE(name) \
@@ -51,9 +56,11 @@ CUGEN_INLINE void copy_async(void* destination, const void* source, size_t bytes
 // The last `zero_fill` of the `bytes` (4, 8 or 16) are written as zeros.
 CUGEN_INLINE void __pipeline_memcpy_async(void* destination, const void* source, size_t bytes, size_t zero_fill = 0,
                                           int line = __builtin_LINE()) {
-  const size_t skew = (reinterpret_cast<uintptr_t>(destination) | reinterpret_cast<uintptr_t>(source)) % bytes;
-  if ((bytes != 4 && bytes != 8 && bytes != 16) || zero_fill > bytes || skew != 0)
-    cugen::fail("misaligned", line, "__pipeline_memcpy_async copies 4, 8 or 16 bytes between addresses aligned to their number");
+  if ((bytes != 4 && bytes != 8 && bytes != 16) || zero_fill > bytes)
+    cugen::fail("undefined", line, "__pipeline_memcpy_async copies 4, 8 or 16 bytes");
+  if (reinterpret_cast<uintptr_t>(source) % bytes != 0) cugen::fail_misaligned("asynchronous copy", source, bytes, line);
+  if (reinterpret_cast<uintptr_t>(destination) % bytes != 0)
+    cugen::fail_misaligned("asynchronous copy", destination, bytes, line);
   if (bytes == 4) {
     cugen::copy_async<uint1>(destination, source, bytes - zero_fill);
   } else if (bytes == 8) {

@@ -12,6 +12,9 @@ namespace cugen {
 // Reports a fault of the current thread and ends the process. `line` is that of the .cu, or 0.
 [[noreturn]] void fail(const char* kind, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
+// Reports an access (`what`) at an address that is no multiple of `alignment`.
+[[noreturn]] void fail_misaligned(const char* what, const void* address, size_t alignment, int line);
+
 enum class Vote { none, count, all, any, cluster };
 
 // Barrier of the block, or of the cluster. Returns the vote over the threads' predicates.
