@@ -94,12 +94,12 @@ def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
 def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
     values = {symbol(name): integer(value) for name, value in params.items()}
     loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
-    results = []
+    names = []
     for number, loop in enumerate(loops):
         distance = (loop.stop - loop.start).xreplace(values)
         low, high = bounds(FloorDiv(distance + (loop.step - 1), integer(loop.step)), dict(kernel.ranges))
-        results += [f"loop {number} {loop.index.name}"] if low != high else []
-    return tuple(results)
+        names += [f"loop {number} {loop.index.name}"] if low != high else []
+    return tuple(names)
 
 
 def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Transformed:
@@ -114,12 +114,12 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
     if live is not None and (eliminated := _partly_eliminated(code, site, live, instructions)) is not None:
         return eliminated
     copies = _copies(site, instructions)
-    repeated: list[str] = []
-    if not straight:
-        site, repeated = _without_register_reuse(code, site, copies)
-    changes, shaped, why = _widths(site, instructions)
+    site, repeated = _without_register_reuse(code, site, copies, straight)
+    if repeated and straight:
+        live = _unrolled_trips_of(site)
+    changes, executed, why = _widths(site, instructions)
     changes = [*repeated, *changes]
-    if shaped is None:
+    if executed is None:
         if _is_partly_used(code, site):
             why = "eliminated: some elements are unused (dead-code eliminated); which ones remain is unknown"
         return changes, None, why
@@ -132,21 +132,21 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
     live = _feasible_trips(code, site, live, copies) if live is not None else None
     if (
         live is not None
-        and shaped != (site,)
-        and len(instructions) != sum(transformed_sites.trips(part) for part in shaped)
+        and executed != (site,)
+        and len(instructions) != sum(transformed_sites.trips(part) for part in executed)
     ):
         why = f"vectorised: {len(instructions)} instructions for {len(live)} trips, in an unknown way"
         return changes, None, why
-    if live is not None and len(live) != copies and not _overruns(site, shaped, copies, live):
-        results, shaped, why = _other_trips(site, live, copies, code.uneven)
-        return [*changes, *results], shaped, why
+    if live is not None and len(live) != copies and not _overruns(site, executed, copies, live):
+        trip_changes, executed, why = _other_trips(site, live, copies, code.uneven)
+        return [*changes, *trip_changes], executed, why
     if not straight and not repeated and copies < code.max_elements[_loops_round(site, code.open)]:
         return (
             changes,
             None,
             "reused: it has fewer trips than adjacent accesses, so its values are in registers already",
         )
-    if not straight and not _adds_up(code, site, instructions):
+    if not straight and (copies < _needed_copies(code, site) or not _adds_up(code, site, instructions)):
         return changes, None, "reused: its instructions don't make up its trips; other values are in registers"
     loops = transformed_sites.divergent_loops(site, code.uneven, code.threads)
     if loops and copies > 1 and (live is None or len(live) != copies):
@@ -154,26 +154,50 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
         if len(loops) > 1:
             return changes, None, f"partially unrolled: {sizes} trips at once inside another divergent loop"
         try:
-            shaped = tuple(piece for part in shaped for piece in transformed_sites.partially_unrolled(part, sizes))
+            executed = tuple(chunk for part in executed for chunk in transformed_sites.partially_unrolled(part, sizes))
         except ValueError as unknown:
             return changes, None, f"unexplained: {unknown}"
         listed = ", ".join(map(str, sizes))
         changes.append(f"partially unrolled: {listed} trips at once, with divergent trip counts")
-    return changes, shaped, ""
+    return changes, executed, ""
 
 
-def _without_register_reuse(code: Code, site: Site, copies: int) -> tuple[Site, list[str]]:
+def _without_register_reuse(code: Code, site: Site, copies: int, straight: bool) -> tuple[Site, list[str]]:
     """The site without the unrolled loops that don't change its address, if the number of instructions shows that each
-    element is loaded only once."""
-    unrolled = [counter for counter in site.counters if str(counter.symbol) in code.unrolled]
-    moving = site.offset.free_symbols | transformed_sites.symbols_of(site.predicates)
-    same = [counter for counter in unrolled if counter.symbol not in moving]
+    element is loaded only once. Guards on such a loop hold for the fewer lanes the later the trip, so that the first
+    trip loads for all."""
+    loops = [counter for counter in site.counters if transformed_sites.is_loop(counter)]
+    unrolled = loops if straight else [counter for counter in loops if str(counter.symbol) in code.unrolled]
+    guarded = transformed_sites.symbols_of(site.predicates)
+    same = [
+        counter
+        for counter in unrolled
+        if counter.symbol not in site.offset.free_symbols
+        and (counter.symbol not in guarded or transformed_sites.narrows(site, counter))
+    ]
     trips = prod(counter.count for counter in unrolled if counter not in same)
-    if not same or copies != trips:
+    if not same or copies != trips or (straight and not {c.symbol for c in same} & guarded):
         return site, []
     names = ", ".join(str(counter.symbol).rpartition(" ")[2] for counter in same)
-    kept = tuple(counter for counter in site.counters if counter not in same)
-    return replace(site, counters=kept), [f"reused: one element for every {names}"]
+    once = transformed_sites.fixed(site, dict.fromkeys((counter.symbol for counter in same), 0))
+    return once, [f"reused: one element for every {names}"]
+
+
+def _needed_copies(code: Code, site: Site) -> int:
+    """Trips of the loops with a full `#pragma unroll` whose guards may hold for some lane: as many accesses as there
+    are without reuse, elimination or merging."""
+    unrolled = tuple(counter for counter in site.counters if str(counter.symbol) in code.unrolled)
+    live = _unrolled_trips_of(replace(site, counters=unrolled))
+    if live is None:
+        return prod(counter.count for counter in unrolled)
+    ranges = _ranges(code, site)
+    return sum(not infeasible.are_infeasible(transformed_sites.fixed(site, trip).predicates, ranges) for trip in live)
+
+
+def _ranges(code: Code, site: Site) -> dict[sympy.Symbol, tuple[int, int]]:
+    """Ranges of the counters of a site and of the thread indices."""
+    ranges = {c.symbol: (0, c.count - 1) for c in site.counters}
+    return ranges | {t: (0, size - 1) for t, size in zip(THREAD, code.threads, strict=True)}
 
 
 def _copies(site: Site, instructions: Sequence[Instruction]) -> int:
@@ -295,8 +319,7 @@ def _feasible_trips(
     feasible trip of an asynchronous copy has an instruction; any excess belongs to infeasible trips."""
     if copies >= len(live):
         return live
-    ranges = {c.symbol: (0, c.count - 1) for c in site.counters}
-    ranges.update({t: (0, size - 1) for t, size in zip(THREAD, code.threads, strict=True)})
+    ranges = _ranges(code, site)
     never = [trip for trip in live if infeasible.are_infeasible(transformed_sites.fixed(site, trip).predicates, ranges)]
     left = [trip for trip in live if trip not in never]
     copied = site.copy_target is not None or site.access.kind == "async_copy"
@@ -315,15 +338,15 @@ def _partly_eliminated(
     total, count = len(live) * site.access.width, sum(map(len, wanted))
     if count == total:
         return None
-    shaped = unrolled_trips.whole_trips(site, live, wanted, instructions)
-    if shaped is None:
-        shaped = unrolled_trips.by_address(site, live, wanted, instructions, code.forms, code.threads)
-    if shaped is None:
+    executed = unrolled_trips.whole_trips(site, live, wanted, instructions)
+    if executed is None:
+        executed = unrolled_trips.by_address(site, live, wanted, instructions, code.forms, code.threads)
+    if executed is None:
         return None
     changes = [f"eliminated: {count} of {total} elements are used"]
     if guarded := sum(1 for i in instructions if i.predicate):
         changes.append(f"predicated: {guarded} of {len(instructions)}")
-    return changes, shaped, ""
+    return changes, executed, ""
 
 
 def _is_partly_used(code: Code, site: Site) -> bool:
@@ -339,9 +362,9 @@ def _is_partly_used(code: Code, site: Site) -> bool:
     )
 
 
-def _overruns(site: Site, shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
+def _overruns(site: Site, executed: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
     """Whether vectorised instructions move more elements than the source, in a partial first or last vector."""
-    width = max(piece.access.width for piece in shaped)
+    width = max(part.access.width for part in executed)
     return width > site.access.width and len(live) < copies < len(live) + 2 * width
 
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.analysis.totals.exact import Totals, Unknown
+from cugen.analysis.totals.budget import Unknown
+from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import SPIN_WAIT, UNKNOWN_LANES, Site, sites
 from cugen.analysis.verdicts import copy_sources
 from cugen.analysis.verdicts.report import site_totals
@@ -19,6 +20,7 @@ from cugen.compiled import sass
 from cugen.compiled.addresses import Form, address_forms, source_forms
 from cugen.compiled.differences import Code, code_of, transformations
 from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier, fills_zeros, match
+from cugen.compiled.ptx_lines import check_same_compilation, source_lines
 from cugen.compiled.sass import Instruction, Program
 from cugen.machine import Target
 from cugen.machine import target as known_target
@@ -84,15 +86,17 @@ def compiled_kernels(
     spec: Spec,
     lines: Mapping[int, int],
     image: bytes,
+    ptx: str,
     target: Target | str,
     params: Mapping[str, int],
 ) -> tuple[CompiledKernel, ...]:
-    """Compiled kernels of a plan, from the cubin `image`.
+    """Compiled kernels of a plan, from the cubin `image` and its `ptx`, both with lines.
 
     lines: source lines of the accesses, from `access_lines`. params: value of each param, by its name in C.
-    Raises ToolMissing without nvdisasm."""
+    Raises ToolMissing without nvdisasm, ValueError for the PTX of another cubin."""
     row = known_target(target) if isinstance(target, str) else target
-    programs = sass.parse(disassemble(image))
+    check_same_compilation(image, ptx)
+    programs = sass.parse(disassemble(image, lines="ptx"), source_lines(ptx))
     sections = elf.kernels(image)
     result = []
     first = 0
@@ -289,17 +293,17 @@ def _access(
         return _result(printed_site, instructions, (), None, None, SPIN_WAIT)
     if not instructions:
         return _result(printed_site, (), ["dropped: no instruction carries it out"], written, (), "", ())
-    changes, shaped, why = transformations(code, printed_site.site, instructions)
-    if shaped is None:
+    changes, executed, why = transformations(code, printed_site.site, instructions)
+    if executed is None:
         return _result(printed_site, instructions, [*changes, why], written, None, why)
     compiled = written
-    if shaped != (printed_site.site,):
-        compiled, reason = _total(kernel, shaped, target)
+    if executed != (printed_site.site,):
+        compiled, reason = _total(kernel, executed, target)
     if compiled is None and all(
-        (site.opaque and site.opaque not in UNKNOWN_LANES) or site.source_offset for site in shaped
+        (site.opaque and site.opaque not in UNKNOWN_LANES) or site.source_offset for site in executed
     ):
         # The address depends on data, the execution count does not: evaluate it at a fixed offset.
-        anywhere = [replace(site, offset=integer(0), opaque="", source_offset=None) for site in shaped]
+        anywhere = [replace(site, offset=integer(0), opaque="", source_offset=None) for site in executed]
         runs, _ = _total(kernel, anywhere, target)
         return _result(printed_site, instructions, changes, written, None, reason, runs)
     return _result(printed_site, instructions, changes, written, compiled, reason, compiled)
@@ -337,9 +341,8 @@ def _copy_target(
     target: Target,
 ) -> CompiledAccess:
     """Shared target of an asynchronous copy, with the zero-filling instructions of a failed source guard."""
-    printed_site = replace(
-        printed_site, site=replace(printed_site.site, source_guard=None)
-    )  # predicated executions are counted by instruction
+    # Predicated executions are counted by instruction.
+    printed_site = replace(printed_site, site=replace(printed_site.site, source_guard=None))
     filling = tuple(i for i in instructions if fills_zeros(i))
     if not filling:
         return _access(
@@ -354,27 +357,22 @@ def _copy_target(
         why = "mistaken: zero-filling instructions of another copy have the lines of this one"
         return _result(printed_site, instructions, [why], _total(kernel, (site,), target)[0], None, why)
     *outer, guard = read.predicates
-    parts = (
-        (replace(site, predicates=read.predicates), tuple(i for i in instructions if i not in filling)),
-        (
-            replace(
-                site, predicates=(*outer, replace(guard, negated=True)), source_offset=None
-            ),  # zero fill reads no source
-            filling,
-        ),
-    )
+    copied = replace(site, predicates=read.predicates)
+    # A zero fill reads no source.
+    filled = replace(site, predicates=(*outer, replace(guard, negated=True)), source_offset=None)
+    copying = tuple(i for i in instructions if i not in filling)
     written, _ = _total(kernel, (site,), target)
     changes: list[str] = []
     compiled: list[Totals] = []
     executions = 0
     unknown = ""
-    for part, compiler_generated in parts:
-        result, shaped, why = transformations(code, part, compiler_generated) if compiler_generated else ([], (), "")
-        changes += result
-        if shaped is None:
+    for branch, emitted in ((copied, copying), (filled, filling)):
+        branch_changes, executed, why = transformations(code, branch, emitted) if emitted else ([], (), "")
+        changes += branch_changes
+        if executed is None:
             return _result(printed_site, instructions, [*changes, why], written, None, why)
-        runs, why = _total(kernel, [replace(piece, source_offset=None) for piece in shaped], target)
-        costs, reason = _total(kernel, shaped, target)
+        runs, why = _total(kernel, [replace(part, source_offset=None) for part in executed], target)
+        costs, reason = _total(kernel, executed, target)
         if runs is None:
             return _result(printed_site, instructions, changes, written, None, why)
         executions += sum(totals.warps for totals in runs)
@@ -415,10 +413,10 @@ def _result(
     )
 
 
-def _total(kernel: Kernel, shaped: Sequence[Site], target: Target) -> tuple[tuple[Totals, ...] | None, str]:
+def _total(kernel: Kernel, sites: Sequence[Site], target: Target) -> tuple[tuple[Totals, ...] | None, str]:
     totals = []
     try:
-        for site in shaped:
+        for site in sites:
             result, assumptions = site_totals(kernel, site, target)
             if async_copies.OTHER_SOURCES in assumptions:
                 raise Unknown(async_copies.OTHER_SOURCES)

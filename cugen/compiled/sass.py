@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 _SECTION = re.compile(r"^//-+ \.text\.(\S+)\s")
-_LINE = re.compile(r'//## File "[^"]*", line (\d+)')
+_PTX_LINE = re.compile(r'//## File "[^"]*", line (\d+)')
 _LABEL = re.compile(r"^(\.L_\w+|\$\S+):")
 _CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[0-9T]+)\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?)\s*;")
 _TARGET = re.compile(r"`\(([^)]*)\)")
@@ -174,8 +174,9 @@ class Program:
         return self.block_starts[bisect_right(self.block_starts, address) - 1]
 
 
-def parse(text: str) -> Mapping[str, Program]:
-    """Kernels in the output of nvdisasm, by name. Unreachable code after the last EXIT is left out."""
+def parse(text: str, source_lines: Sequence[int] = ()) -> Mapping[str, Program]:
+    """Kernels in the output of nvdisasm with the lines of PTX, by name. `source_lines`: line in the .cu of each line
+    of the PTX. Unreachable code after the last EXIT is left out."""
     result: dict[str, Program] = {}
     name = ""
     lines: list[str] = []
@@ -183,21 +184,21 @@ def parse(text: str) -> Mapping[str, Program]:
         section = _SECTION.match(row)
         if section or row.startswith("//---"):
             if name:
-                result[name] = Program(name, _instructions(lines))
+                result[name] = Program(name, _instructions(lines, source_lines))
             name, lines = (section[1] if section else ""), []
         elif name:
             lines.append(row)
     return result
 
 
-def _instructions(rows: list[str]) -> tuple[Instruction, ...]:
+def _instructions(rows: list[str], source_lines: Sequence[int]) -> tuple[Instruction, ...]:
     result: list[Instruction] = []
     labels: dict[str, int] = {}
     pending: list[str] = []
     line = 0
     for row in rows:
-        if marks := _LINE.findall(row):
-            line = int(marks[-1])  # "line 12 inlined at …, line 38": the outermost comes last
+        if mark := _PTX_LINE.search(row):
+            line = source_lines[int(mark[1]) - 1]
         elif label := _LABEL.match(row):
             pending.append(label[1])
         elif code := _CODE.match(row):

@@ -220,6 +220,19 @@ def _divergent_ends(site: Site) -> Iterator[tuple[Counter, int, int, Integer]]:
                 yield counter, index, step, sympy.expand(predicate.terms[0][0] - step * counter.symbol)
 
 
+def narrows(site: Site, counter: Counter) -> bool:
+    """Whether the guards of each trip of a loop imply those of its first: `i0 + plane < I`."""
+    for predicate in site.predicates:
+        for term, operator in predicate.terms:
+            affine = affine_form(term, (counter.symbol,))
+            if affine.nonaffine:
+                return False
+            step = affine.coefficients.get(counter.symbol, 0)
+            if step < 0 or (step and (predicate.negated or operator != "<")):
+                return False
+    return True
+
+
 def trips(site: Site) -> int:
     """Executions per thread if all guards hold."""
     count = 1

@@ -2,24 +2,35 @@
 
 An entry is a folder named by the SHA-256 of its inputs. It is written under a private name and renamed atomically, so
 that concurrent readers see a complete entry or none. Checksums in each entry detect damage.
+
+No state of the cache is an error: what can't be read is removed and built again, and what can't be written is built in
+a folder of the process. Either gives one CacheWarning.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from cugen import temporary
+from cugen.toolchain.errors import CacheWarning
+
 MAX_CACHE_BYTES = 2 << 30
 _MIN_EVICTION_AGE_SECONDS = 3600.0  # younger entries may be in use by another process
-_ABANDONED_SECONDS = 86400.0  # age of a folder whose build was killed
+_UNFINISHED = re.compile(r"(building|damaged)-.+")
 _CHECKSUMS = "checksums.json"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,35 +68,98 @@ def get(key: str, build: Callable[[Path], None]) -> Entry:
     Exceptions of `build` are propagated; no entry is left.
     """
     start = time.perf_counter()
-    root = folder()
-    final = root / key[:2] / key
-    if _is_whole(final):
-        os.utime(final)
-        return Entry(final, True, time.perf_counter() - start)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    private = Path(tempfile.mkdtemp(prefix="building-", dir=root))
     try:
-        build(private)
-        _write_checksums(private)
-        _publish(private, final)
+        path, cached = _get(folder(), key, build)
+    except _Unwritable as error:
+        warn_unwritable(error.reason)
+        path, cached = _get(temporary.folder_of_process(), key, build)
+    return Entry(path, cached, time.perf_counter() - start)
+
+
+def discard(path: Path) -> None:
+    """Removes a damaged entry of the cache, whatever it is: a file, a folder, unreadable. OSError where it can't be."""
+    warn_damaged()
+    if not path.is_symlink():
+        with suppress(OSError):  # a folder is renamed only by who may write to it
+            path.chmod(0o700)
+    aside = Path(tempfile.mkdtemp(prefix=f"damaged-{temporary.owner()}", dir=folder()))
+    try:
+        path.rename(aside / "entry")
+    except FileNotFoundError:  # another process moved it
+        pass
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def warn_damaged() -> None:
+    """Warns that something in the cache is made again."""
+    warnings.warn(f"damaged files in the cache {folder()} are made again", CacheWarning, stacklevel=1)
+
+
+def warn_unwritable(error: OSError) -> None:
+    """Warns that results aren't cached."""
+    text = f"the cache {folder()} can't be written ({error.strerror or error}): nothing is cached"
+    warnings.warn(text, CacheWarning, stacklevel=1)
+
+
+class _Unwritable(Exception):
+    """The cache, not the build, failed."""
+
+    def __init__(self, reason: OSError) -> None:
+        self.reason = reason
+        super().__init__(str(reason))
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _Unwritable(error) from error
+
+
+def _get(root: Path, key: str, build: Callable[[Path], None]) -> tuple[Path, bool]:
+    """The entry, and whether it was there. _Unwritable for errors of the cache itself."""
+    shard = root / key[:2]
+    final = shard / key
+    if _is_whole(final):
+        with suppress(OSError):  # of another user, or on a read-only file system
+            os.utime(final)
+        return final, True
+    with _writing():
+        root.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(shard) and not (shard.is_dir() and shard.stat().st_mode & 0o700 == 0o700):
+            discard(shard)
+        shard.mkdir(exist_ok=True)
+        if os.path.lexists(final) and not _is_whole(final):  # again: another process may have stored it
+            discard(final)
+        private = Path(tempfile.mkdtemp(prefix=f"building-{temporary.owner()}", dir=root))
+    try:
+        try:
+            build(private)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise _Unwritable(error) from error
+        with _writing():
+            _write_checksums(private)
+            _publish(private, final)
     finally:
         shutil.rmtree(private, ignore_errors=True)
     evict(root)
-    return Entry(final, False, time.perf_counter() - start)
+    return final, False
 
 
 def evict(root: Path, limit_bytes: int = MAX_CACHE_BYTES) -> None:
     """Removes folders of killed builds and least recently used entries, down to `limit_bytes`."""
+    temporary.remove_abandoned(root, _UNFINISHED)
     now = time.time()
-    for path in (*root.glob("building-*"), *root.glob("damaged-*")):
-        if now - _modified(path, now) > _ABANDONED_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
     oldest_first = []
     for path in root.glob("??/*"):
         try:
             size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             oldest_first.append((path.stat().st_mtime, size, path))
-        except FileNotFoundError:  # another process removed it
+        except OSError:  # another process removed it, or it is another user's
             continue
     excess = sum(size for _, size, _ in oldest_first) - limit_bytes
     for used, size, path in sorted(oldest_first):
@@ -105,13 +179,7 @@ def _publish(private: Path, final: Path) -> None:
                 raise
         if _is_whole(final):  # another process stored the same content
             return
-        damaged = Path(tempfile.mkdtemp(prefix="damaged-", dir=private.parent))
-        try:
-            final.rename(damaged / "entry")
-        except FileNotFoundError:  # another process moved it
-            pass
-        finally:
-            shutil.rmtree(damaged, ignore_errors=True)
+        discard(final)
     raise OSError(f"could not move a finished build to {final}")
 
 
@@ -119,20 +187,13 @@ def _is_whole(path: Path) -> bool:
     try:
         checksums = json.loads((path / _CHECKSUMS).read_bytes())
         return bool(checksums) and all(_file_hash(path / name) == value for name, value in checksums.items())
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 
 def _write_checksums(path: Path) -> None:
     names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     (path / _CHECKSUMS).write_text(json.dumps({name: _file_hash(path / name) for name in names}))
-
-
-def _modified(path: Path, otherwise: float) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # another process removed it
-        return otherwise
 
 
 def _file_hash(path: Path) -> str:

@@ -31,3 +31,7 @@ class CompileError(Exception):
         super().__init__(
             f"error[{code}]: {self.reason}\n{output.rstrip()}\n  = note: the command was: {' '.join(command)}"
         )
+
+
+class CacheWarning(UserWarning):
+    """The cache is damaged or can't be written. Results are the same, and take longer."""

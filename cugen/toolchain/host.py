@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cugen.toolchain import cache, process
-from cugen.toolchain.errors import ToolMissing
+from cugen.toolchain.errors import CompileError, ToolMissing
 
 _CANDIDATES = ("g++", "clang++", "c++")
 _CURE = "install a C++17 compiler (`apt install g++`, `dnf install gcc-c++`), or name one in the variable CXX"
@@ -39,6 +39,15 @@ class Built:
     log: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixHeader:
+    """A header that many sources include first. `flags` are those of their builds, without what is only linked."""
+
+    name: str
+    folder: Path
+    flags: tuple[str, ...]
+
+
 def compiler() -> HostCompiler:
     """CXX where it is set, else g++, clang++ or c++ on PATH. ToolMissing where there is none."""
     if command := shlex.split(os.environ.get("CXX", "")):
@@ -52,22 +61,31 @@ def compiler() -> HostCompiler:
     raise ToolMissing("a C++ compiler (g++, clang++ or c++)", _CURE)
 
 
-def build(sources: Mapping[str, str], main: str, flags: Sequence[str], includes: Sequence[Path] = ()) -> Built:
+def build(
+    sources: Mapping[str, str],
+    main: str,
+    flags: Sequence[str],
+    includes: Sequence[Path] = (),
+    prefix: PrefixHeader | None = None,
+) -> Built:
     """Compiles and links `main`, one of `sources`, into an executable. CompileError where that fails.
 
     `sources` maps file names to texts, which are written to the compiler's working folder. `includes` are include
-    folders, whose contents are part of the cache key. Flags that begin with `-l` follow the source.
+    folders, whose contents are part of the cache key. Flags that begin with `-l` follow the source. `prefix`, a header
+    of `includes`, saves time where `main` includes it first, and changes nothing else.
     """
     used = compiler()
     libraries = [flag for flag in flags if flag.startswith("-l")]
     before = [flag for flag in flags if not flag.startswith("-l")]
     folders = [argument for folder in includes for argument in ("-I", str(folder.resolve()))]
-    arguments = [*used.command, *before, "-I", ".", *folders, main, *libraries, "-o", "program"]
+    arguments = [*before, "-I", ".", *folders, main, *libraries, "-o", "program"]
 
     def compile_in(folder: Path) -> None:
         for name, text in sources.items():
             (folder / name).write_text(text)
-        log = process.compile_with(arguments, main, folder)
+        compiled = _precompiled(prefix, used, cache.folder()) if prefix else None
+        command = [*used.command, "-I", str(compiled), *arguments] if compiled else [*used.command, *arguments]
+        log = process.compile_with(command, main, folder)
         (folder / "log.txt").write_text(log)
 
     entry = cache.get(
@@ -82,6 +100,33 @@ def build(sources: Mapping[str, str], main: str, flags: Sequence[str], includes:
     )
     log = (entry.path / "log.txt").read_text()
     return Built(entry.path / "program", entry.seconds, entry.cached, log)
+
+
+@functools.lru_cache
+def _precompiled(prefix: PrefixHeader, used: HostCompiler, _root: Path) -> Path | None:
+    """Folder of the cache with the precompiled header, for GCC, which reads the header itself where the folder is gone.
+
+    Other compilers want it named by an option. None for these, and where the header doesn't compile, which the build
+    itself then says of its source."""
+    if "clang" in used.version:
+        return None
+    output, source = f"{prefix.name}.gch", prefix.folder.resolve()
+    arguments = [*prefix.flags, "-I", str(source), "-x", "c++-header", str(source / prefix.name)]
+
+    def compile_in(folder: Path) -> None:
+        process.compile_with([*used.command, *arguments, "-o", output], prefix.name, folder)
+
+    key = cache.key(
+        kind=f"precompiled {prefix.name}",
+        sources={},
+        flags=arguments,  # with the folder's path, which the precompiled header repeats
+        compiler=f"{' '.join(used.command)}\n{used.version}",
+        includes=(prefix.folder,),
+    )
+    try:
+        return cache.get(key, compile_in).path
+    except CompileError:
+        return None
 
 
 @functools.lru_cache

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
+from cugen import temporary
 from cugen.toolchain import locations, process
 from cugen.toolchain.errors import ToolMissing
 
@@ -21,8 +20,7 @@ def pack(cubins: Mapping[str, bytes], ptx: Mapping[str, str]) -> bytes:
     program = locations.program("fatbinary")
     if program is None:
         raise ToolMissing("fatbinary, which packs several targets into one file,", _CURE)
-    with tempfile.TemporaryDirectory(prefix="cugen-") as name:
-        folder = Path(name)
+    with temporary.working_folder() as folder:
         options = []
         for target, image in cubins.items():
             (folder / f"{target}.cubin").write_bytes(image)
