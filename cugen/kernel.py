@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from cugen.abi.manifest import Manifest
-from cugen.emit.inputs import input_hash
+from cugen.emit.inputs import REMARKS_MODES, RemarksMode, input_hash
 from cugen.emit.manifests import make_manifest
 from cugen.emit.overrides import TemplateError, Templates
 from cugen.emit.printer.statements import EmissionError
@@ -23,19 +23,22 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
 
 if TYPE_CHECKING:
+    from cugen.analysis.verdicts.report import KernelReport
     from cugen.runtime.call.callable import Compiled
 
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
-    """A generated kernel: the texts of <stem>.cu and <stem>.h, and the manifest in <stem>.json."""
+    """A generated kernel: the texts of <stem>.cu, <stem>.h and <stem>.hpp, and the manifest in <stem>.json."""
 
     spec: Spec
     plan: Plan
     source: str
     header: str
+    typed_header: str
     manifest: Manifest
     remarks: Remarks = field(default=Remarks())
+    reports: tuple[KernelReport, ...] = ()  # of the launches, for the spec's sizes; without remarks none
 
     def __repr__(self) -> str:
         families = ", ".join(kernel.family for kernel in self.plan.kernels)
@@ -49,6 +52,18 @@ class Kernel:
     def context(self) -> Context:
         """The context of the plan: names, arrays and ranges."""
         return self.plan.context
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Texts of the headers by file name: <stem>.h, and for C++ <stem>.hpp and cugen_launch.hpp."""
+        from cugen.emit.files import LAUNCH_HEADER
+        from cugen.emit.host.launch_header import launch_header
+
+        return {
+            f"{self.name}.h": self.header,
+            f"{self.name}.hpp": self.typed_header,
+            LAUNCH_HEADER: launch_header(),
+        }
 
     def provenance(self) -> Mapping[int, str]:
         """Template line and spec key of each line of the source (1-based)."""
@@ -79,22 +94,30 @@ class Kernel:
 def generate(
     spec: Spec,
     *,
+    remarks: RemarksMode = "worst",
     analysis: bool = True,
     lock: str | os.PathLike[str] | None = None,
     device_name: str = "",
     templates: Templates = (),
 ) -> Kernel:
-    """Plans a spec and generates its files. With `analysis` the source has the cost of each access in a comment.
+    """Plans a spec and generates its files.
 
+    `remarks` are the accesses whose cost is in a comment beside them: "worst", those that are not ideal, with the ideal
+    ones in a table in the head; "all"; or "none", without analysis, which is also what `analysis=False` asks for.
     `lock` is a file of `cugen tune`: its entry for `device_name`, by default the first of the target's devices, is the
     schedule where the spec has none. An entry that no family accepts is ignored, as `spec.tuned` and the source note.
     `templates` (`cugen.emit.overrides.read_templates`) replace those of families; they must print the same plan.
-    SpecError where no family supports the spec, or for an invalid lock file; TemplateError for a wrong template."""
+    SpecError where no family supports the spec, or for an invalid lock file; TemplateError for a wrong template;
+    ValueError for other `remarks`."""
+    if remarks not in REMARKS_MODES:
+        raise ValueError(f"`remarks` is {', '.join(REMARKS_MODES)}, not {remarks!r}")
+    if not analysis:
+        remarks = "none"
     if lock is not None:
         from cugen.schedule.lock import apply, read
 
         spec = apply(spec, read(lock), device_name)
-    inputs = input_hash(spec, analysis=analysis, templates=templates)
+    inputs = input_hash(spec, remarks=remarks, templates=templates)
     try:
         plan = make_plan(spec)
     except SpecError as error:
@@ -104,17 +127,19 @@ def generate(
         spec = replace(spec, schedules=spec.tuned.written, tuned=refused)
         plan = make_plan(spec)
     plan = replace(plan, templates=templates)
-    remarks = Remarks()
-    if analysis:
-        from cugen.analysis.verdicts.comments import remarks_on
+    claims = Remarks()
+    reports: tuple[KernelReport, ...] = ()
+    if remarks != "none":
+        from cugen.analysis.verdicts.comments import remarks_on, reports_of
 
-        remarks = remarks_on(plan.context, plan)
+        reports = reports_of(plan.context, plan)
+        claims = remarks_on(reports, spec.target, lists_ideal=remarks == "worst")
     try:
-        sources = render(plan.context, plan, remarks)
+        sources = render(plan.context, plan, claims)
     except (EmissionError, jinja2.TemplateError) as error:
         if not templates:
             raise
         line = f"{error.name}:{error.lineno}: " if isinstance(error, jinja2.TemplateSyntaxError) else ""
         raise TemplateError(f"{line}{error}") from error
-    manifest = make_manifest(plan.context, plan, sources.source, sources.header, inputs)
-    return Kernel(spec, plan, sources.source, sources.header, manifest, remarks)
+    manifest = make_manifest(plan.context, plan, sources.source, sources.header, sources.typed_header, inputs)
+    return Kernel(spec, plan, sources.source, sources.header, sources.typed_header, manifest, claims, reports)

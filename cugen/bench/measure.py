@@ -11,7 +11,7 @@ from typing import Any
 from cugen.abi.manifest import ScalarArgument
 from cugen.abi.sizes import evaluate_all
 from cugen.analysis.launches.operations import work
-from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import steps
 from cugen.bench.buffers import Buffers
@@ -51,14 +51,14 @@ def bench(session: Session, spec: Spec, dynamic: Mapping[str, int], options: Opt
     """Measures one kernel at the sizes of its spec. `dynamic`: values of dynamic params. A kernel with wrong results is
     not timed."""
     started = time.perf_counter()
-    kernel = generate(spec, analysis=False)
+    kernel = generate(spec, remarks="none")
     generated = time.perf_counter() - started
     target = target_for(kernel.manifest, session.capability)
     cubin = compile_cubin(kernel.source, kernel.name, target)
     params = known_params(spec, dynamic)
     buffers = Buffers(session, spec, kernel.manifest, params, options.seed)
     try:
-        ours, scalars = _ours(session, spec, kernel, buffers, dynamic, options.seed)
+        ours, scalars = own_contender(session, spec, kernel, buffers, dynamic, options.seed)
         ours.run(0)
         verdict = check(session, spec, buffers, dynamic, scalars, options.seed)
         if verdict.passed:
@@ -207,9 +207,10 @@ def _regime(times: Mapping[str, Times], content: Content, ceiling: str) -> list[
     ]
 
 
-def _ours(
+def own_contender(
     session: Session, spec: Spec, kernel: Kernel, buffers: Buffers, dynamic: Mapping[str, int], seed: int
 ) -> tuple[Contender, Mapping[str, int | float | bool]]:
+    """Launches of the kernel on each set of its buffers, and its scalars."""
     function = GpuFunction(kernel.source, kernel.manifest)
     # The scalars of `cugen run` with this seed, without drawing the arrays.
     drawn = draw(replace(spec, arrays=(), statements=()), buffers.params, seed).scalars

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cugen.kernel import Kernel
     from cugen.toolchain.cuda import Cubin
 
-KINDS = ("cu", "cubin", "ptx", "fatbin", "embed")
+KINDS = ("cu", "cubin", "ptx", "fatbin", "embed", "launch")
 _FOR_SEVERAL = ("fatbin", "embed")
 _TARGET = re.compile(r"sm_(\d+)([af]?)")
 
@@ -50,6 +50,17 @@ class Emission:
         return outputs + (list(embed_paths(folder, stem)) if "embed" in self.kinds else [])
 
     @property
+    def has_launch_header(self) -> bool:
+        """Whether cugen_launch.hpp must be current: outputs include it, or it is one."""
+        return self.owns_launch_header or bool(self.apis)
+
+    @property
+    def owns_launch_header(self) -> bool:
+        """Whether cugen_launch.hpp is an output. Builds with a step per spec have one step for it, as no file may be an
+        output of several."""
+        return "launch" in self.kinds
+
+    @property
     def compiles(self) -> bool:
         """Whether some outputs need a CUDA compiler."""
         return any(kind in self.kinds for kind in ("cubin", "ptx", "fatbin"))
@@ -62,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_kinds,
         default=("cu",),
         help=f"what to write: {', '.join(KINDS)} (default: cu); fatbin and embed take several targets, such as "
-        "--target sm_80,sm_90",
+        f"--target sm_80,sm_90; launch is {files.LAUNCH_HEADER}, and needs no spec",
     )
     parser.add_argument(
         "--umbrella", metavar="NAME", help="also write NAME.h, which includes the headers of all kernels"
@@ -92,12 +103,12 @@ def emission(args: argparse.Namespace) -> Emission:
     return Emission(args.emit, tuple(ordered))
 
 
-def embed_paths(folder: Path, stem: str) -> tuple[Path, Path]:
-    return folder / f"{stem}_embed.h", folder / f"{stem}_embed.c"
+def embed_paths(folder: Path, stem: str) -> tuple[Path, Path, Path]:
+    return folder / f"{stem}_embed.h", folder / f"{stem}_embed.c", folder / f"{stem}_embed.hpp"
 
 
 def is_current_embed(folder: Path, stem: str, input_hash: str, targets: Sequence[str]) -> bool:
-    """Whether both files were generated from this input and are unmodified. Another compiler version doesn't make them
+    """Whether the files were generated from this input and are unmodified. Another compiler version doesn't make them
     stale."""
     expected = _embed_hash(input_hash, targets)
     return all(files.is_current_text(path, expected) for path in embed_paths(folder, stem))
@@ -125,7 +136,7 @@ def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *,
     from cugen.emit.host.embed import Image, embed
 
     stem, targets = kernel.name, wanted.targets or (kernel.spec.target,)
-    header, source = embed_paths(folder, stem)
+    header, source, typed_header = embed_paths(folder, stem)
     image = _foreign_image(source, kernel, targets) if check else None
     reserve = f"machine code by {image.compiler}, which is not installed, was not compared" if image else ""
     if image is None and len(targets) == 1:
@@ -137,11 +148,13 @@ def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *,
     stamp = _embed_hash(input_hash, wanted.targets)
     yield files.File(header, files.stamped(texts.header, stamp).encode())
     yield files.File(source, files.stamped(texts.source, stamp).encode(), reserve=reserve)
+    yield files.File(typed_header, files.stamped(texts.typed_header, stamp).encode())
 
 
 def umbrella_text(name: str, headers: Iterable[tuple[str, str]]) -> str:
-    """Text of an umbrella header. `headers`: file names with the first lines of the headers, which describe them."""
+    """Text of an umbrella header. `headers`: file names with the texts of the headers, whose titles describe them."""
     from cugen.emit.environment import environment
+    from cugen.emit.layout import tidy, unwrapped
     from cugen.version import __version__
 
     listed = list(headers)
@@ -150,11 +163,12 @@ def umbrella_text(name: str, headers: Iterable[tuple[str, str]]) -> str:
         .get_template("umbrella.h.j2")
         .render(
             name=name,
-            lines=[line.removeprefix("// ") for _, line in listed],
+            lines=[unwrapped(text).partition("\n")[0].removeprefix("// ") for _, text in listed],
             includes=[file for file, _ in listed],
             version=__version__,
         )
     )
+    text = tidy(text)
     return files.stamped(text, hashlib.sha256(text.encode()).hexdigest())
 
 

@@ -8,8 +8,10 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Protocol
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TextIO
 
 from cugen.cli.failures import (
     INTERRUPTED,
@@ -21,12 +23,12 @@ from cugen.cli.failures import (
     refused,
     wrong_call,
 )
-from cugen.cli.text.terminal import paint_findings
+from cugen.cli.text.terminal import note, paint_findings
 from cugen.version import __version__
 
 COMMANDS = {
     "new": "write a commented starter spec",
-    "generate": "write .cu, .h and .json for each spec, or check that they are current",
+    "generate": "write .cu, .h, .hpp and .json for each spec, or check that they are current",
     "check": "check every memory access against the limits of its spec",
     "fix": "find the smallest padding or swizzle that removes bank conflicts, as a patch of the spec",
     "run": "generate, compile and run kernels, and compare the results with NumPy",
@@ -99,7 +101,34 @@ def _dispatch(words: list[str]) -> int:
     parser.add_argument("-q", "--quiet", action="store_true", help="print only results and errors")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
     parser.add_argument("--gnu", action="store_true", help="start findings with file:line:column, like compilers")
-    return command.execute(parser.parse_args(words[1:]))
+    args = parser.parse_args(words[1:])
+    with _cache_warnings_as_notes(quiet=args.quiet):
+        return command.execute(args)
+
+
+@contextmanager
+def _cache_warnings_as_notes(*, quiet: bool) -> Iterator[None]:
+    """Context in which each CacheWarning is printed once, like a finding; not with `quiet`."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            from cugen.toolchain.errors import CacheWarning
+
+            if issubclass(category, CacheWarning):
+                note(paint_findings(f"warning: {message}", sys.stderr), quiet=quiet)
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def _top_parser() -> argparse.ArgumentParser:

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 import cugen
 from cugen.cli.specs import settings_of
 from cugen.emit.files import write_atomically
-from cugen.toolchain.cache import folder
+from cugen.toolchain.cache import discard, folder, warn_unwritable
 from cugen.version import __version__
 
 if TYPE_CHECKING:
     from cugen.spec.model import Spec
     from cugen.spec.siblings import Siblings
 
-_FORMAT = 1
+_FORMAT = 2
 _LOCK = "cugen.lock"
 _DAY_SECONDS = 86400.0
 _UNUSED_SECONDS = 30 * _DAY_SECONDS
@@ -93,37 +93,53 @@ def record_location(file: str, args: argparse.Namespace) -> RecordLocation | Non
 
 
 def recall(record_location: RecordLocation | None) -> OutlinedFile | None:
-    """Reads a record; None if there is none."""
+    """Reads a record; None if there is none. A damaged one is removed."""
     if record_location is None:
         return None
+    path = record_location.record
     try:
-        record = json.loads(record_location.record.read_bytes())
-        if any(_digest(path) != sha256 for path, sha256 in record["tables"]):
+        digest, _, text = path.read_bytes().partition(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:  # unreadable, or no file
+        digest, text = b"", b""
+    if _sha256(text).encode() != digest:
+        with suppress(OSError):  # `remember` says so
+            discard(path)
+        return None
+    record = json.loads(text)
+    try:
+        if any(_digest(table) != sha256 for table, sha256 in record["tables"]):
             return None
-        outlined = _outlined(record, record_location.file)
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError:
         return None
     with suppress(OSError):
-        if time.time() - record_location.record.stat().st_mtime > _DAY_SECONDS:
-            os.utime(record_location.record)  # marks it as used
-    return outlined
+        if time.time() - path.stat().st_mtime > _DAY_SECONDS:
+            os.utime(path)  # marks it as used
+    return _outlined(record, record_location.file)
 
 
 def remember(record_location: RecordLocation | None, specs: Sequence[Spec], groups: Sequence[Siblings]) -> None:
-    """Writes a record of all `specs` of a file and their `groups`. Errors of the cache are ignored."""
+    """Writes a record of all `specs` of a file and their `groups`, if the cache can be written."""
     if record_location is None:
         return
     read = {path for spec in specs for path in spec.dependencies[1:]}
     if record_location.lock in read and any(spec.tuned is None for spec in specs):
         return  # a missing lock-file entry is reported on each call
     tables = {values.sha256 for spec in specs for array in spec.arrays if (values := array.values) and values.sha256}
-    with suppress(OSError):
+    try:
         hashed = sorted((path, _digest(path)) for path in read - {record_location.lock})
-        if {sha256 for _, sha256 in hashed} != tables:
-            return  # changed since it was read
+    except OSError:
+        return
+    if {sha256 for _, sha256 in hashed} != tables:
+        return  # changed since it was read
+    text = json.dumps(_record(specs, groups, hashed)).encode()
+    try:
         record_location.record.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(record_location.record, json.dumps(_record(specs, groups, hashed)).encode())
+        write_atomically(record_location.record, _sha256(text).encode() + b"\n" + text)
         _evict(record_location.record.parent)
+    except OSError as error:
+        warn_unwritable(error)
 
 
 def _record(specs: Sequence[Spec], groups: Sequence[Siblings], tables: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -13,7 +13,8 @@
 #   cugen_add_check(NAME <test> SPECS <spec>... GENERATED_DIR <folder> [TARGET sm_90] [DEFINES <NAME=VALUE>...])
 #       A CTest test that fails if committed files differ from the generated ones.
 #
-# Each spec has its own build step: editing one rebuilds only its kernels and their dependents.
+# Each spec has its own build step: editing one rebuilds only its kernels and their dependents. Each output folder has one
+# more, for cugen_launch.hpp, which the headers of all its kernels include.
 
 get_filename_component(_cugen_package "${CMAKE_CURRENT_LIST_DIR}" DIRECTORY)
 set(_cugen_cpu "${_cugen_package}/runtime/cpu" CACHE INTERNAL "")
@@ -27,7 +28,7 @@ function(cugen_generate)
   _cugen_require(cugen_generate OUT_VAR SPECS)
   _cugen_common_arguments()
   _cugen_generate_all()
-  set(${arg_OUT_VAR} ${files} PARENT_SCOPE)
+  set(${arg_OUT_VAR} ${files} ${launch_header} PARENT_SCOPE)
 endfunction()
 
 function(cugen_add_library name)
@@ -130,10 +131,21 @@ macro(_cugen_common_arguments)
   endforeach()
 endmacro()
 
-# Sets `files` to the files of all specs, and `stems` to a name per spec.
+# Sets `files` to the files of all specs, `launch_header` to the header that they share, and `stems` to a name per spec.
 macro(_cugen_generate_all)
   if(cugen_DEVICE STREQUAL "cpu")
     _cugen_cpu_runtime()
+  endif()
+  set(launch_header "")
+  set(launch_target "")
+  # For Ninja, unwritten outputs are unchanged (restat) and their dependents pruned; other generators would rerun the step.
+  if(CMAKE_GENERATOR MATCHES "Ninja")
+    set(write if-changed)
+  else()
+    set(write always)
+  endif()
+  if(NOT arg_EMIT STREQUAL "cubin")
+    _cugen_launch_header()
   endif()
   set(files "")
   set(stems "")
@@ -142,6 +154,27 @@ macro(_cugen_generate_all)
     list(APPEND files ${outputs})
     list(APPEND stems "${stem}")
   endforeach()
+endmacro()
+
+# Sets `launch_header` to the path of cugen_launch.hpp in the output folder, and `launch_target` to the target that owns it:
+# one for all calls for the folder, in whatever directory of the project, or steps would race for it.
+macro(_cugen_launch_header)
+  set(launch_header "${arg_OUTPUT_DIR}/cugen_launch.hpp")
+  string(SHA256 folder_key "${arg_OUTPUT_DIR}")
+  string(SUBSTRING "${folder_key}" 0 16 folder_key)
+  set(launch_target "cugen_launch_${folder_key}")
+  if(NOT TARGET ${launch_target})
+    add_custom_command(
+      OUTPUT "${launch_header}"
+      COMMAND "${CUGEN_EXECUTABLE}" generate --gnu --quiet --emit launch --write ${write} -o "${arg_OUTPUT_DIR}"
+        --depfile "${arg_OUTPUT_DIR}/cugen_launch.d"
+      DEPFILE "${arg_OUTPUT_DIR}/cugen_launch.d"
+      COMMENT "cugen: cugen_launch.hpp"
+      VERBATIM)
+    add_custom_target(${launch_target} DEPENDS "${launch_header}")
+  endif()
+  # Visible as a source in this directory, too.
+  set_source_files_properties("${launch_header}" PROPERTIES GENERATED TRUE)
 endmacro()
 
 # Sets `outputs` to the files of one spec, `stem` to its name, and adds the build step. The names are listed by cugen if
@@ -182,12 +215,6 @@ macro(_cugen_generate_one spec)
     set(lock "${spec_folder}/cugen.lock")
   endif()
   file(CONFIGURE OUTPUT "${options_file}" CONTENT "${command};${outputs};${lock}\n" @ONLY)
-  # Ninja treats unwritten outputs as unchanged (restat) and prunes their dependents; other generators would rerun the step.
-  if(CMAKE_GENERATOR MATCHES "Ninja")
-    set(write if-changed)
-  else()
-    set(write always)
-  endif()
   set(more "")
   if(cugen_DEVICE STREQUAL "cpu" AND arg_EMIT STREQUAL "cu")
     set(kernels ${outputs})
@@ -196,11 +223,21 @@ macro(_cugen_generate_one spec)
     list(TRANSFORM kernels REPLACE "\\.cu$" "_cpu.cpp")
     list(APPEND outputs ${kernels})
   endif()
+  # Makefiles compare the time of the first output only and mark the others as new, so that a step that was killed between
+  # two files would count as done. But they run a step of which an output is missing, as this one is until its end.
+  set(complete "")
+  set(begin "")
+  if(NOT CMAKE_GENERATOR MATCHES "Ninja")
+    set(complete "${arg_OUTPUT_DIR}/${stem}.complete")
+    set(begin COMMAND "${CMAKE_COMMAND}" -E rm -f "${complete}")
+    list(APPEND more COMMAND "${CMAKE_COMMAND}" -E touch "${complete}")
+  endif()
   add_custom_command(
-    OUTPUT ${outputs}
+    OUTPUT ${outputs} ${complete}
+    ${begin}
     COMMAND ${command} --quiet --write ${write} --depfile "${arg_OUTPUT_DIR}/${stem}.d"
     ${more}
-    DEPENDS "${spec}" "${options_file}"
+    DEPENDS "${spec}" "${options_file}" ${launch_target}
     DEPFILE "${arg_OUTPUT_DIR}/${stem}.d"
     COMMENT "cugen: ${stem}"
     VERBATIM)

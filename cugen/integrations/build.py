@@ -32,7 +32,8 @@ def build(project: Project) -> tuple[Path, ...]:
 
 def _generate(project: Project) -> tuple[Path, ...]:
     """Generates the kernels and returns their files."""
-    words = ["generate", "--gnu", "--quiet", "-o", str(project.output), *project.options, *map(str, project.specs)]
+    words = ["generate", "--gnu", "--quiet", "--emit", "cu,launch", "-o", str(project.output)]
+    words += [*project.options, *map(str, project.specs)]
     _must(words)
     listed = io.StringIO()
     with contextlib.redirect_stdout(listed):

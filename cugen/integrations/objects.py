@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cugen.emit.files import replacement
 from cugen.toolchain import process
 
 
@@ -23,22 +24,23 @@ class Compiler:
         made = self.folder / f"{source.name}.o"
         dependencies = self.folder / f"{source.name}.d"
         command_file = self.folder / f"{source.name}.command"
-        command = [*self.command, "-MMD", "-MF", str(dependencies), "-c", str(source), "-o", str(made)]
+        command = [*self.command, "-MMD", "-MF", str(dependencies), "-c", str(source)]
         if (
             command_file.is_file()
             and command_file.read_text() == shlex.join(command)
             and up_to_date(made, _read(dependencies))
         ):
             return made
-        process.compile_with(command, source.name, self.folder)
+        with replacement(made) as private:  # an object of half a file would be up to date
+            process.compile_with([*command, "-o", str(private)], source.name, self.folder)
         command_file.write_text(shlex.join(command))
         return made
 
     def link(self, objects: Sequence[Path], library: Path) -> None:
         """Links a shared library and replaces the old one by an atomic rename."""
-        made = library.with_name(f".{library.name}.tmp")
-        process.compile_with([*self.command, "-shared", *map(str, objects), "-o", str(made)], library.name, self.folder)
-        made.replace(library)
+        command = [*self.command, "-shared", *map(str, objects)]
+        with replacement(library) as private:
+            process.compile_with([*command, "-o", str(private)], library.name, self.folder)
 
 
 def up_to_date(path: Path, inputs: Iterable[Path]) -> bool:

@@ -37,7 +37,7 @@ endif
 # The generated files of a spec; for an invalid spec default names, so that the rule below reports the error.
 # $(1) folder, $(2) spec, $(3) options
 cugen_files = $(or $(shell $(CUGEN) generate --list -o $(1) $(3) $(2) 2>/dev/null),\
-	$(addprefix $(1)/$(basename $(notdir $(2))),.cu .h .json))
+	$(addprefix $(1)/$(basename $(notdir $(2))),.cu .h .json .hpp))
 
 # Updates a file of the options when they have changed or an output is missing: Make may check another output of the
 # grouped rule first.
@@ -46,16 +46,19 @@ cugen_options_file = $(shell mkdir -p $(dir $(1)); \
 	$(if $(filter-out $(wildcard $(3)),$(3)),false,printf '%s\n' '$(strip $(2))' | cmp -s - $(1)) || \
 	printf '%s\n' '$(strip $(2))' > $(1))
 
-# Files are always written, for their modification times. Each dependency gets an empty rule, so that a deleted one is no
-# error.
+# Gives each dependency an empty rule, so that a deleted one is no error.
+# $(1) depfile
+cugen_empty_rules = @sed -n 's/^  \(.*[^\\ ]\)\( \\\)*$$$$/\1:/p' $(1) > $(1).rules && cat $(1).rules >> $(1) && rm $(1).rules
+
+# Files are always written, for their modification times.
 # $(1) name, $(2) spec, $(3) options, $(4) the folder and the spec's stem, $(5) files
 define cugen_spec
 $(call cugen_options_file,$(4).options,$(3),$(5))
-$(5) &: $(2) $(4).options $(wildcard $(dir $(2))cugen.lock)
+$(5) &: $(2) $(4).options $(wildcard $(dir $(2))cugen.lock) | $(CUGEN_OUT)/$(1)/cugen_launch.hpp
 	$(CUGEN) generate --gnu --quiet --write always --depfile $(4).d -o $(CUGEN_OUT)/$(1) $(3) $(2)
-	@sed -n 's/^  \(.*[^\\ ]\)\( \\\)*$$$$/\1:/p' $(4).d > $(4).d.rules && cat $(4).d.rules >> $(4).d && rm $(4).d.rules
+	$(call cugen_empty_rules,$(4).d)
 -include $(4).d
-$(1)_headers += $(filter %.h,$(5))
+$(1)_headers += $(filter %.h %.hpp,$(5))
 $(1)_objects += $(patsubst %.cu,%.o,$(filter %.cu,$(5)))
 $(foreach source,$(filter %.cu,$(5)),$(call cugen_compile_$(CUGEN_DEVICE),$(basename $(source)),$(1)))
 endef
@@ -65,7 +68,7 @@ define cugen_compile_cpu
 
 $(1)_cpu.cpp: $(1).cu
 	$(CUGEN) cpu --quiet --write always $(1).cu
-$(1).o: $(1)_cpu.cpp $(1).cu $(1).h
+$(1).o: $(1)_cpu.cpp $(1).cu $(1).h $(dir $(1))cugen_launch.hpp
 	$(CXX) $(CUGEN_CXXFLAGS) $(cugen_flags) -c $(1)_cpu.cpp -o $(1).o
 endef
 
@@ -77,7 +80,11 @@ endef
 
 # $(1) name, $(2) specs, $(3) options
 define cugen_kernels
-$(1)_headers :=
+$(CUGEN_OUT)/$(1)/cugen_launch.hpp:
+	$(CUGEN) generate --gnu --quiet --emit launch --write always --depfile $(CUGEN_OUT)/$(1)/cugen_launch.d -o $$(@D)
+	$(call cugen_empty_rules,$(CUGEN_OUT)/$(1)/cugen_launch.d)
+-include $(CUGEN_OUT)/$(1)/cugen_launch.d
+$(1)_headers := $(CUGEN_OUT)/$(1)/cugen_launch.hpp
 $(1)_objects := $(cugen_runtime)
 $(1)_flags := -I$(CUGEN_OUT)/$(1) $(cugen_flags)
 $(foreach spec,$(2),$(call cugen_spec,$(1),$(spec),$(3),$(CUGEN_OUT)/$(1)/$(basename $(notdir $(spec))),$(call cugen_files,$(CUGEN_OUT)/$(1),$(spec),$(3)))

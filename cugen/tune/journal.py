@@ -6,12 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from cugen.schedule.lock import spec_key
 from cugen.spec.model import Spec
-from cugen.toolchain.cache import folder
+from cugen.toolchain.cache import discard, folder, warn_damaged, warn_unwritable
 from cugen.tune.timing.gpus import Gpu
 
 _FORMAT = 1
@@ -38,28 +39,49 @@ class Journal:
     def __init__(self, path: Path, *, resume: bool = True) -> None:
         self.path = path
         self.records: dict[str, Record] = {}
-        if resume and path.exists():
-            self._read(path.read_text(errors="replace"))
-        elif path.exists():
-            path.unlink()
+        try:
+            if resume:
+                self._read()
+            else:
+                path.unlink(missing_ok=True)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:  # unreadable, or no file
+            with suppress(OSError):  # `add` says so
+                discard(path)
 
     def add(self, record: Record) -> None:
-        """Adds a record and writes it immediately."""
+        """Adds a record and writes it immediately, if the cache can be written."""
         self.records[record.code] = record
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as file:
+                file.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+        except OSError as error:
+            warn_unwritable(error)
 
-    def _read(self, text: str) -> None:
-        for line in text.splitlines():
-            try:
-                record = Record(**json.loads(line))
-            except (ValueError, TypeError):  # the truncated last line of a killed search
-                continue
-            self.records[record.code] = record
-        if text and not text.endswith("\n"):
+    def _read(self) -> None:
+        text = self.path.read_text(errors="replace")
+        *lines, unfinished = text.split("\n")
+        for line in lines:
+            if record := _record(line):
+                self.records[record.code] = record
+            elif not line.startswith("{"):  # neither a record nor the start of one, of a killed search
+                warn_damaged()
+        if unfinished:
             with self.path.open("a") as file:
                 file.write("\n")
+
+
+def _record(line: str) -> Record | None:
+    """The record of a line; None for other text."""
+    try:
+        record = Record(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    types: dict[str, type | tuple[type, ...]] = {"str": str, "float": (float, int), "bool": bool}
+    is_valid = all(isinstance(getattr(record, field.name), types[str(field.type)]) for field in fields(record))
+    return record if is_valid else None
 
 
 def journal_path(spec: Spec, gpu: Gpu, params: Mapping[str, int]) -> Path:

@@ -104,9 +104,10 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
     values = {context.symbols[name].name: value for name, value in params.items()}
     open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.name not in params}
     resources = _resources(kernel)
+    is_reported = len(open_) == sum(param.is_dynamic for param in spec.params)  # else some have values of `--set`
     launches = []
-    for made in kernel.plan.kernels:
-        report = analyze_any_size(made, spec.target, values, open_)
+    for n, made in enumerate(kernel.plan.kernels):
+        report = kernel.reports[n] if is_reported else analyze_any_size(made, spec.target, values, open_)
         taken = resources.kernels.get(made.name)
         known = facts(made, context, spec.target, values, resources=taken, accesses=report.accesses)
         launches.append(Launch(made, report, known))

@@ -75,8 +75,8 @@ def _cache() -> Finding:
     except OSError as error:
         lack = f"{cache_folder} can't be written to: {error.strerror}"
         cure = "set the environment variable CUGEN_CACHE_DIR to another folder"
-        return Finding("cache", "everything that is compiled", lack=lack, cure=cure, needed=True)
-    return Finding("cache", "", version=str(cache_folder), needed=True)
+        return Finding("cache", "compiling the same only once", lack=lack, cure=cure)
+    return Finding("cache", "", version=str(cache_folder))
 
 
 def _host_compiler() -> Finding:

@@ -1,5 +1,5 @@
-"""Write <stem>.cu, <stem>.h and <stem>.json for each kernel of the specs, or machine code. Variants of one computation
-also get a <name>.h, whose launcher selects one of them. Files that are up to date are not touched."""
+"""Write <stem>.cu, .h, .hpp and .json for each kernel of the specs, or machine code. Variants of one computation also
+get a <name>.h and .hpp, whose launchers select one of them. Files that are up to date are not touched."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cugen.cli.specs import (
 )
 from cugen.cli.text.terminal import note, progress
 from cugen.emit import files
-from cugen.emit.inputs import input_files, input_hash, shared_input_hash
+from cugen.emit.inputs import REMARKS_MODES, RemarksMode, input_files, input_hash, launch_input_hash, shared_input_hash
 from cugen.emit.orphans import orphans
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _Result = _Made | _Failed | tuple["Diagnostic", ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("specs", metavar="SPEC", nargs="+", help="spec file")
+    parser.add_argument("specs", metavar="SPEC", nargs="*", help="spec file")
     parser.add_argument(
         "-o", "--output", metavar="DIR", default=".", type=Path, help="output folder (default: current folder)"
     )
@@ -77,7 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="if-changed",
         help="skip unchanged files (default), or write all files",
     )
-    parser.add_argument("--no-analysis", action="store_true", help="omit the cost comments at the accesses")
+    parser.add_argument(
+        "--remarks",
+        choices=REMARKS_MODES,
+        default="worst",
+        help="accesses with their cost beside them: those that are not ideal, with the others listed in the head "
+        "(worst, default), all, or none, without analysis",
+    )
+    parser.add_argument(
+        "--no-analysis", action="store_const", dest="remarks", const="none", help="same as --remarks none"
+    )
     parser.add_argument("--jobs", metavar="N", type=_positive, default=1, help="number of processes (default: 1)")
     add_template_option(parser)
     only = parser.add_mutually_exclusive_group()
@@ -89,6 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     options = emission(args)
+    if not args.specs and options.kinds != ("launch",):
+        raise wrong_call("no spec is given", "only `--emit launch` needs none")
     # `--check` doesn't trust the hashes in the files that it checks, and machine code has none.
     every = args.check or args.write == "always" or (options.compiles and not args.list)
     current = {} if every else _recall_current(options, args)
@@ -100,9 +111,13 @@ def execute(args: argparse.Namespace) -> int:
     kernels.sort(key=lambda kernel: order[kernel.dependencies[0]])
     shared.sort(key=lambda group: order[group.specs[0].dependencies[0]])
     outputs = [path for kernel in kernels for path in options.paths(args.output, kernel.kernel)]
-    stems = [*(group.name for group in shared), *([args.umbrella] if args.umbrella else [])]
-    outputs += [files.header_path(args.output, f"{stem}{api.suffix}") for api in options.apis for stem in stems]
-    _refuse_equal_files(outputs)
+    for api in options.apis:
+        outputs += [path for group in shared for path in files.header_paths(args.output, f"{group.name}{api.suffix}")]
+        outputs += [args.output / f"{args.umbrella}{api.suffix}.h"] if args.umbrella else []
+    launch_header = args.output / files.LAUNCH_HEADER
+    _refuse_equal_files([*outputs, launch_header])
+    if options.owns_launch_header:
+        outputs.append(launch_header)
     if args.list:
         print("\n".join(map(str, outputs)))
         return DONE
@@ -116,27 +131,30 @@ def execute(args: argparse.Namespace) -> int:
     if args.umbrella:
         headers += _umbrellas(options, kernels, shared, made, headers, args)
     others = [file for result in made for file in result.compiled]
+    shared_files = _launch_header(launch_header, every) if options.has_launch_header else []
     if args.check:
         named = [*(kernel.kernel for kernel in kernels), *(group.name for group in shared)]
         possible = [path for stem in named for path in embed_paths(args.output, stem)]
-        return _check(texts, headers, others, [*outputs, *possible], options, args)
+        possible += [file.path for file in shared_files]
+        return _check(texts, [*headers, *others, *shared_files], [*outputs, *possible], options, args)
     with files_of_the_user():
         files.remove_abandoned(args.output)
+        if args.depfile:  # before the outputs: whoever finds them up to date knows on what they depend
+            _write_depfile(args.depfile, outputs, kernels)
         always = args.write == "always"
+        always_shared = always and options.owns_launch_header
         written = chain(
+            (path for file in shared_files for path in files.write_shared(file, always=always_shared)),
             (path for t in texts for path in files.write(args.output, t, always=always, suffixes=options.suffixes)),
-            (path for header in headers for path in files.write_header(args.output, header, always=always)),
-            (path for file in others for path in files.write_file(file, always=always)),
+            (path for file in (*headers, *others) for path in files.write_file(file, always=always)),
         )
         changed = False
         for path in written:
             changed = True
             if not args.quiet:
                 print(f"wrote {path}")
-        if args.depfile:
-            _write_depfile(args.depfile, outputs, kernels)
     if not changed:
-        note(f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} up to date", quiet=args.quiet)
+        note(f"{_counted(kernels)} up to date", quiet=args.quiet)
     return DONE
 
 
@@ -172,7 +190,7 @@ def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Sp
 
 
 def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namespace) -> bool:
-    expected = input_hash(kernel, analysis=not args.no_analysis, templates=templates_of(args))
+    expected = input_hash(kernel, remarks=args.remarks, templates=templates_of(args))
     sources = files.is_current if "cu" in options.kinds else files.is_current_manifest
     return sources(args.output, kernel.kernel, expected) and (
         "embed" not in options.kinds or is_current_embed(args.output, kernel.kernel, expected, options.targets)
@@ -180,9 +198,10 @@ def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namesp
 
 
 def _are_current_headers(group: Siblings | OutlinedGroup, options: Emission, args: argparse.Namespace) -> bool:
-    expected = shared_input_hash(group.specs, analysis=not args.no_analysis, templates=templates_of(args))
+    expected = shared_input_hash(group.specs, remarks=args.remarks, templates=templates_of(args))
     stems = [f"{group.name}{api.suffix}" for api in options.apis]
-    return all(files.is_current_header(args.output, stem, expected) for stem in stems)
+    paths = [path for stem in stems for path in files.header_paths(args.output, stem)]
+    return all(files.is_current_text(path, expected) for path in paths)
 
 
 def _refuse_equal_stems(specs: Sequence[Spec | Outline], groups: Sequence[Siblings | OutlinedGroup]) -> None:
@@ -223,39 +242,50 @@ def _umbrellas(
     kernels: Sequence[Spec | Outline],
     groups: Sequence[Siblings | OutlinedGroup],
     made: Sequence[_Made],
-    headers: Sequence[files.Header],
+    headers: Sequence[files.File],
     args: argparse.Namespace,
-) -> list[files.Header]:
-    """Umbrella headers. The description of each included header is its first line, read from disk if it is current."""
-    texts = {result.texts.stem: result.texts.header for result in made}
-    shared = {header.stem: header.text for header in headers}
-    headers = []
+) -> list[files.File]:
+    """Umbrella headers. The description of each included header is its title, read from disk if it is current."""
+    texts = {f"{result.texts.stem}.h": result.texts.header for result in made}
+    texts |= {header.path.name: header.content.decode() for header in headers}
+    umbrellas = []
     for api in options.apis:
-        lines = []
+        described = []
         for stem in [*(kernel.kernel for kernel in kernels), *(group.name for group in groups)]:
-            name = f"{stem}{api.suffix}"
-            text = texts.get(stem) or shared.get(name) or files.header_path(args.output, name).read_text()
-            lines.append((f"{name}.h", text.partition("\n")[0]))
-        stem = f"{args.umbrella}{api.suffix}"
-        headers.append(files.Header(stem, umbrella_text(f"{stem}.h", lines)))
-    return headers
+            path = args.output / f"{stem}{api.suffix}.h"
+            text = texts.get(f"{stem}.h") or texts.get(path.name) or path.read_text()
+            described.append((path.name, text))
+        path = args.output / f"{args.umbrella}{api.suffix}.h"
+        umbrellas.append(files.File(path, umbrella_text(path.name, described).encode()))
+    return umbrellas
 
 
 def _headers(
     groups: Sequence[Siblings], entries: Mapping[str, Entry], options: Emission, args: argparse.Namespace
-) -> list[files.Header]:
+) -> list[files.File]:
     """Headers shared by variants, all of which are among `entries`."""
     if not groups:
         return []
-    from cugen.emit.host.variants import variants_header
+    from cugen.emit.host.variants import variants_headers
 
     headers = []
     for group in groups:
-        stamp = shared_input_hash(group.specs, analysis=not args.no_analysis, templates=templates_of(args))
+        stamp = shared_input_hash(group.specs, remarks=args.remarks, templates=templates_of(args))
         for api in options.apis:
-            text = variants_header(group, [entries[spec.kernel] for spec in group.specs], api)
-            headers.append(files.Header(f"{group.name}{api.suffix}", files.stamped(text, stamp)))
+            made = variants_headers(group, [entries[spec.kernel] for spec in group.specs], api)
+            paths = files.header_paths(args.output, f"{group.name}{api.suffix}")
+            for path, text in zip(paths, (made.header, made.typed_header), strict=True):
+                headers.append(files.File(path, files.stamped(text, stamp).encode()))
     return headers
+
+
+def _launch_header(path: Path, every: bool) -> list[files.File]:
+    """cugen_launch.hpp, unless it is current."""
+    if not every and files.is_current_text(path, launch_input_hash()):
+        return []
+    from cugen.emit.host.launch_header import launch_header
+
+    return [files.File(path, launch_header().encode())]
 
 
 def _generate_all(specs: Sequence[Spec], options: Emission, args: argparse.Namespace) -> list[_Made]:
@@ -264,7 +294,7 @@ def _generate_all(specs: Sequence[Spec], options: Emission, args: argparse.Names
     findings: list[Diagnostic] = []
     make = partial(
         _generate,
-        analysis=not args.no_analysis,
+        remarks=args.remarks,
         templates=templates_of(args),
         options=options,
         folder=args.output,
@@ -292,7 +322,7 @@ def _results(specs: Sequence[Spec], jobs: int, make: Callable[[Spec], _Result]) 
 
 
 def _generate(
-    spec: Spec, *, analysis: bool, templates: Templates, options: Emission, folder: Path, check: bool
+    spec: Spec, *, remarks: RemarksMode, templates: Templates, options: Emission, folder: Path, check: bool
 ) -> _Result:
     """Generates one kernel, in a worker process. Errors are returned, since cugen's exceptions can't be pickled."""
     from cugen.emit.host.variants import make_entry
@@ -303,10 +333,10 @@ def _generate(
     from cugen.toolchain.errors import CompileError, ToolMissing
 
     try:
-        kernel = generate(spec, analysis=analysis, templates=templates)
+        kernel = generate(spec, remarks=remarks, templates=templates)
         others = list(compiled(kernel.name, kernel.source, spec.target, options, folder))
         if "embed" in options.kinds:
-            stamp = input_hash(spec, analysis=analysis, templates=templates)
+            stamp = input_hash(spec, remarks=remarks, templates=templates)
             others += embedded(kernel, stamp, options, folder, check=check)
     except SpecError as error:
         return error.diagnostics
@@ -316,25 +346,23 @@ def _generate(
             raise
         return _Failed(failure.text, failure.status)
     entry = make_entry(kernel.context, kernel.plan, kernel.manifest) if spec.variant else None
-    texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json())
+    texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json(), kernel.typed_header)
     return _Made(texts, entry, refused_warning(kernel.spec), tuple(others))
 
 
 def _check(
     texts: Sequence[files.Texts],
-    headers: Sequence[files.Header],
     others: Sequence[files.File],
     outputs: Sequence[Path],
     options: Emission,
     args: argparse.Namespace,
 ) -> int:
     stale = [difference for made in texts for difference in files.differences(args.output, made, options.suffixes)]
-    stale += [difference for header in headers for difference in files.header_differences(args.output, header)]
     stale += [difference for file in others for difference in files.file_differences(file)]
     for file in others:
         if file.reserve:
             note(f"{file.path}: {file.reserve}", quiet=args.quiet)
-    outlived = list(orphans(args.output, outputs, list(map(Path, args.specs))))
+    outlived = list(orphans(args.output, outputs, list(map(Path, args.specs)))) if args.specs else []
     for difference in (*stale, *outlived):
         sys.stdout.write(difference.diff)
         note(f"{difference.path}: {difference.state}", quiet=args.quiet)
@@ -344,18 +372,25 @@ def _check(
         note("delete files that belong to no spec", quiet=args.quiet)
     if stale or outlived:
         return NO
-    note(f"{len(texts)} kernel{'s' * (len(texts) > 1)} up to date", quiet=args.quiet)
+    note(f"{_counted(texts)} up to date", quiet=args.quiet)
     return DONE
 
 
 def _write_depfile(path: Path, outputs: Sequence[Path], specs: Sequence[Spec | Outline]) -> None:
+    """Writes the Make rule. Its targets don't include the .hpp files of kernels, which are written along with the .h:
+    Ninja refuses a target that the build file doesn't declare, and those written for 0.1 declare none."""
+    targets = [output for output in outputs if output.suffix != ".hpp" or output.name == files.LAUNCH_HEADER]
     try:
-        rule = files.make_rule(outputs, (file for spec in specs for file in input_files(spec)))
+        rule = files.make_rule(targets, input_files(specs))
     except ValueError as error:
         raise wrong_call(str(error)) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     files.remove_abandoned(path.parent)
     files.write_atomically(path, rule.encode())
+
+
+def _counted(kernels: Sequence[object]) -> str:
+    return f"{len(kernels)} kernel{'s' * (len(kernels) > 1)}" if kernels else files.LAUNCH_HEADER
 
 
 def _positive(text: str) -> int:

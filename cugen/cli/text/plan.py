@@ -102,6 +102,8 @@ def _launch_lines(
         if family.name != made.family:
             refusals = answer.reasons if isinstance(answer, Refusals) else ()
             reasons = "; ".join(dict.fromkeys(refusal.reason for refusal in refusals))
+            if not reasons and family.rank > chosen.rank:
+                reasons = "needs more registers than a thread may have"
             yield from _row("not", f"{family.name}: {reasons or f'fits too, and {made.family} comes before it'}")
     clusters = f" in clusters of {launch.cluster} along x" if launch.cluster > 1 else ""
     yield from _row("grid", " × ".join(map(str, launch.grid)) + clusters)

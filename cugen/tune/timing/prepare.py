@@ -69,13 +69,13 @@ def prepare(
     Raises ToolMissing without a compiler, and CompileError for an unsupported target."""
     earlier = earlier or EarlierCandidates()
     try:
-        kernel = generate(with_schedules(spec, schedules), analysis=False)
+        kernel = generate(with_schedules(spec, schedules), remarks="none")
     except SpecError as error:
         return Dropped(error.summary)
     digest = hashlib.sha256(_without_comments(kernel.source).encode()).hexdigest()
     if digest in earlier.digests:
         return Dropped("it has the same code as an earlier candidate")
-    cost, minimum_cost = _cost(kernel, params), earlier.minimum_cost
+    cost, minimum_cost = modelled_seconds(kernel, params), earlier.minimum_cost
     if cost is not None and minimum_cost is not None and cost > _MAX_COST_RATIO * minimum_cost:
         return Dropped(f"the analysis expects {cost / minimum_cost:.1f} times the cost of an earlier candidate")
     try:
@@ -106,7 +106,7 @@ def _unfit(kernel: Kernel, cubin: Cubin, capability: str) -> str:
     return ""
 
 
-def _cost(kernel: Kernel, params: Mapping[str, int]) -> float | None:
+def modelled_seconds(kernel: Kernel, params: Mapping[str, int]) -> float | None:
     """Modelled lower bound of the time in seconds: for each launch the maximum over DRAM, L2, shared memory and
     arithmetic, scaled by the imbalance of its last wave. None if a quantity is unknown."""
     device = default_device(kernel.spec.target)
