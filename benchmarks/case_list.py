@@ -110,7 +110,7 @@ def main(doc: str | None, cases: Sequence[Case], *, budget_us: float, tuned: boo
 
 def _is_tuned(spec: Spec) -> bool:
     """Whether the lock file has a valid entry."""
-    tuned = generate(spec, analysis=False).spec.tuned
+    tuned = generate(spec, remarks="none").spec.tuned
     return tuned is not None and not tuned.refused
 
 

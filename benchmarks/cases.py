@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from cugen.bench.peers import Called
 
+_ASCII = str.maketrans({"×": "x", "·": "*", "²": "^2", "³": "^3", "ᵀ": "^T"})
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -32,6 +34,11 @@ class Case:
     peer: str = ""
     against: tuple[str, ...] = ("torch", "triton")
     called: tuple[Called, ...] = ()
+
+    @property
+    def ascii_name(self) -> str:
+        """The name as a terminal takes it, for ids of tests: `A^T*x f32 256^2`."""
+        return self.name.translate(_ASCII)
 
 
 def spec_text(kernel: str, params: Mapping[str, int], arrays: Mapping[str, str], compute: str, more: str = "") -> str:

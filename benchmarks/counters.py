@@ -40,7 +40,7 @@ from cugen.runtime.inputs import draw, known_params
 from cugen.runtime.verify import make_job
 from cugen.spec.load import load_all
 from cugen.spec.model import Spec
-from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.cuda import compile_cubin, compile_ptx
 
 DYNAMIC = 1000  # value of dynamic params, rounded down to their `multiple_of`
 TIMEOUT_SECONDS = 500
@@ -75,7 +75,10 @@ def sizes(spec: Spec) -> dict[str, int]:
 def play(specs: Path, names: tuple[str, ...]) -> None:
     """Launches each kernel once."""
     device = GpuDevice()
-    for kernel in kernels(specs, names):
+    chosen = list(kernels(specs, names))
+    if not chosen:
+        raise SystemExit(f"no kernel of {specs} is named {' or '.join(names)}" if names else f"no spec is in {specs}")
+    for kernel in chosen:
         dynamic = sizes(kernel.spec)
         inputs = draw(kernel.spec, known_params(kernel.spec, dynamic), seed=1)
         outcome = device.run(make_job(kernel.source, kernel.manifest, inputs, dynamic, repeat=0))
@@ -119,6 +122,7 @@ def capture(folder: Path, specs: Path, names: tuple[str, ...] = ()) -> None:
             target = target_for(kernel.manifest, capability)
             cubin = compile_cubin(kernel.source, kernel.manifest.kernel, target)
             archive.writestr(f"{kernel.name}.cubin", cubin.image)
+            archive.writestr(f"{kernel.name}.ptx", compile_ptx(kernel.source, kernel.manifest.kernel, target))
             archive.writestr(f"{kernel.name}.cu", kernel.source)
             archive.writestr(f"{kernel.name}.json", json.dumps(list(kernel.access_lines().items())))
     version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True).stdout
@@ -169,12 +173,14 @@ def read_instructions(text: str) -> dict[str, dict[str, dict[str, int]]]:
     return counts
 
 
-def as_compiled(kernel: Kernel, image: bytes, lines: Mapping[int, int], target: str) -> tuple[CompiledKernel, ...]:
-    """Compiled launches of a cubin. `lines`: source lines of the accesses."""
+def as_compiled(
+    kernel: Kernel, image: bytes, ptx: str, lines: Mapping[int, int], target: str
+) -> tuple[CompiledKernel, ...]:
+    """Compiled launches of a cubin and its PTX. `lines`: source lines of the accesses."""
     symbols = kernel.context.symbols
     known = known_params(kernel.spec, sizes(kernel.spec))
     params = {symbols[name].name: value for name, value in known.items()}
-    return compiled_kernels(kernel.plan, kernel.spec, lines, image, target, params)
+    return compiled_kernels(kernel.plan, kernel.spec, lines, image, ptx, target, params)
 
 
 def compare(folder: Path, specs: Path, output: Path | None) -> int:
@@ -192,7 +198,8 @@ def compare(folder: Path, specs: Path, output: Path | None) -> int:
                 continue
             lines = dict(json.loads(archive.read(f"{kernel.name}.json")))
             image = archive.read(f"{kernel.name}.cubin")
-            for launch in as_compiled(kernel, image, lines, machine["capability"]):
+            ptx = archive.read(f"{kernel.name}.ptx").decode()
+            for launch in as_compiled(kernel, image, ptx, lines, machine["capability"]):
                 rows.append(launch_row(launch, counters.get(launch.kernel, {}), instructions.get(launch.kernel, {})))
     summary: dict[str, Any] = {
         "counters": _verdicts([row for launch in rows for row in launch["counters"].values()]),

@@ -34,7 +34,7 @@ class Step:
 def analysed(text: str) -> Step:
     """Analyses a step, given its spec."""
     (spec,) = load_text(text)
-    kernel = generate(spec, analysis=False)
+    kernel = generate(spec, remarks="none")
     (launch,), (planned,) = analyze(kernel).kernels, kernel.plan.kernels
     adds = SIDE**3
     wavefronts = sum(a.totals.wavefronts for a in launch.accesses if a.totals and a.space == "shared")

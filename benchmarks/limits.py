@@ -76,7 +76,7 @@ def play(names: list[str], tuned: Path | None) -> None:
             (spec,) = load_text(chosen[name].spec, file=f"{name}.yaml")
             if tuned:
                 spec = lock.apply(spec, lock.read(tuned), opened.device)
-            kernel = generate(spec, analysis=False)
+            kernel = generate(spec, remarks="none")
             buffers = Buffers(opened, spec, kernel.manifest, known_params(spec, {}), 1)
             run = GpuFunction(kernel.source, kernel.manifest)
             run(stream=opened.stream, **buffers.arrays(0))
