@@ -9,6 +9,13 @@
 //           worst: x[i * N + j], 5 sectors, ideal 4; 4.66 on average (misaligned by 20 bytes)
 //
 // Made by cugen 0.1.0 from argmax.yaml (hash fc56195d3d6c3d61) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   warp_argmax_[threadIdx.x / 32]  1 wavefront, ideal 1 (conflict-free)
+//   warp_largest[threadIdx.x / 32]  1 wavefront, ideal 1 (one word: broadcast)
+//   warp_argmax_[threadIdx.x % 16]  2 wavefronts, ideal 2 (conflict-free)
+//   warp_largest[threadIdx.x % 16]  1 wavefront, ideal 1 (conflict-free)
+//   best[i]                         1 sector, ideal 1 (uniform address)
 
 #include <math_constants.h>
 
@@ -37,8 +44,7 @@ extern "C" __global__ void __launch_bounds__(512) argmax(
         const long long other_argmax_ = __shfl_xor_sync(0xffffffff, argmax_, lanes);
         const float other_largest = __shfl_xor_sync(0xffffffff, largest, lanes);
         if (other_argmax_ >= 0
-            && (argmax_ < 0 || other_largest > largest
-            || (other_largest != other_largest && !(largest != largest))
+            && (argmax_ < 0 || other_largest > largest || (other_largest != other_largest && !(largest != largest))
             || ((other_largest == largest || (other_largest != other_largest && largest != largest))
             && other_argmax_ < argmax_))) {
             argmax_ = other_argmax_;
@@ -48,24 +54,19 @@ extern "C" __global__ void __launch_bounds__(512) argmax(
     __shared__ long long warp_argmax_[16];
     __shared__ float warp_largest[16];
     if (threadIdx.x % 32 == 0) {
-        // warp_argmax_[threadIdx.x / 32]: 1 wavefront, ideal 1 (conflict-free)
         warp_argmax_[threadIdx.x / 32] = argmax_;
-        // warp_largest[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_largest[threadIdx.x / 32] = largest;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_argmax_[threadIdx.x % 16]: 2 wavefronts, ideal 2 (conflict-free)
         argmax_ = warp_argmax_[threadIdx.x % 16];
-        // warp_largest[threadIdx.x % 16]: 1 wavefront, ideal 1 (conflict-free)
         largest = warp_largest[threadIdx.x % 16];
         #pragma unroll
         for (int lanes = 8; lanes > 0; lanes /= 2) {
             const long long other_argmax_ = __shfl_xor_sync(0xffffffff, argmax_, lanes);
             const float other_largest = __shfl_xor_sync(0xffffffff, largest, lanes);
             if (other_argmax_ >= 0
-                && (argmax_ < 0 || other_largest > largest
-                || (other_largest != other_largest && !(largest != largest))
+                && (argmax_ < 0 || other_largest > largest || (other_largest != other_largest && !(largest != largest))
                 || ((other_largest == largest || (other_largest != other_largest && largest != largest))
                 && other_argmax_ < argmax_))) {
                 argmax_ = other_argmax_;
@@ -76,7 +77,6 @@ extern "C" __global__ void __launch_bounds__(512) argmax(
 
     if (threadIdx.x != 0)
         return;
-    // best[i]: 1 sector, ideal 1 (uniform address)
     best[i] = argmax_;
 }
 

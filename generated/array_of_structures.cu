@@ -1,4 +1,5 @@
-// array_of_structures: The length of many vectors, stored one after the other as x y z x y z …; compare `structures_of_arrays`
+// array_of_structures: The length of many vectors, stored one after the other as x y z x y z …;
+// compare `structures_of_arrays`
 //
 // computes  length[i] = sqrt(point[i, 0] * point[i, 0] + point[i, 1] * point[i, 1] + point[i, 2] * point[i, 2])
 // params    N = 60000
@@ -9,6 +10,9 @@
 //           worst: point[i * 3], 12 sectors, ideal 4 (lanes 12 bytes apart)
 //
 // Made by cugen 0.1.0 from array_of_structures.yaml (hash 1b27b639b658c7ab) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   length[i]  4 sectors, ideal 4 (128 contiguous bytes)
 
 constexpr int N = 60000;
 
@@ -26,7 +30,6 @@ extern "C" __global__ void __launch_bounds__(256) array_of_structures(
     const float point_i_1 = point[i * 3 + 1];
     // point[i * 3 + 2]: 12 sectors, ideal 4 (lanes 12 bytes apart)
     const float point_i_2 = point[i * 3 + 2];
-    // length[i]: 4 sectors, ideal 4 (128 contiguous bytes)
     length[i] = sqrtf(point_i_0 * point_i_0 + point_i_1 * point_i_1 + point_i_2 * point_i_2);
 }
 

@@ -16,6 +16,22 @@
 //                          bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from attention_causal.yaml (hash 77c3ab256dbd225d) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses of attention_causal_score, without a remark in the code:
+//   q[((b * H + h) * T + i) * D + d0 + tx]         4 sectors, ideal 4 (128 bytes in 2 runs)
+//   qs[ty][tx]                                     1 wavefront, ideal 1 (conflict-free)
+//   k[((b * H + h) * T + j0_ + ty) * D + d0 + tx]  4 sectors, ideal 4 (128 bytes in 2 runs)
+//   ks[ty][tx ^ ty]                                1 wavefront, ideal 1 (xor swizzle: 32 banks)
+//   qs[ty][d]                                      1 wavefront, ideal 1 (conflict-free)
+//   ks[tx][d ^ tx]                                 1 wavefront, ideal 1 (xor swizzle: 16 banks)
+//
+// Ideal accesses of attention_causal_o, without a remark in the code:
+//   weights[ty][tx]                          1 wavefront, ideal 1 (conflict-free)
+//   v[((b * H + h) * T + j0_ + ty) * D + d]  4 sectors, ideal 4 (128 bytes in 2 runs)
+//   vs[ty][tx]                               1 wavefront, ideal 1 (conflict-free)
+//   weights[ty][j]                           1 wavefront, ideal 1 (conflict-free)
+//   vs[j][tx]                                1 wavefront, ideal 1 (conflict-free)
+//   o[((b * H + h) * T + i) * D + d]         4 sectors, ideal 4 (128 bytes in 2 runs)
 
 #include <math_constants.h>
 
@@ -30,31 +46,27 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_score(
     const float* __restrict__ k,
     float* __restrict__ score)
 {
-    __shared__ float qs[16][16];
-    __shared__ float ks[16][16];
+    constexpr int BM = 16, BN = 16, BK = 16;
+
+    __shared__ float qs[BM][BK];
+    __shared__ float ks[BN][BK];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
     const int h = blockIdx.z % H;
     const int b = blockIdx.z / H;
-    const int i0 = blockIdx.y * 16;
-    const int j0_ = blockIdx.x * 16;
+    const int i0 = blockIdx.y * BM;
+    const int j0_ = blockIdx.x * BN;
     const int i = i0 + ty;
     const int j = j0_ + tx;
 
     float acc = 0.0f;
-    for (int d0 = 0; d0 < D; d0 += 16) {
-        // q[((b * H + h) * T + i) * D + d0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // qs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
+    for (int d0 = 0; d0 < D; d0 += BK) {
         qs[ty][tx] = i < T && d0 + tx < D ? q[((b * H + h) * T + i) * D + d0 + tx] : 0.0f;
-        // k[((b * H + h) * T + j0_ + ty) * D + d0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // ks[ty][tx ^ ty]: 1 wavefront, ideal 1 (xor swizzle: 32 banks)
         ks[ty][tx ^ ty] = j0_ + ty < T && d0 + tx < D ? k[((b * H + h) * T + j0_ + ty) * D + d0 + tx] : 0.0f;
         __syncthreads();
         #pragma unroll
-        for (int d = 0; d < 16; ++d) {
-            // qs[ty][d]: 1 wavefront, ideal 1 (conflict-free)
-            // ks[tx][d ^ tx]: 1 wavefront, ideal 1 (xor swizzle: 16 banks)
+        for (int d = 0; d < BK; ++d) {
             acc += qs[ty][d] * ks[tx][d ^ tx];
         }
         __syncthreads();
@@ -76,26 +88,26 @@ extern "C" __global__ void __launch_bounds__(128) attention_causal_weight(
     const int h = row / T % H;
     const int i = row % T;
 
-    float score_row[6];
+    float row_[6];
     #pragma unroll
     for (int s = 0; s < 5; ++s) {
         const int j = threadIdx.x + 8 * s;
         // score[((b * H + h) * T + i) * T + j]: 8 sectors, ideal 4; 7.44 on average (128 bytes in 4 runs)
-        score_row[s] = score[((b * H + h) * T + i) * T + j];
+        row_[s] = score[((b * H + h) * T + i) * T + j];
     }
     if (threadIdx.x + 40 < T) {
         const int j = threadIdx.x + 40;
         // score[((b * H + h) * T + i) * T + j]: 6 sectors, ideal 3; 5.96 on average (80 bytes in 4 runs)
-        score_row[5] = score[((b * H + h) * T + i) * T + j];
+        row_[5] = score[((b * H + h) * T + i) * T + j];
     }
 
     float largest = -CUDART_INF_F;
     #pragma unroll
     for (int s = 0; s < 5; ++s) {
-        largest = fmaxf(largest, score_row[s]);
+        largest = fmaxf(largest, row_[s]);
     }
     if (threadIdx.x + 40 < T) {
-        largest = fmaxf(largest, score_row[5]);
+        largest = fmaxf(largest, row_[5]);
     }
     #pragma unroll
     for (int lanes = 4; lanes > 0; lanes /= 2) {
@@ -103,16 +115,15 @@ extern "C" __global__ void __launch_bounds__(128) attention_causal_weight(
     }
 
     float sum = 0.0f;
-    float exp_value_row[6];
     #pragma unroll
     for (int s = 0; s < 5; ++s) {
-        const float exp_value = expf(score_row[s] - largest);
-        exp_value_row[s] = exp_value;
+        const float exp_value = expf(row_[s] - largest);
+        row_[s] = exp_value;
         sum += exp_value;
     }
     if (threadIdx.x + 40 < T) {
-        const float exp_value = expf(score_row[5] - largest);
-        exp_value_row[5] = exp_value;
+        const float exp_value = expf(row_[5] - largest);
+        row_[5] = exp_value;
         sum += exp_value;
     }
     #pragma unroll
@@ -125,13 +136,13 @@ extern "C" __global__ void __launch_bounds__(128) attention_causal_weight(
         for (int s = 0; s < 5; ++s) {
             const int j = threadIdx.x + 8 * s;
             // weight[((b * H + h) * T + i) * T + j]: 8 sectors, ideal 4; 7.44 on average (128 bytes in 4 runs)
-            weight[((b * H + h) * T + i) * T + j] = exp_value_row[s] / sum;
+            weight[((b * H + h) * T + i) * T + j] = row_[s] / sum;
         }
     }
     if (threadIdx.x + 40 < T && group_row < B * H * T) {
         const int j = threadIdx.x + 40;
         // weight[((b * H + h) * T + i) * T + j]: 6 sectors, ideal 3; 5.96 on average (80 bytes in 4 runs)
-        weight[((b * H + h) * T + i) * T + j] = exp_value_row[5] / sum;
+        weight[((b * H + h) * T + i) * T + j] = row_[5] / sum;
     }
 }
 
@@ -140,31 +151,28 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_o(
     float* __restrict__ o,
     const float* __restrict__ weight)
 {
-    __shared__ float weights[16][16];
-    __shared__ float vs[16][16];
+    constexpr int BM = 16, BN = 16, BK = 16;
+
+    __shared__ float weights[BM][BK];
+    __shared__ float vs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
     const int h = blockIdx.z % H;
     const int b = blockIdx.z / H;
-    const int i0 = blockIdx.y * 16;
-    const int d0 = blockIdx.x * 16;
+    const int i0 = blockIdx.y * BM;
+    const int d0 = blockIdx.x * BN;
     const int i = i0 + ty;
     const int d = d0 + tx;
 
     float acc = 0.0f;
-    for (int j0_ = 0; j0_ < T; j0_ += 16) {
+    for (int j0_ = 0; j0_ < T; j0_ += BK) {
         // weight[((b * H + h) * T + i) * T + j0_ + tx]: 6 sectors, ideal 4; 5.38 on average (128 bytes in 2 runs)
-        // weights[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         weights[ty][tx] = i < T && j0_ + tx < T ? weight[((b * H + h) * T + i) * T + j0_ + tx] : 0.0f;
-        // v[((b * H + h) * T + j0_ + ty) * D + d]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // vs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         vs[ty][tx] = j0_ + ty < T && d < D ? v[((b * H + h) * T + j0_ + ty) * D + d] : 0.0f;
         __syncthreads();
         #pragma unroll
-        for (int j = 0; j < 16; ++j) {
-            // weights[ty][j]: 1 wavefront, ideal 1 (conflict-free)
-            // vs[j][tx]: 1 wavefront, ideal 1 (conflict-free)
+        for (int j = 0; j < BK; ++j) {
             acc += weights[ty][j] * vs[j][tx];
         }
         __syncthreads();
@@ -172,7 +180,6 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_o(
 
     if (i >= T || d >= D)
         return;
-    // o[((b * H + h) * T + i) * D + d]: 4 sectors, ideal 4 (128 bytes in 2 runs)
     o[((b * H + h) * T + i) * D + d] = acc;
 }
 
@@ -200,8 +207,8 @@ extern "C" cudaError_t attention_causal_launch(
     if (status != cudaSuccess)
         return status;
     float* const score = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
-    float* const weight = reinterpret_cast<float*>(static_cast<char*>(workspace)
-        + 256LL * ((4 * B * H * (T * T) + 255) / 256));
+    float* const weight =
+        reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((4 * B * H * (T * T) + 255) / 256));
     attention_causal_score<<<dim3((T + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(q, k, score);
     attention_causal_weight<<<dim3((B * H * T + 15) / 16), dim3(8, 16), 0, stream>>>(score, weight);
     attention_causal_o<<<dim3((D + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(v, o, weight);

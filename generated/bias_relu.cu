@@ -1,4 +1,5 @@
-// bias_relu: A bias for each column, an activation, a gate for each row; one pass over the matrix, the operands stay in registers
+// bias_relu: A bias for each column, an activation, a gate for each row; one pass over the matrix,
+// the operands stay in registers
 //
 // computes  shifted[m, n] = x[m, n] + bias[n]
 //           y[m, n] = relu(shifted[m, n]) * gate[m]
@@ -12,11 +13,33 @@
 //           worst: bias[n + 4 * u], 32 sectors, ideal 16; 21.67 on average (lanes 32 bytes apart)
 //
 // Made by cugen 0.1.0 from bias_relu.yaml (hash 68608e48dec82c6a) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   gate[m]  1 sector, ideal 1 (uniform address)
 
 #include <cuda_bf16.h>
 
 constexpr int M = 300;
 constexpr int N = 520;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
@@ -27,13 +50,14 @@ __device__ __forceinline__ float maximum(float a, float b)
 }
 #endif
 
-#ifndef CUGEN_VECTOR
-#define CUGEN_VECTOR
-// `count` elements, moved by one vector access.
-template <typename T, int count>
-struct alignas(count * sizeof(T)) Vector {
-    T data[count];
-};
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(256) bias_relu(
@@ -48,14 +72,13 @@ extern "C" __global__ void __launch_bounds__(256) bias_relu(
         return;
 
     // x[m * N + n]: 17 sectors, ideal 16; 11.33 on average (misaligned by 16 bytes)
-    const auto x8 = *reinterpret_cast<const Vector<__nv_bfloat16, 8>*>(&x[m * N + n]);
+    const auto x8 = load<8>(&x[m * N + n]);
     Vector<float, 4> bias4[2];
     #pragma unroll
     for (int u = 0; u < 2; ++u) {
         // bias[n + 4 * u]: 32 sectors, ideal 16; 21.67 on average (lanes 32 bytes apart)
-        bias4[u] = *reinterpret_cast<const Vector<float, 4>*>(&bias[n + 4 * u]);
+        bias4[u] = load<4>(&bias[n + 4 * u]);
     }
-    // gate[m]: 1 sector, ideal 1 (uniform address)
     const float gate_m = gate[m];
     Vector<__nv_bfloat16, 8> y8;
     #pragma unroll
@@ -64,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256) bias_relu(
         y8.data[v] = __float2bfloat16_rn(maximum(shifted, 0.0f) * gate_m);
     }
     // y[m * N + n]: 17 sectors, ideal 16; 11.33 on average (misaligned by 16 bytes)
-    *reinterpret_cast<Vector<__nv_bfloat16, 8>*>(&y[m * N + n]) = y8;
+    store<8>(&y[m * N + n], y8);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

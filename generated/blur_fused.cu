@@ -1,4 +1,5 @@
-// blur_fused: Both passes of `blur_separable` in one launch; what lies between them stays in shared memory, pixel by pixel
+// blur_fused: Both passes of `blur_separable` in one launch; what lies between them stays
+// in shared memory, pixel by pixel
 //
 // computes  rows[y, x] = sum(taps[s] * image[y, x + s - 2], s)
 //           blurred[y, x] = sum(taps[r] * rows[y + r - 2, x], r)
@@ -13,6 +14,12 @@
 //           bank 12)
 //
 // Made by cugen 0.1.0 from blur_fused.yaml (hash 1e9471f4f9028c74) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   image[h * W + w]                                   1 sector, ideal 1 (uniform address)
+//   rows_tile[row][threadIdx.x * 4]                    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   image[h * W + w_]                                  1 sector, ideal 1 (uniform address)
+//   rows_tile[threadIdx.y * 4 + row][threadIdx.x * 4]  4 wavefronts, ideal 4 (128 words over 32 banks)
 
 constexpr int H = 150;
 constexpr int W = 204;
@@ -24,6 +31,26 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(256) blur_fused(
@@ -47,8 +74,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                 #pragma unroll
                 for (int column = 0; column < 12; column += 4) {
                     // image[h * W + x_left + column]: 10 sectors, ideal 9; 12.75 on average (misaligned by 16 bytes)
-                    const auto image4 = *reinterpret_cast<const Vector<float, 4>*>(&image[h * W + x_left
-                        + column]);
+                    const auto image4 = load<4>(&image[h * W + x_left + column]);
                     #pragma unroll
                     for (int v_ = 0; v_ < 4; ++v_) {
                         image_window[column + v_] = image4.data[v_];
@@ -58,7 +84,6 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                 #pragma unroll
                 for (int column = 2; column < 10; ++column) {
                     const int w = min(max(x_left + column, 0), W - 1);
-                    // image[h * W + w]: 1 sector, ideal 1 (uniform address)
                     image_window[column] = image[h * W + w];
                 }
             }
@@ -73,8 +98,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                 }
                 rows4.data[v] = sum;
             }
-            // rows_tile[row][threadIdx.x * 4]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            *reinterpret_cast<Vector<float, 4>*>(&rows_tile[row][threadIdx.x * 4]) = rows4;
+            store<4>(&rows_tile[row][threadIdx.x * 4], rows4);
         } else {
             #pragma unroll 1
             for (int v = 0; v < 4; ++v) {
@@ -84,11 +108,11 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                 for (int s = 0; s < 5; ++s) {
                     const float taps_ = taps_values[s];
                     const int w_ = min(max(w + s - 2, 0), W - 1);
-                    // image[h * W + w_]: 1 sector, ideal 1 (uniform address)
                     const float image_value = image[h * W + w_];
                     sum += taps_ * image_value;
                 }
-                // rows_tile[row][threadIdx.x * 4 + v]: 2 wavefronts, ideal 1 (lanes 19 and 27: words 76 and 108, bank 12)
+                // rows_tile[row][threadIdx.x * 4 + v]: 2 wavefronts, ideal 1 (lanes 19 and
+                // 27: words 76 and 108, bank 12)
                 rows_tile[row][threadIdx.x * 4 + v] = sum;
             }
         }
@@ -104,9 +128,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
     float rows_window[8][4];
     #pragma unroll
     for (int row = 0; row < 8; ++row) {
-        // rows_tile[threadIdx.y * 4 + row][threadIdx.x * 4]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-        const auto rows4 = *reinterpret_cast<const Vector<float, 4>*>(&rows_tile[threadIdx.y * 4
-            + row][threadIdx.x * 4]);
+        const auto rows4 = load<4>(&rows_tile[threadIdx.y * 4 + row][threadIdx.x * 4]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             rows_window[row][v] = rows4.data[v];
@@ -129,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                 blurred4.data[v] = sum;
             }
             // blurred[y * W + x0]: 17 sectors, ideal 16; 13.25 on average (misaligned by 16 bytes)
-            *reinterpret_cast<Vector<float, 4>*>(&blurred[y * W + x0]) = blurred4;
+            store<4>(&blurred[y * W + x0], blurred4);
         }
     }
 }

@@ -1,4 +1,5 @@
-// blur_separable: The filter of `blur5x5` as a pass over rows and one over columns; 10 taps for each pixel in place of 25
+// blur_separable: The filter of `blur5x5` as a pass over rows and one over columns; 10
+// taps for each pixel in place of 25
 //
 // computes                rows[y, x] = sum(taps[s] * image[y, x + s - 2], s)
 //                         blurred[y, x] = sum(taps[r] * rows[y + r - 2, x], r)

@@ -3,12 +3,17 @@
 // computes  y[j] = sum(x[i, j], i)
 // params    M = 513, N = 300
 // x         input, float32 [513, 300], aligned to 16 bytes
-// y         output, float32 [300]
+// y         output, float32 [300], aligned to 16 bytes
 // launch    grid (10, 1, 1), block (8, 64, 1), 8192 bytes of shared memory; family reduce
 // analysis  sm_90: 4 accesses, 3 ideal, 1 costly
 //           worst: x[i * N + first_j], 18 sectors, ideal 16; 16.9 on average (512 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from column_sum.yaml (hash c35375f5e4ee601d) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   sum_partials[v][threadIdx.y][threadIdx.x]  1 wavefront, ideal 1 (conflict-free)
+//   sum_partials[v][row][threadIdx.x]          1 wavefront, ideal 1 (conflict-free)
+//   y[first_j]                                 4 sectors, ideal 4 (128 contiguous bytes)
 
 constexpr int M = 513;
 constexpr int N = 300;
@@ -20,6 +25,26 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(512) column_sum(
@@ -37,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
         #pragma unroll 4
         for (int i = threadIdx.y; i < M; i += 64) {
             // x[i * N + first_j]: 18 sectors, ideal 16; 16.9 on average (512 bytes in 4 runs)
-            const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + first_j]);
+            const auto x4 = load<4>(&x[i * N + first_j]);
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 sum4.data[v] += x4.data[v];
@@ -49,7 +74,6 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
     __shared__ float sum_partials[4][64][8];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        // sum_partials[v][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
         sum_partials[v][threadIdx.y][threadIdx.x] = sum4.data[v];
     }
     __syncthreads();
@@ -58,7 +82,6 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
     for (int row = 1; row < 64; ++row) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            // sum_partials[v][row][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
             sum4.data[v] += sum_partials[v][row][threadIdx.x];
         }
     }
@@ -68,8 +91,7 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
     for (int v = 0; v < 4; ++v) {
         y4.data[v] = sum4.data[v];
     }
-    // y[first_j]: 4 sectors, ideal 4 (128 contiguous bytes)
-    *reinterpret_cast<Vector<float, 4>*>(&y[first_j]) = y4;
+    store<4>(&y[first_j], y4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -12,11 +12,36 @@
 //           runs)
 //
 // Made by cugen 0.1.0 from conv_channels.yaml (hash 35bdc275ca8ded7a) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[((n * C + c) * H + h) * W + j0_]  16 sectors, ideal 16 (512 contiguous bytes)
+//   w[((k * C + c) * 3 + r) * 3 + s]    1 sector, ideal 1 (uniform address)
+//   bias[k]                             1 sector, ideal 1 (uniform address)
+//   y[((n * K + k) * H + i) * W + j0_]  16 sectors, ideal 16 (512 contiguous bytes)
 
 constexpr int C = 20;
 constexpr int K = 6;
 constexpr int H = 26;
 constexpr int W = 32;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
@@ -27,13 +52,14 @@ __device__ __forceinline__ float maximum(float a, float b)
 }
 #endif
 
-#ifndef CUGEN_VECTOR
-#define CUGEN_VECTOR
-// `count` elements, moved by one vector access.
-template <typename T, int count>
-struct alignas(count * sizeof(T)) Vector {
-    T data[count];
-};
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(128) conv_channels(
@@ -52,26 +78,23 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
     // Channel loop: reload the windows and accumulate all outputs of the thread.
     float sums[4][4] = {};
     for (int c = 0; c < C; ++c) {
-        float x_window[3][12] = {};
+        float x_window[3][6] = {};
         #pragma unroll
         for (int row = 0; row < 3; ++row) {
             const int h = i + row - 1;
             if (h >= 0 && h < H) {
-                // x[((n * C + c) * H + h) * W + j0_]: 16 sectors, ideal 16 (512 contiguous bytes)
-                const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[((n * C + c) * H + h) * W + j0_]);
+                const auto x4 = load<4>(&x[((n * C + c) * H + h) * W + j0_]);
                 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
-                    x_window[row][v + 4] = x4.data[v];
+                    x_window[row][v + 1] = x4.data[v];
                 }
             }
             // x[((n * C + c) * H + h) * W + j0_ - 1]: 16 sectors, ideal 4; 14.48 on average (112 bytes in 28 runs)
-            const float x_value = h >= 0 && h < H && j0_ - 1 >= 0 ? x[((n * C + c) * H + h) * W + j0_ - 1]
-                : 0.0f;
-            x_window[row][3] = x_value;
+            const float x_value = h >= 0 && h < H && j0_ - 1 >= 0 ? x[((n * C + c) * H + h) * W + j0_ - 1] : 0.0f;
+            x_window[row][0] = x_value;
             // x[((n * C + c) * H + h) * W + j0_ + 4]: 16 sectors, ideal 4; 14.48 on average (112 bytes in 28 runs)
-            const float x_value_ = h >= 0 && h < H && j0_ + 4 < W ? x[((n * C + c) * H + h) * W + j0_ + 4]
-                : 0.0f;
-            x_window[row][8] = x_value_;
+            const float x_value_ = h >= 0 && h < H && j0_ + 4 < W ? x[((n * C + c) * H + h) * W + j0_ + 4] : 0.0f;
+            x_window[row][5] = x_value_;
         }
         #pragma unroll
         for (int channel = 0; channel < 4; ++channel) {
@@ -84,9 +107,8 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
                     for (int r = 0; r < 3; ++r) {
                         #pragma unroll
                         for (int s = 0; s < 3; ++s) {
-                            // w[((k * C + c) * 3 + r) * 3 + s]: 1 sector, ideal 1 (uniform address)
                             const float w_k_c_r_s = w[((k * C + c) * 3 + r) * 3 + s];
-                            sum += w_k_c_r_s * x_window[r][v + s + 3];
+                            sum += w_k_c_r_s * x_window[r][v + s];
                         }
                     }
                     sums[channel][v] += sum;
@@ -99,7 +121,6 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
     for (int channel = 0; channel < 4; ++channel) {
         const int k = k0 + channel;
         if (k < K) {
-            // bias[k]: 1 sector, ideal 1 (uniform address)
             const float bias_k = bias[k];
             Vector<float, 4> y4;
             #pragma unroll
@@ -107,8 +128,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
                 const float total = sums[channel][v];
                 y4.data[v] = maximum(total + bias_k, 0.0f);
             }
-            // y[((n * K + k) * H + i) * W + j0_]: 16 sectors, ideal 16 (512 contiguous bytes)
-            *reinterpret_cast<Vector<float, 4>*>(&y[((n * K + k) * H + i) * W + j0_]) = y4;
+            store<4>(&y[((n * K + k) * H + i) * W + j0_], y4);
         }
     }
 }
@@ -126,8 +146,7 @@ extern "C" cudaError_t conv_channels_launch(
     float* y,
     cudaStream_t stream)
 {
-    conv_channels<<<dim3((W + 31) / 32, (H + 15) / 16, N * ((K + 3) / 4)), dim3(8, 16), 0,
-        stream>>>(x, w, bias, y);
+    conv_channels<<<dim3((W + 31) / 32, (H + 15) / 16, N * ((K + 3) / 4)), dim3(8, 16), 0, stream>>>(x, w, bias, y);
     return cudaGetLastError();
 }
 

@@ -11,6 +11,9 @@
 //           worst: x[(plane * H + 2 * p - 2) * W + q_left + column], 5 sectors, ideal 3 (lanes 8 bytes apart)
 //
 // Made by cugen 0.1.0 from conv_strided_dilated.yaml (hash 62833fa70f9a732c) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   w[((o * C + c) * R + r) * R + s]  1 sector, ideal 1 (uniform address)
 
 constexpr int C = 4;
 constexpr int H = 30;
@@ -75,8 +78,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_strided_dilated(
             for (int column = 0; column < 5; ++column) {
                 const int w_ = q_left + column;
                 // x[(plane * H + 2 * p - 2) * W + w_]: 2 sectors, ideal 1; 1.2 on average (lanes 144 bytes apart)
-                const float x_value = 2 * p - 2 >= 0 && w_ >= 0 && w_ < W ? x[(plane * H + 2 * p - 2) * W + w_]
-                    : 0.0f;
+                const float x_value = 2 * p - 2 >= 0 && w_ >= 0 && w_ < W ? x[(plane * H + 2 * p - 2) * W + w_] : 0.0f;
                 x_window[plane][0][column] = x_value;
             }
             #pragma unroll
@@ -90,8 +92,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_strided_dilated(
             for (int column = 0; column < 5; ++column) {
                 const int w_ = q_left + column;
                 // x[(plane * H + 2 * p + 2) * W + w_]: 2 sectors, ideal 1; 1.2 on average (lanes 144 bytes apart)
-                const float x_value = 2 * p + 2 < H && w_ >= 0 && w_ < W ? x[(plane * H + 2 * p + 2) * W + w_]
-                    : 0.0f;
+                const float x_value = 2 * p + 2 < H && w_ >= 0 && w_ < W ? x[(plane * H + 2 * p + 2) * W + w_] : 0.0f;
                 x_window[plane][4][column] = x_value;
             }
         }
@@ -104,7 +105,6 @@ extern "C" __global__ void __launch_bounds__(128) conv_strided_dilated(
         for (int r = 0; r < R; ++r) {
             #pragma unroll
             for (int s = 0; s < R; ++s) {
-                // w[((o * C + c) * R + r) * R + s]: 1 sector, ideal 1 (uniform address)
                 const float w_o_c_r_s = w[((o * C + c) * R + r) * R + s];
                 sum += w_o_c_r_s * x_window[c][dilation * r + 2 - pad][dilation * s + 2 - pad];
             }

@@ -22,6 +22,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(128) cumulative_sum(
     const float* __restrict__ x,
     float* __restrict__ y)
@@ -37,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(128) cumulative_sum(
         const int first = 4 * lane + 128 * u;
         if (first < N) {
             // x[i * N + first]: 17 sectors, ideal 16; 13.01 on average (misaligned by 16 bytes)
-            x4[u] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + first]);
+            x4[u] = load<4>(&x[i * N + first]);
         }
     }
     // Exclusive prefix of each vector.
@@ -72,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(128) cumulative_sum(
                 y4.data[v] = sum;
             }
             // y[i * N + first]: 17 sectors, ideal 16; 13 on average (misaligned by 16 bytes)
-            *reinterpret_cast<Vector<float, 4>*>(&y[i * N + first]) = y4;
+            store<4>(&y[i * N + first], y4);
         }
     }
 }

@@ -9,11 +9,34 @@
 //           worst: price[t * K + first], 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from drawdown.yaml (hash b63fad2d30b6963d) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x]  1 wavefront, ideal 1 (conflict-free)
+//   warp_largests[start / 512][v][group][threadIdx.x]            1 wavefront, ideal 1 (conflict-free)
 
 #include <math_constants.h>
 
 constexpr int T = 730;
 constexpr int K = 300;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
@@ -24,13 +47,14 @@ __device__ __forceinline__ float maximum(float a, float b)
 }
 #endif
 
-#ifndef CUGEN_VECTOR
-#define CUGEN_VECTOR
-// `count` elements, moved by one vector access.
-template <typename T, int count>
-struct alignas(count * sizeof(T)) Vector {
-    T data[count];
-};
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(512) drawdown(
@@ -54,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
             const int t = start + threadIdx.y * 8 + u;
             if (first < K && t < T) {
                 // price[t * K + first]: 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
-                price4[u] = *reinterpret_cast<const Vector<float, 4>*>(&price[t * K + first]);
+                price4[u] = load<4>(&price[t * K + first]);
             }
         }
         // Aggregate of the thread's elements, then the exclusive prefix of its part of the column.
@@ -87,7 +111,6 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
             exclusive_largest = __shfl_up_sync(0xffffffff, inclusive_largest, 8);
             partial_largest.data[v] = lane >= 8 ? exclusive_largest : -CUDART_INF_F;
             if (lane >= 24) {
-                // warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
                 warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x] = inclusive_largest;
             }
         }
@@ -100,9 +123,8 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
             }
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                // warp_largests[start / 512][v][group][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
-                largest_so_far.data[v] = maximum(largest_so_far.data[v],
-                    warp_largests[start / 512][v][group][threadIdx.x]);
+                largest_so_far.data[v] =
+                    maximum(largest_so_far.data[v], warp_largests[start / 512][v][group][threadIdx.x]);
             }
         }
         #pragma unroll
@@ -122,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
                     fall4.data[v] = largest.data[v] - price_t_k;
                 }
                 // fall[t * K + first]: 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
-                *reinterpret_cast<Vector<float, 4>*>(&fall[t * K + first]) = fall4;
+                store<4>(&fall[t * K + first], fall4);
             }
         }
     }

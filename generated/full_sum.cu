@@ -9,6 +9,18 @@
 // analysis              sm_90: 8 accesses, 8 ideal
 //
 // Made by cugen 0.1.0 from full_sum.yaml (hash 64b8169916d00d7e) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses of full_sum_total_parts, without a remark in the code:
+//   x[start + i]                16 sectors, ideal 16 (512 contiguous bytes)
+//   x[start + tail]             1 sector, ideal 1 (12 contiguous bytes)
+//   warp_sum[threadIdx.x / 32]  1 wavefront, ideal 1 (conflict-free)
+//   warp_sum[threadIdx.x % 32]  2 wavefronts, ideal 2 (64 words over 32 banks)
+//   total_parts[part]           1 sector, ideal 1 (uniform address)
+//
+// Ideal accesses of full_sum_total, without a remark in the code:
+//   total_parts[part]  2 sectors, ideal 2 (64 contiguous bytes)
+//   total_parts[tail]  1 sector, ideal 1 (uniform address)
+//   total[0]           1 sector, ideal 1 (uniform address)
 
 constexpr int N = 100003;
 
@@ -19,6 +31,16 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
@@ -32,15 +54,13 @@ extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
     const int stop = min(4352, N - start);
     #pragma unroll 2
     for (int i = threadIdx.x * 4; i < stop - 3; i += 4096) {
-        // x[start + i]: 16 sectors, ideal 16 (512 contiguous bytes)
-        const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[start + i]);
+        const auto x4 = load<4>(&x[start + i]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             sum += (double)x4.data[v];
         }
     }
     for (int tail = threadIdx.x + 4 * (stop / 4); tail < stop; tail += 1024) {
-        // x[start + tail]: 1 sector, ideal 1 (12 contiguous bytes)
         const float x_value = x[start + tail];
         sum += (double)x_value;
     }
@@ -52,12 +72,10 @@ extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
     }
     __shared__ double warp_sum[32];
     if (threadIdx.x % 32 == 0) {
-        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (conflict-free)
         warp_sum[threadIdx.x / 32] = sum;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_sum[threadIdx.x % 32]: 2 wavefronts, ideal 2 (64 words over 32 banks)
         sum = warp_sum[threadIdx.x % 32];
         #pragma unroll
         for (int lanes = 16; lanes > 0; lanes /= 2) {
@@ -67,7 +85,6 @@ extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
 
     if (threadIdx.x != 0)
         return;
-    // total_parts[part]: 1 sector, ideal 1 (uniform address)
     total_parts[part] = sum;
 }
 
@@ -78,15 +95,13 @@ extern "C" __global__ void __launch_bounds__(4) full_sum_total(
     double sum = 0.0;
     #pragma unroll 3
     for (int part = threadIdx.x * 2; part < 22; part += 8) {
-        // total_parts[part]: 2 sectors, ideal 2 (64 contiguous bytes)
-        const auto total_parts2 = *reinterpret_cast<const Vector<double, 2>*>(&total_parts[part]);
+        const auto total_parts2 = load<2>(&total_parts[part]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
             sum += total_parts2.data[v];
         }
     }
     for (int tail = threadIdx.x + 22; tail < 23; tail += 4) {
-        // total_parts[tail]: 1 sector, ideal 1 (uniform address)
         const double total_parts_part = total_parts[tail];
         sum += total_parts_part;
     }
@@ -99,7 +114,6 @@ extern "C" __global__ void __launch_bounds__(4) full_sum_total(
 
     if (threadIdx.x != 0)
         return;
-    // total[0]: 1 sector, ideal 1 (uniform address)
     total[0] = (float)sum;
 }
 

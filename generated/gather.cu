@@ -9,6 +9,10 @@
 // analysis  sm_90: 3 accesses, 2 ideal, 1 unknown
 //
 // Made by cugen 0.1.0 from gather.yaml (hash b57a38e1bde92913) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   ids[i]           1 sector, ideal 1 (8 contiguous bytes)
+//   rows[i * D + j]  16 sectors, ideal 16 (512 contiguous bytes)
 
 constexpr int N = 300;
 constexpr int D = 64;
@@ -22,6 +26,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) gather(
     const float* __restrict__ table,
     const int* __restrict__ ids,
@@ -32,17 +56,15 @@ extern "C" __global__ void __launch_bounds__(256) gather(
     if (i >= N)
         return;
 
-    // ids[i]: 1 sector, ideal 1 (8 contiguous bytes)
     const int ids_i = ids[i];
     // table[ids_i * D + j]: unknown: the subscript depends on the value ids_i, which is read from memory
-    const auto table4 = *reinterpret_cast<const Vector<float, 4>*>(&table[ids_i * D + j]);
+    const auto table4 = load<4>(&table[ids_i * D + j]);
     Vector<float, 4> rows4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
         rows4.data[v] = table4.data[v];
     }
-    // rows[i * D + j]: 16 sectors, ideal 16 (512 contiguous bytes)
-    *reinterpret_cast<Vector<float, 4>*>(&rows[i * D + j]) = rows4;
+    store<4>(&rows[i * D + j], rows4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

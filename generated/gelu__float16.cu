@@ -8,6 +8,12 @@
 // analysis  sm_90: 4 accesses, 4 ideal
 //
 // Made by cugen 0.1.0 from gelu_variants.yaml (hash 68f5c27cee29232c) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[i]     16 sectors, ideal 16 (512 contiguous bytes)
+//   y[i]     16 sectors, ideal 16 (512 contiguous bytes)
+//   x[tail]  1 sector, ideal 1 (uniform address)
+//   y[tail]  1 sector, ideal 1 (uniform address)
 
 #include <cuda_fp16.h>
 
@@ -22,6 +28,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) gelu__float16(
     const __half* __restrict__ x,
     __half* __restrict__ y)
@@ -29,22 +55,18 @@ extern "C" __global__ void __launch_bounds__(256) gelu__float16(
     const int i = blockIdx.x * 2048 + threadIdx.x * 8;
 
     if (i + 7 < N) {
-        // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-        const auto x8 = *reinterpret_cast<const Vector<__half, 8>*>(&x[i]);
+        const auto x8 = load<8>(&x[i]);
         Vector<__half, 8> y8;
         #pragma unroll
         for (int v = 0; v < 8; ++v) {
             const float x_value = __half2float(x8.data[v]);
             y8.data[v] = __float2half_rn(0.5f * x_value * (1.0f + erff(0.70710678f * x_value)));
         }
-        // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-        *reinterpret_cast<Vector<__half, 8>*>(&y[i]) = y8;
+        store<8>(&y[i], y8);
     } else {
         #pragma unroll 1
         for (int tail = i; tail < N; ++tail) {
-            // x[tail]: 1 sector, ideal 1 (uniform address)
             const float x_i = __half2float(x[tail]);
-            // y[tail]: 1 sector, ideal 1 (uniform address)
             y[tail] = __float2half_rn(0.5f * x_i * (1.0f + erff(0.70710678f * x_i)));
         }
     }

@@ -8,6 +8,12 @@
 // analysis  sm_90: 4 accesses, 4 ideal
 //
 // Made by cugen 0.1.0 from gelu_variants.yaml (hash df89e23e8add69c9) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[i]     16 sectors, ideal 16 (512 contiguous bytes)
+//   y[i]     16 sectors, ideal 16 (512 contiguous bytes)
+//   x[tail]  1 sector, ideal 1 (uniform address)
+//   y[tail]  1 sector, ideal 1 (uniform address)
 
 constexpr int N = 20011;
 
@@ -20,6 +26,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) gelu__float32(
     const float* __restrict__ x,
     float* __restrict__ y)
@@ -27,22 +53,18 @@ extern "C" __global__ void __launch_bounds__(256) gelu__float32(
     const int i = blockIdx.x * 1024 + threadIdx.x * 4;
 
     if (i + 3 < N) {
-        // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-        const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
+        const auto x4 = load<4>(&x[i]);
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             const float x_value = x4.data[v];
             y4.data[v] = 0.5f * x_value * (1.0f + erff(0.70710678f * x_value));
         }
-        // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-        *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
+        store<4>(&y[i], y4);
     } else {
         #pragma unroll 1
         for (int tail = i; tail < N; ++tail) {
-            // x[tail]: 1 sector, ideal 1 (uniform address)
             const float x_i = x[tail];
-            // y[tail]: 1 sector, ideal 1 (uniform address)
             y[tail] = 0.5f * x_i * (1.0f + erff(0.70710678f * x_i));
         }
     }

@@ -8,24 +8,26 @@
 // C         output, float32 [2, 30, 40], aligned to 16 bytes
 // launch    grid (2, 2, 2), block (32, 1, 1), 6656 bytes of shared memory; family gemm
 // analysis  sm_90: 12 accesses, 9 ideal, 1 costly, 1 assumed, 1 unknown
-//           worst: a_global[c * K + 8 * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+//           worst: a_global[c * K + BK * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from gemm_batched.yaml (hash e87cda77cc0c4b4c) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   b_global[(BK * stage + r) * N]  16 sectors, ideal 16 (512 bytes in 4 runs)
+//   As[0][0][thread_m]              2 wavefronts, ideal 2 (conflict-free)
+//   Bs[0][0][thread_n]              2 wavefronts, ideal 2 (conflict-free)
+//   As[read_stage][k][thread_m]     2 wavefronts, ideal 2 (conflict-free)
+//   Bs[read_stage][k][thread_n]     2 wavefronts, ideal 2 (conflict-free)
+//   As[next_stage][0][thread_m]     2 wavefronts, ideal 2 (conflict-free)
+//   Bs[next_stage][0][thread_n]     2 wavefronts, ideal 2 (conflict-free)
+//   residual[(z * M + m) * N + n]   16 sectors, ideal 16 (512 bytes in 4 runs)
+//   C[(z * M + m) * N + n]          16 sectors, ideal 16 (512 bytes in 4 runs)
 
 #include <cuda_pipeline_primitives.h>
 
 constexpr int M = 30;
 constexpr int K = 20;
 constexpr int N = 40;
-
-#ifndef CUGEN_MAXIMUM_FLOAT
-#define CUGEN_MAXIMUM_FLOAT
-// Maximum; NaN if an operand is NaN.
-__device__ __forceinline__ float maximum(float a, float b)
-{
-    return a > b || a != a ? a : b;
-}
-#endif
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -36,19 +38,51 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_MAXIMUM_FLOAT
+#define CUGEN_MAXIMUM_FLOAT
+// Maximum; NaN if an operand is NaN.
+__device__ __forceinline__ float maximum(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     const float* __restrict__ A,
     const float* __restrict__ B,
     const float* __restrict__ residual,
     float* __restrict__ C)
 {
+    constexpr int BM = 16, BN = 32, BK = 8, STAGES = 4, TM = 4, TN = 4;
+
     // circular buffer of 4 stages, [stage][k][m or n]
-    __shared__ __align__(16) float As[4][8][20];
-    __shared__ __align__(16) float Bs[4][8][32];
+    __shared__ __align__(16) float As[STAGES][BK][BM + 4];
+    __shared__ __align__(16) float Bs[STAGES][BK][BN];
 
     const int z = blockIdx.z;
-    const int m0 = min(blockIdx.y * 16, M - 16);
-    const int n0 = min(blockIdx.x * 32, N - 32);
+    const int m0 = min(blockIdx.y * BM, M - BM);
+    const int n0 = min(blockIdx.x * BN, N - BN);
+    constexpr int k_residue = 4;
     const int thread = threadIdx.x;
     const int lane = thread;
     // warp tile 16 x 32, lanes 4 x 8 interleaved so that lane pairs broadcast
@@ -61,89 +95,80 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     const int b_k = thread / 8;
     const int b_n = 4 * (thread % 8);
 
-    float acc[4][4] = {};
+    float acc[TM][TN] = {};
 
-    const float* a_global = &A[(z * M + m0 + a_m) * K + a_k - 4];
-    const float* b_global = &B[(z * K + b_k - 4) * N + n0 + b_n];
+    const float* a_global = &A[(z * M + m0 + a_m) * K + a_k - k_residue];
+    const float* b_global = &B[(z * K + b_k - k_residue) * N + n0 + b_n];
     #pragma unroll
-    for (int stage = 0; stage < 3; ++stage) {
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
-        for (int c = 0; c < 16; c += 4) {
-            // a_global[c * K + 8 * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+        for (int c = 0; c < BM; c += 4) {
+            // a_global[c * K + BK * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: assumed: 2 wavefronts, ideal 1; 1.5 on average
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + 8 * stage], 4,
-                a_k + 8 * stage - 4 >= 0 ? 0 : 4);
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + BK * stage], 4,
+                a_k + BK * stage - k_residue >= 0 ? 0 : 4);
         }
         #pragma unroll
-        for (int r = 0; r < 8; r += 4) {
-            // b_global[(8 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+        for (int r = 0; r < BK; r += 4) {
             // Bs[stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(8 * stage + r) * N], 16,
-                b_k + 8 * stage + r - 4 >= 0 && b_k + 8 * stage + r - 4 < K ? 0 : 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(BK * stage + r) * N], 16,
+                b_k + BK * stage + r - k_residue >= 0 && b_k + BK * stage + r - k_residue < K ? 0 : 16);
         }
         __pipeline_commit();
     }
 
-    __pipeline_wait_prior(2);
+    __pipeline_wait_prior(STAGES - 2);
     __syncthreads();
     // register fragments of A and B for one k, double-buffered
     Vector<float, 4> a_frag[2];
     Vector<float, 4> b_frag[2];
-    // As[0][0][thread_m]: 2 wavefronts, ideal 2 (conflict-free)
-    a_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][thread_m]);
-    // Bs[0][0][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
-    b_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][thread_n]);
-    for (int k0 = 0; k0 < K + 4; k0 += 8) {
-        const int read_stage = k0 / 8;
+    a_frag[0] = load<4>(&As[0][0][thread_m]);
+    b_frag[0] = load<4>(&Bs[0][0][thread_n]);
+    for (int k0 = 0; k0 < K + k_residue; k0 += BK) {
+        const int read_stage = k0 / BK;
         __pipeline_commit();
         #pragma unroll
-        for (int k = 1; k < 8; ++k) {
-            // As[read_stage][k][thread_m]: 2 wavefronts, ideal 2 (conflict-free)
-            a_frag[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&As[read_stage][k][thread_m]);
-            // Bs[read_stage][k][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
-            b_frag[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[read_stage][k][thread_n]);
+        for (int k = 1; k < BK; ++k) {
+            a_frag[k % 2] = load<4>(&As[read_stage][k][thread_m]);
+            b_frag[k % 2] = load<4>(&Bs[read_stage][k][thread_n]);
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
+            for (int i = 0; i < TM; ++i) {
                 #pragma unroll
-                for (int t = 0; t < 4; ++t) {
+                for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (3 - 2 * t) + t;
+                    const int j = i % 2 * (TN - 2 * t - 1) + t;
                     acc[i][j] += a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2].data[j];
                 }
             }
         }
-        __pipeline_wait_prior(2);
+        __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
         // fragments of the next k-tile; unused after the last
-        const int next_stage = k0 / 8 + 1;
-        // As[next_stage][0][thread_m]: 2 wavefronts, ideal 2 (conflict-free)
-        a_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[next_stage][0][thread_m]);
-        // Bs[next_stage][0][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
-        b_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[next_stage][0][thread_n]);
+        const int next_stage = k0 / BK + 1;
+        a_frag[0] = load<4>(&As[next_stage][0][thread_m]);
+        b_frag[0] = load<4>(&Bs[next_stage][0][thread_n]);
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < TM; ++i) {
             #pragma unroll
-            for (int t = 0; t < 4; ++t) {
+            for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (3 - 2 * t) + t;
+                const int j = i % 2 * (TN - 2 * t - 1) + t;
                 acc[i][j] += a_frag[1].data[i] * b_frag[1].data[j];
             }
         }
     }
 
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < TM; ++i) {
         const int m = m0 + thread_m + i;
         const int n = n0 + thread_n;
-        // residual[(z * M + m) * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-        const auto residual4 = *reinterpret_cast<const Vector<float, 4>*>(&residual[(z * M + m) * N + n]);
+        const auto residual4 = load<4>(&residual[(z * M + m) * N + n]);
         Vector<float, 4> c4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             c4.data[v] = maximum(acc[i][v], 0.0f) + residual4.data[v];
         }
-        // C[(z * M + m) * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-        *reinterpret_cast<Vector<float, 4>*>(&C[(z * M + m) * N + n]) = c4;
+        store<4>(&C[(z * M + m) * N + n], c4);
     }
 }
 

@@ -11,6 +11,14 @@
 //           worst: As[write_stage][a_k][a_m + c], 2 wavefronts, ideal 1 (lanes 0 and 12 copy from one bank)
 //
 // Made by cugen 0.1.0 from gemm_f32.yaml (hash 0761c3e654d32c97) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[0][0][thread_m + 16 * u]           2 wavefronts, ideal 2 (conflict-free)
+//   Bs[0][0][thread_n]                    2 wavefronts, ideal 2 (conflict-free)
+//   As[read_stage][k][thread_m + 16 * u]  2 wavefronts, ideal 2 (conflict-free)
+//   Bs[read_stage][k][thread_n]           2 wavefronts, ideal 2 (conflict-free)
+//   As[next_stage][0][thread_m + 16 * u]  2 wavefronts, ideal 2 (conflict-free)
+//   Bs[next_stage][0][thread_n]           2 wavefronts, ideal 2 (conflict-free)
 
 #include <cuda_pipeline_primitives.h>
 
@@ -27,6 +35,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(64) gemm_f32(
     const float* __restrict__ A,
     const float* __restrict__ B,
@@ -34,12 +62,15 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
     float* __restrict__ C,
     float alpha)
 {
-    // circular buffer of 4 stages, [stage][k][m or n]
-    __shared__ __align__(16) float As[4][8][36];
-    __shared__ __align__(16) float Bs[4][8][64];
+    constexpr int BM = 32, BN = 64, BK = 8, STAGES = 4, TM = 8, TN = 4, WN = 32;
 
-    const int m0 = min(blockIdx.y * 32, M - 32);
-    const int n0 = min(blockIdx.x * 64, N - 64);
+    // circular buffer of 4 stages, [stage][k][m or n]
+    __shared__ __align__(16) float As[STAGES][BK][BM + 4];
+    __shared__ __align__(16) float Bs[STAGES][BK][BN];
+
+    const int m0 = min(blockIdx.y * BM, M - BM);
+    const int n0 = min(blockIdx.x * BN, N - BN);
+    constexpr int k_residue = 4;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     const int warp = thread / 32;
@@ -47,119 +78,113 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
     const int lane_m = 2 * (lane / 16) + lane % 2;
     const int lane_n = lane / 2 % 8;
     const int thread_m = 4 * lane_m;
-    const int thread_n = 32 * warp + 4 * lane_n;
+    const int thread_n = WN * warp + 4 * lane_n;
     const int a_k = thread % 8;
     const int a_m = thread / 8;
     const int b_k = thread / 16;
     const int b_n = 4 * (thread % 16);
 
-    float acc[8][4] = {};
+    float acc[TM][TN] = {};
 
-    const float* a_global = &A[(m0 + a_m) * K + a_k - 4];
-    const float* b_global = &B[(b_k - 4) * N + n0 + b_n];
+    const float* a_global = &A[(m0 + a_m) * K + a_k - k_residue];
+    const float* b_global = &B[(b_k - k_residue) * N + n0 + b_n];
     #pragma unroll
-    for (int stage = 0; stage < 3; ++stage) {
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
-        for (int c = 0; c < 32; c += 8) {
-            // a_global[c * K + 8 * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+        for (int c = 0; c < BM; c += 8) {
+            // a_global[c * K + BK * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: assumed: 2 wavefronts, ideal 1; 1.5 on average
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + 8 * stage], 4,
-                a_k + 8 * stage - 4 >= 0 ? 0 : 4);
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + BK * stage], 4,
+                a_k + BK * stage - k_residue >= 0 ? 0 : 4);
         }
         #pragma unroll
-        for (int r = 0; r < 8; r += 4) {
-            // b_global[(8 * stage + r) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
+        for (int r = 0; r < BK; r += 4) {
+            // b_global[(BK * stage + r) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(8 * stage + r) * N], 16,
-                b_k + 8 * stage + r - 4 >= 0 ? 0 : 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(BK * stage + r) * N], 16,
+                b_k + BK * stage + r - k_residue >= 0 ? 0 : 16);
         }
         __pipeline_commit();
     }
 
-    __pipeline_wait_prior(2);
+    __pipeline_wait_prior(STAGES - 2);
     __syncthreads();
     // register fragments of A and B for one k, double-buffered
-    Vector<float, 4> a_frag[2][2];
+    Vector<float, 4> a_frag[2][TM / 4];
     Vector<float, 4> b_frag[2];
     #pragma unroll
-    for (int u = 0; u < 2; ++u) {
-        // As[0][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-        a_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][thread_m + 16 * u]);
+    for (int u = 0; u < TM / 4; ++u) {
+        a_frag[0][u] = load<4>(&As[0][0][thread_m + 16 * u]);
     }
-    // Bs[0][0][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
-    b_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][thread_n]);
-    for (int k0 = 0, read_stage = 0; k0 < K + 4; k0 += 8, read_stage = read_stage < 3 ? read_stage + 1 : 0) {
-        const int write_stage = read_stage > 0 ? read_stage - 1 : 3;
+    b_frag[0] = load<4>(&Bs[0][0][thread_n]);
+    for (int k0 = 0, read_stage = 0; k0 < K + k_residue;
+        k0 += BK, read_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0) {
+        const int write_stage = read_stage > 0 ? read_stage - 1 : STAGES - 1;
         // past the last k-tile: copy it again, so that the loop has no branch
-        const int prefetch_k = min(k0 + 24, K - 4);
+        const int prefetch_k = min(k0 + BK * (STAGES - 1), K + k_residue - BK);
         #pragma unroll
-        for (int c = 0; c < 32; c += 8) {
+        for (int c = 0; c < BM; c += 8) {
             // a_global[c * K + prefetch_k]: 6 sectors, ideal 4 (128 bytes in 4 runs)
             // As[write_stage][a_k][a_m + c]: 2 wavefronts, ideal 1 (lanes 0 and 12 copy from one bank)
             __pipeline_memcpy_async(&As[write_stage][a_k][a_m + c], &a_global[c * K + prefetch_k], 4);
         }
         #pragma unroll
-        for (int r = 0; r < 8; r += 4) {
+        for (int r = 0; r < BK; r += 4) {
             // b_global[(r + prefetch_k) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[write_stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
             __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16);
         }
         __pipeline_commit();
         #pragma unroll
-        for (int k = 1; k < 8; ++k) {
+        for (int k = 1; k < BK; ++k) {
             #pragma unroll
-            for (int u = 0; u < 2; ++u) {
-                // As[read_stage][k][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-                a_frag[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[read_stage][k][thread_m
-                    + 16 * u]);
+            for (int u = 0; u < TM / 4; ++u) {
+                a_frag[k % 2][u] = load<4>(&As[read_stage][k][thread_m + 16 * u]);
             }
-            // Bs[read_stage][k][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
-            b_frag[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[read_stage][k][thread_n]);
+            b_frag[k % 2] = load<4>(&Bs[read_stage][k][thread_n]);
             #pragma unroll
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < TM; ++i) {
                 #pragma unroll
-                for (int t = 0; t < 4; ++t) {
+                for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (3 - 2 * t) + t;
+                    const int j = i % 2 * (TN - 2 * t - 1) + t;
                     acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4] * b_frag[(k + 1) % 2].data[j];
                 }
             }
         }
-        __pipeline_wait_prior(2);
+        __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
         // fragments of the next k-tile; unused after the last
-        const int next_stage = read_stage < 3 ? read_stage + 1 : 0;
+        const int next_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0;
         #pragma unroll
-        for (int u = 0; u < 2; ++u) {
-            // As[next_stage][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-            a_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[next_stage][0][thread_m + 16 * u]);
+        for (int u = 0; u < TM / 4; ++u) {
+            a_frag[0][u] = load<4>(&As[next_stage][0][thread_m + 16 * u]);
         }
-        // Bs[next_stage][0][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
-        b_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[next_stage][0][thread_n]);
+        b_frag[0] = load<4>(&Bs[next_stage][0][thread_n]);
         #pragma unroll
-        for (int i = 0; i < 8; ++i) {
+        for (int i = 0; i < TM; ++i) {
             #pragma unroll
-            for (int t = 0; t < 4; ++t) {
+            for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (3 - 2 * t) + t;
+                const int j = i % 2 * (TN - 2 * t - 1) + t;
                 acc[i][j] += a_frag[1][i / 4].data[i % 4] * b_frag[1].data[j];
             }
         }
     }
 
     #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < TM; ++i) {
         const int m = m0 + thread_m + 16 * (i / 4) + i % 4;
         const int n = n0 + thread_n;
         // bias[n]: 5 sectors, ideal 4; 4.33 on average (misaligned by 16 bytes)
-        const auto bias4 = *reinterpret_cast<const Vector<float, 4>*>(&bias[n]);
+        const auto bias4 = load<4>(&bias[n]);
         Vector<float, 4> c4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             c4.data[v] = alpha * acc[i][v] + bias4.data[v];
         }
         // C[m * N + n]: 20 sectors, ideal 16; 18 on average (512 bytes in 4 runs)
-        *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
+        store<4>(&C[m * N + n], c4);
     }
 }
 

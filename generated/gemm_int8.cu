@@ -10,6 +10,15 @@
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1; 3 on average (at any N)
 //
 // Made by cugen 0.1.0 from gemm_int8.yaml (hash ed9fc09fe0a07171) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[0][0][thread_m]           1 wavefront, ideal 1 (at any N)
+//   Bs[0][0][thread_n]           1 wavefront, ideal 1 (at any N)
+//   As[read_stage][k][thread_m]  1 wavefront, ideal 1 (at any N)
+//   Bs[read_stage][k][thread_n]  1 wavefront, ideal 1 (at any N)
+//   As[next_stage][0][thread_m]  1 wavefront, ideal 1 (at any N)
+//   Bs[next_stage][0][thread_n]  1 wavefront, ideal 1 (at any N)
+//   C[m * N + n]                 16 sectors, ideal 16 (at any N)
 
 #include <cuda_pipeline_primitives.h>
 
@@ -23,6 +32,26 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 #ifndef CUGEN_WRAPPING_ADD_INT
@@ -40,12 +69,15 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
     int* __restrict__ C,
     int N)
 {
-    // circular buffer of 3 stages, [stage][k][m or n]
-    __shared__ __align__(16) signed char As[3][16][32];
-    __shared__ __align__(16) signed char Bs[3][16][32];
+    constexpr int BM = 16, BN = 32, BK = 16, STAGES = 3, TM = 4, TN = 4;
 
-    const int m0 = min(blockIdx.y * 16, M - 16);
-    const int n0 = blockIdx.x * 32;
+    // circular buffer of 3 stages, [stage][k][m or n]
+    __shared__ __align__(16) signed char As[STAGES][BK][BM + 16];
+    __shared__ __align__(16) signed char Bs[STAGES][BK][BN];
+
+    const int m0 = min(blockIdx.y * BM, M - BM);
+    const int n0 = blockIdx.x * BN;
+    constexpr int k_residue = 8;
     const int thread = threadIdx.x;
     const int lane = thread;
     // warp tile 16 x 32, lanes 4 x 8 interleaved so that lane pairs broadcast
@@ -58,80 +90,73 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
     const int b_k = thread / 2;
     const int b_n = 16 * (thread % 2);
 
-    int acc[4][4] = {};
+    int acc[TM][TN] = {};
 
-    const signed char* a_global = &A[(m0 + a_m) * K + a_k - 8];
-    const signed char* b_global = &B[(b_k - 8) * N + n0 + b_n];
+    const signed char* a_global = &A[(m0 + a_m) * K + a_k - k_residue];
+    const signed char* b_global = &B[(b_k - k_residue) * N + n0 + b_n];
     #pragma unroll
-    for (int stage = 0; stage < 2; ++stage) {
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
-        for (int c = 0; c < 16; c += 2) {
-            if (a_k + 16 * stage - 8 >= 0) {
-                // a_global[c * K + 16 * stage]: 2 sectors, ideal 1; 1.75 on average (at any N)
+        for (int c = 0; c < BM; c += 2) {
+            if (a_k + BK * stage - k_residue >= 0) {
+                // a_global[c * K + BK * stage]: 2 sectors, ideal 1; 1.75 on average (at any N)
                 // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1; 3 on average (at any N)
-                As[stage][a_k][a_m + c] = a_global[c * K + 16 * stage];
+                As[stage][a_k][a_m + c] = a_global[c * K + BK * stage];
             } else {
                 // As[stage][a_k][a_m + c]: 2 wavefronts, ideal 1 (at any N)
                 As[stage][a_k][a_m + c] = 0;
             }
         }
-        // b_global[16 * stage * N]: 24 sectors, ideal 16 (worst at N mod 32 = 16)
+        // b_global[BK * stage * N]: 24 sectors, ideal 16 (worst at N mod 32 = 16)
         // Bs[stage][b_k][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
-        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_global[16 * stage * N], 16, b_k + 16 * stage - 8 >= 0
-            && n0 + b_n < N ? 0 : 16);
+        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_global[BK * stage * N], 16,
+            b_k + BK * stage - k_residue >= 0 && n0 + b_n < N ? 0 : 16);
         __pipeline_commit();
     }
 
-    __pipeline_wait_prior(1);
+    __pipeline_wait_prior(STAGES - 2);
     __syncthreads();
     // register fragments of A and B for one k, double-buffered
     Vector<signed char, 4> a_frag[2];
     Vector<signed char, 4> b_frag[2];
-    // As[0][0][thread_m]: 1 wavefront, ideal 1 (at any N)
-    a_frag[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[0][0][thread_m]);
-    // Bs[0][0][thread_n]: 1 wavefront, ideal 1 (at any N)
-    b_frag[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[0][0][thread_n]);
-    for (int k0 = 0; k0 < K + 8; k0 += 16) {
-        const int read_stage = k0 / 16;
+    a_frag[0] = load<4>(&As[0][0][thread_m]);
+    b_frag[0] = load<4>(&Bs[0][0][thread_n]);
+    for (int k0 = 0; k0 < K + k_residue; k0 += BK) {
+        const int read_stage = k0 / BK;
         __pipeline_commit();
         #pragma unroll
-        for (int k = 1; k < 16; ++k) {
-            // As[read_stage][k][thread_m]: 1 wavefront, ideal 1 (at any N)
-            a_frag[k % 2] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[read_stage][k][thread_m]);
-            // Bs[read_stage][k][thread_n]: 1 wavefront, ideal 1 (at any N)
-            b_frag[k % 2] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[read_stage][k][thread_n]);
+        for (int k = 1; k < BK; ++k) {
+            a_frag[k % 2] = load<4>(&As[read_stage][k][thread_m]);
+            b_frag[k % 2] = load<4>(&Bs[read_stage][k][thread_n]);
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
+            for (int i = 0; i < TM; ++i) {
                 #pragma unroll
-                for (int t = 0; t < 4; ++t) {
+                for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (3 - 2 * t) + t;
-                    acc[i][j] = wrapping_add(acc[i][j],
-                        a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2].data[j]);
+                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    acc[i][j] = wrapping_add(acc[i][j], a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2].data[j]);
                 }
             }
         }
-        __pipeline_wait_prior(1);
+        __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
         // fragments of the next k-tile; unused after the last
-        const int next_stage = k0 / 16 + 1;
-        // As[next_stage][0][thread_m]: 1 wavefront, ideal 1 (at any N)
-        a_frag[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[next_stage][0][thread_m]);
-        // Bs[next_stage][0][thread_n]: 1 wavefront, ideal 1 (at any N)
-        b_frag[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[next_stage][0][thread_n]);
+        const int next_stage = k0 / BK + 1;
+        a_frag[0] = load<4>(&As[next_stage][0][thread_m]);
+        b_frag[0] = load<4>(&Bs[next_stage][0][thread_n]);
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < TM; ++i) {
             #pragma unroll
-            for (int t = 0; t < 4; ++t) {
+            for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (3 - 2 * t) + t;
+                const int j = i % 2 * (TN - 2 * t - 1) + t;
                 acc[i][j] = wrapping_add(acc[i][j], a_frag[1].data[i] * b_frag[1].data[j]);
             }
         }
     }
 
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < TM; ++i) {
         const int m = m0 + thread_m + i;
         const int n = n0 + thread_n;
         if (n < N) {
@@ -140,8 +165,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
             for (int v = 0; v < 4; ++v) {
                 c4.data[v] = acc[i][v];
             }
-            // C[m * N + n]: 16 sectors, ideal 16 (at any N)
-            *reinterpret_cast<Vector<int, 4>*>(&C[m * N + n]) = c4;
+            store<4>(&C[m * N + n], c4);
         }
     }
 }

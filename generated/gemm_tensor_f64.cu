@@ -10,11 +10,35 @@
 //           worst: Bs[stage][b_k + r][b_n], 8 wavefronts, ideal 4; 7 on average (8 lanes copy from 1 line to 2)
 //
 // Made by cugen 0.1.0 from gemm_tensor_f64.yaml (hash 007ef125d74857c9) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[stage][a_m + c][a_swizzled_k]                                    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[c * K + BK * stage]                                        16 sectors, ideal 16 (512 bytes in 4 runs)
+//   b_global[(BK * stage + r) * N]                                      16 sectors, ideal 16 (512 bytes in 2 runs)
+//   As[0][thread_m + 16 * i + 8 * h][lane_n + a_swizzle]                2 wavefronts, ideal 2 (64 words over 32 banks)
+//   Bs[0][lane_n][b_frag_n + 8 * j]                                     2 wavefronts, ideal 2 (64 words over 32 banks)
+//   As[write_stage][a_m + c][a_swizzled_k]                              4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[c * K + prefetch_k]                                        16 sectors, ideal 16 (512 bytes in 4 runs)
+//   b_global[(r + prefetch_k) * N]                                      16 sectors, ideal 16 (512 bytes in 2 runs)
+//   As[read_stage][thread_m + 16 * i + 8 * h][lane_n + (k ^ a_swizzle)]  2 wavefronts, ideal 2 (64 words over 32 banks)
+//   Bs[read_stage][lane_n + k][b_frag_n + 8 * j]                        2 wavefronts, ideal 2 (64 words over 32 banks)
+//   As[next_stage][thread_m + 16 * i + 8 * h][lane_n + a_swizzle]       2 wavefronts, ideal 2 (64 words over 32 banks)
+//   Bs[next_stage][lane_n][b_frag_n + 8 * j]                            2 wavefronts, ideal 2 (64 words over 32 banks)
+//   C[m * N + n]                                                        16 sectors, ideal 16 (512 bytes in 8 runs)
 
 #include <cuda_pipeline_primitives.h>
 
 constexpr int K = 64;
 constexpr int N = 96;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
 
 #ifndef CUGEN_MMA_M16N8K4
 #define CUGEN_MMA_M16N8K4
@@ -44,13 +68,14 @@ __device__ __forceinline__ void mma_m16n8k4(
 }
 #endif
 
-#ifndef CUGEN_VECTOR
-#define CUGEN_VECTOR
-// `count` elements, moved by one vector access.
-template <typename T, int count>
-struct alignas(count * sizeof(T)) Vector {
-    T data[count];
-};
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
@@ -58,21 +83,23 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     const double* __restrict__ B,
     double* __restrict__ C)
 {
-    // circular buffer of 3 stages, tiles in the layout of their operands
-    __shared__ __align__(16) double As[3][64][16];
-    __shared__ __align__(16) double Bs[3][16][36];
+    constexpr int BM = 64, BN = 32, BK = 16, STAGES = 3, TM = 4, TN = 4, WM = 32, WN = 16;
 
-    const int m0 = blockIdx.y * 64;
-    const int n0 = blockIdx.x * 32;
+    // circular buffer of 3 stages, tiles in the layout of their operands
+    __shared__ __align__(16) double As[STAGES][BM][BK];
+    __shared__ __align__(16) double Bs[STAGES][BK][BN + 4];
+
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     const int warp = thread / 32;
     // warp tile 32 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
-    const int thread_m = 32 * (warp / 2) + lane_m;
-    const int thread_n = 16 * (warp % 2) + 2 * lane_n;
-    const int b_frag_n = 16 * (warp % 2) + lane_m;
+    const int thread_m = WM * (warp / 2) + lane_m;
+    const int thread_n = WN * (warp % 2) + 2 * lane_n;
+    const int b_frag_n = WN * (warp % 2) + lane_m;
     const int a_k = 2 * (thread % 8);
     const int a_m = thread / 8;
     const int a_swizzle = 4 * (lane_m % 4);
@@ -80,126 +107,112 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     const int b_k = thread / 16;
     const int b_n = 2 * (thread % 16);
 
-    double acc[4][4] = {};
+    double acc[TM][TN] = {};
 
     const double* a_global = &A[(m0 + a_m) * K + a_k];
     const double* b_global = &B[b_k * N + n0 + b_n];
     #pragma unroll
-    for (int stage = 0; stage < 2; ++stage) {
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
-        for (int c = 0; c < 64; c += 16) {
-            // a_global[c * K + 16 * stage]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-            // As[stage][a_m + c][a_swizzled_k]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&As[stage][a_m + c][a_swizzled_k], &a_global[c * K + 16 * stage], 16);
+        for (int c = 0; c < BM; c += 16) {
+            __pipeline_memcpy_async(&As[stage][a_m + c][a_swizzled_k], &a_global[c * K + BK * stage], 16);
         }
         #pragma unroll
-        for (int r = 0; r < 16; r += 8) {
-            // b_global[(16 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+        for (int r = 0; r < BK; r += 8) {
             // Bs[stage][b_k + r][b_n]: 8 wavefronts, ideal 4; 7 on average (8 lanes copy from 1 line to 2)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(16 * stage + r) * N], 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(BK * stage + r) * N], 16);
         }
         __pipeline_commit();
     }
 
-    __pipeline_wait_prior(1);
+    __pipeline_wait_prior(STAGES - 2);
     __syncthreads();
     // register fragments of A and B for one MMA, double-buffered
-    double a_frag[2][2][2];
-    double b_frag[2][2][1];
+    double a_frag[2][TM / 2][2];
+    double b_frag[2][TN / 2][1];
     #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < TM / 2; ++i) {
         #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            // As[0][thread_m + 16 * i + 8 * h][lane_n + a_swizzle]: 2 wavefronts, ideal 2 (64 words over 32 banks)
             a_frag[0][i][h] = As[0][thread_m + 16 * i + 8 * h][lane_n + a_swizzle];
         }
     }
     #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-        // Bs[0][lane_n][b_frag_n + 8 * j]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+    for (int j = 0; j < TN / 2; ++j) {
         b_frag[0][j][0] = Bs[0][lane_n][b_frag_n + 8 * j];
     }
-    for (int k0 = 0, read_stage = 0; k0 < K; k0 += 16, read_stage = read_stage < 2 ? read_stage + 1 : 0) {
-        const int write_stage = read_stage > 0 ? read_stage - 1 : 2;
+    for (int k0 = 0, read_stage = 0; k0 < K; k0 += BK, read_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0) {
+        const int write_stage = read_stage > 0 ? read_stage - 1 : STAGES - 1;
         // past the last k-tile: copy it again, so that the loop has no branch
-        const int prefetch_k = min(k0 + 32, K - 16);
+        const int prefetch_k = min(k0 + BK * (STAGES - 1), K - BK);
         #pragma unroll
-        for (int c = 0; c < 64; c += 16) {
-            // a_global[c * K + prefetch_k]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-            // As[write_stage][a_m + c][a_swizzled_k]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+        for (int c = 0; c < BM; c += 16) {
             __pipeline_memcpy_async(&As[write_stage][a_m + c][a_swizzled_k], &a_global[c * K + prefetch_k], 16);
         }
         #pragma unroll
-        for (int r = 0; r < 16; r += 8) {
-            // b_global[(r + prefetch_k) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+        for (int r = 0; r < BK; r += 8) {
             // Bs[write_stage][b_k + r][b_n]: 8 wavefronts, ideal 4; 7 on average (8 lanes copy from 1 line to 2)
             __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16);
         }
         __pipeline_commit();
         #pragma unroll
-        for (int k = 4; k < 16; k += 4) {
+        for (int k = 4; k < BK; k += 4) {
             #pragma unroll
-            for (int i = 0; i < 2; ++i) {
+            for (int i = 0; i < TM / 2; ++i) {
                 #pragma unroll
                 for (int h = 0; h < 2; ++h) {
-                    // As[read_stage][thread_m + 16 * i + 8 * h][lane_n + (k ^ a_swizzle)]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                    a_frag[k / 4 % 2][i][h] = As[read_stage][thread_m + 16 * i + 8 * h][lane_n
-                        + (k ^ a_swizzle)];
+                    a_frag[k / 4 % 2][i][h] = As[read_stage][thread_m + 16 * i + 8 * h][lane_n + (k ^ a_swizzle)];
                 }
             }
             #pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                // Bs[read_stage][lane_n + k][b_frag_n + 8 * j]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+            for (int j = 0; j < TN / 2; ++j) {
                 b_frag[k / 4 % 2][j][0] = Bs[read_stage][lane_n + k][b_frag_n + 8 * j];
             }
             #pragma unroll
-            for (int i = 0; i < 2; ++i) {
+            for (int i = 0; i < TM / 2; ++i) {
                 #pragma unroll
-                for (int j = 0; j < 2; ++j) {
+                for (int j = 0; j < TN / 2; ++j) {
                     mma_m16n8k4(&acc[2 * i][2 * j], &acc[2 * i + 1][2 * j], a_frag[(k / 4 + 1) % 2][i],
                         b_frag[(k / 4 + 1) % 2][j]);
                 }
             }
         }
-        __pipeline_wait_prior(1);
+        __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
         // fragments of the next k-tile; unused after the last
-        const int next_stage = read_stage < 2 ? read_stage + 1 : 0;
+        const int next_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0;
         #pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < TM / 2; ++i) {
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
-                // As[next_stage][thread_m + 16 * i + 8 * h][lane_n + a_swizzle]: 2 wavefronts, ideal 2 (64 words over 32 banks)
                 a_frag[0][i][h] = As[next_stage][thread_m + 16 * i + 8 * h][lane_n + a_swizzle];
             }
         }
         #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            // Bs[next_stage][lane_n][b_frag_n + 8 * j]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+        for (int j = 0; j < TN / 2; ++j) {
             b_frag[0][j][0] = Bs[next_stage][lane_n][b_frag_n + 8 * j];
         }
         #pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < TM / 2; ++i) {
             #pragma unroll
-            for (int j = 0; j < 2; ++j) {
+            for (int j = 0; j < TN / 2; ++j) {
                 mma_m16n8k4(&acc[2 * i][2 * j], &acc[2 * i + 1][2 * j], a_frag[1][i], b_frag[1][j]);
             }
         }
     }
 
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < TM; ++i) {
         const int m = m0 + thread_m + 8 * i;
         #pragma unroll
-        for (int g = 0; g < 2; ++g) {
+        for (int g = 0; g < TN / 2; ++g) {
             const int n = n0 + thread_n + 8 * g;
             Vector<double, 2> c2;
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
                 c2.data[v] = acc[i][2 * g + v];
             }
-            // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 8 runs)
-            *reinterpret_cast<Vector<double, 2>*>(&C[m * N + n]) = c2;
+            store<2>(&C[m * N + n], c2);
         }
     }
 }

@@ -12,6 +12,14 @@
 //           apart)
 //
 // Made by cugen 0.1.0 from heat3d.yaml (hash a73dabdf51a984a6) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   u[((x0 - 1) * Y + y) * Z + z0]              7 sectors, ideal 7 (200 contiguous bytes)
+//   u[((x0 + plane - 1) * Y + y - 1) * Z + z0]  7 sectors, ideal 7 (200 contiguous bytes)
+//   u[((x0 + plane - 1) * Y + y) * Z + z0]      7 sectors, ideal 7 (200 contiguous bytes)
+//   u[((x0 + plane - 1) * Y + y + 1) * Z + z0]  7 sectors, ideal 7 (200 contiguous bytes)
+//   u[((x0 + 4) * Y + y) * Z + z0]              7 sectors, ideal 7 (200 contiguous bytes)
+//   next[(x * Y + y) * Z + z0]                  7 sectors, ideal 7 (200 contiguous bytes)
 
 constexpr int X = 40;
 constexpr int Y = 36;
@@ -27,6 +35,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(128) heat3d(
     const float* __restrict__ u,
     float* __restrict__ next)
@@ -38,54 +66,47 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
         return;
 
     // Register windows of the outputs, with boundary handling.
-    float u_window[6][3][6] = {};
+    float u_window[6][3][4] = {};
     if (x0 - 1 >= 0) {
-        // u[((x0 - 1) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
-        const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 - 1) * Y + y) * Z + z0]);
+        const auto u2 = load<2>(&u[((x0 - 1) * Y + y) * Z + z0]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[0][1][v + 2] = u2.data[v];
+            u_window[0][1][v + 1] = u2.data[v];
         }
     }
     #pragma unroll
     for (int plane = 1; plane < 5; ++plane) {
         if (y - 1 >= 0) {
-            // u[((x0 + plane - 1) * Y + y - 1) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
-            const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y - 1) * Z
-                + z0]);
+            const auto u2 = load<2>(&u[((x0 + plane - 1) * Y + y - 1) * Z + z0]);
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
-                u_window[plane][0][v + 2] = u2.data[v];
+                u_window[plane][0][v + 1] = u2.data[v];
             }
         }
-        // u[((x0 + plane - 1) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
-        const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y) * Z + z0]);
+        const auto u2 = load<2>(&u[((x0 + plane - 1) * Y + y) * Z + z0]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[plane][1][v + 2] = u2.data[v];
+            u_window[plane][1][v + 1] = u2.data[v];
         }
         // u[((x0 + plane - 1) * Y + y) * Z + z0 - 1]: 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes apart)
         const float u_value = z0 - 1 >= 0 ? u[((x0 + plane - 1) * Y + y) * Z + z0 - 1] : 0.0f;
-        u_window[plane][1][1] = u_value;
+        u_window[plane][1][0] = u_value;
         // u[((x0 + plane - 1) * Y + y) * Z + z0 + 2]: 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes apart)
         const float u_value_ = z0 + 2 < Z ? u[((x0 + plane - 1) * Y + y) * Z + z0 + 2] : 0.0f;
-        u_window[plane][1][4] = u_value_;
+        u_window[plane][1][3] = u_value_;
         if (y + 1 < Y) {
-            // u[((x0 + plane - 1) * Y + y + 1) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
-            const auto u2_ = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y + 1) * Z
-                + z0]);
+            const auto u2_ = load<2>(&u[((x0 + plane - 1) * Y + y + 1) * Z + z0]);
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
-                u_window[plane][2][v + 2] = u2_.data[v];
+                u_window[plane][2][v + 1] = u2_.data[v];
             }
         }
     }
     if (x0 + 4 < X) {
-        // u[((x0 + 4) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
-        const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + 4) * Y + y) * Z + z0]);
+        const auto u2 = load<2>(&u[((x0 + 4) * Y + y) * Z + z0]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[5][1][v + 2] = u2.data[v];
+            u_window[5][1][v + 1] = u2.data[v];
         }
     }
 
@@ -95,14 +116,12 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
         Vector<float, 2> next2;
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            const float around = u_window[plane][1][v + 2] + u_window[plane + 2][1][v + 2]
-                + u_window[plane + 1][0][v + 2] + u_window[plane + 1][2][v + 2] + u_window[plane + 1][1][v + 1]
-                + u_window[plane + 1][1][v + 3];
-            next2.data[v] = u_window[plane + 1][1][v + 2]
-                + alpha * (around - 6.0f * u_window[plane + 1][1][v + 2]);
+            const float around = u_window[plane][1][v + 1] + u_window[plane + 2][1][v + 1]
+                + u_window[plane + 1][0][v + 1] + u_window[plane + 1][2][v + 1] + u_window[plane + 1][1][v]
+                + u_window[plane + 1][1][v + 2];
+            next2.data[v] = u_window[plane + 1][1][v + 1] + alpha * (around - 6.0f * u_window[plane + 1][1][v + 1]);
         }
-        // next[(x * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
-        *reinterpret_cast<Vector<float, 2>*>(&next[(x * Y + y) * Z + z0]) = next2;
+        store<2>(&next[(x * Y + y) * Z + z0], next2);
     }
 }
 

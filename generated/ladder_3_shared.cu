@@ -18,18 +18,20 @@ extern "C" __global__ void __launch_bounds__(1024) ladder_3_shared(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    __shared__ float As[32][32];
-    __shared__ float Bs[32][32];
+    constexpr int BM = 32, BN = 32, BK = 32;
+
+    __shared__ float As[BM][BK];
+    __shared__ float Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 32;
-    const int n0 = blockIdx.x * 32;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int m = m0 + ty;
     const int n = n0 + tx;
 
     float acc = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 32) {
+    for (int k0 = 0; k0 < K; k0 += BK) {
         // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 contiguous bytes)
         // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = A[m * K + k0 + tx];
@@ -38,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(1024) ladder_3_shared(
         Bs[ty][tx] = B[(k0 + ty) * N + n];
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 32; ++k) {
+        for (int k = 0; k < BK; ++k) {
             // As[ty][k]: 1 wavefront, ideal 1 (one word: broadcast)
             // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
             acc += As[ty][k] * Bs[k][tx];

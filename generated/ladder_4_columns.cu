@@ -18,19 +18,21 @@ extern "C" __global__ void __launch_bounds__(512) ladder_4_columns(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    __shared__ float As[64][8];
-    __shared__ float Bs[8][64];
+    constexpr int BM = 64, BN = 64, BK = 8, TM = 8, TN = 1;
+
+    __shared__ float As[BM][BK];
+    __shared__ float Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 64;
-    const int n0 = blockIdx.x * 64;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
 
-    float acc[8][1] = {};
-    for (int k0 = 0; k0 < K; k0 += 8) {
-        for (int element = tx + 64 * ty; element < 512; element += 512) {
-            const int r = element / 8;
-            const int c = element % 8;
+    float acc[TM][TN] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        for (int element = tx + BN / TN * ty; element < BK * BM; element += 512) {
+            const int r = element / BK;
+            const int c = element % BK;
             // A[(m0 + r) * K + k0 + c]: 4 sectors, ideal 4 (128 bytes in 4 runs)
             // As[r][c]: 1 wavefront, ideal 1 (conflict-free)
             As[r][c] = A[(m0 + r) * K + k0 + c];
@@ -40,40 +42,30 @@ extern "C" __global__ void __launch_bounds__(512) ladder_4_columns(
         Bs[ty][tx] = B[(k0 + ty) * N + n0 + tx];
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 8; ++k) {
-            float a_frag[8];
+        for (int k = 0; k < BK; ++k) {
+            float a_frag[TM];
             #pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                // As[ty + 8 * i][k]: 1 wavefront, ideal 1 (one word: broadcast)
-                a_frag[i] = As[ty + 8 * i][k];
+            for (int i = 0; i < TM; ++i) {
+                // As[ty + BM / TM * i][k]: 1 wavefront, ideal 1 (one word: broadcast)
+                a_frag[i] = As[ty + BM / TM * i][k];
             }
-            float b_frag[1];
+            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+            const float b = Bs[k][tx];
             #pragma unroll
-            for (int j = 0; j < 1; ++j) {
-                // Bs[k][tx + 64 * j]: 1 wavefront, ideal 1 (conflict-free)
-                b_frag[j] = Bs[k][tx + 64 * j];
-            }
-            #pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                #pragma unroll
-                for (int j = 0; j < 1; ++j) {
-                    acc[i][j] += a_frag[i] * b_frag[j];
-                }
+            for (int i = 0; i < TM; ++i) {
+                acc[i][0] += a_frag[i] * b;
             }
         }
         __syncthreads();
     }
 
     #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const int m = m0 + ty + 8 * i;
-        #pragma unroll
-        for (int j = 0; j < 1; ++j) {
-            const int n = n0 + tx + 64 * j;
-            const float total = acc[i][j];
-            // C[m * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
-            C[m * N + n] = total;
-        }
+    for (int i = 0; i < TM; ++i) {
+        const int m = m0 + ty + BM / TM * i;
+        const int n = n0 + tx;
+        const float total = acc[i][0];
+        // C[m * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
+        C[m * N + n] = total;
     }
 }
 

@@ -18,49 +18,51 @@ extern "C" __global__ void __launch_bounds__(256) ladder_5_squares(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    __shared__ float As[128][8];
-    __shared__ float Bs[8][128];
+    constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;
+
+    __shared__ float As[BM][BK];
+    __shared__ float Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 128;
-    const int n0 = blockIdx.x * 128;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
 
-    float acc[8][8] = {};
-    for (int k0 = 0; k0 < K; k0 += 8) {
-        for (int element = tx + 16 * ty; element < 1024; element += 256) {
-            const int r = element / 8;
-            const int c = element % 8;
+    float acc[TM][TN] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        for (int element = tx + BN / TN * ty; element < BK * BM; element += 256) {
+            const int r = element / BK;
+            const int c = element % BK;
             // A[(m0 + r) * K + k0 + c]: 4 sectors, ideal 4 (128 bytes in 4 runs)
             // As[r][c]: 1 wavefront, ideal 1 (conflict-free)
             As[r][c] = A[(m0 + r) * K + k0 + c];
         }
-        for (int element = tx + 16 * ty; element < 1024; element += 256) {
-            const int r = element / 128;
-            const int c = element % 128;
+        for (int element = tx + BN / TN * ty; element < BK * BN; element += 256) {
+            const int r = element / BN;
+            const int c = element % BN;
             // B[(k0 + r) * N + n0 + c]: 4 sectors, ideal 4 (128 contiguous bytes)
             // Bs[r][c]: 1 wavefront, ideal 1 (conflict-free)
             Bs[r][c] = B[(k0 + r) * N + n0 + c];
         }
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 8; ++k) {
-            float a_frag[8];
+        for (int k = 0; k < BK; ++k) {
+            float a_frag[TM];
             #pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (conflict-free)
-                a_frag[i] = As[ty + 16 * i][k];
+            for (int i = 0; i < TM; ++i) {
+                // As[ty + BM / TM * i][k]: 1 wavefront, ideal 1 (conflict-free)
+                a_frag[i] = As[ty + BM / TM * i][k];
             }
-            float b_frag[8];
+            float b_frag[TN];
             #pragma unroll
-            for (int j = 0; j < 8; ++j) {
-                // Bs[k][tx + 16 * j]: 1 wavefront, ideal 1 (conflict-free)
-                b_frag[j] = Bs[k][tx + 16 * j];
+            for (int j = 0; j < TN; ++j) {
+                // Bs[k][tx + BN / TN * j]: 1 wavefront, ideal 1 (conflict-free)
+                b_frag[j] = Bs[k][tx + BN / TN * j];
             }
             #pragma unroll
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < TM; ++i) {
                 #pragma unroll
-                for (int j = 0; j < 8; ++j) {
+                for (int j = 0; j < TN; ++j) {
                     acc[i][j] += a_frag[i] * b_frag[j];
                 }
             }
@@ -69,11 +71,11 @@ extern "C" __global__ void __launch_bounds__(256) ladder_5_squares(
     }
 
     #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const int m = m0 + ty + 16 * i;
+    for (int i = 0; i < TM; ++i) {
+        const int m = m0 + ty + BM / TM * i;
         #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-            const int n = n0 + tx + 16 * j;
+        for (int j = 0; j < TN; ++j) {
+            const int n = n0 + tx + BN / TN * j;
             const float total = acc[i][j];
             // C[m * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
             C[m * N + n] = total;

@@ -25,69 +25,91 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    // circular buffer of 2 stages, [stage][k][m or n]
-    __shared__ __align__(16) float As[2][8][132];
-    __shared__ __align__(16) float Bs[2][8][128];
+    constexpr int BM = 128, BN = 128, BK = 8, STAGES = 2, TM = 8, TN = 8, WM = 32, WN = 64;
 
-    const int m0 = blockIdx.y * 128;
-    const int n0 = blockIdx.x * 128;
+    // circular buffer of 2 stages, [stage][k][m or n]
+    __shared__ __align__(16) float As[STAGES][BK][BM + 4];
+    __shared__ __align__(16) float Bs[STAGES][BK][BN];
+
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     const int warp = thread / 32;
     // warp tile 32 x 64, lanes 4 x 8 interleaved so that lane pairs broadcast
     const int lane_m = 2 * (lane / 16) + lane % 2;
     const int lane_n = lane / 2 % 8;
-    const int thread_m = 32 * (warp / 2) + 4 * lane_m;
-    const int thread_n = 64 * (warp % 2) + 4 * lane_n;
+    const int thread_m = WM * (warp / 2) + 4 * lane_m;
+    const int thread_n = WN * (warp % 2) + 4 * lane_n;
     const int a_k = thread % 8;
     const int a_m = thread / 8;
     const int b_k = thread / 32;
     const int b_n = 4 * (thread % 32);
 
-    float acc[8][8] = {};
+    float acc[TM][TN] = {};
 
     const float* a_global = &A[(m0 + a_m) * K + a_k];
     const float* b_global = &B[b_k * N + n0 + b_n];
     #pragma unroll
-    for (int stage = 0; stage < 1; ++stage) {
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
-        for (int c = 0; c < 128; c += 32) {
-            // a_global[c * K + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+        for (int c = 0; c < BM; c += 32) {
+            // a_global[c * K + BK * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + 8 * stage], 4);
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + BK * stage], 4);
         }
-        // b_global[8 * stage * N]: 16 sectors, ideal 16 (512 contiguous bytes)
+        // b_global[BK * stage * N]: 16 sectors, ideal 16 (512 contiguous bytes)
         // Bs[stage][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_global[8 * stage * N], 16);
+        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_global[BK * stage * N], 16);
         __pipeline_commit();
     }
 
-    __pipeline_wait_prior(0);
+    __pipeline_wait_prior(STAGES - 2);
     __syncthreads();
     // register fragments of A and B for one k, double-buffered
-    Vector<float, 4> a_frag[2][2];
-    Vector<float, 4> b_frag[2][2];
+    Vector<float, 4> a_frag[2][TM / 4];
+    Vector<float, 4> b_frag[2][TN / 4];
     #pragma unroll
-    for (int u = 0; u < 2; ++u) {
+    for (int u = 0; u < TM / 4; ++u) {
         // As[0][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-        a_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][thread_m + 16 * u]);
+        a_frag[0][u] = load<4>(&As[0][0][thread_m + 16 * u]);
     }
     #pragma unroll
-    for (int u = 0; u < 2; ++u) {
+    for (int u = 0; u < TN / 4; ++u) {
         // Bs[0][0][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
-        b_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][thread_n + 32 * u]);
+        b_frag[0][u] = load<4>(&Bs[0][0][thread_n + 32 * u]);
     }
-    for (int k0 = 0, read_stage = 0; k0 < K; k0 += 8, read_stage = 1 - read_stage) {
+    for (int k0 = 0, read_stage = 0; k0 < K; k0 += BK, read_stage = 1 - read_stage) {
         const int write_stage = 1 - read_stage;
         // past the last k-tile: copy it again, so that the loop has no branch
-        const int prefetch_k = min(k0 + 8, K - 8);
+        const int prefetch_k = min(k0 + BK * (STAGES - 1), K - BK);
         #pragma unroll
-        for (int c = 0; c < 128; c += 32) {
+        for (int c = 0; c < BM; c += 32) {
             // a_global[c * K + prefetch_k]: 4 sectors, ideal 4 (128 bytes in 4 runs)
             // As[write_stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
             __pipeline_memcpy_async(&As[write_stage][a_k][a_m + c], &a_global[c * K + prefetch_k], 4);
@@ -97,62 +119,60 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
         __pipeline_memcpy_async(&Bs[write_stage][b_k][b_n], &b_global[prefetch_k * N], 16);
         __pipeline_commit();
         #pragma unroll
-        for (int k = 1; k < 8; ++k) {
+        for (int k = 1; k < BK; ++k) {
             #pragma unroll
-            for (int u = 0; u < 2; ++u) {
+            for (int u = 0; u < TM / 4; ++u) {
                 // As[read_stage][k][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-                a_frag[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[read_stage][k][thread_m
-                    + 16 * u]);
+                a_frag[k % 2][u] = load<4>(&As[read_stage][k][thread_m + 16 * u]);
             }
             #pragma unroll
-            for (int u = 0; u < 2; ++u) {
+            for (int u = 0; u < TN / 4; ++u) {
                 // Bs[read_stage][k][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
-                b_frag[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[read_stage][k][thread_n
-                    + 32 * u]);
+                b_frag[k % 2][u] = load<4>(&Bs[read_stage][k][thread_n + 32 * u]);
             }
             #pragma unroll
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < TM; ++i) {
                 #pragma unroll
-                for (int t = 0; t < 8; ++t) {
+                for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (7 - 2 * t) + t;
-                    acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4]
-                        * b_frag[(k + 1) % 2][j / 4].data[j % 4];
+                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4] * b_frag[(k + 1) % 2][j / 4].data[j % 4];
                 }
             }
         }
-        __pipeline_wait_prior(0);
+        __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
         // fragments of the next k-tile; unused after the last
         const int next_stage = 1 - read_stage;
         #pragma unroll
-        for (int u = 0; u < 2; ++u) {
+        for (int u = 0; u < TM / 4; ++u) {
             // As[next_stage][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-            a_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[next_stage][0][thread_m + 16 * u]);
+            a_frag[0][u] = load<4>(&As[next_stage][0][thread_m + 16 * u]);
         }
         #pragma unroll
-        for (int u = 0; u < 2; ++u) {
+        for (int u = 0; u < TN / 4; ++u) {
             // Bs[next_stage][0][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
-            b_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[next_stage][0][thread_n + 32 * u]);
+            b_frag[0][u] = load<4>(&Bs[next_stage][0][thread_n + 32 * u]);
         }
         #pragma unroll
-        for (int i = 0; i < 8; ++i) {
+        for (int i = 0; i < TM; ++i) {
             #pragma unroll
-            for (int t = 0; t < 8; ++t) {
+            for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (7 - 2 * t) + t;
+                const int j = i % 2 * (TN - 2 * t - 1) + t;
                 acc[i][j] += a_frag[1][i / 4].data[i % 4] * b_frag[1][j / 4].data[j % 4];
             }
         }
     }
 
-    // opaque 1.0f: keeps ptxas from choosing accumulator registers for the vector stores, which causes register-bank conflicts
+    // opaque 1.0f: keeps ptxas from choosing accumulator registers for the vector stores, which
+    // causes register-bank conflicts
     const float opaque_one = blockDim.z;
     #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < TM; ++i) {
         const int m = m0 + thread_m + 16 * (i / 4) + i % 4;
         #pragma unroll
-        for (int g = 0; g < 2; ++g) {
+        for (int g = 0; g < TN / 4; ++g) {
             const int n = n0 + thread_n + 32 * g;
             Vector<float, 4> c4;
             #pragma unroll
@@ -160,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
                 c4.data[v] = opaque_one * acc[i][4 * g + v];
             }
             // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-            *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
+            store<4>(&C[m * N + n], c4);
         }
     }
 }

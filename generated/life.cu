@@ -10,9 +10,22 @@
 //           worst: before[h * W + j0_m1], 4 sectors, ideal 1 (lanes 4 bytes apart)
 //
 // Made by cugen 0.1.0 from life.yaml (hash 28da8769c6753fe2) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   before[h * W + j0_]  4 sectors, ideal 4 (100 contiguous bytes)
+//   after[i * W + j0_]   4 sectors, ideal 4 (100 contiguous bytes)
 
 constexpr int H = 61;
 constexpr int W = 100;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
 
 #ifndef CUGEN_FLOOR_MOD_INT
 #define CUGEN_FLOOR_MOD_INT
@@ -24,13 +37,24 @@ __device__ __forceinline__ int floor_mod(int a, int b)
 }
 #endif
 
-#ifndef CUGEN_VECTOR
-#define CUGEN_VECTOR
-// `count` elements, moved by one vector access.
-template <typename T, int count>
-struct alignas(count * sizeof(T)) Vector {
-    T data[count];
-};
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 #ifndef CUGEN_WRAPPING_ADD_INT
@@ -61,22 +85,21 @@ extern "C" __global__ void __launch_bounds__(128) life(
         return;
 
     // Register windows of the outputs, with boundary handling.
-    unsigned char before_window[3][12];
+    unsigned char before_window[3][6];
     const int j0_m1 = floor_mod(j0_ - 1, W);
     const int j0_p4 = (j0_ + 4) % W;
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = floor_mod(i + row - 1, H);
-        // before[h * W + j0_]: 4 sectors, ideal 4 (100 contiguous bytes)
-        const auto before4 = *reinterpret_cast<const Vector<unsigned char, 4>*>(&before[h * W + j0_]);
+        const auto before4 = load<4>(&before[h * W + j0_]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            before_window[row][v + 4] = before4.data[v];
+            before_window[row][v + 1] = before4.data[v];
         }
         // before[h * W + j0_m1]: 4 sectors, ideal 1 (lanes 4 bytes apart)
-        before_window[row][3] = before[h * W + j0_m1];
+        before_window[row][0] = before[h * W + j0_m1];
         // before[h * W + j0_p4]: 4 sectors, ideal 1 (lanes 4 bytes apart)
-        before_window[row][8] = before[h * W + j0_p4];
+        before_window[row][5] = before[h * W + j0_p4];
     }
 
     Vector<unsigned char, 4> after4;
@@ -87,15 +110,14 @@ extern "C" __global__ void __launch_bounds__(128) life(
         for (int r = 0; r < 3; ++r) {
             #pragma unroll
             for (int s = 0; s < 3; ++s) {
-                sum = wrapping_add(sum, before_window[r][v + s + 3] & 1);
+                sum = wrapping_add(sum, before_window[r][v + s] & 1);
             }
         }
-        const unsigned char bitand_value = before_window[1][v + 4] & 1;
+        const unsigned char bitand_value = before_window[1][v + 1] & 1;
         const int n = wrapping_subtract(sum, (int)bitand_value);
         after4.data[v] = (unsigned char)((n == 3 ? true : (n == 2 ? bitand_value != 0 : false)) ? 1 : 0);
     }
-    // after[i * W + j0_]: 4 sectors, ideal 4 (100 contiguous bytes)
-    *reinterpret_cast<Vector<unsigned char, 4>*>(&after[i * W + j0_]) = after4;
+    store<4>(&after[i * W + j0_], after4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -10,6 +10,14 @@
 //           worst: As[ty][c], 2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 64, bank 0)
 //
 // Made by cugen 0.1.0 from matmul_column_major.yaml (hash c093f6d8292cd20c) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   B[(n0 + r) * K + k0 + tx]  4 sectors, ideal 4 (128 bytes in 2 runs)
+//   Bs[r][tx]                  1 wavefront, ideal 1 (conflict-free)
+//   A[(k0 + ty) * M + m0 + c]  4 sectors, ideal 4 (128 bytes in 2 runs)
+//   Bs[ty + BM / TM * i][k]    1 wavefront, ideal 1 (conflict-free)
+//   As[k][tx + BN / TN * j]    1 wavefront, ideal 1 (conflict-free)
+//   C[n * M + m]               4 sectors, ideal 4 (128 bytes in 2 runs)
 
 constexpr int M = 96;
 constexpr int K = 64;
@@ -20,45 +28,42 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    __shared__ float Bs[64][16];
-    __shared__ float As[16][64];
+    constexpr int BM = 64, BN = 64, BK = 16, TM = 4, TN = 4;
+
+    __shared__ float Bs[BM][BK];
+    __shared__ float As[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int n0 = blockIdx.y * 64;
-    const int m0 = blockIdx.x * 64;
+    const int n0 = blockIdx.y * BM;
+    const int m0 = blockIdx.x * BN;
 
-    float acc[4][4] = {};
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        for (int r = ty; r < 64; r += 16) {
-            // B[(n0 + r) * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-            // Bs[r][tx]: 1 wavefront, ideal 1 (conflict-free)
+    float acc[TM][TN] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        for (int r = ty; r < BM; r += BM / TM) {
             Bs[r][tx] = n0 + r < N ? B[(n0 + r) * K + k0 + tx] : 0.0f;
         }
-        for (int c = tx; c < 64; c += 16) {
-            // A[(k0 + ty) * M + m0 + c]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        for (int c = tx; c < BN; c += BN / TN) {
             // As[ty][c]: 2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 64, bank 0)
             As[ty][c] = m0 + c < M ? A[(k0 + ty) * M + m0 + c] : 0.0f;
         }
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            float b_frag[4];
+        for (int k = 0; k < BK; ++k) {
+            float b_frag[TM];
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                // Bs[ty + 16 * i][k]: 1 wavefront, ideal 1 (conflict-free)
-                b_frag[i] = Bs[ty + 16 * i][k];
+            for (int i = 0; i < TM; ++i) {
+                b_frag[i] = Bs[ty + BM / TM * i][k];
             }
-            float a_frag[4];
+            float a_frag[TN];
             #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                // As[k][tx + 16 * j]: 1 wavefront, ideal 1 (conflict-free)
-                a_frag[j] = As[k][tx + 16 * j];
+            for (int j = 0; j < TN; ++j) {
+                a_frag[j] = As[k][tx + BN / TN * j];
             }
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
+            for (int i = 0; i < TM; ++i) {
                 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
+                for (int j = 0; j < TN; ++j) {
                     acc[i][j] += a_frag[j] * b_frag[i];
                 }
             }
@@ -67,14 +72,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
     }
 
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int n = n0 + ty + 16 * i;
+    for (int i = 0; i < TM; ++i) {
+        const int n = n0 + ty + BM / TM * i;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const int m = m0 + tx + 16 * j;
+        for (int j = 0; j < TN; ++j) {
+            const int m = m0 + tx + BN / TN * j;
             if (n < N && m < M) {
                 const float total = acc[i][j];
-                // C[n * M + m]: 4 sectors, ideal 4 (128 bytes in 2 runs)
                 C[n * M + m] = total;
             }
         }

@@ -1,4 +1,5 @@
-// matmul_dynamic_shared: C = A·B with tiles in `extern __shared__`, which may be larger than the 48 KB of static shared memory
+// matmul_dynamic_shared: C = A·B with tiles in `extern __shared__`, which may be larger than
+// the 48 KB of static shared memory
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 100, K = 130, N = 140
@@ -10,6 +11,12 @@
 //           worst: A[m * K + k0 + tx], 5 sectors, ideal 4; 4 on average (misaligned by 8 bytes)
 //
 // Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 0d586d546c677c9e) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[ty][tx]  1 wavefront, ideal 1 (conflict-free)
+//   Bs[ty][tx]  1 wavefront, ideal 1 (conflict-free)
+//   As[ty][k]   1 wavefront, ideal 1 (one word: broadcast)
+//   Bs[k][tx]   1 wavefront, ideal 1 (conflict-free)
 
 constexpr int M = 100;
 constexpr int K = 130;
@@ -22,29 +29,27 @@ extern "C" __global__ void __launch_bounds__(1024) matmul_dynamic_shared(
 {
     extern __shared__ __align__(16) unsigned char shared_memory[];
 
-    float (*As)[33] = reinterpret_cast<float (*)[33]>(shared_memory);
-    float (*Bs)[32] = reinterpret_cast<float (*)[32]>(shared_memory + 4224);
+    constexpr int BM = 32, BN = 32, BK = 32;
+
+    float (*As)[BK + 1] = reinterpret_cast<float (*)[BK + 1]>(shared_memory);
+    float (*Bs)[BN] = reinterpret_cast<float (*)[BN]>(shared_memory + 4 * (BK + 1) * BM);
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 32;
-    const int n0 = blockIdx.x * 32;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int m = m0 + ty;
     const int n = n0 + tx;
 
     float acc = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 32) {
+    for (int k0 = 0; k0 < K; k0 += BK) {
         // A[m * K + k0 + tx]: 5 sectors, ideal 4; 4 on average (misaligned by 8 bytes)
-        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
         // B[(k0 + ty) * N + n]: 5 sectors, ideal 4; 4 on average (misaligned by 16 bytes)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 32; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (one word: broadcast)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+        for (int k = 0; k < BK; ++k) {
             acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();

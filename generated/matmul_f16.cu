@@ -10,6 +10,14 @@
 //           worst: Bs[ty][c], 2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 32, bank 0)
 //
 // Made by cugen 0.1.0 from matmul_f16.yaml (hash 96baf839bf2ddf30) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[(m0 + r) * K + k0 + tx]  2 sectors, ideal 2 (64 bytes in 2 runs)
+//   As[r][tx]                  1 wavefront, ideal 1 (conflict-free)
+//   B[(k0 + ty) * N + n0 + c]  2 sectors, ideal 2 (64 bytes in 2 runs)
+//   As[ty + BM / TM * i][k]    1 wavefront, ideal 1 (conflict-free)
+//   Bs[k][tx + BN / TN * j]    1 wavefront, ideal 1 (conflict-free)
+//   C[m * N + n]               2 sectors, ideal 2 (64 bytes in 2 runs)
 
 #include <cuda_fp16.h>
 
@@ -22,45 +30,42 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f16(
     const __half* __restrict__ B,
     __half* __restrict__ C)
 {
-    __shared__ __half As[64][16];
-    __shared__ __half Bs[16][64];
+    constexpr int BM = 64, BN = 64, BK = 16, TM = 4, TN = 4;
+
+    __shared__ __half As[BM][BK];
+    __shared__ __half Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 64;
-    const int n0 = blockIdx.x * 64;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
 
-    float acc[4][4] = {};
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        for (int r = ty; r < 64; r += 16) {
-            // A[(m0 + r) * K + k0 + tx]: 2 sectors, ideal 2 (64 bytes in 2 runs)
-            // As[r][tx]: 1 wavefront, ideal 1 (conflict-free)
+    float acc[TM][TN] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        for (int r = ty; r < BM; r += BM / TM) {
             As[r][tx] = m0 + r < M ? A[(m0 + r) * K + k0 + tx] : __float2half_rn(0.0f);
         }
-        for (int c = tx; c < 64; c += 16) {
-            // B[(k0 + ty) * N + n0 + c]: 2 sectors, ideal 2 (64 bytes in 2 runs)
+        for (int c = tx; c < BN; c += BN / TN) {
             // Bs[ty][c]: 2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 32, bank 0)
             Bs[ty][c] = n0 + c < N ? B[(k0 + ty) * N + n0 + c] : __float2half_rn(0.0f);
         }
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            float a_frag[4];
+        for (int k = 0; k < BK; ++k) {
+            float a_frag[TM];
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (conflict-free)
-                a_frag[i] = __half2float(As[ty + 16 * i][k]);
+            for (int i = 0; i < TM; ++i) {
+                a_frag[i] = __half2float(As[ty + BM / TM * i][k]);
             }
-            float b_frag[4];
+            float b_frag[TN];
             #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                // Bs[k][tx + 16 * j]: 1 wavefront, ideal 1 (conflict-free)
-                b_frag[j] = __half2float(Bs[k][tx + 16 * j]);
+            for (int j = 0; j < TN; ++j) {
+                b_frag[j] = __half2float(Bs[k][tx + BN / TN * j]);
             }
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
+            for (int i = 0; i < TM; ++i) {
                 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
+                for (int j = 0; j < TN; ++j) {
                     acc[i][j] += a_frag[i] * b_frag[j];
                 }
             }
@@ -69,14 +74,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f16(
     }
 
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int m = m0 + ty + 16 * i;
+    for (int i = 0; i < TM; ++i) {
+        const int m = m0 + ty + BM / TM * i;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const int n = n0 + tx + 16 * j;
+        for (int j = 0; j < TN; ++j) {
+            const int n = n0 + tx + BN / TN * j;
             if (m < M && n < N) {
                 const float total = acc[i][j];
-                // C[m * N + n]: 2 sectors, ideal 2 (64 bytes in 2 runs)
                 C[m * N + n] = __float2half_rn(total);
             }
         }

@@ -10,6 +10,14 @@
 //           worst: As[ty][k], 2 wavefronts, ideal 1 (4 words over 2 banks)
 //
 // Made by cugen 0.1.0 from matmul_f64.yaml (hash 31c1480e3643ba22) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[m * K + k0 + tx]    8 sectors, ideal 8 (256 bytes in 2 runs)
+//   As[ty][tx]            2 wavefronts, ideal 2 (64 words over 32 banks)
+//   B[(k0 + ty) * N + n]  8 sectors, ideal 8 (256 bytes in 2 runs)
+//   Bs[ty][tx]            2 wavefronts, ideal 2 (64 words over 32 banks)
+//   Bs[k][tx]             2 wavefronts, ideal 2 (conflict-free)
+//   C[m * N + n]          8 sectors, ideal 8 (256 bytes in 2 runs)
 
 constexpr int K = 100;
 constexpr int N = 72;
@@ -19,29 +27,26 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f64(
     const double* __restrict__ B,
     double* __restrict__ C)
 {
-    __shared__ double As[16][16];
-    __shared__ double Bs[16][16];
+    constexpr int BM = 16, BN = 16, BK = 16;
+
+    __shared__ double As[BM][BK];
+    __shared__ double Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 16;
-    const int n0 = blockIdx.x * 16;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int m = m0 + ty;
     const int n = n0 + tx;
 
     double acc = 0.0;
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        // A[m * K + k0 + tx]: 8 sectors, ideal 8 (256 bytes in 2 runs)
-        // As[ty][tx]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+    for (int k0 = 0; k0 < K; k0 += BK) {
         As[ty][tx] = k0 + tx < K ? A[m * K + k0 + tx] : 0.0;
-        // B[(k0 + ty) * N + n]: 8 sectors, ideal 8 (256 bytes in 2 runs)
-        // Bs[ty][tx]: 2 wavefronts, ideal 2 (64 words over 32 banks)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0;
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
+        for (int k = 0; k < BK; ++k) {
             // As[ty][k]: 2 wavefronts, ideal 1 (4 words over 2 banks)
-            // Bs[k][tx]: 2 wavefronts, ideal 2 (conflict-free)
             acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
@@ -49,7 +54,6 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f64(
 
     if (n >= N)
         return;
-    // C[m * N + n]: 8 sectors, ideal 8 (256 bytes in 2 runs)
     C[m * N + n] = acc;
 }
 

@@ -5,19 +5,43 @@
 // x                        input, float16 [4, 1024], aligned to 16 bytes
 // w                        input, float16 [300, 1024], aligned to 16 bytes
 // bias                     input, float16 [300]
-// y                        output, float16 [4, 300]
+// y                        output, float16 [4, 300], aligned to 8 bytes
 // matmul_few_rows_y_parts  grid (10, 2, 1), block (32, 8, 1); family skinny
 // matmul_few_rows_y        grid (1, 4, 1), block (128, 1, 1); family reduce
 // analysis                 sm_90: 6 accesses, 3 ideal, 3 costly
 //                          worst: bias[n], 8 sectors, ideal 2; 6.33 on average (lanes 8 bytes apart)
 //
 // Made by cugen 0.1.0 from matmul_few_rows.yaml (hash 7f85a821d01a09c0) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses of matmul_few_rows_y_parts, without a remark in the code:
+//   w[(n0 + j) * K + k0 + 512 * part]  16 sectors, ideal 16 (512 contiguous bytes)
+//   x[i * K + k0 + 512 * part]         16 sectors, ideal 16 (512 contiguous bytes)
+//   y_parts[(part * M + m) * N + n]    1 sector, ideal 1 (uniform address)
 
 #include <cuda_fp16.h>
 
 constexpr int M = 4;
 constexpr int K = 1024;
 constexpr int N = 300;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
@@ -28,13 +52,14 @@ __device__ __forceinline__ float maximum(float a, float b)
 }
 #endif
 
-#ifndef CUGEN_VECTOR
-#define CUGEN_VECTOR
-// `count` elements, moved by one vector access.
-template <typename T, int count>
-struct alignas(count * sizeof(T)) Vector {
-    T data[count];
-};
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_y_parts(
@@ -53,13 +78,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_y_parts(
         Vector<__half, 8> w_frag[4];
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            // w[(n0 + j) * K + k0 + 512 * part]: 16 sectors, ideal 16 (512 contiguous bytes)
-            w_frag[j] = *reinterpret_cast<const Vector<__half, 8>*>(&w[(n0 + j) * K + k0 + 512 * part]);
+            w_frag[j] = load<8>(&w[(n0 + j) * K + k0 + 512 * part]);
         }
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            // x[i * K + k0 + 512 * part]: 16 sectors, ideal 16 (512 contiguous bytes)
-            const auto x_frag = *reinterpret_cast<const Vector<__half, 8>*>(&x[i * K + k0 + 512 * part]);
+            const auto x_frag = load<8>(&x[i * K + k0 + 512 * part]);
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
                 #pragma unroll
@@ -82,7 +105,6 @@ extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_y_parts(
             if (threadIdx.x == 0) {
                 const int n = n0 + j;
                 const int m = i;
-                // y_parts[(part * M + m) * N + n]: 1 sector, ideal 1 (uniform address)
                 y_parts[(part * M + m) * N + n] = total;
             }
         }
@@ -107,8 +129,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_few_rows_y(
     #pragma unroll 4
     for (int part = 0; part < 2; ++part) {
         // y_parts[(part * M + m) * N + first_n]: 17 sectors, ideal 16; 13 on average (misaligned by 16 bytes)
-        const auto y_parts4 = *reinterpret_cast<const Vector<float, 4>*>(&y_parts[(part * M + m) * N
-            + first_n]);
+        const auto y_parts4 = load<4>(&y_parts[(part * M + m) * N + first_n]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             sum4.data[v] += y_parts4.data[v];
@@ -124,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_few_rows_y(
         y4.data[v] = __float2half_rn(maximum(sum4.data[v] + bias_n, 0.0f));
     }
     // y[m * N + first_n]: 9 sectors, ideal 8; 7 on average (misaligned by 24 bytes)
-    *reinterpret_cast<Vector<__half, 4>*>(&y[m * N + first_n]) = y4;
+    store<4>(&y[m * N + first_n], y4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

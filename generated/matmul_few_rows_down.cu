@@ -1,4 +1,5 @@
-// matmul_few_rows_down: Skinny GEMM with an N-major B; threads compute consecutive columns, the warps of a block split K
+// matmul_few_rows_down: Skinny GEMM with an N-major B; threads compute consecutive
+// columns, the warps of a block split K
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 3, K = 192, N = 260
@@ -10,6 +11,12 @@
 //           worst: C[m * N + n_], 17 sectors, ideal 4; 11.22 on average (lanes 16 bytes apart)
 //
 // Made by cugen 0.1.0 from matmul_few_rows_down.yaml (hash 19a5f38dfff67dd3) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[i * K + k0]                             1 sector, ideal 1 (uniform address)
+//   partials[threadIdx.y][j][threadIdx.x]     1 wavefront, ideal 1 (conflict-free)
+//   partials[0][threadIdx.y][threadIdx.x]     1 wavefront, ideal 1 (conflict-free)
+//   partials[warp][threadIdx.y][threadIdx.x]  1 wavefront, ideal 1 (conflict-free)
 
 constexpr int K = 192;
 constexpr int N = 260;
@@ -21,6 +28,16 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_down(
@@ -38,12 +55,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_down(
         #pragma unroll
         for (int dk = 0; dk < 4; ++dk) {
             // B[(k0 + dk) * N + n]: 17 sectors, ideal 16; 11.33 on average (misaligned by 16 bytes)
-            b_frag[dk] = *reinterpret_cast<const Vector<float, 4>*>(&B[(k0 + dk) * N + n]);
+            b_frag[dk] = load<4>(&B[(k0 + dk) * N + n]);
         }
         #pragma unroll
         for (int i = 0; i < 3; ++i) {
-            // A[i * K + k0]: 1 sector, ideal 1 (uniform address)
-            const auto a_frag = *reinterpret_cast<const Vector<float, 4>*>(&A[i * K + k0]);
+            const auto a_frag = load<4>(&A[i * K + k0]);
             #pragma unroll
             for (int dk = 0; dk < 4; ++dk) {
                 #pragma unroll
@@ -59,16 +75,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_down(
     for (int i = 0; i < 3; ++i) {
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            // partials[threadIdx.y][j][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
             partials[threadIdx.y][j][threadIdx.x] = acc[i][j];
         }
         __syncthreads();
         if (threadIdx.y < 4 && n0 < N) {
-            // partials[0][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
             float total = partials[0][threadIdx.y][threadIdx.x];
             #pragma unroll
             for (int warp = 1; warp < 8; ++warp) {
-                // partials[warp][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
                 total += partials[warp][threadIdx.y][threadIdx.x];
             }
             const int n_ = n0 + threadIdx.y;

@@ -10,6 +10,12 @@
 //           worst: B[(k0 + ty) * N + n], 4 sectors, ideal 1; 2.81 on average (32 bytes in 2 runs)
 //
 // Made by cugen 0.1.0 from matmul_int8.yaml (hash e6e6a92724a564f5) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[ty][tx]  1 wavefront, ideal 1 (conflict-free)
+//   Bs[ty][tx]  1 wavefront, ideal 1 (conflict-free)
+//   As[ty][k]   1 wavefront, ideal 1 (conflict-free)
+//   Bs[k][tx]   1 wavefront, ideal 1 (conflict-free)
 
 constexpr int M = 60;
 constexpr int K = 200;
@@ -20,29 +26,27 @@ extern "C" __global__ void __launch_bounds__(256) matmul_int8(
     const signed char* __restrict__ B,
     int* __restrict__ C)
 {
-    __shared__ signed char As[16][16];
-    __shared__ signed char Bs[16][16];
+    constexpr int BM = 16, BN = 16, BK = 16;
+
+    __shared__ signed char As[BM][BK];
+    __shared__ signed char Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 16;
-    const int n0 = blockIdx.x * 16;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int m = m0 + ty;
     const int n = n0 + tx;
 
     int acc = 0;
-    for (int k0 = 0; k0 < K; k0 += 16) {
+    for (int k0 = 0; k0 < K; k0 += BK) {
         // A[m * K + k0 + tx]: 3 sectors, ideal 1; 2.46 on average (32 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0;
         // B[(k0 + ty) * N + n]: 4 sectors, ideal 1; 2.81 on average (32 bytes in 2 runs)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0;
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+        for (int k = 0; k < BK; ++k) {
             acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();

@@ -9,7 +9,11 @@
 // analysis  sm_90: 3 accesses, 1 ideal, 2 costly
 //           worst: C[m * N + n], 5 sectors, ideal 4; 4 on average (misaligned by 12 bytes)
 //
-// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash 163faebee414c40c) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash 163faebee414c40c) for
+// sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   L[m * M + k]  1 sector, ideal 1 (uniform address)
 
 constexpr int M = 120;
 constexpr int N = 75;
@@ -26,7 +30,6 @@ extern "C" __global__ void __launch_bounds__(256) matmul_lower_triangular(
 
     float sum = 0.0f;
     for (int k = 0; k <= m; ++k) {
-        // L[m * M + k]: 1 sector, ideal 1 (uniform address)
         const float l = L[m * M + k];
         // B[k * N + n]: 5 sectors, ideal 4; 4 on average (misaligned by 12 bytes)
         const float b = B[k * N + n];

@@ -9,6 +9,11 @@
 // analysis  sm_90: 3 accesses, 3 ideal
 //
 // Made by cugen 0.1.0 from matmul_naive.yaml (hash 9b0a9947992f9a0a) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[m * K + k]  1 sector, ideal 1 (uniform address)
+//   B[k * N + n]  4 sectors, ideal 4 (128 contiguous bytes)
+//   C[m * N + n]  4 sectors, ideal 4 (128 contiguous bytes)
 
 constexpr int K = 96;
 constexpr int N = 160;
@@ -23,13 +28,10 @@ extern "C" __global__ void __launch_bounds__(256) matmul_naive(
 
     float sum = 0.0f;
     for (int k = 0; k < K; ++k) {
-        // A[m * K + k]: 1 sector, ideal 1 (uniform address)
         const float a = A[m * K + k];
-        // B[k * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
         const float b = B[k * N + n];
         sum += a * b;
     }
-    // C[m * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
     C[m * N + n] = sum;
 }
 

@@ -10,6 +10,12 @@
 //           worst: C[m * N + n], 7 sectors, ideal 4; 6.63 on average (128 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from matmul_padded.yaml (hash b851cc0010e23b55) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[ty][c]   1 wavefront, ideal 1 (conflict-free)
+//   Bs[ty][tx]  1 wavefront, ideal 1 (conflict-free)
+//   As[ty][k]   1 wavefront, ideal 1 (conflict-free)
+//   Bs[k][tx]   1 wavefront, ideal 1 (conflict-free)
 
 constexpr int M = 130;
 constexpr int K = 70;
@@ -20,31 +26,29 @@ extern "C" __global__ void __launch_bounds__(256) matmul_padded(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    __shared__ float As[32][40];
-    __shared__ float Bs[32][8];
+    constexpr int BM = 32, BN = 8, BK = 32;
+
+    __shared__ float As[BM][BK + 8];
+    __shared__ float Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 32;
-    const int n0 = blockIdx.x * 8;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int m = m0 + ty;
     const int n = n0 + tx;
 
     float acc = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 32) {
-        for (int c = tx; c < 32; c += 8) {
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        for (int c = tx; c < BK; c += BN) {
             // A[m * K + k0 + c]: 7 sectors, ideal 4; 6.77 on average (128 bytes in 4 runs)
-            // As[ty][c]: 1 wavefront, ideal 1 (conflict-free)
             As[ty][c] = m < M && k0 + c < K ? A[m * K + k0 + c] : 0.0f;
         }
         // B[(k0 + ty) * N + n]: 7 sectors, ideal 4; 6.54 on average (128 bytes in 4 runs)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 32; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+        for (int k = 0; k < BK; ++k) {
             acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();

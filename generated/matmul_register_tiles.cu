@@ -1,4 +1,5 @@
-// matmul_register_tiles: C = A·B with thread tiles of 4 × 4 in registers, so that each shared-memory load is used four times
+// matmul_register_tiles: C = A·B with thread tiles of 4 × 4 in registers, so that each
+// shared-memory load is used four times
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 150, K = 100, N = 130
@@ -10,6 +11,10 @@
 //           worst: Bs[ty][c], 4 wavefronts, ideal 1 (lanes 0 and 8: words 0 and 32, bank 0)
 //
 // Made by cugen 0.1.0 from matmul_register_tiles.yaml (hash 0bbf37ad7245569f) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[ty + BM / TM * i][k]  1 wavefront, ideal 1 (conflict-free)
+//   Bs[k][tx + BN / TN * j]  1 wavefront, ideal 1 (conflict-free)
 
 constexpr int M = 150;
 constexpr int K = 100;
@@ -20,47 +25,47 @@ extern "C" __global__ void __launch_bounds__(128) matmul_register_tiles(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    __shared__ float As[64][17];
-    __shared__ float Bs[16][32];
+    constexpr int BM = 64, BN = 32, BK = 16, TM = 4, TN = 4;
+
+    __shared__ float As[BM][BK + 1];
+    __shared__ float Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 64;
-    const int n0 = blockIdx.x * 32;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
 
-    float acc[4][4] = {};
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        for (int r = ty; r < 64; r += 16) {
-            for (int c = tx; c < 16; c += 8) {
+    float acc[TM][TN] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        for (int r = ty; r < BM; r += BM / TM) {
+            for (int c = tx; c < BK; c += BN / TN) {
                 // A[(m0 + r) * K + k0 + c]: 6 sectors, ideal 4; 5.77 on average (128 bytes in 4 runs)
                 // As[r][c]: 2 wavefronts, ideal 1 (lanes 2 and 16: words 2 and 34, bank 2)
                 As[r][c] = m0 + r < M && k0 + c < K ? A[(m0 + r) * K + k0 + c] : 0.0f;
             }
         }
-        for (int c = tx; c < 32; c += 8) {
+        for (int c = tx; c < BN; c += BN / TN) {
             // B[(k0 + ty) * N + n0 + c]: 7 sectors, ideal 4; 6.82 on average (128 bytes in 4 runs)
             // Bs[ty][c]: 4 wavefronts, ideal 1 (lanes 0 and 8: words 0 and 32, bank 0)
             Bs[ty][c] = k0 + ty < K && n0 + c < N ? B[(k0 + ty) * N + n0 + c] : 0.0f;
         }
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            float a_frag[4];
+        for (int k = 0; k < BK; ++k) {
+            float a_frag[TM];
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (conflict-free)
-                a_frag[i] = As[ty + 16 * i][k];
+            for (int i = 0; i < TM; ++i) {
+                a_frag[i] = As[ty + BM / TM * i][k];
             }
-            float b_frag[4];
+            float b_frag[TN];
             #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                // Bs[k][tx + 8 * j]: 1 wavefront, ideal 1 (conflict-free)
-                b_frag[j] = Bs[k][tx + 8 * j];
+            for (int j = 0; j < TN; ++j) {
+                b_frag[j] = Bs[k][tx + BN / TN * j];
             }
             #pragma unroll
-            for (int i = 0; i < 4; ++i) {
+            for (int i = 0; i < TM; ++i) {
                 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
+                for (int j = 0; j < TN; ++j) {
                     acc[i][j] += a_frag[i] * b_frag[j];
                 }
             }
@@ -69,11 +74,11 @@ extern "C" __global__ void __launch_bounds__(128) matmul_register_tiles(
     }
 
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int m = m0 + ty + 16 * i;
+    for (int i = 0; i < TM; ++i) {
+        const int m = m0 + ty + BM / TM * i;
         #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const int n = n0 + tx + 8 * j;
+        for (int j = 0; j < TN; ++j) {
+            const int n = n0 + tx + BN / TN * j;
             if (m < M && n < N) {
                 const float total = acc[i][j];
                 // C[m * N + n]: 7 sectors, ideal 4; 6.72 on average (128 bytes in 4 runs)

@@ -10,6 +10,16 @@
 // analysis  sm_90: 8 accesses, 8 ideal
 //
 // Made by cugen 0.1.0 from matmul_small.yaml (hash 0156b112bd765028) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[((z0 + matrix) * M + row) * K + column]    16 sectors, ideal 16 (at any Z)
+//   As[matrix][row][column]                      4 wavefronts, ideal 4 (at any Z)
+//   B[((z0 + matrix) * K + row_) * N + column_]  16 sectors, ideal 16 (at any Z)
+//   Bs[matrix][row_][column_]                    4 wavefronts, ideal 4 (at any Z)
+//   As[threadIdx.y][ty + 4 * i][k0]              2 wavefronts, ideal 2 (at any Z)
+//   Bs[threadIdx.y][k0 + dk][4 * tx]             4 wavefronts, ideal 4 (at any Z)
+//   bias[n]                                      2 sectors, ideal 2 (at any Z)
+//   C[(z * M + m) * N + n]                       16 sectors, ideal 16 (at any Z)
 
 constexpr int M = 16;
 constexpr int K = 12;
@@ -22,6 +32,26 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(128) matmul_small(
@@ -46,9 +76,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         const int row = vector / 3 % 16;
         const int column = 4 * (vector % 3);
         if (z0 + matrix < Z) {
-            // A[((z0 + matrix) * M + row) * K + column]: 16 sectors, ideal 16 (at any Z)
-            // As[matrix][row][column]: 4 wavefronts, ideal 4 (at any Z)
-            *reinterpret_cast<Vector<float, 4>*>(&As[matrix][row][column]) = *reinterpret_cast<const Vector<float, 4>*>(&A[((z0 + matrix) * M + row) * K + column]);
+            store<4>(&As[matrix][row][column], load<4>(&A[((z0 + matrix) * M + row) * K + column]));
         }
     }
     #pragma unroll
@@ -58,9 +86,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         const int row_ = vector / 4 % 12;
         const int column_ = 4 * (vector % 4);
         if (z0 + matrix < Z) {
-            // B[((z0 + matrix) * K + row_) * N + column_]: 16 sectors, ideal 16 (at any Z)
-            // Bs[matrix][row_][column_]: 4 wavefronts, ideal 4 (at any Z)
-            *reinterpret_cast<Vector<float, 4>*>(&Bs[matrix][row_][column_]) = *reinterpret_cast<const Vector<float, 4>*>(&B[((z0 + matrix) * K + row_) * N + column_]);
+            store<4>(&Bs[matrix][row_][column_], load<4>(&B[((z0 + matrix) * K + row_) * N + column_]));
         }
     }
     __syncthreads();
@@ -71,13 +97,11 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         Vector<float, 4> a_frag[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            // As[threadIdx.y][ty + 4 * i][k0]: 2 wavefronts, ideal 2 (at any Z)
-            a_frag[i] = *reinterpret_cast<const Vector<float, 4>*>(&As[threadIdx.y][ty + 4 * i][k0]);
+            a_frag[i] = load<4>(&As[threadIdx.y][ty + 4 * i][k0]);
         }
         #pragma unroll
         for (int dk = 0; dk < 4; ++dk) {
-            // Bs[threadIdx.y][k0 + dk][4 * tx]: 4 wavefronts, ideal 4 (at any Z)
-            const auto b_frag = *reinterpret_cast<const Vector<float, 4>*>(&Bs[threadIdx.y][k0 + dk][4 * tx]);
+            const auto b_frag = load<4>(&Bs[threadIdx.y][k0 + dk][4 * tx]);
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
@@ -93,15 +117,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         const int m = ty + 4 * i;
         const int n = 4 * tx;
         if (z < Z) {
-            // bias[n]: 2 sectors, ideal 2 (at any Z)
-            const auto bias4 = *reinterpret_cast<const Vector<float, 4>*>(&bias[n]);
+            const auto bias4 = load<4>(&bias[n]);
             Vector<float, 4> c4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 c4.data[v] = acc[i][v] + bias4.data[v];
             }
-            // C[(z * M + m) * N + n]: 16 sectors, ideal 16 (at any Z)
-            *reinterpret_cast<Vector<float, 4>*>(&C[(z * M + m) * N + n]) = c4;
+            store<4>(&C[(z * M + m) * N + n], c4);
         }
     }
 }

@@ -9,17 +9,16 @@
 
 #include <cuda_runtime_api.h>
 
-#include <string>
-
 #include "matmul_tile_variants__8.h"
 #include "matmul_tile_variants__16.h"
 #include "matmul_tile_variants__32.h"
 
+#ifdef __cplusplus
+#include <string>
+
 // Index of the first of these variants that matches the sizes and fits the device. Where there is none, returns
 // cudaErrorInvalidValue or cudaErrorInvalidConfiguration, with the reason in `reason`.
-inline cudaError_t matmul_tile_variants_variant(
-    int* variant,
-    std::string* reason)
+inline cudaError_t matmul_tile_variants_variant(int* variant, std::string* reason)
 {
     int device = 0;
     cudaError_t status = cudaGetDevice(&device);
@@ -52,11 +51,7 @@ inline cudaError_t matmul_tile_variants_variant(
 }
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-inline cudaError_t matmul_tile_variants_launch(
-    const float* A,
-    const float* B,
-    float* C,
-    cudaStream_t stream,
+inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, float* C, cudaStream_t stream,
     std::string* reason = nullptr)
 {
     int variant = 0;
@@ -73,30 +68,9 @@ inline cudaError_t matmul_tile_variants_launch(
     }
 }
 
-// Overload that takes spans and checks them, as in matmul_tile_variants__8.h.
-inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
-    cugen::Span<const float, 2> A,
-    cugen::Span<const float, 2> B,
-    cugen::Span<float, 2> C,
-    cudaStream_t stream)
-{
-    int variant = 0;
-    std::string reason;
-    const cudaError_t status = matmul_tile_variants_variant(&variant, &reason);
-    if (status == cudaErrorInvalidValue)
-        return {status, "CG5009", reason};
-    if (status == cudaErrorInvalidConfiguration)
-        return {status, "CG5010", reason};
-    if (status != cudaSuccess)
-        return cugen::outcome(status);
-    switch (variant) {
-    case 0:
-        return ::matmul_tile_variants__32_launch(A, B, C, stream);
-    case 1:
-        return ::matmul_tile_variants__16_launch(A, B, C, stream);
-    default:
-        return ::matmul_tile_variants__8_launch(A, B, C, stream);
-    }
-}
+#ifndef CUGEN_C_ONLY
+#include "matmul_tile_variants.hpp"
+#endif
+#endif
 
-// Input 745a415184c45dff, text 2b29558ce77f0e01.
+// Input 58232d3509ee0d28, text f6d01873092ee23e.

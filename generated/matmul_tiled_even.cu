@@ -9,6 +9,15 @@
 // analysis  sm_90: 7 accesses, 7 ideal
 //
 // Made by cugen 0.1.0 from matmul_tiled_even.yaml (hash 1886e6e6cc4653c6) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[m * K + k0 + tx]    4 sectors, ideal 4 (128 bytes in 2 runs)
+//   As[ty][tx]            1 wavefront, ideal 1 (conflict-free)
+//   B[(k0 + ty) * N + n]  4 sectors, ideal 4 (128 bytes in 2 runs)
+//   Bs[ty][tx]            1 wavefront, ideal 1 (conflict-free)
+//   As[ty][k]             1 wavefront, ideal 1 (conflict-free)
+//   Bs[k][tx]             1 wavefront, ideal 1 (conflict-free)
+//   C[m * N + n]          4 sectors, ideal 4 (128 bytes in 2 runs)
 
 constexpr int K = 64;
 constexpr int N = 96;
@@ -18,35 +27,30 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled_even(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    __shared__ float As[16][16];
-    __shared__ float Bs[16][16];
+    constexpr int BM = 16, BN = 16, BK = 16;
+
+    __shared__ float As[BM][BK];
+    __shared__ float Bs[BK][BN];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 16;
-    const int n0 = blockIdx.x * 16;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int m = m0 + ty;
     const int n = n0 + tx;
 
     float acc = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
+    for (int k0 = 0; k0 < K; k0 += BK) {
         As[ty][tx] = A[m * K + k0 + tx];
-        // B[(k0 + ty) * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = B[(k0 + ty) * N + n];
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+        for (int k = 0; k < BK; ++k) {
             acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
 
-    // C[m * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
     C[m * N + n] = acc;
 }
 

@@ -10,6 +10,11 @@
 //           worst: Bs[ty][tx], 2 wavefronts, ideal 1 (lanes 0 and 31: words 0 and 32, bank 0)
 //
 // Made by cugen 0.1.0 from matmul_transposed.yaml (hash e43872635579e130) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[ty][tx]  1 wavefront, ideal 1 (conflict-free)
+//   As[ty][k]   1 wavefront, ideal 1 (conflict-free)
+//   Bs[tx][k]   1 wavefront, ideal 1 (conflict-free)
 
 constexpr int M = 100;
 constexpr int K = 50;
@@ -20,29 +25,28 @@ extern "C" __global__ void __launch_bounds__(256) matmul_transposed_b(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    __shared__ float As[16][16];
-    __shared__ float Bs[16][17];
+    constexpr int BM = 16, BN = 16, BK = 16;
+
+    __shared__ float As[BM][BK];
+    __shared__ float Bs[BN][BK + 1];
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
-    const int m0 = blockIdx.y * 16;
-    const int n0 = blockIdx.x * 16;
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
     const int m = m0 + ty;
     const int n = n0 + tx;
 
     float acc = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += 16) {
+    for (int k0 = 0; k0 < K; k0 += BK) {
         // A[m * K + k0 + tx]: 6 sectors, ideal 4; 4.62 on average (128 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
         // B[(n0 + ty) * K + k0 + tx]: 6 sectors, ideal 4; 4.61 on average (128 bytes in 2 runs)
         // Bs[ty][tx]: 2 wavefronts, ideal 1 (lanes 0 and 31: words 0 and 32, bank 0)
         Bs[ty][tx] = n0 + ty < N && k0 + tx < K ? B[(n0 + ty) * K + k0 + tx] : 0.0f;
         __syncthreads();
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
-            // Bs[tx][k]: 1 wavefront, ideal 1 (conflict-free)
+        for (int k = 0; k < BK; ++k) {
             acc += As[ty][k] * Bs[tx][k];
         }
         __syncthreads();

@@ -9,11 +9,34 @@
 //           worst: x[(c * H + h) * W + 2 * j0_ - 1], 11 sectors, ideal 3 (lanes 16 bytes apart)
 //
 // Made by cugen 0.1.0 from max_pool.yaml (hash 0fc060bc6f9aa5f1) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[(c * H + h) * W + 2 * j0_]                11 sectors, ideal 11 (352 contiguous bytes)
+//   y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]  6 sectors, ideal 6 (176 contiguous bytes)
 
 #include <math_constants.h>
 
 constexpr int H = 61;
 constexpr int W = 88;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
@@ -24,13 +47,14 @@ __device__ __forceinline__ float maximum(float a, float b)
 }
 #endif
 
-#ifndef CUGEN_VECTOR
-#define CUGEN_VECTOR
-// `count` elements, moved by one vector access.
-template <typename T, int count>
-struct alignas(count * sizeof(T)) Vector {
-    T data[count];
-};
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(128) max_pool(
@@ -44,27 +68,25 @@ extern "C" __global__ void __launch_bounds__(128) max_pool(
         return;
 
     // Register windows of the outputs, with boundary handling.
-    float x_window[3][8];
+    float x_window[3][5];
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = 2 * i + row - 1;
         if (h >= 0 && h < H) {
-            // x[(c * H + h) * W + 2 * j0_]: 11 sectors, ideal 11 (352 contiguous bytes)
-            const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[(c * H + h) * W + 2 * j0_]);
+            const auto x4 = load<4>(&x[(c * H + h) * W + 2 * j0_]);
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                x_window[row][v + 4] = x4.data[v];
+                x_window[row][v + 1] = x4.data[v];
             }
         } else {
             #pragma unroll
             for (int column = 4; column < 8; ++column) {
-                x_window[row][column] = -CUDART_INF_F;
+                x_window[row][column - 3] = -CUDART_INF_F;
             }
         }
         // x[(c * H + h) * W + 2 * j0_ - 1]: 11 sectors, ideal 3 (lanes 16 bytes apart)
-        const float x_value = h >= 0 && h < H && 2 * j0_ - 1 >= 0 ? x[(c * H + h) * W + 2 * j0_ - 1]
-            : -CUDART_INF_F;
-        x_window[row][3] = x_value;
+        const float x_value = h >= 0 && h < H && 2 * j0_ - 1 >= 0 ? x[(c * H + h) * W + 2 * j0_ - 1] : -CUDART_INF_F;
+        x_window[row][0] = x_value;
     }
 
     Vector<float, 2> y2;
@@ -75,13 +97,12 @@ extern "C" __global__ void __launch_bounds__(128) max_pool(
         for (int r = 0; r < 3; ++r) {
             #pragma unroll
             for (int s = 0; s < 3; ++s) {
-                largest = maximum(largest, x_window[r][2 * v + s + 3]);
+                largest = maximum(largest, x_window[r][2 * v + s]);
             }
         }
         y2.data[v] = largest;
     }
-    // y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]: 6 sectors, ideal 6 (176 contiguous bytes)
-    *reinterpret_cast<Vector<float, 2>*>(&y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]) = y2;
+    store<2>(&y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_], y2);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -9,6 +9,11 @@
 // analysis  sm_90: 3 accesses, 3 ideal
 //
 // Made by cugen 0.1.0 from outer_product.yaml (hash 0c40cd82ad777aad) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   b[j]          16 sectors, ideal 16 (512 contiguous bytes)
+//   a[i]          1 sector, ideal 1 (uniform address)
+//   C[i * N + j]  16 sectors, ideal 16 (512 contiguous bytes)
 
 constexpr int M = 500;
 constexpr int N = 384;
@@ -22,6 +27,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) outer_product(
     const float* __restrict__ a,
     const float* __restrict__ b,
@@ -32,17 +57,14 @@ extern "C" __global__ void __launch_bounds__(256) outer_product(
     if (i >= M)
         return;
 
-    // b[j]: 16 sectors, ideal 16 (512 contiguous bytes)
-    const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&b[j]);
-    // a[i]: 1 sector, ideal 1 (uniform address)
+    const auto b4 = load<4>(&b[j]);
     const float a_i = a[i];
     Vector<float, 4> c4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
         c4.data[v] = a_i * b4.data[v];
     }
-    // C[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
-    *reinterpret_cast<Vector<float, 4>*>(&C[i * N + j]) = c4;
+    store<4>(&C[i * N + j], c4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

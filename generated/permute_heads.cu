@@ -1,4 +1,5 @@
-// permute_heads: Keys of an attention, transposed in each head; heads and channels stay adjacent, so it is one batch of transposes
+// permute_heads: Keys of an attention, transposed in each head; heads and channels stay adjacent,
+// so it is one batch of transposes
 //
 // computes  Kt[b, h, d, t] = K[b, t, h, d]
 // params    B = 2, T = 200, H = 3, D = 40
@@ -9,6 +10,10 @@
 //           worst: Kt[(b * (D * H) + hd) * T + t], 18 sectors, ideal 16; 14.5 on average (512 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from permute_heads.yaml (hash 4afff64791754510) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   tile[ty][2 * column + 2 * v]   1 wavefront, ideal 1 (conflict-free)
+//   tile[4 * tx + u][2 * column_]  1 wavefront, ideal 1 (conflict-free)
 
 #include <cuda_fp16.h>
 
@@ -23,6 +28,26 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(256) permute_heads(
@@ -44,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(256) permute_heads(
     #pragma unroll
     for (int p = 0; p < 2; ++p) {
         // K[(b * T + t_in + p) * (D * H) + hd_in]: 20 sectors, ideal 16; 14.21 on average (512 bytes in 4 runs)
-        k8[p] = *reinterpret_cast<const Vector<__half, 8>*>(&K[(b * T + t_in + p) * (D * H) + hd_in]);
+        k8[p] = load<8>(&K[(b * T + t_in + p) * (D * H) + hd_in]);
     }
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
@@ -53,8 +78,7 @@ extern "C" __global__ void __launch_bounds__(256) permute_heads(
         for (int p = 0; p < 2; ++p) {
             word2.data[p] = k8[p].data[v];
         }
-        // tile[ty][2 * column + 2 * v]: 1 wavefront, ideal 1 (conflict-free)
-        *reinterpret_cast<Vector<__half, 2>*>(&tile[ty][2 * column + 2 * v]) = word2;
+        store<2>(&tile[ty][2 * column + 2 * v], word2);
     }
     __syncthreads();
 
@@ -64,12 +88,11 @@ extern "C" __global__ void __launch_bounds__(256) permute_heads(
         for (int r = 0; r < 64; r += 32) {
             const int hd = hd0 + ty + r;
             if (hd < D * H) {
-                const int column = ty + 4 * ((ty + r) / 32) + r;
+                const int column_ = ty + 4 * ((ty + r) / 32) + r;
                 Vector<__half, 2> k2[4];
                 #pragma unroll
                 for (int u = 0; u < 4; ++u) {
-                    // tile[4 * tx + u][2 * column]: 1 wavefront, ideal 1 (conflict-free)
-                    k2[u] = *reinterpret_cast<const Vector<__half, 2>*>(&tile[4 * tx + u][2 * column]);
+                    k2[u] = load<2>(&tile[4 * tx + u][2 * column_]);
                 }
                 Vector<__half, 8> kt8;
                 #pragma unroll
@@ -77,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256) permute_heads(
                     kt8.data[v] = k2[v / 2].data[v % 2];
                 }
                 // Kt[(b * (D * H) + hd) * T + t]: 18 sectors, ideal 16; 14.5 on average (512 bytes in 4 runs)
-                *reinterpret_cast<Vector<__half, 8>*>(&Kt[(b * (D * H) + hd) * T + t]) = kt8;
+                store<8>(&Kt[(b * (D * H) + hd) * T + t], kt8);
             }
         }
     }

@@ -9,6 +9,9 @@
 //           worst: dense[i * N + j], 9 sectors, ideal 8; 8.56 on average (misaligned by 8 bytes)
 //
 // Made by cugen 0.1.0 from pitched_copy.yaml (hash 41136a770a6ab598) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   pitched[i * 256 + j]  8 sectors, ideal 8 (256 contiguous bytes)
 
 constexpr int N = 250;
 
@@ -21,6 +24,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) pitched_copy(
     const float* __restrict__ dense,
     float* __restrict__ pitched)
@@ -31,14 +54,13 @@ extern "C" __global__ void __launch_bounds__(256) pitched_copy(
         return;
 
     // dense[i * N + j]: 9 sectors, ideal 8; 8.56 on average (misaligned by 8 bytes)
-    const auto dense2 = *reinterpret_cast<const Vector<float, 2>*>(&dense[i * N + j]);
+    const auto dense2 = load<2>(&dense[i * N + j]);
     Vector<float, 2> pitched2;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
         pitched2.data[v] = dense2.data[v];
     }
-    // pitched[i * 256 + j]: 8 sectors, ideal 8 (256 contiguous bytes)
-    *reinterpret_cast<Vector<float, 2>*>(&pitched[i * 256 + j]) = pitched2;
+    store<2>(&pitched[i * 256 + j], pitched2);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

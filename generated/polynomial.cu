@@ -9,6 +9,18 @@
 // analysis  sm_90: 16 accesses, 16 ideal
 //
 // Made by cugen 0.1.0 from polynomial.yaml (hash d7f448f1bd1b0f08) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[i]           16 sectors, ideal 16 (512 contiguous bytes)
+//   c_constant[5]  1 request, ideal 1 (uniform address) x 2
+//   c_constant[4]  1 request, ideal 1 (uniform address) x 2
+//   c_constant[3]  1 request, ideal 1 (uniform address) x 2
+//   c_constant[2]  1 request, ideal 1 (uniform address) x 2
+//   c_constant[1]  1 request, ideal 1 (uniform address) x 2
+//   c_constant[0]  1 request, ideal 1 (uniform address) x 2
+//   y[i]           16 sectors, ideal 16 (512 contiguous bytes)
+//   x[tail]        1 sector, ideal 1 (uniform address)
+//   y[tail]        1 sector, ideal 1 (uniform address)
 
 constexpr int N = 50001;
 
@@ -23,6 +35,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) polynomial(
     const float* __restrict__ x,
     float* __restrict__ y)
@@ -30,47 +62,31 @@ extern "C" __global__ void __launch_bounds__(256) polynomial(
     const int i = blockIdx.x * 1024 + threadIdx.x * 4;
 
     if (i + 3 < N) {
-        // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-        const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
-        // c_constant[5]: 1 request, ideal 1 (uniform address)
+        const auto x4 = load<4>(&x[i]);
         const float c_5 = c_constant[5];
-        // c_constant[4]: 1 request, ideal 1 (uniform address)
         const float c_4 = c_constant[4];
-        // c_constant[3]: 1 request, ideal 1 (uniform address)
         const float c_3 = c_constant[3];
-        // c_constant[2]: 1 request, ideal 1 (uniform address)
         const float c_2 = c_constant[2];
-        // c_constant[1]: 1 request, ideal 1 (uniform address)
         const float c_1 = c_constant[1];
-        // c_constant[0]: 1 request, ideal 1 (uniform address)
         const float c_0 = c_constant[0];
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             const float x_value = x4.data[v];
-            y4.data[v] = fmaf(fmaf(fmaf(fmaf(fmaf(c_5, x_value, c_4), x_value, c_3), x_value, c_2), x_value,
-                c_1), x_value, c_0);
+            y4.data[v] =
+                fmaf(fmaf(fmaf(fmaf(fmaf(c_5, x_value, c_4), x_value, c_3), x_value, c_2), x_value, c_1), x_value, c_0);
         }
-        // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-        *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
+        store<4>(&y[i], y4);
     } else {
         #pragma unroll 1
         for (int tail = i; tail < N; ++tail) {
-            // c_constant[5]: 1 request, ideal 1 (uniform address)
             const float c_5 = c_constant[5];
-            // x[tail]: 1 sector, ideal 1 (uniform address)
             const float x_i = x[tail];
-            // c_constant[4]: 1 request, ideal 1 (uniform address)
             const float c_4 = c_constant[4];
-            // c_constant[3]: 1 request, ideal 1 (uniform address)
             const float c_3 = c_constant[3];
-            // c_constant[2]: 1 request, ideal 1 (uniform address)
             const float c_2 = c_constant[2];
-            // c_constant[1]: 1 request, ideal 1 (uniform address)
             const float c_1 = c_constant[1];
-            // c_constant[0]: 1 request, ideal 1 (uniform address)
             const float c_0 = c_constant[0];
-            // y[tail]: 1 sector, ideal 1 (uniform address)
             y[tail] = fmaf(fmaf(fmaf(fmaf(fmaf(c_5, x_i, c_4), x_i, c_3), x_i, c_2), x_i, c_1), x_i, c_0);
         }
     }

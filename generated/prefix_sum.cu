@@ -9,6 +9,18 @@
 //           worst: y_sums[predecessor], 2 sectors, ideal 1; 3.58 on average (misaligned by 4 bytes)
 //
 // Made by cugen 0.1.0 from prefix_sum.yaml (hash ee7a70f666d5182d) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   shared_block_id                         1 wavefront, ideal 1 (one word: broadcast) x 2
+//   x[first]                                16 sectors, ideal 16 (512 contiguous bytes)
+//   x[first + v]                            1 sector, ideal 1 (uniform address)
+//   warp_sums[warp]                         1 wavefront, ideal 1 (one word: broadcast)
+//   warp_sums[w]                            1 wavefront, ideal 1 (one word: broadcast)
+//   y_sums[block_id + 1]                    1 sector, ideal 1 (uniform address)
+//   warp_tile_prefix_sum[threadIdx.x / 32]  1 wavefront, ideal 1 (one word: broadcast)
+//   warp_tile_prefix_sum[threadIdx.x % 8]   1 wavefront, ideal 1 (conflict-free)
+//   y[first]                                16 sectors, ideal 16 (512 contiguous bytes)
+//   y[first + v]                            1 sector, ideal 1 (uniform address)
 
 constexpr int N = 200003;
 
@@ -21,6 +33,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     const float* __restrict__ x,
     float* __restrict__ y,
@@ -29,12 +61,10 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
 {
     __shared__ int shared_block_id;
     if (threadIdx.x == 0) {
-        // shared_block_id: 1 wavefront, ideal 1 (one word: broadcast)
         // y_flags[0]: assumed: 1 sector, ideal 1 (uniform address)
         shared_block_id = atomicAdd(&y_flags[0], 1);
     }
     __syncthreads();
-    // shared_block_id: 1 wavefront, ideal 1 (one word: broadcast)
     const int block_id = shared_block_id;
     const int tile = block_id;
     const int lane = threadIdx.x % 32;
@@ -46,13 +76,11 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     const int first = 1024 * tile + 4 * lane + 128 * warp;
     if (first < N) {
         if (first + 3 < N) {
-            // x[first]: 16 sectors, ideal 16 (512 contiguous bytes)
-            x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[first]);
+            x4 = load<4>(&x[first]);
         } else {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 if (first + v < N) {
-                    // x[first + v]: 1 sector, ideal 1 (uniform address)
                     x4.data[v] = x[first + v];
                 }
             }
@@ -77,7 +105,6 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     warp_sum += __shfl_sync(0xffffffff, inclusive_sum, 31);
     // Exclusive prefix of the warp, from the totals of the preceding warps.
     if (lane == 0) {
-        // warp_sums[warp]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_sums[warp] = warp_sum;
     }
     __syncthreads();
@@ -88,12 +115,10 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
         if (w == warp) {
             preceding_sum = sum_so_far;
         }
-        // warp_sums[w]: 1 wavefront, ideal 1 (one word: broadcast)
         sum_so_far += warp_sums[w];
     }
     // Decoupled look-back: publish the tile's aggregate, then reduce those of the preceding tiles.
     if (threadIdx.x == 255) {
-        // y_sums[block_id + 1]: 1 sector, ideal 1 (uniform address)
         y_sums[block_id + 1] = sum_so_far;
         // y_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
         __threadfence();
@@ -115,11 +140,9 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     }
     __shared__ float warp_tile_prefix_sum[8];
     if (threadIdx.x % 32 == 0) {
-        // warp_tile_prefix_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_tile_prefix_sum[threadIdx.x / 32] = tile_prefix_sum;
     }
     __syncthreads();
-    // warp_tile_prefix_sum[threadIdx.x % 8]: 1 wavefront, ideal 1 (conflict-free)
     tile_prefix_sum = warp_tile_prefix_sum[threadIdx.x % 8];
     #pragma unroll
     for (int lanes = 4; lanes > 0; lanes /= 2) {
@@ -136,13 +159,11 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
             y4.data[v] = sum;
         }
         if (first + 3 < N) {
-            // y[first]: 16 sectors, ideal 16 (512 contiguous bytes)
-            *reinterpret_cast<Vector<float, 4>*>(&y[first]) = y4;
+            store<4>(&y[first], y4);
         } else {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 if (first + v < N) {
-                    // y[first + v]: 1 sector, ideal 1 (uniform address)
                     y[first + v] = y4.data[v];
                 }
             }
@@ -172,8 +193,8 @@ extern "C" cudaError_t prefix_sum_launch(
     if (status != cudaSuccess)
         return status;
     int* const y_flags = reinterpret_cast<int*>(static_cast<char*>(workspace) + 0);
-    float* const y_sums = reinterpret_cast<float*>(static_cast<char*>(workspace)
-        + 256LL * ((4 * ((N + 1023) / 1024) + 259) / 256));
+    float* const y_sums =
+        reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((4 * ((N + 1023) / 1024) + 259) / 256));
     cudaMemsetAsync(y_flags, 0, 4LL * ((N + 1023) / 1024) + 4, stream);
     prefix_sum<<<dim3((N + 1023) / 1024), dim3(256), 0, stream>>>(x, y, y_flags, y_sums);
     if (memory == nullptr)

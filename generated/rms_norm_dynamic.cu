@@ -1,4 +1,5 @@
-// rms_norm_dynamic: Each row scaled to root mean square 1, for any number of rows; `cugen run` needs `--set M=100 --set N=256`
+// rms_norm_dynamic: Each row scaled to root mean square 1, for any number of rows; `cugen run`
+// needs `--set M=100 --set N=256`
 //
 // computes  scale[i] = rsqrt(mean(x[i, j] * x[i, j], j) + eps)
 //           y[i, j] = x[i, j] * scale[i] * weight[j]
@@ -10,6 +11,13 @@
 // analysis  sm_90: 5 accesses, 5 ideal
 //
 // Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 3230bb9065250842) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[(long long)i * N + j]     16 sectors, ideal 16 (at any M, N)
+//   warp_sum[threadIdx.x / 32]  1 wavefront, ideal 1 (at any M, N)
+//   warp_sum[threadIdx.x % 8]   1 wavefront, ideal 1 (at any M, N)
+//   weight[j]                   16 sectors, ideal 16 (at any M, N)
+//   y[(long long)i * N + j]     16 sectors, ideal 16 (at any M, N)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -18,6 +26,26 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic(
@@ -34,8 +62,7 @@ extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic(
     for (int s = 0; s < 8; ++s) {
         const int j = threadIdx.x * 4 + 1024 * s;
         if (j < N) {
-            // x[(long long)i * N + j]: 16 sectors, ideal 16 (at any M, N)
-            x4[s] = *reinterpret_cast<const Vector<float, 4>*>(&x[(long long)i * N + j]);
+            x4[s] = load<4>(&x[(long long)i * N + j]);
         }
     }
 
@@ -57,11 +84,9 @@ extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic(
     }
     __shared__ float warp_sum[8];
     if (threadIdx.x % 32 == 0) {
-        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (at any M, N)
         warp_sum[threadIdx.x / 32] = sum;
     }
     __syncthreads();
-    // warp_sum[threadIdx.x % 8]: 1 wavefront, ideal 1 (at any M, N)
     sum = warp_sum[threadIdx.x % 8];
     #pragma unroll
     for (int lanes = 4; lanes > 0; lanes /= 2) {
@@ -73,15 +98,13 @@ extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic(
     for (int s = 0; s < 8; ++s) {
         const int j = threadIdx.x * 4 + 1024 * s;
         if (j < N) {
-            // weight[j]: 16 sectors, ideal 16 (at any M, N)
-            const auto weight4 = *reinterpret_cast<const Vector<float, 4>*>(&weight[j]);
+            const auto weight4 = load<4>(&weight[j]);
             Vector<float, 4> y4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 y4.data[v] = x4[s].data[v] * scale * weight4.data[v];
             }
-            // y[(long long)i * N + j]: 16 sectors, ideal 16 (at any M, N)
-            *reinterpret_cast<Vector<float, 4>*>(&y[(long long)i * N + j]) = y4;
+            store<4>(&y[(long long)i * N + j], y4);
         }
     }
 }

@@ -8,6 +8,10 @@
 // analysis  sm_90: 3 accesses, 3 ideal
 //
 // Made by cugen 0.1.0 from saxpy.yaml (hash ff79090ca7129df4) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[i]  16 sectors, ideal 16 (512 contiguous bytes)
+//   y[i]  16 sectors, ideal 16 (512 contiguous bytes) x 2
 
 constexpr int N = 100000;
 
@@ -22,6 +26,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) saxpy(
     const float* __restrict__ x,
     float* __restrict__ y)
@@ -30,17 +54,14 @@ extern "C" __global__ void __launch_bounds__(256) saxpy(
     if (i >= N)
         return;
 
-    // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-    const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
-    // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-    const auto y_old4 = *reinterpret_cast<const Vector<float, 4>*>(&y[i]);
+    const auto x4 = load<4>(&x[i]);
+    const auto y_old4 = load<4>(&y[i]);
     Vector<float, 4> y4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
         y4.data[v] = y_old4.data[v] + a * x4.data[v];
     }
-    // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-    *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
+    store<4>(&y[i], y4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -9,6 +9,10 @@
 //           worst: x[i * N + j], 5 sectors, ideal 4; 4.87 on average (misaligned by 4 bytes)
 //
 // Made by cugen 0.1.0 from softmax.yaml (hash 14abdfa67b01bcfc) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[i * N + j]  1 sector, ideal 1 (uniform address)
+//   y[i * N + j]  1 sector, ideal 1 (uniform address)
 
 #include <math_constants.h>
 
@@ -20,26 +24,25 @@ extern "C" __global__ void __launch_bounds__(128) softmax(
 {
     const int i = blockIdx.x * 4 + threadIdx.y;
 
-    float x_row[9];
+    float row[9];
     #pragma unroll
     for (int s = 0; s < 8; ++s) {
         const int j = threadIdx.x + 32 * s;
         // x[i * N + j]: 5 sectors, ideal 4; 4.87 on average (misaligned by 4 bytes)
-        x_row[s] = x[i * N + j];
+        row[s] = x[i * N + j];
     }
     if (threadIdx.x + 256 < N) {
         const int j = threadIdx.x + 256;
-        // x[i * N + j]: 1 sector, ideal 1 (uniform address)
-        x_row[8] = x[i * N + j];
+        row[8] = x[i * N + j];
     }
 
     float largest = -CUDART_INF_F;
     #pragma unroll
     for (int s = 0; s < 8; ++s) {
-        largest = fmaxf(largest, x_row[s]);
+        largest = fmaxf(largest, row[s]);
     }
     if (threadIdx.x + 256 < N) {
-        largest = fmaxf(largest, x_row[8]);
+        largest = fmaxf(largest, row[8]);
     }
     #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
@@ -47,16 +50,15 @@ extern "C" __global__ void __launch_bounds__(128) softmax(
     }
 
     float sum = 0.0f;
-    float exp_value_row[9];
     #pragma unroll
     for (int s = 0; s < 8; ++s) {
-        const float exp_value = expf(x_row[s] - largest);
-        exp_value_row[s] = exp_value;
+        const float exp_value = expf(row[s] - largest);
+        row[s] = exp_value;
         sum += exp_value;
     }
     if (threadIdx.x + 256 < N) {
-        const float exp_value = expf(x_row[8] - largest);
-        exp_value_row[8] = exp_value;
+        const float exp_value = expf(row[8] - largest);
+        row[8] = exp_value;
         sum += exp_value;
     }
     #pragma unroll
@@ -68,12 +70,11 @@ extern "C" __global__ void __launch_bounds__(128) softmax(
     for (int s = 0; s < 8; ++s) {
         const int j = threadIdx.x + 32 * s;
         // y[i * N + j]: 5 sectors, ideal 4; 4.87 on average (misaligned by 4 bytes)
-        y[i * N + j] = exp_value_row[s] / sum;
+        y[i * N + j] = row[s] / sum;
     }
     if (threadIdx.x + 256 < N) {
         const int j = threadIdx.x + 256;
-        // y[i * N + j]: 1 sector, ideal 1 (uniform address)
-        y[i * N + j] = exp_value_row[8] / sum;
+        y[i * N + j] = row[8] / sum;
     }
 }
 

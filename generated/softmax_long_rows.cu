@@ -8,6 +8,18 @@
 // analysis  sm_90: 14 accesses, 12 ideal, 2 unknown
 //
 // Made by cugen 0.1.0 from softmax_long_rows.yaml (hash 45e763aad7b0e395) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[i * N + j]                    16 sectors, ideal 16 (512 contiguous bytes) x 2
+//   warp_largest[threadIdx.x / 32]  1 wavefront, ideal 1 (one word: broadcast)
+//   warp_largest[threadIdx.x % 16]  1 wavefront, ideal 1 (conflict-free)
+//   block_largest[0]                1 wavefront, ideal 1 (one word: broadcast)
+//   block_largest[block]            1 wavefront, ideal 1 (one word: broadcast)
+//   warp_sum[threadIdx.x / 32]      1 wavefront, ideal 1 (one word: broadcast)
+//   warp_sum[threadIdx.x % 16]      1 wavefront, ideal 1 (conflict-free)
+//   block_sum[0]                    1 wavefront, ideal 1 (one word: broadcast)
+//   block_sum[block]                1 wavefront, ideal 1 (one word: broadcast)
+//   y[i * N + j]                    16 sectors, ideal 16 (512 contiguous bytes) x 2
 
 #include <cooperative_groups.h>
 #include <math_constants.h>
@@ -23,6 +35,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) softmax_long_rows(
     const float* __restrict__ x,
     float* __restrict__ y)
@@ -33,17 +65,15 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     const int thread = threadIdx.x + 512 * rank;
     cluster.barrier_arrive();
 
-    Vector<float, 4> x4[5];
+    Vector<float, 4> row4[5];
     #pragma unroll
     for (int s = 0; s < 4; ++s) {
         const int j = 4 * thread + 8192 * s;
-        // x[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
-        x4[s] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + j]);
+        row4[s] = load<4>(&x[i * N + j]);
     }
     if (4 * thread + 32768 < N) {
         const int j = 4 * thread + 32768;
-        // x[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
-        x4[4] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + j]);
+        row4[4] = load<4>(&x[i * N + j]);
     }
 
     float largest = -CUDART_INF_F;
@@ -51,13 +81,13 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     for (int s = 0; s < 4; ++s) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            largest = fmaxf(largest, x4[s].data[v]);
+            largest = fmaxf(largest, row4[s].data[v]);
         }
     }
     if (4 * thread + 32768 < N) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            largest = fmaxf(largest, x4[4].data[v]);
+            largest = fmaxf(largest, row4[4].data[v]);
         }
     }
     #pragma unroll
@@ -66,12 +96,10 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     }
     __shared__ float warp_largest[16];
     if (threadIdx.x % 32 == 0) {
-        // warp_largest[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_largest[threadIdx.x / 32] = largest;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_largest[threadIdx.x % 16]: 1 wavefront, ideal 1 (conflict-free)
         largest = warp_largest[threadIdx.x % 16];
         #pragma unroll
         for (int lanes = 8; lanes > 0; lanes /= 2) {
@@ -85,30 +113,27 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
         cluster.map_shared_rank(block_largest, threadIdx.x)[rank] = largest;
     }
     cluster.sync();
-    // block_largest[0]: 1 wavefront, ideal 1 (one word: broadcast)
     largest = block_largest[0];
     #pragma unroll
     for (int block = 1; block < 4; ++block) {
-        // block_largest[block]: 1 wavefront, ideal 1 (one word: broadcast)
         largest = fmaxf(largest, block_largest[block]);
     }
 
     float sum = 0.0f;
-    Vector<float, 4> exp_value4[5];
     #pragma unroll
     for (int s = 0; s < 4; ++s) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            const float exp_value = expf(x4[s].data[v] - largest);
-            exp_value4[s].data[v] = exp_value;
+            const float exp_value = expf(row4[s].data[v] - largest);
+            row4[s].data[v] = exp_value;
             sum += exp_value;
         }
     }
     if (4 * thread + 32768 < N) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            const float exp_value = expf(x4[4].data[v] - largest);
-            exp_value4[4].data[v] = exp_value;
+            const float exp_value = expf(row4[4].data[v] - largest);
+            row4[4].data[v] = exp_value;
             sum += exp_value;
         }
     }
@@ -118,12 +143,10 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     }
     __shared__ float warp_sum[16];
     if (threadIdx.x % 32 == 0) {
-        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_sum[threadIdx.x / 32] = sum;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_sum[threadIdx.x % 16]: 1 wavefront, ideal 1 (conflict-free)
         sum = warp_sum[threadIdx.x % 16];
         #pragma unroll
         for (int lanes = 8; lanes > 0; lanes /= 2) {
@@ -136,11 +159,9 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
         cluster.map_shared_rank(block_sum, threadIdx.x)[rank] = sum;
     }
     cluster.sync();
-    // block_sum[0]: 1 wavefront, ideal 1 (one word: broadcast)
     sum = block_sum[0];
     #pragma unroll
     for (int block = 1; block < 4; ++block) {
-        // block_sum[block]: 1 wavefront, ideal 1 (one word: broadcast)
         sum += block_sum[block];
     }
 
@@ -150,20 +171,18 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            y4.data[v] = exp_value4[s].data[v] / sum;
+            y4.data[v] = row4[s].data[v] / sum;
         }
-        // y[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
-        *reinterpret_cast<Vector<float, 4>*>(&y[i * N + j]) = y4;
+        store<4>(&y[i * N + j], y4);
     }
     if (4 * thread + 32768 < N) {
         const int j = 4 * thread + 32768;
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            y4.data[v] = exp_value4[4].data[v] / sum;
+            y4.data[v] = row4[4].data[v] / sum;
         }
-        // y[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
-        *reinterpret_cast<Vector<float, 4>*>(&y[i * N + j]) = y4;
+        store<4>(&y[i * N + j], y4);
     }
 }
 

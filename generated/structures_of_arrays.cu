@@ -10,6 +10,12 @@
 // analysis  sm_90: 4 accesses, 4 ideal
 //
 // Made by cugen 0.1.0 from structures_of_arrays.yaml (hash f83a26f9968c244f) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   x[i]       16 sectors, ideal 16 (512 contiguous bytes)
+//   y[i]       16 sectors, ideal 16 (512 contiguous bytes)
+//   z[i]       16 sectors, ideal 16 (512 contiguous bytes)
+//   length[i]  16 sectors, ideal 16 (512 contiguous bytes)
 
 constexpr int N = 60000;
 
@@ -22,6 +28,26 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) structures_of_arrays(
     const float* __restrict__ x,
     const float* __restrict__ y,
@@ -32,12 +58,9 @@ extern "C" __global__ void __launch_bounds__(256) structures_of_arrays(
     if (i >= N)
         return;
 
-    // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-    const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
-    // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-    const auto y4 = *reinterpret_cast<const Vector<float, 4>*>(&y[i]);
-    // z[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-    const auto z4 = *reinterpret_cast<const Vector<float, 4>*>(&z[i]);
+    const auto x4 = load<4>(&x[i]);
+    const auto y4 = load<4>(&y[i]);
+    const auto z4 = load<4>(&z[i]);
     Vector<float, 4> length4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -46,8 +69,7 @@ extern "C" __global__ void __launch_bounds__(256) structures_of_arrays(
         const float z_value = z4.data[v];
         length4.data[v] = sqrtf(x_value * x_value + y_value * y_value + z_value * z_value);
     }
-    // length[i]: 16 sectors, ideal 16 (512 contiguous bytes)
-    *reinterpret_cast<Vector<float, 4>*>(&length[i]) = length4;
+    store<4>(&length[i], length4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -9,6 +9,11 @@
 //           worst: x[i * N + first], 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
 //
 // Made by cugen 0.1.0 from suffix_sums.yaml (hash d992f0f76e89793d) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   warp_sums[start / 1024 % 2][warp]  1 wavefront, ideal 1 (at any M, N)
+//   warp_sums[start / 1024 % 2][w]     1 wavefront, ideal 1 (at any M, N)
+//   y[(long long)i * N + first]        16 sectors, ideal 16 (at any M, N)
 
 #include <cuda_fp16.h>
 
@@ -19,6 +24,26 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(128) suffix_sums(
@@ -40,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(128) suffix_sums(
             const int first = N - start - 4 * lane - 256 * warp - 128 * u - 4;
             if (first >= 0) {
                 // x[(long long)i * N + first]: 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
-                x4[u] = *reinterpret_cast<const Vector<__half, 4>*>(&x[(long long)i * N + first]);
+                x4[u] = load<4>(&x[(long long)i * N + first]);
             }
         }
         // Exclusive prefix of each vector within its warp.
@@ -68,7 +93,6 @@ extern "C" __global__ void __launch_bounds__(128) suffix_sums(
         }
         // Exclusive prefix of the warp, from the totals of the preceding warps.
         if (lane == 0) {
-            // warp_sums[start / 1024 % 2][warp]: 1 wavefront, ideal 1 (at any M, N)
             warp_sums[start / 1024 % 2][warp] = warp_sum;
         }
         __syncthreads();
@@ -78,7 +102,6 @@ extern "C" __global__ void __launch_bounds__(128) suffix_sums(
             if (w == warp) {
                 preceding_sum = sum_so_far;
             }
-            // warp_sums[start / 1024 % 2][w]: 1 wavefront, ideal 1 (at any M, N)
             sum_so_far += warp_sums[start / 1024 % 2][w];
         }
         // Scan of each vector, and the results.
@@ -96,8 +119,7 @@ extern "C" __global__ void __launch_bounds__(128) suffix_sums(
                         sum += x_i_j;
                     }
                 }
-                // y[(long long)i * N + first]: 16 sectors, ideal 16 (at any M, N)
-                *reinterpret_cast<Vector<float, 4>*>(&y[(long long)i * N + first]) = y4;
+                store<4>(&y[(long long)i * N + first], y4);
             }
         }
     }

@@ -1,4 +1,5 @@
-// transpose_f16: B = Aᵀ of 16-bit floats, scaled row by row; a word of the tile holds two consecutive elements of the output
+// transpose_f16: B = Aᵀ of 16-bit floats, scaled row by row; a word of the tile holds two
+// consecutive elements of the output
 //
 // computes  B[n, m] = A[m, n] * scale[m]
 // params    M = 320, N = 264
@@ -10,6 +11,11 @@
 //           worst: scale[m + 4 * u_], 8 sectors, ideal 4 (lanes 32 bytes apart)
 //
 // Made by cugen 0.1.0 from transpose_f16.yaml (hash ed38cea96f7b9d5e) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   tile[ty][2 * column + 2 * v]   1 wavefront, ideal 1 (conflict-free)
+//   tile[4 * tx + u][2 * column_]  1 wavefront, ideal 1 (conflict-free)
+//   B[n * M + m]                   16 sectors, ideal 16 (512 bytes in 4 runs)
 
 #include <cuda_fp16.h>
 
@@ -23,6 +29,26 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
 #endif
 
 extern "C" __global__ void __launch_bounds__(256) transpose_f16(
@@ -44,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose_f16(
     #pragma unroll
     for (int p = 0; p < 2; ++p) {
         // A[(m_in + p) * N + n_in]: 20 sectors, ideal 16; 15.2 on average (512 bytes in 4 runs)
-        a8[p] = *reinterpret_cast<const Vector<__half, 8>*>(&A[(m_in + p) * N + n_in]);
+        a8[p] = load<8>(&A[(m_in + p) * N + n_in]);
     }
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
@@ -53,8 +79,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose_f16(
         for (int p = 0; p < 2; ++p) {
             word2.data[p] = a8[p].data[v];
         }
-        // tile[ty][2 * column + 2 * v]: 1 wavefront, ideal 1 (conflict-free)
-        *reinterpret_cast<Vector<__half, 2>*>(&tile[ty][2 * column + 2 * v]) = word2;
+        store<2>(&tile[ty][2 * column + 2 * v], word2);
     }
     __syncthreads();
 
@@ -63,26 +88,24 @@ extern "C" __global__ void __launch_bounds__(256) transpose_f16(
     #pragma unroll
     for (int u_ = 0; u_ < 2; ++u_) {
         // scale[m + 4 * u_]: 8 sectors, ideal 4 (lanes 32 bytes apart)
-        scale4[u_] = *reinterpret_cast<const Vector<float, 4>*>(&scale[m + 4 * u_]);
+        scale4[u_] = load<4>(&scale[m + 4 * u_]);
     }
     #pragma unroll
     for (int r = 0; r < 64; r += 32) {
         const int n = n0 + ty + r;
         if (n < N) {
-            const int column = ty + 4 * ((ty + r) / 32) + r;
+            const int column_ = ty + 4 * ((ty + r) / 32) + r;
             Vector<__half, 2> a2[4];
             #pragma unroll
             for (int u = 0; u < 4; ++u) {
-                // tile[4 * tx + u][2 * column]: 1 wavefront, ideal 1 (conflict-free)
-                a2[u] = *reinterpret_cast<const Vector<__half, 2>*>(&tile[4 * tx + u][2 * column]);
+                a2[u] = load<2>(&tile[4 * tx + u][2 * column_]);
             }
             Vector<__half, 8> b8;
             #pragma unroll
             for (int v = 0; v < 8; ++v) {
                 b8.data[v] = __float2half_rn(__half2float(a2[v / 2].data[v % 2]) * scale4[v / 4].data[v % 4]);
             }
-            // B[n * M + m]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-            *reinterpret_cast<Vector<__half, 8>*>(&B[n * M + m]) = b8;
+            store<8>(&B[n * M + m], b8);
         }
     }
 }

@@ -1,4 +1,5 @@
-// transpose_naive: B = Aᵀ without shared memory; the stores are contiguous, and each read of a warp falls into another sector
+// transpose_naive: B = Aᵀ without shared memory; the stores are contiguous, and each read of a
+// warp falls into another sector
 //
 // computes  B[n, m] = A[m, n]
 // params    M = 300, N = 200

@@ -9,6 +9,11 @@
 //           worst: B[n * M + m], 5 sectors, ideal 4; 4.25 on average (misaligned by 16 bytes)
 //
 // Made by cugen 0.1.0 from transpose_padded.yaml (hash 346b242eedf9ed92) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[m_in * N + n_in]  4 sectors, ideal 4 (128 contiguous bytes)
+//   tile[ty + r][tx]    1 wavefront, ideal 1 (conflict-free)
+//   tile[tx][ty + r]    1 wavefront, ideal 1 (odd pitch 33: 32 banks)
 
 constexpr int M = 300;
 constexpr int N = 200;
@@ -30,8 +35,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose_padded(
         for (int r = 0; r < 32; r += 8) {
             const int m_in = m0 + ty + r;
             if (m_in < M) {
-                // A[m_in * N + n_in]: 4 sectors, ideal 4 (128 contiguous bytes)
-                // tile[ty + r][tx]: 1 wavefront, ideal 1 (conflict-free)
                 tile[ty + r][tx] = A[m_in * N + n_in];
             }
         }
@@ -44,7 +47,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose_padded(
         for (int r = 0; r < 32; r += 8) {
             const int n = n0 + ty + r;
             if (n < N) {
-                // tile[tx][ty + r]: 1 wavefront, ideal 1 (odd pitch 33: 32 banks)
                 // B[n * M + m]: 5 sectors, ideal 4; 4.25 on average (misaligned by 16 bytes)
                 B[n * M + m] = tile[tx][ty + r];
             }

@@ -1,4 +1,5 @@
-// transpose_shared: B = Aᵀ through a shared tile; both sides are contiguous in global memory, but the tile's columns lie in one bank
+// transpose_shared: B = Aᵀ through a shared tile; both sides are contiguous in global memory, but the
+// tile's columns lie in one bank
 //
 // computes  B[n, m] = A[m, n]
 // params    M = 256, N = 192
@@ -9,6 +10,11 @@
 //           worst: tile[tx][ty + r], 32 wavefronts, ideal 1 (lanes 0 and 1: words 0 and 32, bank 0)
 //
 // Made by cugen 0.1.0 from transpose_shared.yaml (hash cf6a97d6e094a82c) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[m_in * N + n_in]  4 sectors, ideal 4 (128 contiguous bytes)
+//   tile[ty + r][tx]    1 wavefront, ideal 1 (conflict-free)
+//   B[n * M + m]        4 sectors, ideal 4 (128 contiguous bytes)
 
 constexpr int M = 256;
 constexpr int N = 192;
@@ -28,8 +34,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose_shared(
     #pragma unroll
     for (int r = 0; r < 32; r += 8) {
         const int m_in = m0 + ty + r;
-        // A[m_in * N + n_in]: 4 sectors, ideal 4 (128 contiguous bytes)
-        // tile[ty + r][tx]: 1 wavefront, ideal 1 (conflict-free)
         tile[ty + r][tx] = A[m_in * N + n_in];
     }
     __syncthreads();
@@ -39,7 +43,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose_shared(
     for (int r = 0; r < 32; r += 8) {
         const int n = n0 + ty + r;
         // tile[tx][ty + r]: 32 wavefronts, ideal 1 (lanes 0 and 1: words 0 and 32, bank 0)
-        // B[n * M + m]: 4 sectors, ideal 4 (128 contiguous bytes)
         B[n * M + m] = tile[tx][ty + r];
     }
 }

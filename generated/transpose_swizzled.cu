@@ -1,4 +1,5 @@
-// transpose_swizzled: B = Aᵀ through a shared tile whose columns are permuted row by row; as fast as padding, and no byte is wasted
+// transpose_swizzled: B = Aᵀ through a shared tile whose columns are permuted row by row; as fast as
+// padding, and no byte is wasted
 //
 // computes  B[n, m] = A[m, n]
 // params    M = 300, N = 200
@@ -9,6 +10,11 @@
 //           worst: B[n * M + m], 5 sectors, ideal 4; 4.25 on average (misaligned by 16 bytes)
 //
 // Made by cugen 0.1.0 from transpose_swizzled.yaml (hash 6361d9fdaffa3269) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   A[m_in * N + n_in]           4 sectors, ideal 4 (128 contiguous bytes)
+//   tile[ty + r][tx ^ (ty + r)]  1 wavefront, ideal 1 (xor swizzle: 32 banks)
+//   tile[tx][(ty + r) ^ tx]      1 wavefront, ideal 1 (xor swizzle: 32 banks)
 
 constexpr int M = 300;
 constexpr int N = 200;
@@ -30,8 +36,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose_swizzled(
         for (int r = 0; r < 32; r += 8) {
             const int m_in = m0 + ty + r;
             if (m_in < M) {
-                // A[m_in * N + n_in]: 4 sectors, ideal 4 (128 contiguous bytes)
-                // tile[ty + r][tx ^ (ty + r)]: 1 wavefront, ideal 1 (xor swizzle: 32 banks)
                 tile[ty + r][tx ^ (ty + r)] = A[m_in * N + n_in];
             }
         }
@@ -44,7 +48,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose_swizzled(
         for (int r = 0; r < 32; r += 8) {
             const int n = n0 + ty + r;
             if (n < N) {
-                // tile[tx][(ty + r) ^ tx]: 1 wavefront, ideal 1 (xor swizzle: 32 banks)
                 // B[n * M + m]: 5 sectors, ideal 4; 4.25 on average (misaligned by 16 bytes)
                 B[n * M + m] = tile[tx][(ty + r) ^ tx];
             }

@@ -1,0 +1,22 @@
+// ladder_4_columns_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
+//
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 4b13c6abc0603076) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include "cugen_launch.hpp"
+#include "ladder_4_columns.h"
+
+// An invalid call launches nothing and returns an Error that converts to true, with the reason in `message`.
+inline cugen::Error<cudaError_t> ladder_4_columns_launch(cugen::Span<const float, 2> A, cugen::Span<const float, 2> B,
+    cugen::Span<float, 2> C, cudaStream_t stream)
+{
+    cugen::Checks check;
+    check.array("A", A, {256, 256}, {256, 1}, 4);
+    check.array("B", B, {256, 256}, {256, 1}, 4);
+    check.array("C", C, {256, 256}, {256, 1}, 4);
+    check.disjoint("A", A, "C", C);
+    check.disjoint("B", B, "C", C);
+    if (check.failed())
+        return check.error(cudaErrorInvalidValue);
+    return cugen::outcome(ladder_4_columns_launch(A.data, B.data, C.data, stream), cudaGetErrorString);
+}
