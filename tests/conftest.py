@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,9 @@ from cugen.spec.types import DTYPES
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=3000)
 settings.load_profile("project")
+
+MAX_ID = 48  # characters of a parametrised text in a test's id
+MAX_TEXT = 100  # characters of a text that is shown in an id
 
 Golden = Callable[[Path, str], None]
 Part = Callable[[Path, str, str], None]
@@ -130,6 +135,21 @@ def _operator_cases() -> list[OperatorCase]:
     ]
 
 
+def _one_each(cases: list[OperatorCase]) -> list[OperatorCase]:
+    """One for each operator, the types and the classes of shapes in equal parts."""
+    by_operator: dict[str, list[OperatorCase]] = {}
+    for case in cases:
+        by_operator.setdefault(case.operator["name"], []).append(case)
+    uses: Counter[str] = Counter()
+    chosen = []
+    for cases_of_operator in by_operator.values():
+        case = min(cases_of_operator, key=lambda case: uses[case.dtype] + uses[case.shape])
+        uses.update((case.dtype, case.shape))
+        chosen.append(case)
+    assert uses.keys() == {*DTYPES, *_SHAPES}
+    return chosen
+
+
 def _covering(cases: list[OperatorCase]) -> list[OperatorCase]:
     """A few of them for each operator, which together meet every type with every class of shapes."""
     wanted = {(case.dtype, case.shape): None for case in cases}
@@ -159,18 +179,56 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
     return chosen
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as `quick` what `data/quick.yaml` lists, and as `slow` what `sampled` leaves out."""
+    lists = yaml.safe_load((Path(__file__).parent / "data" / "quick.yaml").read_text())
+    quick = tuple(f"tests/{entry}" for entries in lists.values() for entry in entries)
+    counts: Counter[str] = Counter()  # cases of each sampled test so far
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            continue
+        if item.nodeid.startswith(quick):
+            item.add_marker(pytest.mark.quick)
+        elif (sampled := item.get_closest_marker("sampled")) is not None:
+            (step,) = sampled.args
+            test = item.nodeid.partition("[")[0]
+            if counts[test] % step:
+                item.add_marker(pytest.mark.slow)
+            counts[test] += 1
+
+
+def pytest_collection_finish() -> None:
+    """The modules and tests stay until the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A text of a few lines on one, and cut if it is long, so that an id can be read and given to `pytest -k`.
+
+    What is longer than MAX_TEXT, such as a whole spec, needs an `id` of its own."""
+    if not isinstance(val, str) or len(val) > MAX_TEXT or (len(val) <= MAX_ID and "\n" not in val):
+        return None
+    line = "; ".join(stripped for line in val.split("\n") if (stripped := line.strip())) or "line breaks"
+    shortened = line if len(line) <= MAX_ID else f"{line[: MAX_ID - 3].rstrip()}..."
+    return shortened.encode("unicode_escape").decode("ascii")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`operator_case`: on a GPU every case; else one for every pair of operator and type, of operator and shape, and of
-    type and shape, the last of them without the mark `slow`. `static_operator_case`: those of the pairs whose sizes are
-    known and divide, or are prime."""
+    """`operator_case`: on a GPU every case, one for every pair of type and shape without the mark `slow`; else one for
+    every pair of operator and type, of operator and shape, and of type and shape, and one of each operator without the
+    mark. `static_operator_case`: those of the pairs whose sizes are known and divide, or are prime."""
     if "operator_case" in metafunc.fixturenames:
         cases = _operator_cases()
-        quick = {str(case) for case in _covering(cases)}
+        fast = {str(case) for case in _covering(cases)}
         if "gpu" not in metafunc.module.__name__:
-            some = {str(case) for case in _pairs(cases)} | quick
+            single = _one_each(cases)
+            some = fast | {str(case) for case in (*_pairs(cases), *single)}
+            fast = {str(case) for case in single}
             cases = [case for case in cases if str(case) in some]
         params = [
-            pytest.param(case, id=str(case), marks=() if str(case) in quick else pytest.mark.slow) for case in cases
+            pytest.param(case, id=str(case), marks=() if str(case) in fast else pytest.mark.slow) for case in cases
         ]
         metafunc.parametrize("operator_case", params)
     if "static_operator_case" in metafunc.fixturenames:

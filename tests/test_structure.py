@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "cugen"
 MAX_MODULES = 14  # of a folder, beside its packages: about a dozen
 MAX_FAMILIES = 15  # entries of cugen/families
+MAX_TEST_ID = 110  # characters between the brackets of a parametrised test
 FOLDERS = sorted({path.parent for path in PACKAGE.rglob("*.py")})
 
 
@@ -29,3 +30,14 @@ def test_no_package_imports_one_above_it() -> None:
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_id_of_a_parametrised_test_is_short_and_of_one_line() -> None:
+    """A spec or a long schedule as a parameter needs `pytest.param(..., id=...)`."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", "-m", "slow or not slow"]
+    done = subprocess.run([*command, "tests"], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    ids = {line: line.partition("[")[2] for line in done.stdout.splitlines() if "::" in line}
+    assert len(ids) > 1000
+    assert [line for line, text in ids.items() if len(text) > MAX_TEST_ID or "\\n" in text] == []

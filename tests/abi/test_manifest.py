@@ -61,6 +61,7 @@ manifests = st.builds(
     require=some(texts),
     source_hash=texts,
     header_hash=texts,
+    typed_header_hash=texts,
     input_hash=texts,
 )
 

@@ -21,6 +21,7 @@ from cugen.spec.expressions import walk as walk_values
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
 Numbers = NDArray[np.int64]  # one for each lane of a warp
+COSTS = ("requests", "wavefronts", "sectors", "ideal_wavefronts", "ideal_sectors")
 ANY_LANE = sympy.Symbol("threadIdx.x", integer=True)
 request = lru_cache(maxsize=200_000)(warp_request)
 
@@ -137,10 +138,11 @@ class Walk:
             sources = (*(source - line_start for source in sources), *([None] * (32 - len(sources))))
         cost = request(SPACES[array.space], access.kind, width, addresses, self.target, sources=sources)
         sums = self.sums.setdefault(id(access), Counter())
-        sums.update(warps=1, requests=cost.requests, wavefronts=cost.wavefronts, sectors=cost.sectors)
-        sums.update(ideal_wavefronts=cost.ideal_wavefronts, ideal_sectors=cost.ideal_sectors)
+        sums["warps"] += 1
+        for name in COSTS:
+            sums[name] += getattr(cost, name)
         if self.record:
-            spelled = {str(name).replace(".", "_"): value for name, value in names.items()}
+            spelled = {name.name.replace(".", "_"): value for name, value in names.items()}
             self.warps.setdefault(id(access), []).append(Warp(addresses, cost, spelled))
 
 

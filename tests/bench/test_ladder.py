@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,11 @@ from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from cugen.spec.load import load_all
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+COUNTS = ("six", "seven", "eight", "nine", "ten", "eleven", "twelve")  # from 6 on
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +42,21 @@ def test_the_page_is_current_and_each_step_asks_less_of_memory(page):
     # A percent more where the last k-tile is copied again unused, or a tile is started twice.
     assert all(after.intensity > 0.98 * before.intensity for before, after in pairwise(steps))
     assert all(after.shared < 1.02 * before.shared for before, after in pairwise(steps[2:]))
+
+
+def test_the_spec_the_page_and_the_readme_agree_on_the_steps() -> None:
+    specs = load_all(ROOT / "specs" / "product_ladder.yaml")
+    numbers = [str(number) for number in range(1, len(specs) + 1)]
+    assert [re.findall(r"\d+", spec.kernel)[0] for spec in specs] == numbers
+    assert [spec.doc.split(":")[0] for spec in specs] == [f"step {number}" for number in numbers]
+    page = (ROOT / "docs" / "ladder.md").read_text()
+    assert re.findall(r"^\| \[(\w+)\]", page, re.MULTILINE) == [spec.kernel for spec in specs]
+    assert re.findall(r"^\*\*(\d+)\. ", page, re.MULTILINE) == numbers
+    readme = (ROOT / "README.md").read_text()
+    comment = (ROOT / "specs" / "product_ladder.yaml").read_text()
+    counts = re.findall(r"GEMM in (\w+) steps", readme + page) + re.findall(r"GEMM, (\w+) times", comment)
+    assert len(counts) == 4  # two in the README
+    assert set(counts) == {COUNTS[len(specs) - 6]}
 
 
 def test_measured_steps_show_their_speed(page):

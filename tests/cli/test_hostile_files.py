@@ -45,35 +45,43 @@ def refused(cli, tmp_path):
 @pytest.mark.parametrize(
     ("content", "location"),
     [
-        (GOOD.encode().replace(b"x[i]", b"x[\xff]"), ("CG1002", 6, 19)),
-        (GOOD.encode("utf-16"), ("CG1002", 1, 1)),
-        (GOOD.encode("utf-32"), ("CG1002", 1, 1)),
-        (GOOD.replace("k\n", "k\0\n", 1), ("CG1003", 2, 10)),
-        (GOOD.replace("k\n", "k\x1b[31m\n", 1), ("CG1003", 2, 10)),
-        (GOOD.replace("[i]", "\u200b[i]", 1), ("CG1101", 6, 11)),
-        (GOOD.replace("  y:", "\ty:"), ("CG1005", 5, 1)),
-        (GOOD.replace("kernel: k", "kernel:\tk\n\tdoc: d"), ("CG1005", 2, 8)),
-        (GOOD.replace("y[i] = x[i]", "y[i]\u00a0=\u00a0x[i] \u2028"), ("CG1003", 6, 22)),
-        (b"\x1f\x8b\x08\x00" + bytes(range(256)), ("CG1002", 1, 2)),
-        (b"\x89PNG\r\n\x1a\n", ("CG1002", 1, 1)),
-        (b"#!/bin/sh\necho no\n", ("CG1015", 2, 1)),
-        (b"{}", ("CG1013", 1, 1)),
-        (b"[" * 5000, ("CG1004", 1, 34)),
-        (b"{a: " * 5000, ("CG1004", 1, 130)),
-        (b"- " * 5000, ("CG1004", 1, 67)),
-        (b"? " * 5000, ("CG1004", 1, 67)),
-        (GOOD.replace("[8]", "[" * 40 + "8" + "]" * 40, 1), ("CG1004", 4, 44)),
-        (b"'" * 200_001, ("CG1005", 1, 1)),
-        (b"a: &a [*a]\n", ("CG1008", 1, 8)),
-        (b"&" * 1000, ("CG1005", 1, 2)),
-        (b"%" * 1000, ("CG1005", 1, 2)),
+        pytest.param(GOOD.encode().replace(b"x[i]", b"x[\xff]"), ("CG1002", 6, 19), id="invalid UTF-8"),
+        pytest.param(GOOD.encode("utf-16"), ("CG1002", 1, 1), id="UTF-16"),
+        pytest.param(GOOD.encode("utf-32"), ("CG1002", 1, 1), id="UTF-32"),
+        pytest.param(GOOD.replace("k\n", "k\0\n", 1), ("CG1003", 2, 10), id="null"),
+        pytest.param(GOOD.replace("k\n", "k\x1b[31m\n", 1), ("CG1003", 2, 10), id="escape sequence"),
+        pytest.param(GOOD.replace("[i]", "\u200b[i]", 1), ("CG1101", 6, 11), id="zero-width space"),
+        pytest.param(GOOD.replace("  y:", "\ty:"), ("CG1005", 5, 1), id="tab before a key"),
+        pytest.param(GOOD.replace("kernel: k", "kernel:\tk\n\tdoc: d"), ("CG1005", 2, 8), id="tab after a key"),
+        pytest.param(
+            GOOD.replace("y[i] = x[i]", "y[i]\u00a0=\u00a0x[i] \u2028"), ("CG1003", 6, 22), id="line separator"
+        ),
+        pytest.param(b"\x1f\x8b\x08\x00" + bytes(range(256)), ("CG1002", 1, 2), id="gzip"),
+        pytest.param(b"\x89PNG\r\n\x1a\n", ("CG1002", 1, 1), id="png"),
+        pytest.param(b"#!/bin/sh\necho no\n", ("CG1015", 2, 1), id="script"),
+        pytest.param(b"{}", ("CG1013", 1, 1), id="empty mapping"),
+        pytest.param(b"[" * 5000, ("CG1004", 1, 34), id="brackets"),
+        pytest.param(b"{a: " * 5000, ("CG1004", 1, 130), id="braces"),
+        pytest.param(b"- " * 5000, ("CG1004", 1, 67), id="dashes"),
+        pytest.param(b"? " * 5000, ("CG1004", 1, 67), id="question marks"),
+        pytest.param(GOOD.replace("[8]", "[" * 40 + "8" + "]" * 40, 1), ("CG1004", 4, 44), id="nested list"),
+        pytest.param(b"'" * 200_001, ("CG1005", 1, 1), id="quotes"),
+        pytest.param(b"a: &a [*a]\n", ("CG1008", 1, 8), id="recursive anchor"),
+        pytest.param(b"&" * 1000, ("CG1005", 1, 2), id="ampersands"),
+        pytest.param(b"%" * 1000, ("CG1005", 1, 2), id="percent signs"),
     ],
 )
 def test_bytes_that_are_no_spec_are_refused_where_they_go_wrong(refused, content, location):
     assert refused(content)[0] == location
 
 
-@pytest.mark.parametrize("content", [b"\xef\xbb\xbf" + GOOD.encode(), GOOD.replace("\n", "\r\n").encode()])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\xef\xbb\xbf" + GOOD.encode(), id="byte order mark"),
+        pytest.param(GOOD.replace("\n", "\r\n").encode(), id="crlf"),
+    ],
+)
 def test_marks_and_line_ends_of_windows_change_nothing(cli, tmp_path, content):
     (tmp_path / "spec.yaml").write_bytes(GOOD.encode())
     assert cli("generate", tmp_path / "spec.yaml", "-o", tmp_path / "plain").status == 0
@@ -94,12 +102,12 @@ def test_places_count_characters_after_a_byte_order_mark_and_before_a_carriage_r
 @pytest.mark.parametrize(
     "content",
     [
-        "# " + "a" * 10_000_000,
-        GOOD + "# comment\n" * 1_000_000,
-        "[" * 10_000_000,
-        "a: &a [x, x, x, x, x, x, x, x, x]\n" * 300_000,
-        "\n" * 10_000_000,
-        "- a\n" * 2_500_000,
+        pytest.param("# " + "a" * 10_000_000, id="comment"),
+        pytest.param(GOOD + "# comment\n" * 1_000_000, id="comment lines"),
+        pytest.param("[" * 10_000_000, id="brackets"),
+        pytest.param("a: &a [x, x, x, x, x, x, x, x, x]\n" * 300_000, id="aliases"),
+        pytest.param("\n" * 10_000_000, id="empty lines"),
+        pytest.param("- a\n" * 2_500_000, id="list"),
     ],
 )
 def test_ten_megabytes_are_refused_at_once(refused, content):
@@ -155,11 +163,64 @@ def test_more_statements_than_a_kernel_may_have_are_refused_at_once(refused):
     assert findings == [("CG1106", 7 + 256, 5)]
 
 
+@pytest.mark.parametrize(
+    ("declarations", "line"),
+    [
+        pytest.param(
+            "params:\n  p0: 1\n" + "".join(f"  p{n}: p{n - 1} + 1\n" for n in range(1, 45_000)), 520, id="chain"
+        ),
+        pytest.param("scalars:\n" + "".join(f"  s{n}: {{dtype: float32}}\n" for n in range(30_000)), 520, id="scalars"),
+        pytest.param("indices:\n" + "".join(f"  k{n}: 8\n" for n in range(60_000)), 520, id="indices"),
+        pytest.param("variants:\n" + "".join(f"  v{n}: [1]\n" for n in range(60_000)), 520, id="names of variants"),
+        pytest.param("require:\n" + "".join(f"  - {n} < 9\n" for n in range(20_000)), 520, id="conditions"),
+        pytest.param("".join(f"q{n}: 8\n" for n in range(60_000)), 514, id="keys"),
+        pytest.param("---\n".join(["a: 1\n"] * 60_000), 520, id="documents"),
+    ],
+)
+def test_long_lists_of_declarations_are_refused_at_once(refused, declarations, line):
+    ((code, reported, _),) = refused(GOOD + declarations)
+    assert code == "CG1004"
+    assert abs(reported - line) <= 8
+
+
+def test_many_large_statements_are_refused_at_once(refused):
+    total = "+".join(f"x[i]*{n}" for n in range(90))
+    lines = "".join(f"  - t{n}[i] = {total}\n" for n in range(60))
+    ((code, line, _),) = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute:\n{lines}  - y[i] = x[i]\n"))
+    assert code == "CG1106"
+    assert 7 < line < 60
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "location"),
+    [
+        pytest.param("[8]", f"[{' * '.join(f'(p{n} + 1)' for n in range(60))}]", (4, 15), id="extent"),
+        pytest.param("[8]", f"[{', '.join(['(p0 + 1) * (p1 + 1)'] * 5)}]", (4, 3), id="extents that make a stride"),
+        pytest.param("x[i]", f"x[i * {' * '.join(f'(p{n} + 1)' for n in range(20))}]", (6, 19), id="subscript"),
+    ],
+)
+def test_products_of_sums_that_have_too_many_terms_are_refused_at_once(refused, old, new, location):
+    params = ", ".join(f"p{n}: dynamic" for n in range(60))
+    text = GOOD.replace("kernel: k", f"kernel: k\nparams: {{{params}}}").replace(old, new, 1)
+    line, column = location
+    assert ("CG1106", line + 1, column) in refused(text)
+
+
 @pytest.mark.parametrize(("depth", "code"), [(12, "CG1304"), (13, "CG1106"), (40, "CG1106")])
 def test_divisions_within_divisions_do_not_take_forever(refused, depth, code):
     subscript = "(" * depth + "i" + " * 3) // 2" * depth
     ((reported, line, _),) = refused(GOOD.replace("= x[i]", f"= x[{subscript}]"))
     assert (reported, line) == (code, 6)
+
+
+@pytest.mark.slow
+def test_statements_that_double_each_other_are_planned_without_writing_them_out(cli, tmp_path):
+    lines = "".join(f"  t{n}[i] = t{n - 1}[i] + sum(t{n - 1}[j], j)\n" for n in range(1, 24))
+    text = GOOD.replace("compute: y[i] = x[i]\n", f"compute: |\n  t0[i] = x[i]\n{lines}  y[i] = t23[i]\n")
+    (tmp_path / "spec.yaml").write_text(text.replace("schedule: {family: direct}\n", ""))
+    start = time.process_time()
+    assert cli("check", tmp_path / "spec.yaml").status == 0
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.slow
@@ -194,26 +255,26 @@ FLOATS = npy(np.arange(8, dtype=np.float32))
 @pytest.mark.parametrize(
     ("content", "code"),
     [
-        (npy(np.array([Trap()] * 8, dtype=object)), "CG1035"),
-        (pickle.dumps(Trap()), "CG1035"),
-        (FLOATS[:-1], "CG1035"),
-        (FLOATS + b"\0", "CG1035"),
-        (FLOATS[:40], "CG1035"),
-        (FLOATS[:6], "CG1035"),
-        (b"", "CG1035"),
-        (b"\x93NUMPY\x07\x00" + FLOATS[8:], "CG1035"),
-        (FLOATS.replace(b"'<f4'", b"'<c8'"), "CG1035"),
-        (FLOATS.replace(b"(8,)", b"(9,)"), "CG1035"),
-        (FLOATS.replace(b"(8,)", b"(-8)"), "CG1035"),
-        (FLOATS.replace(b"False", b"exit("), "CG1035"),
-        (npy(np.zeros(8, [("a", "f4")])), "CG1035"),
-        (npy(np.zeros(8, "S4")), "CG1035"),
-        (npy(np.zeros(0, "f4")), "CG1035"),
-        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + FLOATS[10:], "CG1035"),
-        (npy(np.zeros((2, 4), "f4")), "CG1032"),
-        (npy(np.zeros(7, "f4")), "CG1032"),
-        (npy(np.full(8, 1e300)), "CG1031"),
-        (npy(np.zeros(8, "?")), "CG1031"),
+        pytest.param(npy(np.array([Trap()] * 8, dtype=object)), "CG1035", id="objects"),
+        pytest.param(pickle.dumps(Trap()), "CG1035", id="pickle"),
+        pytest.param(FLOATS[:-1], "CG1035", id="a byte short"),
+        pytest.param(FLOATS + b"\0", "CG1035", id="a byte more"),
+        pytest.param(FLOATS[:40], "CG1035", id="header cut"),
+        pytest.param(FLOATS[:6], "CG1035", id="magic cut"),
+        pytest.param(b"", "CG1035", id="empty"),
+        pytest.param(b"\x93NUMPY\x07\x00" + FLOATS[8:], "CG1035", id="format 7"),
+        pytest.param(FLOATS.replace(b"'<f4'", b"'<c8'"), "CG1035", id="complex"),
+        pytest.param(FLOATS.replace(b"(8,)", b"(9,)"), "CG1035", id="9 elements"),
+        pytest.param(FLOATS.replace(b"(8,)", b"(-8)"), "CG1035", id="-8 elements"),
+        pytest.param(FLOATS.replace(b"False", b"exit("), "CG1035", id="code in the header"),
+        pytest.param(npy(np.zeros(8, [("a", "f4")])), "CG1035", id="records"),
+        pytest.param(npy(np.zeros(8, "S4")), "CG1035", id="strings"),
+        pytest.param(npy(np.zeros(0, "f4")), "CG1035", id="no element"),
+        pytest.param(b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + FLOATS[10:], "CG1035", id="huge header"),
+        pytest.param(npy(np.zeros((2, 4), "f4")), "CG1032", id="matrix"),
+        pytest.param(npy(np.zeros(7, "f4")), "CG1032", id="7 elements"),
+        pytest.param(npy(np.full(8, 1e300)), "CG1031", id="infinite in float32"),
+        pytest.param(npy(np.zeros(8, "?")), "CG1031", id="bool"),
     ],
 )
 def test_a_file_of_values_that_is_not_what_it_says_is_refused(refused, tmp_path, monkeypatch, content, code):
@@ -266,14 +327,14 @@ def test_a_spec_that_is_no_file_is_refused(cli, tmp_path, what):
 @pytest.mark.parametrize(
     "doc",
     [
-        "*/ int evil = 1; /*",
-        "a \\\\",
-        "what ??/",
-        "{{ 7 * 7 }} {% raw %}",
-        "first\\nint evil = 1;",
-        "first\\r#define evil",
-        "// nothing */ /*",
-        "\\u2029#include <evil>",
+        pytest.param("*/ int evil = 1; /*", id="end of a comment"),
+        pytest.param("a \\\\", id="backslashes"),
+        pytest.param("what ??/", id="trigraph"),
+        pytest.param("{{ 7 * 7 }} {% raw %}", id="template tags"),
+        pytest.param("first\\nint evil = 1;", id="line feed"),
+        pytest.param("first\\r#define evil", id="carriage return"),
+        pytest.param("// nothing */ /*", id="line comment"),
+        pytest.param("\\u2029#include <evil>", id="line separator"),
     ],
 )
 def test_prose_stays_inside_its_comment(cli, tmp_path, doc):

@@ -41,7 +41,7 @@ def test_what_is_current_is_not_read_again(cli: Cli, spec: Path, tmp_path: Path,
     again = cli("generate", spec, "-o", out)
     assert (again.status, again.out, again.err) == (0, "", "1 kernel up to date\n")
     assert cli("generate", spec, "-o", out, "--list").out == "".join(
-        f"{out}/scale{s}\n" for s in (".cu", ".h", ".json")
+        f"{out}/scale{s}\n" for s in (".cu", ".h", ".json", ".hpp")
     )
     assert read == ["scale.yaml"]
 
@@ -55,12 +55,12 @@ def test_only_the_spec_that_changed_is_read(cli: Cli, spec: Path, tmp_path: Path
     cli(*words)
     read.clear()
     spec.write_text(spec.read_text().replace("2 *", "3 *"))
-    assert cli(*words).out.splitlines() == [f"wrote {tmp_path}/out/scale{s}" for s in (".cu", ".h", ".json")]
+    assert cli(*words).out.splitlines() == [f"wrote {tmp_path}/out/scale{s}" for s in (".cu", ".h", ".hpp", ".json")]
     assert read == ["scale.yaml"]
-    assert [Path(line).stem for line in cli(*words, "--list").out.splitlines()[::3]] == ["a", "scale", "b"]
+    assert [Path(line).stem for line in cli(*words, "--list").out.splitlines()[::4]] == ["a", "scale", "b"]
 
 
-@pytest.mark.parametrize("words", [("--set", "N=41"), ("--target", "sm_80"), ("--no-analysis",)])
+@pytest.mark.parametrize("words", [("--set", "N=41"), ("--target", "sm_80"), ("--no-analysis",), ("--remarks", "all")])
 def test_what_the_call_asks_for_counts(
     cli: Cli, spec: Path, tmp_path: Path, read: list[str], words: tuple[str, ...]
 ) -> None:
@@ -69,7 +69,7 @@ def test_what_the_call_asks_for_counts(
     assert cli("generate", spec, "-o", tmp_path / "out", *words).out == ""
 
 
-@pytest.mark.parametrize("suffix", [".cu", ".h", ".json"])
+@pytest.mark.parametrize("suffix", [".cu", ".h", ".hpp", ".json"])
 def test_a_file_that_is_gone_or_edited_is_generated_again(
     cli: Cli, spec: Path, tmp_path: Path, read: list[str], suffix: str
 ) -> None:
@@ -105,22 +105,36 @@ def test_a_check_reads_everything(cli: Cli, spec: Path, tmp_path: Path, read: li
     assert read == ["scale.yaml"] * 2
 
 
-def test_a_damaged_record_is_no_record(cli: Cli, spec: Path, tmp_path: Path, read: list[str]) -> None:
+def test_a_damaged_record_is_made_again_with_one_warning(cli: Cli, spec: Path, tmp_path: Path, read: list[str]) -> None:
     cli("generate", spec, "-o", tmp_path / "out")
     (record,) = (tmp_path / "cache" / "outlines").rglob("*.json")
-    for content in ("", "{}", "[]", '{"tables": [], "kernels": [["scale"]], "groups": []}', "\0"):
-        record.write_text(content)
+    good = record.read_text()
+    warning = f"warning: damaged files in the cache {tmp_path}/cache are made again\n"
+    for content in ("", "{}", "[" * 100000, "\0", good[:-1], good.replace("scale", "scare"), None):
+        record.unlink()
+        if content is None:
+            record.mkdir()
+        else:
+            record.write_text(content)
+        assert cli("generate", spec, "-o", tmp_path / "out").err == warning + "1 kernel up to date\n"
+        assert record.read_text() == good
         assert cli("generate", spec, "-o", tmp_path / "out").err == "1 kernel up to date\n"
-    assert len(read) == 6
+    assert len(read) == 8
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(
     cli: Cli, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path / "file"))
+    folder = tmp_path / "file"
+    folder.write_text("")
+    monkeypatch.setenv("CUGEN_CACHE_DIR", str(folder))
+    shift = spec.with_name("shift.yaml")
+    shift.write_text(spec.read_text().replace("scale", "shift"))
     for _ in range(2):
-        assert cli("generate", spec, "-o", tmp_path / "out").status == 0
+        answer = cli("generate", spec, shift, "-o", tmp_path / "out")
+        assert answer.status == 0
+        assert answer.err.count(f"warning: the cache {folder} can't be written (Not a directory)") == 1
+    assert cli("generate", spec, "-o", tmp_path / "out", "-q").err == ""
 
 
 def test_unused_records_are_evicted_and_used_ones_stay(cli: Cli, spec: Path, tmp_path: Path, read: list[str]) -> None:

@@ -44,6 +44,9 @@ def test_generating_what_is_current_imports_nothing_heavy(spec: Path, tmp_path: 
     assert "sympy" in modules  # or this test couldn't fail
     assert loaded("generate", spec, "-o", tmp_path / "out") == (0, [])
     assert loaded("generate", spec, "-o", tmp_path / "out", "--list") == (0, [])
+    (tmp_path / "out" / "cugen_launch.hpp").unlink()
+    assert loaded("generate", spec, "-o", tmp_path / "out") == (0, ["jinja2"])
+    assert loaded("generate", "-o", tmp_path / "out", "--emit", "launch") == (0, [])
     spec.write_text(spec.read_text() + "# a comment has to be read before it is known to be one\n")
     assert loaded("generate", spec, "-o", tmp_path / "out") == (0, ["yaml"])
 

@@ -6,7 +6,7 @@ import pytest
 
 from cugen.compiled.kernels import compiled_kernels
 from cugen.kernel import generate
-from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.cuda import compile_cubin, compile_ptx
 
 pytestmark = pytest.mark.slow
 
@@ -16,5 +16,6 @@ def test_every_memory_instruction_of_an_operator_is_explained(static_operator_ca
     kernel = generate(static_operator_case.spec())
     params = {kernel.context.symbols[p.name].name: p.value for p in kernel.spec.params}
     image = compile_cubin(kernel.source, kernel.name, target).image
-    for actual in compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, target, params):
+    ptx = compile_ptx(kernel.source, kernel.name, target)
+    for actual in compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, ptx, target, params):
         assert not actual.unexplained, [(hex(i.address), i.opcode, i.line) for i in actual.unexplained]

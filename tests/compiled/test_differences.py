@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
@@ -40,11 +42,11 @@ def program(code: str) -> sass.Program:
     return sass.parse("//--------------------- .text.k   ---\n" + "\n".join(rows))["k"]
 
 
-def made(code: str, site: Site, indices: tuple[str, ...] = ()):
+def made(code: str, site: Site, indices: tuple[str, ...] = (), unrolled: tuple[str, ...] = ()):
     parsed = program(code)
     known = frozenset(symbol(name) for name in indices)
     nothing = {(site.counters, frozenset()): 0}
-    about = Code(parsed, (32, 1, 1), (), known, (), (), {}, nothing, {}, {})
+    about = Code(parsed, (32, 1, 1), (), known, unrolled, (), {}, nothing, {}, {})
     return transformations(about, site, tuple(i for i in parsed.instructions if i.space))
 
 
@@ -64,6 +66,44 @@ def test_registers_may_have_the_rest_where_trips_are_known_or_share_elements(pit
     _, shaped, why = made(CHUNKS, read(X + pitch * K + D, Counter(K, 4), Counter(D, 2)), indices)
     assert shaped is None
     assert why.startswith("reused: its instructions don't make up its trips")
+
+
+LOADS_IN_A_LOOP = """
+    .L_x_1:
+    LDG.E R1, desc[UR4][R2.64]
+    LDG.E R1, desc[UR4][R2.64+0x4]
+    P1| BRA `(.L_x_1)
+    EXIT
+"""
+
+
+def within(limit, *counters: Counter) -> Site:
+    """A load of one element, in the trips of an unrolled loop over `d` that its guard lets through."""
+    guard = Predicate(((limit, "<"),))
+    return Site(Access(SOURCE, (X + K,), "load"), X + 64 * K, counters, (guard,), {}, {})
+
+
+def test_the_first_of_trips_that_fewer_lanes_make_loads_for_all():
+    site = within(X + D - 9, Counter(D, 3))
+    changes, shaped, _ = made("LDG.E R1, desc[UR4][R2.64]\nEXIT", site)
+    assert changes == ["reused: one element for every d"]
+    assert shaped is not None
+    assert [part.predicates for part in shaped] == [(Predicate(((X - 9, "<"),)),)]
+
+
+def test_a_trip_that_other_lanes_make_loads_for_itself():
+    _, shaped, why = made("LDG.E R1, desc[UR4][R2.64]\nEXIT", within(9 - X - D, Counter(D, 3)))
+    assert shaped is None
+    assert why.startswith("reused: 2 of 3 trips")
+
+
+def test_an_unrolled_loop_with_fewer_loads_than_trips_is_not_counted():
+    """Two loads in each of 4 trips of the loop over k, but three in an unrolled one."""
+    site = within(X + 4 * D - 60, Counter(K, 4), Counter(D, 3))
+    site = replace(site, offset=site.offset + D)
+    _, shaped, why = made(LOADS_IN_A_LOOP, site, unrolled=(str(D),))
+    assert shaped is None
+    assert why.startswith("reused")
 
 
 COPIES = """

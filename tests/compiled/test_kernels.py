@@ -12,7 +12,7 @@ from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_all, load_text
 from cugen.spec.model import Spec
-from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.cuda import compile_cubin, compile_ptx
 
 NAMES = {
     "vectorised",
@@ -42,7 +42,8 @@ def compiled(kernel: Kernel, target: str) -> tuple[CompiledKernel, ...]:
     sizes = {p.name: max(p.minimum, 1000 // p.multiple_of * p.multiple_of) for p in kernel.spec.params if p.is_dynamic}
     params = {symbols[p.name].name: sizes.get(p.name, p.value) for p in kernel.spec.params}
     image = compile_cubin(kernel.source, kernel.name, target).image
-    return compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, target, params)
+    ptx = compile_ptx(kernel.source, kernel.name, target)
+    return compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, ptx, target, params)
 
 
 def single(text: str, target: str = "sm_90") -> CompiledKernel:
@@ -104,6 +105,7 @@ def check_accounts(name: str, target: str) -> None:
             assert actual.instructions or "dropped" in names(actual)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", SOME)
 def test_every_access_of_some_gallery_kernels_is_accounted_for(name, target):
@@ -352,6 +354,7 @@ WINDOWS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(WINDOWS))
 def test_what_nothing_reads_of_a_window_is_not_loaded(name):
     x, y, compute = WINDOWS[name]
@@ -373,6 +376,7 @@ schedule: {{family: stencil}}
         assert moved < a.written.lanes * a.written_bytes
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["sobel", "jacobi2d", "heat3d", "conv_strided_dilated"])
 def test_of_windows_of_gallery_kernels_it_is_known_what_is_loaded(name):
     (actual,) = compiled(generate(gallery()[name]), "sm_90")

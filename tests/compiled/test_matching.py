@@ -32,11 +32,13 @@ def site(tile: Array, kind: str, source: Array | None = None) -> Site:
 
 def matched(code: str, *printed: PrintedSite) -> list[list[int]]:
     """The places in the code of each site's instructions; `code` has the line before each instruction."""
-    rows = []
+    rows: list[str] = []
+    lines: list[int] = []
     for number, row in enumerate(code.strip().splitlines()):
         line, _, remainder = row.strip().partition(" ")
-        rows += [f'        //## File "k.cu", line {line}', f"        /*{16 * number:04x}*/  {remainder} ;"]
-    program = sass.parse("//--------------------- .text.k   ---\n" + "\n".join(rows))["k"]
+        lines.append(int(line))
+        rows += [f'        //## File "ptx", line {len(lines)}', f"        /*{16 * number:04x}*/  {remainder} ;"]
+    program = sass.parse("//--------------------- .text.k   ---\n" + "\n".join(rows), lines)["k"]
     matches = match(program, address_forms(program), source_forms(program), printed, POINTERS)
     assert (matches.unexplained, matches.merged, matches.ambiguous) == ((), (), ())
     return [[instruction.address // 16 for instruction in matched] for matched in matches.instructions]

@@ -10,7 +10,7 @@ import pytest
 
 from cugen.compiled.predictions import CONSTANT_REQUESTS, METRICS, predictions
 from cugen.emit.resources import data_folder
-from cugen.toolchain.cuda import compile_cubin, compilers
+from cugen.toolchain.cuda import compile_cubin, compile_ptx, compilers
 
 ROOT = Path(__file__).parents[2]
 MEASURED = (ROOT / "tests" / "data" / "sm90_launches.csv").read_text()
@@ -73,13 +73,15 @@ def test_figures_of_instructions_are_read_by_kernel_and_place(counters):
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", KERNELS)
 def test_predictions_equal_the_counters(counters, name):
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the counters are those of code that NVRTC 13.0 compiled")
     (kernel,) = counters.kernels(data_folder("specs"), (name,))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
-    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")
+    (launch,) = counters.as_compiled(kernel, image, ptx, kernel.access_lines(), "sm_90")
     measured = counters.read_counters(MEASURED)[name]
     row = counters.launch_row(launch, measured, {})
     different = {metric: actual for metric, actual in row["counters"].items() if actual["verdict"] != "equal"}
@@ -94,7 +96,8 @@ def test_what_each_trip_of_an_unrolled_loop_moves_again_is_counted_once(counters
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
     (kernel,) = counters.kernels(data_folder("specs"), ("conv_channels",))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
-    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")
+    (launch,) = counters.as_compiled(kernel, image, ptx, kernel.access_lines(), "sm_90")
     (weights,) = (a for a in launch.accesses if a.access.array.symbol == "w")
     assert len(weights.instructions) == 36
     assert weights.changes == ("reused: one element for every v", "unrolled: 36 instructions for 36 trips")
@@ -107,7 +110,8 @@ def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
     """Each store of the unrolled loop has its own load of the pointer, under its own predicate or in its own block."""
     (kernel,) = counters.kernels(data_folder("specs"), ("cumulative_sum",))
     image = compile_cubin(kernel.source, kernel.name, "sm_90").image
-    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    ptx = compile_ptx(kernel.source, kernel.name, "sm_90")
+    (launch,) = counters.as_compiled(kernel, image, ptx, kernel.access_lines(), "sm_90")
     assert any(i.name == "LDC" and i.predicate for i in launch.program.instructions)
     actual = predictions(launch)[CONSTANT_REQUESTS]
     (store,) = (a for a in launch.accesses if a.access.kind == "store")
@@ -120,7 +124,8 @@ def test_stores_into_the_shared_memory_of_another_block_are_counted_and_their_wa
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
     (kernel,) = counters.kernels(data_folder("specs"), ("softmax_long_rows",))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
-    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")
+    (launch,) = counters.as_compiled(kernel, image, ptx, kernel.access_lines(), "sm_90")
     actual = predictions(launch)
     assert actual["smsp__sass_inst_executed_op_shared_st.sum"].value == 1224
     wavefronts = actual["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"]

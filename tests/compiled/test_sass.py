@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cugen.compiled import sass
+from cugen.compiled.ptx_lines import source_lines
 from cugen.toolchain.binary.disassembler import disassemble
-from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.cuda import compile_cubin, compile_ptx
 
 # From the disassembly of a tiled product, shortened.
 TEXT = """
@@ -16,21 +17,20 @@ TEXT = """
         .global         product
 product:
 .text.product:
-	//## File "/somewhere/product.cu", line 16
+	//## File ".nv_debug_ptx_txt", line 1
         /*0000*/                   LDC R1, c[0x0][0x28] ;
         /*0010*/                   ULDC.64 UR4, c[0x0][0x208] ;
 .L_x_0:
-	//## File "/somewhere/product.cu", line 9 inlined at "/somewhere/product.cu", line 33
-	//## File "/somewhere/product.cu", line 33
+	//## File ".nv_debug_ptx_txt", line 4
         /*01b0*/              @!P1 LDG.E.U8.CONSTANT R20, desc[UR4][R16.64+-0x8] ;
         /*01c0*/                   IMAD R12, R13.reuse, 0x44, R12 ;
         /*0320*/                   STS.U16 [R23+UR4+0x40], R20 ;
-	//## File "/somewhere/product.cu", line 38
+	//## File ".nv_debug_ptx_txt", line 2
         /*0350*/                   LDS.128 R24, [R13] ;
         /*0360*/              @!P1 BRA `(.L_x_0) ;
 .L_x_2:
         /*0370*/               @P0 EXIT ;
-	//## File "/somewhere/product.cu", line 45
+	//## File ".nv_debug_ptx_txt", line 3
         /*0380*/                   STG.E.64 desc[UR4][R2.64], R18 ;
         /*0390*/                   EXIT ;
 .L_x_1:
@@ -43,9 +43,12 @@ product:
 """
 
 
+PTX_LINES = (16, 38, 45, 33)  # in the .cu
+
+
 @pytest.fixture
 def program() -> sass.Program:
-    return sass.parse(TEXT)["product"]
+    return sass.parse(TEXT, PTX_LINES)["product"]
 
 
 def instruction_at(program: sass.Program, address: int) -> sass.Instruction:
@@ -59,8 +62,14 @@ def test_an_instruction_has_its_predicate_opcode_and_operands(program):
     assert instruction_at(program, 0x1C0).operands == ("R12", "R13.reuse", "0x44", "R12")
 
 
-def test_inlined_code_has_the_line_that_it_came_into(program):
-    assert instruction_at(program, 0x1B0).line == 33
+def test_an_instruction_has_the_line_of_its_ptx(program):
+    assert [instruction_at(program, address).line for address in (0x0, 0x10, 0x1B0, 0x350, 0x380)] == [
+        16,
+        16,
+        33,
+        38,
+        45,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +103,7 @@ def test_a_block_begins_at_a_label_and_behind_a_branch_or_an_exit(program):
 
 def test_kernels_are_separated_and_padding_is_left_out():
     two = TEXT + TEXT.replace("product", "other")
-    programs = sass.parse(two)
+    programs = sass.parse(two, PTX_LINES)
     assert list(programs) == ["product", "other"]
     assert [i.opcode for i in programs["other"].instructions] == [i.opcode for i in programs["product"].instructions]
     assert all(i.name != "NOP" for i in programs["product"].instructions)
@@ -119,8 +128,8 @@ extern "C" __global__ void second(float4* b) {
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_a_fresh_disassembly_is_read_whole(target):
-    text = disassemble(compile_cubin(SOURCE, "two", target).image)
-    programs = sass.parse(text)
+    text = disassemble(compile_cubin(SOURCE, "two", target).image, lines="ptx")
+    programs = sass.parse(text, source_lines(compile_ptx(SOURCE, "two", target)))
     assert sorted(programs) == ["first", "second"]
     assert sum(len(p.instructions) for p in programs.values()) == sum(
         1 for line in text.splitlines() if line.lstrip().startswith("/*") and "NOP" not in line

@@ -56,6 +56,23 @@ def test_wide_loads_alone_touch_all_elements_and_fewer_than_two_loads_more(count
         assert all(times == 1 for times in more.values())
 
 
+@pytest.mark.parametrize(
+    ("term", "operator", "negated", "narrows"),
+    [
+        (TX + K - 9, "<", False, True),
+        (TX + 3 * K - 9, "<", False, True),
+        (TX - 9, "==", True, True),  # not of the loop
+        (9 - K, "<", False, False),
+        (TX + K - 9, "<", True, False),
+        (TX - K, "==", False, False),
+        (TX + K * K - 9, "<", False, False),
+    ],
+)
+def test_trips_are_made_by_fewer_lanes_where_the_index_has_an_upper_bound(term, operator, negated, narrows):
+    guarded = site(TX, [Counter(K, 3)], [Predicate(((term, operator),), negated)])
+    assert transformed_sites.narrows(guarded, Counter(K, 3)) is narrows
+
+
 def test_only_a_loop_that_moves_by_one_element_widens():
     assert transformed_sites.vectorised(site(TX + 16 * K, [Counter(K, 16)]), (4,)) is None
     assert transformed_sites.vectorised(site(TX + BLOCK[0], [Counter(BLOCK[0], 16)]), (4,)) is None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,18 +16,7 @@ _FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-ffp-contract=off", "-in
 
 
 @pytest.fixture(scope="session")
-def build_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    before = os.environ.get("CUGEN_CACHE_DIR")
-    os.environ["CUGEN_CACHE_DIR"] = str(tmp_path_factory.mktemp("builds"))
-    yield
-    if before is None:
-        del os.environ["CUGEN_CACHE_DIR"]
-    else:
-        os.environ["CUGEN_CACHE_DIR"] = before
-
-
-@pytest.fixture(scope="session")
-def batch(build_cache: None) -> Callable[[str], list[str]]:
+def batch() -> Callable[[str], list[str]]:
     """Compiles a C++ program that sees the CPU device's header, runs it, and gives its lines. Undefined behaviour of
     signed integers ends it."""
     try:

@@ -11,8 +11,8 @@ from cugen.spec.resolve.calls.functions import FUNCTIONS
 from cugen.spec.types import DTYPES
 
 TAKEN = """
-    int class stream workspace memory status shared_memory Vector EOF NULL M_PI linux near half std dim3 float4
-    y0 time gamma beta random index CUDART_INF_F cudaMalloc threadIdx row i_0 __x _X
+    int class stream workspace memory status shared_memory Vector load store EOF NULL M_PI linux near half std dim3
+    float4 y0 time gamma beta random index CUDART_INF_F cudaMalloc threadIdx row i_0 __x _X
 """
 WORDS = (*TAKEN.split(), *FUNCTIONS, *DTYPES)
 CALLED = (
@@ -53,6 +53,7 @@ def test_arrays_may_have_any_name():
     np.testing.assert_allclose(result["out"], sum(values.values()), rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["int", "stream", "workspace", "EOF"])
 def test_params_scalars_and_indices_may_have_any_name(name):
     (spec,) = load_text(

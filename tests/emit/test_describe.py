@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.emit.describe import harmless
+from cugen.emit.describe import harmless, ideal_accesses
+from cugen.emit.layout import tidy
 from cugen.kernel import generate
 from cugen.spec.load import load_text
 
@@ -73,13 +74,15 @@ def test_no_description_changes_the_program(doc):
     plain, actual = generate(spec_with("plain")), generate(spec_with(doc))
     assert code_of(actual.source) == code_of(plain.source)
     assert code_of(actual.header) == code_of(plain.header)
-    for text in (actual.source, actual.header):
+    assert code_of(actual.typed_header) == code_of(plain.typed_header)
+    for text in (actual.source, actual.header, actual.typed_header):
         assert all(line.isprintable() for line in text.split("\n"))
         assert not any(line.endswith("\\") for line in text.split("\n"))
 
 
 def test_no_description_makes_a_compiler_warn(batch):
-    sources = [code for doc in NASTY for code in (generate(spec_with(doc)).header,)]
+    kernels = [generate(spec_with(doc)) for doc in NASTY]
+    sources = [text for kernel in kernels for text in (kernel.header, kernel.typed_header)]
     heads = "\n".join(line for source in sources for line in source.splitlines() if line.startswith("//"))
     assert batch(
         f'{heads}\n#include <cstdio>\nint main() {{ puts("run"); }}', "-trigraphs", "-Wcomment", "-Werror"
@@ -110,3 +113,36 @@ def test_what_arrays_are_is_said_in_full():
     assert "// A         input, float16 [M, 6], strides (8, 1), outside: -2.5" in lines
     assert "// B         input, int8 [6], constant, outside: clamp" in lines
     assert "// Y         output, float32 [M, 6]" in lines
+
+
+def test_ideal_accesses_are_aligned_and_equal_ones_counted():
+    claims = [("As[ty][k]", "1 wavefront"), ("Bs[k][tx + 16]", "2 sectors"), ("As[ty][k]", "1 wavefront")]
+    assert ideal_accesses(claims) == [
+        "",
+        "Ideal accesses, without a remark in the code:",
+        "  As[ty][k]       1 wavefront x 2",
+        "  Bs[k][tx + 16]  2 sectors",
+    ]
+
+
+def test_a_file_with_several_kernels_names_the_kernel_of_ideal_accesses():
+    assert ideal_accesses([("x[i]", "4 sectors")], "sums")[1] == "Ideal accesses of sums, without a remark in the code:"
+
+
+def test_a_kernel_without_ideal_accesses_has_no_table():
+    assert ideal_accesses([]) == []
+
+
+def test_a_long_access_moves_no_claim_beyond_the_line():
+    long = f"partials[{'n' * 60}]"
+    claim = "4 sectors, ideal 4 (128 contiguous bytes)"
+    rows = ideal_accesses([(long, claim), ("x[i]", claim)])[2:]
+    assert rows == [f"  {long}  {claim}", f"  x[i]{' ' * 68}{claim}"]
+    assert all(len(f"// {row}") <= 120 for row in rows)
+
+
+def test_a_long_description_is_broken_into_lines():
+    kernel = generate(spec_with("word " * 60))
+    for text in (kernel.source, kernel.header):
+        assert tidy(text) == text
+        assert max(map(len, text.splitlines())) <= 120

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -17,8 +20,12 @@ from hypothesis import strategies as st
 from cugen.abi.manifest import Manifest
 from cugen.emit import files
 
+RELEASE = Path(__file__).parents[1] / "data" / "release_0_1" / "generated"
 
-def texts(source: str = "int x;\n", header: str = "#pragma once\n", input_hash: str = "one") -> files.Texts:
+
+def texts(
+    source: str = "int x;\n", header: str = "#pragma once\n", typed: str = "class X;\n", input_hash: str = "one"
+) -> files.Texts:
     def sha(text: str) -> str:
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -35,9 +42,10 @@ def texts(source: str = "int x;\n", header: str = "#pragma once\n", input_hash: 
         launches=(),
         source_hash=sha(source),
         header_hash=sha(header),
+        typed_header_hash=sha(typed),
         input_hash=input_hash,
     )
-    return files.Texts("k", source, header, manifest.to_json())
+    return files.Texts("k", source, header, manifest.to_json(), typed)
 
 
 def test_what_was_written_is_current_for_its_input_and_for_no_other(tmp_path: Path) -> None:
@@ -77,10 +85,10 @@ def test_a_changed_number_in_the_manifest_is_seen(tmp_path: Path) -> None:
 
 
 def test_only_files_whose_bytes_differ_are_written(tmp_path: Path) -> None:
-    assert [path.name for path in files.write(tmp_path, texts())] == ["k.cu", "k.h", "k.json"]
+    assert [path.name for path in files.write(tmp_path, texts())] == ["k.cu", "k.h", "k.hpp", "k.json"]
     assert files.write(tmp_path, texts()) == ()
     assert [path.name for path in files.write(tmp_path, texts(source="int y;\n"))] == ["k.cu", "k.json"]
-    assert len(files.write(tmp_path, texts(source="int y;\n"), always=True)) == 3
+    assert len(files.write(tmp_path, texts(source="int y;\n"), always=True)) == 4
 
 
 def test_a_file_that_is_left_alone_keeps_its_time(tmp_path: Path) -> None:
@@ -103,7 +111,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(
     monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(OSError, match="no"):
         files.write(tmp_path, texts(source="int y;\n"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["k.cu", "k.h", "k.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["k.cu", "k.h", "k.hpp", "k.json"]
     assert (tmp_path / "k.cu").read_text() == "int x;\n"
 
 
@@ -144,7 +152,15 @@ def test_a_difference_says_whether_the_spec_or_a_hand_made_it(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no `patch` here")
-@pytest.mark.parametrize("edited", ["int x;\nint y;\n", "no newline at the end", "\n", "int x;\r\n"])
+@pytest.mark.parametrize(
+    "edited",
+    [
+        pytest.param("int x;\nint y;\n", id="line added"),
+        pytest.param("no newline at the end", id="no line end"),
+        pytest.param("\n", id="emptied"),
+        pytest.param("int x;\r\n", id="crlf"),
+    ],
+)
 def test_a_diff_is_a_patch_that_mends_the_file(tmp_path: Path, edited: str) -> None:
     files.write(tmp_path, texts())
     (tmp_path / "k.cu").write_bytes(edited.encode())
@@ -187,51 +203,96 @@ def test_a_rule_names_each_dependency_once() -> None:
     assert rule == "o/k.cu o/k.h: \\\n  s.yaml \\\n  t.j2\n"
 
 
-@pytest.mark.parametrize("path", ["a\nb", "a ", "a\\", "a\rb"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("a\nb", id="line feed"),
+        pytest.param("a ", id="blank at the end"),
+        pytest.param("a\\", id="backslash at the end"),
+        pytest.param("a\rb", id="carriage return"),
+    ],
+)
 def test_a_path_that_make_cannot_say_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="depfile"):
         files.make_rule([Path("k.cu")], [path])
 
 
-def header(text: str = "#pragma once\n", input_hash: str = "1" * 64) -> files.Header:
-    return files.Header("k", files.stamped(text, input_hash))
+def test_a_manifest_of_0_1_is_stale_and_tells_edited_files(tmp_path: Path) -> None:
+    for suffix in (".cu", ".h", ".json"):
+        shutil.copy(RELEASE / f"softmax{suffix}", tmp_path)
+    content = json.loads((tmp_path / "softmax.json").read_text())
+    assert "typed_header_hash" not in content
+    assert not files.is_current(tmp_path, "softmax", content["input_hash"])
+    (tmp_path / "softmax.cu").write_text("int x;\n")
+    expected = files.Texts("softmax", "int y;\n", "int y;\n", "{}\n", "int y;\n")
+    assert [(d.path.name, d.state) for d in files.differences(tmp_path, expected)] == [
+        ("softmax.cu", "edited by hand"),
+        ("softmax.h", "stale"),
+        ("softmax.json", "stale"),
+        ("softmax.hpp", "missing"),
+    ]
+
+
+def header(folder: Path, text: str = "#pragma once\n", input_hash: str = "1" * 64) -> files.File:
+    path, _ = files.header_paths(folder, "k")
+    return files.File(path, files.stamped(text, input_hash).encode())
 
 
 def test_a_header_by_itself_is_current_for_its_input_and_for_no_other(tmp_path: Path) -> None:
-    assert not files.is_current_header(tmp_path, "k", "1" * 64)
-    assert files.write_header(tmp_path / "new", header()) == (tmp_path / "new" / "k.h",)
-    assert files.is_current_header(tmp_path / "new", "k", "1" * 64)
-    assert not files.is_current_header(tmp_path / "new", "k", "2" * 64)
-    assert files.write_header(tmp_path / "new", header()) == ()
-    assert files.write_header(tmp_path / "new", header(), always=True) == (tmp_path / "new" / "k.h",)
+    made = header(tmp_path / "new")
+    assert not files.is_current_text(made.path, "1" * 64)
+    assert files.write_file(made) == (tmp_path / "new" / "k.h",)
+    assert files.is_current_text(made.path, "1" * 64)
+    assert not files.is_current_text(made.path, "2" * 64)
+    assert files.write_file(made) == ()
+    assert files.write_file(made, always=True) == (tmp_path / "new" / "k.h",)
 
 
 @given(st.integers(0), st.characters(codec="ascii", categories=("L", "N", "P", "Zs")))
 def test_no_edited_character_of_a_header_goes_unseen(position: int, character: str) -> None:
-    text = header().text
+    text = header(Path()).content.decode()
     position %= len(text)
     edited = text[:position] + character + text[position + 1 :]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "k.h").write_text(edited)
-        assert files.is_current_header(folder, "k", "1" * 64) is (edited == text)
-        states = [difference.state for difference in files.header_differences(folder, header())]
+        made = header(Path(name))
+        made.path.write_text(edited)
+        assert files.is_current_text(made.path, "1" * 64) is (edited == text)
+        states = [difference.state for difference in files.file_differences(made)]
         assert states == ([] if edited == text else ["edited by hand"])
 
 
 def test_a_header_tells_missing_stale_and_edited_apart(tmp_path: Path) -> None:
-    def states(expected: files.Header) -> list[tuple[str, str]]:
-        return [(d.path.name, d.state) for d in files.header_differences(tmp_path, expected)]
+    def states(expected: files.File) -> list[tuple[str, str]]:
+        return [(d.path.name, d.state) for d in files.file_differences(expected)]
 
-    assert states(header()) == [("k.h", "missing")]
-    files.write_header(tmp_path, header())
-    assert states(header()) == []
-    assert states(header("#pragma twice\n", "2" * 64)) == [("k.h", "stale")]
-    (tmp_path / "k.h").write_text(header().text + "// mine\n")
-    assert states(header()) == [("k.h", "edited by hand")]
+    made = header(tmp_path)
+    assert states(made) == [("k.h", "missing")]
+    files.write_file(made)
+    assert states(made) == []
+    assert states(header(tmp_path, "#pragma twice\n", "2" * 64)) == [("k.h", "stale")]
+    made.path.write_bytes(made.content + b"// mine\n")
+    assert states(made) == [("k.h", "edited by hand")]
 
 
 @pytest.mark.parametrize("stem", ["../k", "a/k", "/k"])
 def test_a_header_stays_in_its_folder(tmp_path: Path, stem: str) -> None:
     with pytest.raises(ValueError, match="stem"):
-        files.write_header(tmp_path, files.Header(stem, ""))
+        files.header_paths(tmp_path, stem)
+
+
+def test_of_processes_that_write_one_shared_file_one_writes_it(tmp_path: Path) -> None:
+    """Whoever compiled with the first copy would be rebuilt for the second."""
+    program = (
+        "import sys, time; from pathlib import Path; from cugen.emit import files\n"
+        "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
+        "print(len(files.write_shared(files.File(Path(sys.argv[1]), b'x' * 100000))))\n"
+    )
+    for content in (None, b"old"):  # missing, and of another version
+        path = tmp_path / "cugen_launch.hpp"
+        if content is not None:
+            path.write_bytes(content)
+        words = [sys.executable, "-c", program, str(path), str(time.time() + 1)]
+        running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(6)]
+        assert sorted(process.communicate(timeout=60)[0] for process in running) == ["0\n"] * 5 + ["1\n"]
+        assert path.read_bytes() == b"x" * 100000
+        assert os.listdir(tmp_path) == [path.name]

@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from cugen.kernel import generate
+from cugen.plan.nodes import Copy
+from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.spec.load import load_text
 from cugen.toolchain.errors import CompileError
 from cugen.toolchain.failure import explain_failure
@@ -38,6 +42,23 @@ def test_a_tile_comes_from_the_key_of_its_array():
     assert re.fullmatch(r"templates/tiled\.cu\.j2:\d+ tiles, key arrays\.B", origin)
 
 
+@pytest.mark.parametrize(("family", "is_one_call"), [("tiled", False), ("gemm", True)])
+def test_accesses_of_a_wrapped_copy_have_the_lines_that_line_tables_give_them(family, is_one_call):
+    long = "left_operand_with_a_name_that_makes_its_copies_longer_than_a_line"
+    text = SPEC.replace("A", long).replace("N: 40", "N: 41").replace(", memory: shared", "")
+    (spec,) = load_text(f"{text}schedule: {{family: {family}}}\n")
+    kernel = generate(spec)
+    lines = kernel.access_lines()
+    planned = [access for launch in kernel.plan.kernels for access in accesses(launch.body)]
+    line_of_access = {access.serial: lines[number] for number, access in enumerate(planned)}
+    nodes = [node for launch in kernel.plan.kernels for node in walk_nodes(launch.body)]
+    copies = [node for node in nodes if isinstance(node, Copy) and node.source.array.name == long]
+    assert copies
+    for copy in copies:
+        first, source = line_of_access[copy.target.serial], line_of_access[copy.source.serial]
+        assert source == (first if is_one_call else first + 1)
+
+
 def test_a_compile_failure_shows_where_its_line_came_from():
     (spec,) = load_text(SPEC)
     kernel = generate(spec)
@@ -45,4 +66,4 @@ def test_a_compile_failure_shows_where_its_line_came_from():
     error = CompileError(["nvcc"], f"product.cu({line}): error: no such thing\n", "product.cu")
     report = explain_failure(error, kernel.source, kernel.provenance())
     assert f"product.cu:{line}" in report
-    assert "templates/tiled.cu.j2:" in report
+    assert "templates/macros/single_stage.cu.j2:" in report

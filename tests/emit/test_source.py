@@ -198,6 +198,14 @@ def test_a_remark_precedes_its_access_and_a_summary_is_in_the_head(planned):
     assert any(line.startswith("//") and "all is well" in line for line in lines[:12])
 
 
+def test_a_listed_remark_is_in_the_head_with_its_access_as_printed(planned):
+    context, plan = planned(MATMUL)
+    (store,) = [node.access for node in plan.kernels[0].body if hasattr(node, "access")][-1:]
+    head, *_ = render(context, plan, Remarks(listed={store.serial: "coalesced"})).source.split("constexpr")
+    assert head.endswith("//\n// Ideal accesses, without a remark in the code:\n//   C[i * N + j]  coalesced\n\n")
+    assert "coalesced" not in render(context, plan, Remarks(listed={store.serial: "coalesced"})).header
+
+
 def test_the_same_plan_gives_the_same_text(planned):
     context, plan = planned(MATMUL)
     assert render(context, plan) == render(context, plan)

@@ -10,6 +10,7 @@ import jinja2
 import pytest
 
 import cugen.emit.host.embed
+import cugen.emit.host.launch_header
 import cugen.emit.host.variants
 from cugen.emit.environment import environment, template_folder
 from cugen.emit.host.embed import Image
@@ -112,6 +113,8 @@ def counted():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cugen.emit.host.variants, "environment", lambda: env)
         patch.setattr(cugen.emit.host.embed, "environment", lambda: env)
+        patch.setattr(cugen.emit.host.launch_header, "environment", lambda: env)
+        cugen.emit.host.launch_header.launch_header()
         for kernel in map(generate, load_all(TEMPLATE_SPECS)):
             image = Image(b"code", (kernel.spec.target,), "nobody")
             cugen.emit.host.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
@@ -120,7 +123,7 @@ def counted():
             (group,) = siblings(specs_of_text)
             made = [(kernel.context, kernel.plan, kernel.manifest) for kernel in map(generate, specs_of_text)]
             entries = [cugen.emit.host.variants.make_entry(*planned) for planned in made]
-            cugen.emit.host.variants.variants_header(group, entries)
+            cugen.emit.host.variants.variants_headers(group, entries)
     return loader
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
@@ -80,15 +80,17 @@ def _allowed(size: int, param: Param) -> int:
     return max(param.minimum, min(param.maximum, size * param.multiple_of))
 
 
+@lru_cache(maxsize=256)
+def _made(text: str) -> Kernel:
+    (spec,) = load_text(f"cugen: 1\nkernel: k\n{text}")
+    return generate(spec, analysis=False)
+
+
 @pytest.fixture(scope="session")
 def made() -> Generate:
-    """The generated kernel of a spec's text, whose format line may be missing."""
-
-    def make(text: str) -> Kernel:
-        (spec,) = load_text(f"cugen: 1\nkernel: k\n{text}")
-        return generate(spec)
-
-    return make
+    """The generated kernel of a spec's text, whose format line may be missing. Without analysis, which changes comments
+    alone; generated once for all tests of the same text."""
+    return _made
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,13 @@ STATEMENTS = (
     "y[i, j] = softmax(x[t[0], j] + x[i, j], j)",
     "y[i, j] = cumsum(x[t[0], j] * x[i, j], j)",
 )
+EMBEDDING = """params: {{N: 8, V: 40, D: {width}}}
+arrays:
+  table: {{shape: [V, D], dtype: {dtype}}}
+  ids: {{shape: [N], dtype: {index}}}
+  y: {{shape: [N, D], dtype: {dtype}}}
+compute: y[i, j] = table[ids[i], j]
+"""
 
 
 def gather(statement: str, n: int) -> str:
@@ -33,6 +40,7 @@ compute: "{statement}"
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_every_family_that_accepts_a_gather_computes_it(made, prove, statement):
     made(gather(statement, 1))
@@ -44,3 +52,12 @@ def test_every_family_that_accepts_a_gather_computes_it(made, prove, statement):
 @pytest.mark.parametrize("n", [1, 2, 33])
 def test_gathers_of_any_size(prove, statement, n):
     prove(gather(statement, n))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("width", "dtype", "index"), [("129", "float32", "int32"), ("dynamic", "float16", "int64"), ("3", "uint8", "int32")]
+)
+def test_rows_of_any_alignment_are_gathered(prove, width, dtype, index):
+    """The first element of a gathered row lies anywhere in a sector."""
+    prove(EMBEDDING.format(width=width, dtype=dtype, index=index), {"D": 37} if width == "dynamic" else None)

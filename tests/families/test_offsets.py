@@ -65,21 +65,21 @@ def test_a_range_keeps_a_dynamic_matrix_to_32_bits(made: Generate) -> None:
 
 
 def test_more_blocks_than_grid_y_allows_are_flattened_to_x(made: Generate) -> None:
-    kernel = made(copy("600000, 8", "i, j", "i, j"))
+    kernel = made(copy("600000, 32", "i, j", "i, j"))
     (launch,) = kernel.manifest.launches
     assert launch.grid == (75000, 1, 1)
     assert "blockIdx.y" not in kernel.source
 
 
 def test_more_blocks_than_grid_z_allows_are_flattened_to_x(made: Generate) -> None:
-    kernel = made(copy("70000, 4, 4", "i, j, k", "i, j, k"))
+    kernel = made(copy("70000, 8, 32", "i, j, k", "i, j, k"))
     (launch,) = kernel.manifest.launches
     assert launch.grid == (70000, 1, 1)
     assert "blockIdx.z" not in kernel.source
 
 
 def test_as_many_blocks_as_grid_y_allows_stay_along_y(made: Generate) -> None:
-    (launch,) = made(copy("524280, 8", "i, j", "i, j")).manifest.launches
+    (launch,) = made(copy("524280, 32", "i, j", "i, j")).manifest.launches
     assert launch.grid == (1, 65535, 1)
 
 

@@ -22,6 +22,7 @@ def check(kernel: Kernel, params: Mapping[str, int], device: CpuDevice) -> None:
     assert run.verification.passed, "\n".join(run.verification.messages)
 
 
+@pytest.mark.sampled(15)
 def test_a_run_on_the_cpu_device_is_right(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
     check(kernel, dynamic_params, CpuDevice())
 
@@ -41,6 +42,7 @@ def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: d
     check(kernel, dynamic_params, CpuDevice(races=True, limit_seconds=900))
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_source_compiles_without_a_warning(kernel: Kernel, target: str) -> None:
     if any(launch.cluster > 1 for launch in kernel.manifest.launches) and target < CLUSTERS_FROM:

@@ -21,6 +21,7 @@ Part = Callable[[Path, str, str], None]
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "docs" / "spec.md"
 EXAMPLES = re.findall(r"^```yaml([^\n]*)\n(cugen:.*?)^```", MANUAL.read_text(), re.DOTALL | re.MULTILINE)
+NAMES = [" ".join(re.findall(r"^kernel: (\w+)", text, re.MULTILINE) + info.split()[1:]) for info, text in EXAMPLES]
 HEADINGS = {
     "elementwise": "of each element",
     "special": "special",
@@ -35,7 +36,7 @@ def test_the_manual_has_examples() -> None:
     assert any("bad" in info for info, _ in EXAMPLES)
 
 
-@pytest.mark.parametrize(("info", "text"), EXAMPLES)
+@pytest.mark.parametrize(("info", "text"), EXAMPLES, ids=NAMES)
 def test_an_example_of_the_manual_loads_or_is_refused_as_it_says(info: str, text: str) -> None:
     codes: list[str] = []
     try:

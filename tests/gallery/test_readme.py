@@ -15,7 +15,7 @@ from cugen.spec.load import load
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 SHOWN = ROOT / "specs" / "matmul_tiled.yaml"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*/README.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
 
 
 def test_the_readme_shows_a_spec_of_the_gallery(golden_part: Callable[[Path, str, str], None]) -> None:
@@ -23,7 +23,9 @@ def test_the_readme_shows_a_spec_of_the_gallery(golden_part: Callable[[Path, str
 
 
 def test_the_readme_shows_the_kernel_that_this_spec_gives(golden_part: Callable[[Path, str, str], None]) -> None:
-    kernel = re.search(r'^extern "C" __global__.*?^}\n', generate(load(SHOWN)).source, re.DOTALL | re.MULTILINE)
+    kernel = re.search(
+        r'^extern "C" __global__.*?^}\n', generate(load(SHOWN), remarks="all").source, re.DOTALL | re.MULTILINE
+    )
     assert kernel
     golden_part(README, "kernel", f"```cuda\n{kernel[0]}```\n")
 

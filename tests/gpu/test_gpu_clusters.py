@@ -38,7 +38,14 @@ def clusters(device: GpuDevice) -> GpuDevice:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("value", [SOFTMAX, STANDARD, "log_softmax(x[i, j], j)"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(SOFTMAX, id="softmax"),
+        pytest.param(STANDARD, id="standardised"),
+        pytest.param("log_softmax(x[i, j], j)", id="log_softmax"),
+    ],
+)
 @pytest.mark.parametrize("n", [32769, 50257, 65536, 131072, 262144])
 def test_long_rows_are_right(clusters: GpuDevice, n: int, value: str, dtype: str) -> None:
     (spec,) = load_text(SPEC % (40, n, dtype, dtype, value, ""))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cugen.emit.host.embed import Image, embed
-from cugen.emit.host.variants import make_entry, variants_header
+from cugen.emit.host.variants import make_entry, variants_headers
 from cugen.kernel import generate
 from cugen.runtime.libcuda import driver
 from cugen.spec.load import load_text
@@ -96,7 +96,8 @@ def test_a_launcher_with_a_workspace_can_be_captured_and_gives_the_same_bits_eac
     kernel = generate(spec)
     assert kernel.plan.workspace
     (tmp_path / "steps.cu").write_text(kernel.source)
-    (tmp_path / "steps.h").write_text(kernel.header)
+    for name, text in kernel.headers.items():
+        (tmp_path / name).write_text(text)
     (tmp_path / "main.cu").write_text(MAIN)
     command = [nvcc, "-arch=native", "-o", "steps", "steps.cu", "main.cu"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=200)
@@ -139,7 +140,8 @@ def test_a_launcher_for_spans_runs_and_says_what_is_wrong(device, tmp_path: Path
     (spec,) = load_text(SPEC)
     kernel = generate(spec)
     (tmp_path / "steps.cu").write_text(kernel.source)
-    (tmp_path / "steps.h").write_text(kernel.header)
+    for name, text in kernel.headers.items():
+        (tmp_path / name).write_text(text)
     (tmp_path / "main.cu").write_text(SPANS)
     command = [nvcc, "-arch=native", "-std=c++17", "-o", "steps", "steps.cu", "main.cu"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=200)
@@ -222,8 +224,8 @@ def test_machine_code_in_a_c_array_runs_without_a_cuda_compiler(device, tmp_path
     target = driver().capability(0)
     cubin = compile_cubin(kernel.source, kernel.name, target, lines=False)
     files = embed(kernel.context, kernel.plan, kernel.manifest, Image(cubin.image, (target,), cubin.compiler))
-    (tmp_path / "shifted_embed.h").write_text(files.header)
-    (tmp_path / "shifted_embed.c").write_text(files.source)
+    for name, text in files.texts(kernel.name).items():
+        (tmp_path / name).write_text(text)
     (tmp_path / "main.cpp").write_text(EMBED_MAIN.replace("WORKSPACE", "nullptr," if kernel.plan.workspace else ""))
     includes = [f"-isystem{folder}" for folder in locations.include_folders()]
     subprocess.run([*compiler.split(), "-c", "shifted_embed.c", *includes], cwd=tmp_path, check=True, timeout=100)
@@ -286,10 +288,13 @@ def test_the_variant_for_a_size_and_the_one_for_any_give_the_product(device, tmp
     (group,) = siblings(load_text(SIZES))
     kernels = [generate(spec) for spec in group.specs]
     entries = [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in kernels]
-    (tmp_path / "product.h").write_text(variants_header(group, entries))
+    headers = variants_headers(group, entries)
+    (tmp_path / "product.h").write_text(headers.header)
+    (tmp_path / "product.hpp").write_text(headers.typed_header)
     for kernel in kernels:
         (tmp_path / f"{kernel.name}.cu").write_text(kernel.source)
-        (tmp_path / f"{kernel.name}.h").write_text(kernel.header)
+        for name, text in kernel.headers.items():
+            (tmp_path / name).write_text(text)
     workspace = ", nullptr" if any(entry.has_workspace for entry in entries) else ""
     (tmp_path / "main.cu").write_text(SIZES_MAIN.replace("WORKSPACE", workspace))
     sources = [f"{kernel.name}.cu" for kernel in kernels]

@@ -76,10 +76,10 @@ LARGE = "block: {i: 128, j: 256}, thread: {i: 16, j: 8}, step: {k: 8}"
 @pytest.mark.parametrize(
     ("m", "n", "k", "schedule"),
     [
-        (200, 333, 4096, "split: 8"),
-        (200, 333, 4096, "stream: 1"),
-        (2111, 2345, 517, f"{LARGE}, stream: 1"),
-        (2111, 3345, 517, f"{LARGE}, stream: 2"),
+        pytest.param(200, 333, 4096, "split: 8", id="split-K"),
+        pytest.param(200, 333, 4096, "stream: 1", id="stream-K"),
+        pytest.param(2111, 2345, 517, f"{LARGE}, stream: 1", id="large tiles, one wave"),
+        pytest.param(2111, 3345, 517, f"{LARGE}, stream: 2", id="large tiles, two waves"),
     ],
 )
 def test_shared_sums_of_a_product_are_right_and_the_same_in_each_run(

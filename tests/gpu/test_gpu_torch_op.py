@@ -66,7 +66,9 @@ def test_work_on_another_stream_is_in_its_order(torch: Any) -> None:
     torch.testing.assert_close(y, torch.softmax(x, -1))
 
 
-@pytest.mark.parametrize(("text", "arguments"), [(SOFTMAX, ()), (TOTAL, (2.0,))])
+@pytest.mark.parametrize(
+    ("text", "arguments"), [pytest.param(SOFTMAX, (), id="softmax"), pytest.param(TOTAL, (2.0,), id="total")]
+)
 def test_a_captured_graph_plays_again_on_new_numbers(torch: Any, text: str, arguments: tuple[float, ...]) -> None:
     op = made(text)
     x = torch.rand(*((50, 1000) if text is SOFTMAX else (10_000_000,)), device="cuda")

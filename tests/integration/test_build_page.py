@@ -18,7 +18,7 @@ from cugen.cli.main import main
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "build.md").read_text()
 BLOCKS = re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-TAKEN = [(file, text) for _, file, text in BLOCKS if file]
+TAKEN = [pytest.param(file, text, id=file) for _, file, text in BLOCKS if file]
 COMMANDS = [line for language, _, text in BLOCKS if language == "console" for line in text.splitlines()]
 
 

@@ -12,8 +12,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cpp"
+RELEASE = Path(__file__).parents[1] / "data" / "release_0_1" / "examples" / "cpp"
 KERNELS = ("gemm", "axpy", "total")
-SUFFIXES = (".cu", ".h", ".json")
+SUFFIXES = (".cu", ".h", ".hpp", ".json")
 ALL = {"gemm kernel", "axpy kernel", "total kernel", "gemm program", "vectors program"}
 
 
@@ -23,12 +24,13 @@ class Project(ABC):
 
     rewrites = False
     output = "build"
+    example = EXAMPLE
 
     def __init__(self, folder, environment, device="cpu"):
         self.folder = folder / "project"
         self.environment = environment
         self.device = device
-        shutil.copytree(EXAMPLE, self.folder)
+        shutil.copytree(self.example, self.folder)
 
     @abstractmethod
     def configure(self, rows):
@@ -124,6 +126,14 @@ class Ninja(Project):
         return ["ninja"]
 
 
+class MesonOf01(Meson):
+    example = RELEASE
+
+
+class NinjaOf01(Ninja):
+    example = RELEASE
+
+
 # A machine needs no CUDA: where there is a compiler of it, kernels are built with that too.
 NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 DEVICES = [(Make, "cpu"), *((system, "gpu") for system in (CMake, Make, Meson) if NVCC)]
@@ -173,6 +183,16 @@ def delete_an_output(project):
         assert f"total{suffix}" in written
         assert written <= files("total")
         assert compiled <= {"total kernel", "vectors program"}
+        wait_until_built(project)
+
+
+def delete_the_shared_header(project):
+    for header in (project.folder / project.output).rglob("cugen_launch.hpp"):
+        text = header.read_text()
+        header.unlink()
+        written, compiled = project.build()
+        assert (written, header.read_text()) == (set(), text)
+        assert compiled <= ALL
         wait_until_built(project)
 
 
@@ -228,6 +248,7 @@ def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
         touch_a_spec,
         edit_a_spec,
         delete_an_output,
+        delete_the_shared_header,
         give_a_param_another_value,
         break_a_spec_and_mend_it,
         keep_a_lock_with_the_specs,
@@ -235,6 +256,28 @@ def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
     ):
         change(project)
         wait_until_built(project)
+
+
+@pytest.mark.parametrize("system", [MesonOf01, NinjaOf01], ids=lambda system: system.__name__)
+def test_build_files_of_0_1_declare_no_typed_headers_and_still_work(system, tmp_path, installed):
+    project = system(tmp_path, installed)
+    project.configure(96)
+    _, compiled = project.build()
+    assert compiled == ALL
+    project.run_programs()
+    wait_until_built(project)
+    edit_a_spec(project)
+    wait_until_built(project)
+
+
+def test_a_depfile_of_0_1_is_read_though_it_names_templates_that_are_gone(tmp_path, installed):
+    project = Ninja(tmp_path, installed)
+    project.configure(96)
+    project.build()
+    shutil.copy(RELEASE / "axpy.d", project.folder / "build")
+    assert project.build() == (set(), set())  # made again, with the same bytes
+    assert "cugen_launch.hpp.j2" in (project.folder / "build" / "axpy.d").read_text()
+    wait_until_built(project)
 
 
 @pytest.mark.parametrize(("system", "device"), DEVICES, ids=lambda value: getattr(value, "__name__", value))

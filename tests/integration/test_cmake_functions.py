@@ -97,6 +97,42 @@ def test_bare_sources_serve_a_target_of_ones_own_in_a_folder_with_blanks(install
     assert "cugen: turn" in build(installed, folder).text
 
 
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_two_calls_for_one_folder_have_one_step_for_the_header_that_they_share(installed, folder, generator):
+    """In one directory of the project and in another, built by several jobs at once."""
+    text = (folder / "turn.yaml").read_text()
+    for name in ("left", "right", "nested"):
+        (folder / f"{name}.yaml").write_text(text.replace("kernel: turn", f"kernel: {name}"))
+    calls = (
+        "cugen_generate(OUT_VAR {0} SPECS ${{CMAKE_SOURCE_DIR}}/{0}.yaml OUTPUT_DIR ${{CMAKE_BINARY_DIR}}/kernels)\n"
+        "list(FILTER {0} EXCLUDE REGEX [[\\.cu$]])\n"
+        "add_library({0}_user STATIC ${{PROJECT_SOURCE_DIR}}/{0}.cpp ${{{0}}})\n"
+        "target_include_directories({0}_user PRIVATE ${{PROJECT_BINARY_DIR}}/kernels)\n"
+        "target_link_libraries({0}_user PRIVATE cugen::cpu)\n"
+    )
+    (folder / "sub").mkdir()
+    (folder / "sub" / "CMakeLists.txt").write_text(calls.format("nested"))
+    for name in ("left", "right", "nested"):
+        (folder / f"{name}.cpp").write_text(
+            f'#include "{name}.h"\n'
+            f"bool use(float* x) {{ return bool({name}_launch({{x, 64, 64}}, {{x, 64, 64}}, nullptr)); }}\n"
+        )
+    text = calls.format("left") + calls.format("right") + "add_subdirectory(sub)\n"
+    done = configure(installed, folder, text, generator)
+    assert done.status == 0, done.text
+    done = installed.run(["cmake", "--build", "build", "--parallel", "4"], folder)
+    assert done.status == 0, done.text
+    assert len(re.findall(r"cugen: cugen_launch\.hpp$", done.text, re.MULTILINE)) == 1
+    header = folder / "build" / "kernels" / "cugen_launch.hpp"
+    time = header.stat().st_mtime_ns
+    (folder / "left.yaml").touch()
+    assert "cugen: left" in build(installed, folder).text
+    assert header.stat().st_mtime_ns == time
+    assert "cugen: " not in build(installed, folder).text
+    header.unlink()
+    assert len(re.findall(r"cugen: cugen_launch\.hpp$", build(installed, folder).text, re.MULTILINE)) == 1
+
+
 def test_specs_of_one_name_in_two_folders_go_into_one_library(installed, folder):
     for folder_name in ("left", "right"):
         (folder / folder_name).mkdir()

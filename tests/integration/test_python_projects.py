@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SUFFIXES = (".cu", ".h", ".json")
+SUFFIXES = (".cu", ".h", ".hpp", ".json")
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def test_the_wheel_of_a_package_holds_its_kernels_and_is_for_one_platform(folder
     names = installed.must([installed.python, "-m", "zipfile", "-l", wheel], tmp_path)
     for suffix in (*SUFFIXES, ".so"):
         assert re.search(rf"/\w+\{suffix}\b", names), suffix
+    assert "/cugen_launch.hpp " in names
 
 
 def test_a_build_without_configuration_is_not_touched(tmp_path, installed):

@@ -42,14 +42,20 @@ def test_target_and_values_become_options(folder):
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ('[tool.cugen]\nspecs = ["k/*.yaml"]\n', "tool.cugen.output: expected a string"),
-        ('[tool.cugen]\noutput = "o"\n', "tool.cugen.specs: expected a list"),
-        (TABLE.replace("k/*", "absent/*"), "tool.cugen.specs: no file matches `absent/*.yaml`"),
-        (f"{TABLE}spec = 1\n", "tool.cugen.spec: unknown key; valid keys: specs"),
-        (f"{TABLE}set = {{M = 'x'}}\n", "tool.cugen.set: expected numbers"),
-        (f"{TABLE}library = 'x'\n", "tool.cugen.library: expected a table"),
-        (f"{TABLE}library = {{sources = []}}\n", "tool.cugen.library.path: expected a string"),
-        ("[tool]\ncugen = 3\n", "tool.cugen: expected a table"),
+        pytest.param('[tool.cugen]\nspecs = ["k/*.yaml"]\n', "tool.cugen.output: expected a string", id="no output"),
+        pytest.param('[tool.cugen]\noutput = "o"\n', "tool.cugen.specs: expected a list", id="no specs"),
+        pytest.param(
+            TABLE.replace("k/*", "absent/*"), "tool.cugen.specs: no file matches `absent/*.yaml`", id="no such specs"
+        ),
+        pytest.param(f"{TABLE}spec = 1\n", "tool.cugen.spec: unknown key; valid keys: specs", id="unknown key"),
+        pytest.param(f"{TABLE}set = {{M = 'x'}}\n", "tool.cugen.set: expected numbers", id="set of strings"),
+        pytest.param(f"{TABLE}library = 'x'\n", "tool.cugen.library: expected a table", id="library not a table"),
+        pytest.param(
+            f"{TABLE}library = {{sources = []}}\n",
+            "tool.cugen.library.path: expected a string",
+            id="library without path",
+        ),
+        pytest.param("[tool]\ncugen = 3\n", "tool.cugen: expected a table", id="cugen not a table"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_key(folder, text, key):

@@ -139,3 +139,23 @@ def test_a_temporary_with_a_boundary_is_stored_for_shifted_reads(grouped):
         t="8; float32; boundary: zero, memory: scratch",
     )
     assert (groups, stored) == ([["t"], ["Y"]], ("t",))
+
+
+def test_each_statement_is_walked_a_number_of_times_that_does_not_grow_with_their_count(make_spec, monkeypatch):
+    walks = []
+
+    def count(expr):
+        walks.append(expr)
+        return walk(expr)
+
+    for module in ("grouping", "readers"):
+        monkeypatch.setattr(f"cugen.rewrite.{module}.walk", count)
+
+    def walks_of(statements):
+        lines = "".join(f"t{n}[i] = t{n - 1}[i] + t{n - 1}[(i + 1) % 8]\n" for n in range(1, statements))
+        spec = make_spec(f"t0[i] = A[i]\n{lines}Y[i] = t{statements - 1}[i]", A="8", Y="8")
+        walks.clear()
+        group_statements(spec)
+        return len(walks)
+
+    assert walks_of(64) < 2.5 * walks_of(32)

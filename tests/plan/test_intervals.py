@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.plan.intervals import fits, interval, unwrapped
+from cugen.plan.intervals import bound_local, fits, interval, local_symbol, unwrapped
+from cugen.plan.memory import IndexLocal
 from cugen.spec.expressions import Cast, Const, IndexValue, Local, Op, ParamValue, Select
-from cugen.spec.types import BOOL, FLOAT32, INT8, INT16, INT32, UINT8, UINT64
+from cugen.spec.types import BOOL, FLOAT32, INT8, INT16, INT32, INT64, UINT8, UINT64
 
 TYPES = (INT8, UINT8, INT16)
 BINARY = ("add", "sub", "mul", "minimum", "maximum")
@@ -76,7 +77,7 @@ expressions = st.recursive(
 
 @given(expressions, st.integers(-128, 127), st.integers(0, 255), st.integers(-40, 40))
 def test_a_value_is_in_its_interval(expr, x, y, z):
-    low, high = interval(expr, {"z": (-40, 40)})
+    low, high = interval(expr, {local_symbol("z").name: (-40, 40)})
     assert low <= meaning(expr, {"x": x, "y": y, "z": z}) <= high
 
 
@@ -91,7 +92,23 @@ def test_what_may_wrap_can_be_anything():
     big = Op("add", (Local("x", INT8), Local("x", INT8)), INT8)
     assert unwrapped(big, {}) == (-256, 254)
     assert interval(big, {}) == (-128, 127)
-    assert interval(big, {"x": (-60, 60)}) == (-120, 120)
+    assert interval(big, {local_symbol("x").name: (-60, 60)}) == (-120, 120)
+
+
+def test_an_index_and_a_value_of_one_name_have_ranges_of_their_own():
+    names = {"v": (0, 1), local_symbol("v").name: (-5, 5)}
+    assert interval(IndexLocal("v", INT64), names) == (0, 1)
+    assert interval(Local("v", INT8), names) == (-5, 5)
+    assert interval(Local("v", INT8), {"v": (0, 1)}) == (-128, 127)
+
+
+def test_locals_of_one_name_share_the_union_of_their_ranges():
+    ranges = {}
+    bound_local(ranges, Local("sum", INT16), (0, 9))
+    bound_local(ranges, Local("sum", INT16), (-3, 2))
+    assert interval(Local("sum", INT16), {key.name: values for key, values in ranges.items()}) == (-3, 9)
+    bound_local(ranges, Local("sum", INT8), (0, 1000))
+    assert interval(Local("sum", INT16), {key.name: values for key, values in ranges.items()}) == (-128, 127)
 
 
 @pytest.mark.parametrize(

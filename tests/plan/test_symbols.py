@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import sympy
 from hypothesis import given
@@ -14,6 +16,7 @@ from cugen.plan.symbols import (
     Maximum,
     Minimum,
     Mod,
+    Size,
     bounds,
     ceil_div,
     evaluate,
@@ -198,3 +201,37 @@ def test_a_fraction_is_no_integer_expression():
 def test_an_expression_with_an_open_symbol_has_no_value():
     with pytest.raises(TypeError):
         evaluate(symbol("x") + 1, {})
+
+
+# Named sizes
+
+BM, BN = symbol("BM"), symbol("BN")
+NAMED = {BM: 128, BN: 64}
+
+
+@given(st.data())
+def test_an_expression_of_a_size_has_its_value(data):
+    size = data.draw(st.sampled_from([Size(128, BM), Size(64, BN)]))
+    for _ in range(data.draw(st.integers(0, 4))):
+        operand = data.draw(st.one_of(st.integers(1, 9), st.sampled_from([Size(128, BM), Size(64, BN)])))
+        operator = data.draw(st.sampled_from(["+", "-", "*", "//"]))
+        size = {"+": size + operand, "-": size - operand, "*": size * operand, "//": size // operand}[operator]
+        assert isinstance(size, Size)
+        assert integer(size).xreplace({name: integer(value) for name, value in NAMED.items()}) == int(size)
+
+
+def test_a_size_is_named_where_it_becomes_an_expression():
+    size = Size(128, BM)
+    assert integer(size) == BM
+    assert integer(4 * (size - 1)) == 4 * (BM - 1)
+    assert integer(int(size)) == 128
+    assert symbol("x") * size == 128 * symbol("x")
+    assert FloorDiv(symbol("x"), size) == FloorDiv(symbol("x"), integer(128))
+
+
+def test_a_size_is_an_integer_to_everything_else():
+    size = Size(128, BM)
+    assert (size, f"{size}", size % 100, range(size)[-1]) == (128, "128", 28, 127)
+    assert {128: "there"}[size] == "there"
+    copy = pickle.loads(pickle.dumps(size))
+    assert (int(copy), integer(copy)) == (128, BM)

@@ -110,3 +110,8 @@ def test_constant_arrays_and_scalars_are_no_arguments(make):
 def test_a_temporary_in_registers_is_no_argument_and_a_stored_one_is(make):
     assert arguments(make("t[i] = A[i]\nY[i] = t[i]", A="8", Y="8")) == [("A", "Y")]
     assert arguments(make("t = sum(A[k], k)\nY[i] = A[i] / t", A="8", Y="8")) == [("A", "t"), ("A", "Y", "t")]
+
+
+def test_nodes_mention_the_indices_and_locals_in_their_subscripts_and_values():
+    node = Store(Access(A, (ROW, K), "store"), Op("neg", (X,), FLOAT32))
+    assert [usage.mentions((node,), name) for name in ("i", "x", "y")] == [True, True, False]

@@ -413,12 +413,26 @@ def test_small_chunks_give_the_same_result(form, run, rng, monkeypatch):
     assert_means(run(form.compute, form.arrays, data, form.extra), by_hand(form, data))
 
 
+@pytest.mark.parametrize("stored", [1 << 26, 0], ids=["stored temporaries", "recomputed temporaries"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_single_points_give_the_same_result(form, run, rng, monkeypatch):
+def test_single_points_give_the_same_result(form, stored, run, rng, monkeypatch):
     monkeypatch.setattr(evaluation, "MAX_FULL_OPERATIONS", 0)
+    monkeypatch.setattr(evaluation, "MAX_STORED_ELEMENTS", stored)
     data = given_arrays(form, rng)
     expected = by_hand(form, data)
     name = form.compute.strip().splitlines()[-1].strip().split("[")[0].split(" ")[0]
     numbers = rng.integers(0, expected.size, 7)
     result = run(form.compute, form.arrays, data, form.extra, points={name: numbers})
     assert_means(result, expected.reshape(-1)[numbers])
+
+
+def test_points_of_a_sum_over_a_temporary_that_no_memory_holds(run, rng):
+    a, b = (rng.normal(size=(200_000, 12)).astype(np.float32) for _ in "ab")
+    arrays = {"a": "float32 200000 12", "b": "float32 200000 12", "y": "float64 200000"}
+    compute = """
+        t[i, j, k] = abs(a[i, k] - b[j, k])
+        y[i] = sum(t[i, i + 0, k], k) + t[i, 7, 3]"""
+    points = {"y": np.array([0, 99, 199_999])}
+    result = run(compute, arrays, {"a": a, "b": b}, "indices: {j: 200000}", points=points)
+    expected = np.abs(a - b).sum(axis=1) + np.abs(a[:, 3] - b[7, 3])
+    assert_means(result, expected[points["y"]].astype(np.float64))

@@ -67,7 +67,15 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
         read("A", tmp_path / "a.npy", (1,), F32)
 
 
-@pytest.mark.parametrize("content", [b"", b"not an array", b"\x93NUMPY\x01\x00", b"PK\x03\x04broken"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"not an array", id="text"),
+        pytest.param(b"\x93NUMPY\x01\x00", id="npy cut"),
+        pytest.param(b"PK\x03\x04broken", id="npz broken"),
+    ],
+)
 def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npy").write_bytes(content)
     with refused("CG5001", "`A`", "a.npy") as refusal:

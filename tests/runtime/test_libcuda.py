@@ -66,10 +66,10 @@ def test_addresses_above_four_gigabytes_stay_whole() -> None:
 @pytest.mark.parametrize(
     ("content", "function", "filled"),
     [
-        (b"\x81", "cuMemsetD8Async", [(0x300, 0x81)]),
-        (b"\x00\x3e", "cuMemsetD16Async", [(0x300, 0x3E00)]),
-        (b"\x04\x03\x02\x81", "cuMemsetD32Async", [(0x300, 0x81020304)]),
-        (b"\x01\0\0\0\x02\0\0\0", "cuMemsetD32Async", [(0x300, 1), (0x304, 2)]),
+        pytest.param(b"\x81", "cuMemsetD8Async", [(0x300, 0x81)], id="1 byte"),
+        pytest.param(b"\x00\x3e", "cuMemsetD16Async", [(0x300, 0x3E00)], id="2 bytes"),
+        pytest.param(b"\x04\x03\x02\x81", "cuMemsetD32Async", [(0x300, 0x81020304)], id="4 bytes"),
+        pytest.param(b"\x01\0\0\0\x02\0\0\0", "cuMemsetD32Async", [(0x300, 1), (0x304, 2)], id="8 bytes"),
     ],
 )
 def test_a_number_is_uploaded_by_value(content: bytes, function: str, filled: list[tuple[int, int]]) -> None:

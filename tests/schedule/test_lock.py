@@ -166,17 +166,19 @@ BLOCK = """\
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (HEAD + "<<<<<<< HEAD\n" + BLOCK, [("CG2106", 3, 1)]),
-        (HEAD + BLOCK + "=======\n" + BLOCK, [("CG2106", 13, 1)]),
-        (HEAD + BLOCK + BLOCK, [("CG2106", 13, 3)]),
-        (HEAD.replace("1", "2") + BLOCK, [("CG2106", 1, 13)]),
-        (HEAD + BLOCK.replace("  target: sm_90\n", ""), [("CG1013", 3, 3)]),
-        (HEAD + BLOCK + "  surprise: 1\n", [("CG1014", 13, 3)]),
-        (HEAD + BLOCK.replace("cold: 5", "cold: fast"), [("CG1015", 10, 19)]),
-        (HEAD + BLOCK.replace("{family: map, vector: 2}", "map"), [("CG1015", 8, 8)]),
-        (HEAD + "  a: [\n", [("CG1005", 3, 6)]),
-        ("kernels: 3\n", [("CG1013", 1, 1)]),
-        ("cugen_lock: 1\nkernels: 3\n", [("CG1015", 2, 10)]),
+        pytest.param(HEAD + "<<<<<<< HEAD\n" + BLOCK, [("CG2106", 3, 1)], id="conflict marker"),
+        pytest.param(HEAD + BLOCK + "=======\n" + BLOCK, [("CG2106", 13, 1)], id="conflict separator"),
+        pytest.param(HEAD + BLOCK + BLOCK, [("CG2106", 13, 3)], id="entry twice"),
+        pytest.param(HEAD.replace("1", "2") + BLOCK, [("CG2106", 1, 13)], id="version 2"),
+        pytest.param(HEAD + BLOCK.replace("  target: sm_90\n", ""), [("CG1013", 3, 3)], id="no target"),
+        pytest.param(HEAD + BLOCK + "  surprise: 1\n", [("CG1014", 13, 3)], id="unknown key"),
+        pytest.param(HEAD + BLOCK.replace("cold: 5", "cold: fast"), [("CG1015", 10, 19)], id="word for a number"),
+        pytest.param(
+            HEAD + BLOCK.replace("{family: map, vector: 2}", "map"), [("CG1015", 8, 8)], id="schedule not a mapping"
+        ),
+        pytest.param(HEAD + "  a: [\n", [("CG1005", 3, 6)], id="syntax error"),
+        pytest.param("kernels: 3\n", [("CG1013", 1, 1)], id="no version"),
+        pytest.param("cugen_lock: 1\nkernels: 3\n", [("CG1015", 2, 10)], id="kernels not a list"),
     ],
 )
 def test_a_broken_file_is_a_finding_with_its_place(text: str, expected: list[tuple[str, int, int]]) -> None:

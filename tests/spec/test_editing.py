@@ -134,14 +134,34 @@ def test_variants_of_a_document_change_together() -> None:
 @pytest.mark.parametrize(
     ("memory", "more", "reason"),
     [
-        ("{space: shared, pad: $p}", "variants: {p: [0, 1]}\n", "`pad` in line 6 comes from a variant: `$p`"),
-        ("$s", "variants: {s: [shared, global]}\n", "`memory` in line 6 comes from a variant: `$s`"),
-        ("{space: $s}", "variants: {s: [shared, global]}\n", "`space` in line 6 comes from a variant: `$s`"),
-        ("global", "", "line 5 has a memory space other than shared"),
-        ("{space: readonly}", "", "line 5 has a memory space other than shared"),
-        ("&tile shared", "", "`memory` in line 5 has an anchor"),
-        ("{space: shared, pad: 0, swizzle: xor}", "", "both `pad` and `swizzle` are given in line 5"),
-        (">-\n      shared", "", "is a block of text"),
+        pytest.param(
+            "{space: shared, pad: $p}",
+            "variants: {p: [0, 1]}\n",
+            "`pad` in line 6 comes from a variant: `$p`",
+            id="pad of a variant",
+        ),
+        pytest.param(
+            "$s",
+            "variants: {s: [shared, global]}\n",
+            "`memory` in line 6 comes from a variant: `$s`",
+            id="memory of a variant",
+        ),
+        pytest.param(
+            "{space: $s}",
+            "variants: {s: [shared, global]}\n",
+            "`space` in line 6 comes from a variant: `$s`",
+            id="space of a variant",
+        ),
+        pytest.param("global", "", "line 5 has a memory space other than shared", id="global"),
+        pytest.param("{space: readonly}", "", "line 5 has a memory space other than shared", id="readonly"),
+        pytest.param("&tile shared", "", "`memory` in line 5 has an anchor", id="anchor"),
+        pytest.param(
+            "{space: shared, pad: 0, swizzle: xor}",
+            "",
+            "both `pad` and `swizzle` are given in line 5",
+            id="pad and swizzle",
+        ),
+        pytest.param(">-\n      shared", "", "is a block of text", id="block of text"),
     ],
 )
 def test_what_no_small_edit_changes_is_rejected_with_the_reason(memory: str, more: str, reason: str) -> None:

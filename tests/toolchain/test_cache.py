@@ -1,13 +1,16 @@
 """The store of compiled things, with one process and with many."""
 
+import errno
 import multiprocessing
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
 from cugen.toolchain import cache
+from cugen.toolchain.errors import CacheWarning
 
 
 def write(folder: Path, text: str = "content") -> None:
@@ -46,23 +49,93 @@ def test_the_second_call_does_not_build() -> None:
     assert second.path == first.path
 
 
-@pytest.mark.parametrize("damage", ["changed", "truncated", "removed", "checksums", "not json"])
-def test_a_damaged_entry_is_built_again(damage: str) -> None:
-    path = cache.get("ef" * 32, write).path
-    match damage:
-        case "changed":
-            (path / "a").write_text("tampered")
+def _spoil(path: Path, how: str) -> None:
+    """Damages a file or folder; `how` also says what is in its place."""
+    match how:
+        case "unreadable":
+            path.chmod(0)
+            return
         case "truncated":
-            (path / "b").write_text("")
-        case "removed":
-            (path / "a").unlink()
-        case "checksums":
-            (path / "checksums.json").unlink()
-        case "not json":
-            (path / "checksums.json").write_text("{")
-    entry = cache.get("ef" * 32, write)
+            os.truncate(path, path.stat().st_size // 2)
+            return
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    match how:
+        case "folder":
+            path.mkdir()
+        case "dangling link":
+            path.symlink_to("nowhere")
+        case "missing":
+            pass
+        case content:
+            path.write_text(content)
+
+
+_FILE_DAMAGES = ("garbage", "truncated", "missing", "unreadable", "folder")
+_DAMAGES = [
+    *((file, how) for file in ("a", "checksums.json") for how in _FILE_DAMAGES),
+    *(("checksums.json", text) for text in ("", "{}", "[1]", "[" * 100000)),
+    *((".", how) for how in ("garbage", "folder", "unreadable", "dangling link")),
+    *(("..", how) for how in ("garbage", "unreadable")),
+]
+
+
+@pytest.mark.parametrize(("file", "how"), _DAMAGES, ids=lambda text: text[:16] or "empty")
+def test_a_damaged_entry_is_built_again_with_one_warning(file: str, how: str, unprivileged: None) -> None:
+    path = cache.get("ef" * 32, write).path
+    _spoil(path.parent if file == ".." else path / file, how)
+    with pytest.warns(CacheWarning, match="are made again") as seen:
+        entry = cache.get("ef" * 32, write)
+    assert (entry.cached, entry.path) == (False, path)
+    assert len(seen) == 1
+    assert (entry.path / "a").read_text() == "content"
+    assert cache.get("ef" * 32, write).cached
+    assert [path.name for path in cache.folder().iterdir()] == ["ef"]
+
+
+@pytest.mark.parametrize("obstacle", ["file", "under a file", "read-only", "unreadable"])
+def test_without_a_cache_the_build_is_done_all_the_same(
+    obstacle: str, unprivileged: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = cache.folder() / "parent" / "root"
+    root.parent.mkdir(parents=True)
+    match obstacle:
+        case "file":
+            root.write_text("mine")
+        case "under a file":
+            _spoil(root.parent, "mine")
+        case "read-only":
+            root.mkdir(0o500)
+        case "unreadable":
+            root.mkdir(0)
+    monkeypatch.setenv("CUGEN_CACHE_DIR", str(root))
+    with pytest.warns(CacheWarning, match="can't be written") as seen:
+        entry = cache.get("ef" * 32, write)
+    assert len(seen) == 1
     assert not entry.cached
     assert (entry.path / "a").read_text() == "content"
+    with pytest.warns(CacheWarning):
+        assert cache.get("ef" * 32, write).cached  # by this process
+    if obstacle == "file":
+        assert root.read_text() == "mine"
+
+
+def test_a_full_disk_is_no_failure() -> None:
+    def write_in(folder: Path) -> None:
+        if folder.is_relative_to(cache.folder()):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(folder)
+
+    with pytest.warns(CacheWarning, match="No space left"):
+        assert (cache.get("ef" * 32, write_in).path / "a").read_text() == "content"
+
+
+def test_an_entry_that_only_others_may_write_is_used(unprivileged: None) -> None:
+    path = cache.get("ef" * 32, write).path
+    for folder in (path, path.parent, cache.folder()):
+        folder.chmod(0o500)
     assert cache.get("ef" * 32, write).cached
 
 
@@ -102,6 +175,28 @@ def test_what_a_killed_build_left_behind_is_removed_after_a_day() -> None:
     cache.evict(cache.folder())
     assert fresh.exists()
     assert not stale.exists()
+
+
+def test_what_a_killed_build_left_behind_is_removed_by_the_next_build() -> None:
+    def die(folder: Path) -> None:
+        (folder / "a").write_text("half")
+        os._exit(9)
+
+    if not (child := os.fork()):
+        cache.get("a" * 64, die)
+    os.waitpid(child, 0)
+    assert len(list(cache.folder().glob("building-*/a"))) == 1
+    cache.get("b" * 64, write)
+    assert list(cache.folder().glob("building-*")) == []
+
+
+def test_a_build_of_a_living_process_stays() -> None:
+    def look(folder: Path) -> None:
+        cache.get("b" * 64, write)
+        assert folder.exists()
+        write(folder)
+
+    assert not cache.get("a" * 64, look).cached
 
 
 @pytest.mark.parametrize("part", ["kind", "sources", "flags", "compiler"])

@@ -45,6 +45,29 @@ def test_whatever_decides_the_outcome_decides_the_cache_entry(changed: str, tmp_
     assert built.path not in paths
 
 
+def test_a_prefix_header_is_compiled_once_and_changes_nothing(tmp_path: Path, cache_folder: Path) -> None:
+    (tmp_path / "common.h").write_text("#pragma once\n#include <cstdio>\n#define GREETING LOCAL\n")
+    prefix = host.PrefixHeader("common.h", tmp_path, ("-O1",))
+    source = '#include <common.h>\n#define LOCAL "%s"\nint main() { std::puts(GREETING); }\n'
+    for name in ("one", "two"):
+        built = host.build({"main.cpp": source % name}, "main.cpp", ["-O1"], [tmp_path], prefix)
+        assert output_of(built) == f"{name}\n"
+    compiled = list(cache_folder.rglob("*.gch"))
+    assert len(compiled) == ("clang" not in host.compiler().version)
+    for path in compiled:
+        path.unlink()
+    plain = host.build({"main.cpp": source % "three"}, "main.cpp", ["-O1"], [tmp_path], prefix)
+    assert output_of(plain) == "three\n"
+
+
+def test_what_is_wrong_with_a_prefix_header_is_said_by_the_build(tmp_path: Path) -> None:
+    (tmp_path / "common.h").write_text("#error not today\n")
+    prefix = host.PrefixHeader("common.h", tmp_path, ())
+    with pytest.raises(CompileError, match="not today") as caught:
+        host.build({"main.cpp": "#include <common.h>\nint main() {}\n"}, "main.cpp", [], [tmp_path], prefix)
+    assert caught.value.source_name == "main.cpp"
+
+
 def test_a_cuda_source_can_be_read_as_cpp_with_a_header_forced_in() -> None:
     sources = {"k.cu": "__global__ void f() {}\nint main() { f(); }\n", "shim.h": "#define __global__\n"}
     built = host.build(sources, "k.cu", ["-include", "shim.h", "-x", "c++"])

@@ -42,31 +42,43 @@ def test_front_end_messages_have_their_lines() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (
+        pytest.param(
             "ptxas error   : Entry function 'f' uses too much shared data (0x10000 bytes, 0xc000 max)",
             Message("error", "Entry function 'f' uses too much shared data (0x10000 bytes, 0xc000 max)"),
+            id="ptxas error",
         ),
-        ("ptxas fatal   : Ptx assembly aborted due to errors", Message("error", "Ptx assembly aborted due to errors")),
-        (
+        pytest.param(
+            "ptxas fatal   : Ptx assembly aborted due to errors",
+            Message("error", "Ptx assembly aborted due to errors"),
+            id="ptxas fatal",
+        ),
+        pytest.param(
             "nvcc fatal   : Unsupported gpu architecture 'sm_20'",
             Message("error", "Unsupported gpu architecture 'sm_20'"),
+            id="nvcc fatal",
         ),
-        (
+        pytest.param(
             "nvrtc: error: invalid value for --gpu-architecture (-arch)",
             Message("error", "invalid value for --gpu-architecture (-arch)"),
+            id="nvrtc",
         ),
-        (
+        pytest.param(
             "ptxas k.ptx, line 12; error   : Unknown symbol 'x'",
             Message("error", "Unknown symbol 'x'", "k.ptx", 12),
+            id="ptxas with a line",
         ),
-        (
+        pytest.param(
             "k.cu:1:10: fatal error: foo.h: No such file or directory",
             Message("error", "foo.h: No such file or directory", "k.cu", 1),
+            id="fatal error",
         ),
-        ("k.cu:7:3: warning: unused variable 'x'", Message("warning", "unused variable 'x'", "k.cu", 7)),
-        (
+        pytest.param(
+            "k.cu:7:3: warning: unused variable 'x'", Message("warning", "unused variable 'x'", "k.cu", 7), id="warning"
+        ),
+        pytest.param(
             'k.cu(1): catastrophic error: cannot open source file "foo.h"',
             Message("error", 'cannot open source file "foo.h"', "k.cu", 1),
+            id="catastrophic error",
         ),
     ],
 )

@@ -83,7 +83,15 @@ compute: y[b, i, j, o] = sum(x[b, i + r - 1, j + s - 1, c] * f[r, s, c, o], r, s
 """
 
 
-@pytest.mark.parametrize("text", [SUM, TWO, PRODUCT, ROW])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(SUM, id="sum"),
+        pytest.param(TWO, id="two statements"),
+        pytest.param(PRODUCT, id="product"),
+        pytest.param(ROW, id="row"),
+    ],
+)
 def test_the_generators_choice_in_words_gives_what_it_gives_without(text: str) -> None:
     spec = spec_of(text)
     chosen = generators_choice(spec)

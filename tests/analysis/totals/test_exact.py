@@ -64,6 +64,28 @@ def test_tiles_of_any_shape_cost_what_a_walk_finds(walk, extra):
     check_against_walk(walk, product_spec(45, 19, 37, extra))
 
 
+GEMM = "schedule: {family: gemm, block: {m: 32, n: 32}, thread: {m: 4, n: 4}, step: {k: 8}, stages: %d}"
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize(
+    ("memory", "becomes"),
+    [
+        ("", "C[m, n] = sum(A[m, k] * B[k, n], k)"),
+        (", memory: {space: shared, stages: %d, swizzle: xor}", "C[m, n] = sum(A[m, k] * B[k, n], k)"),
+        ("", "C[m, n] = sum(A[m, k] * B[k, n], k, where=m - 3 <= k and k <= m + 5)"),
+        ("", "C[m, n] = sum(A[m, k] * B[k, n], k) / sum(abs(A[m, k]) * B[k, n], k)"),
+    ],
+    ids=["plain", "swizzled", "banded", "two sums"],
+)
+def test_a_gemm_costs_what_a_walk_finds(walk, stages, memory, becomes):
+    text = product_spec(64, 44, 64, GEMM % stages)
+    for placed in (", memory: {space: shared, pad: 1}", ", memory: shared"):
+        text = text.replace(placed, memory.replace("%d", str(stages)))
+    check_against_walk(walk, text.replace("C[m, n] = sum(A[m, k] * B[k, n], k)", becomes))
+
+
 def test_a_transposed_operand_costs_what_a_walk_finds(walk):
     check_against_walk(walk, product_spec(33, 20, 50, "schedule: {block: {m: 16, n: 16}}", "[K, M]", "k, m"))
 

@@ -11,7 +11,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.executions import BranchDivergence, ExecutionCounts
 from cugen.analysis.totals.sites import steps
 from cugen.kernel import Kernel, generate

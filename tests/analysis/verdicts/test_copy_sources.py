@@ -18,7 +18,7 @@ from cugen.compiled.predictions import predictions
 from cugen.emit.resources import data_folder
 from cugen.machine.requests import async_copies
 from cugen.plan.symbols import FloorDiv, Minimum, Mod
-from cugen.toolchain.cuda import compile_cubin, compilers
+from cugen.toolchain.cuda import compile_cubin, compile_ptx, compilers
 
 ROOT = Path(__file__).parents[3]
 X = THREAD[0]
@@ -121,6 +121,7 @@ def test_lanes_in_pairs_share_a_sector():
     assert not async_copies.are_sector_pairs((None, *(16 * lane for lane in range(1, 32))))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["ladder_6_stages", "ladder_9_shared_out"])
 def test_copies_of_a_product_are_predicted_whole(name):
     """A is copied from 4 rows of 1 KB that begin in one bank; of B each warp copies 512 bytes in a row."""
@@ -129,7 +130,8 @@ def test_copies_of_a_product_are_predicted_whole(name):
     counters = _counters()
     (kernel,) = counters.kernels(data_folder("specs"), (name,))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
-    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")
+    (launch,) = counters.as_compiled(kernel, image, ptx, kernel.access_lines(), "sm_90")
     written = [a for a in launch.accesses if a.access.kind == "async_copy"]
     actual: Counter[str] = Counter()
     for access in written:
@@ -152,7 +154,8 @@ def test_zeros_are_written_by_instructions_of_their_own():
     counters = _counters()
     (kernel,) = counters.kernels(data_folder("specs"), ("gemm_int8",))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
-    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")
+    (launch,) = counters.as_compiled(kernel, image, ptx, kernel.access_lines(), "sm_90")
     (read,) = (a for a in launch.accesses if a.access.array.symbol == "B")
     (written,) = (a for a in launch.accesses if a.access.kind == "async_copy")
     assert all(i.operands[-1] != "!PT" for i in read.instructions)

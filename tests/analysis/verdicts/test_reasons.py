@@ -59,21 +59,25 @@ arrays:
 compute: C[m, n] = A[m - 1, n + 1] * t[n]
 """
 
-TEXTS = [
-    product_spec("{space: shared, pad: 1}", "shared"),
-    product_spec("shared", "{space: shared, swizzle: xor}"),
-    product_spec("shared", "{space: shared, pad: 4}", ", thread: {m: 2, n: 4}"),
-    product_spec("{space: shared, pad: 1}", "shared", dtype="float64"),
-    product_spec("{space: shared, pad: 1}", "shared", dtype="float16"),
-    transpose_spec("{space: shared, pad: 0}"),
-    transpose_spec("{space: shared, pad: 1}"),
-    transpose_spec("{space: shared, swizzle: xor}"),
-    transpose_spec("global"),
-    transpose_spec("{space: shared, pad: 2}", "int8"),
-    COPY,
-]
+TEXTS = {
+    "padded A": product_spec("{space: shared, pad: 1}", "shared"),
+    "swizzled B": product_spec("shared", "{space: shared, swizzle: xor}"),
+    "thread tile": product_spec("shared", "{space: shared, pad: 4}", ", thread: {m: 2, n: 4}"),
+    "float64 product": product_spec("{space: shared, pad: 1}", "shared", dtype="float64"),
+    "float16 product": product_spec("{space: shared, pad: 1}", "shared", dtype="float16"),
+    "pad of 0": transpose_spec("{space: shared, pad: 0}"),
+    "pad of 1": transpose_spec("{space: shared, pad: 1}"),
+    "swizzle": transpose_spec("{space: shared, swizzle: xor}"),
+    "no tile": transpose_spec("global"),
+    "int8 transposition": transpose_spec("{space: shared, pad: 2}", "int8"),
+    "copy": COPY,
+}
 TARGETS = ["sm_13", "sm_20", "sm_35", "sm_61"]
-CASES = [(text, target) for n, text in enumerate(TEXTS) for target in (TARGETS[n % 4], TARGETS[(n + 2) % 4], "sm_90")]
+CASES = [
+    pytest.param(text, target, id=f"{name}-{target}")
+    for n, (name, text) in enumerate(TEXTS.items())
+    for target in (TARGETS[n % 4], TARGETS[(n + 2) % 4], "sm_90")
+]
 
 
 @cache
@@ -113,6 +117,7 @@ def width_of(report) -> int:
     return report.access.array.dtype.bytes * report.access.width
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(walk, text, target):
     banks = known_target(target).banks
@@ -225,7 +230,7 @@ def adjacent_pairs(warp, values) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("target", ["sm_61", "sm_90", "sm_20"])
 def test_the_sectors_at_each_alignment_are_those_of_full_warps(walk, target):
     period = 32 if target != "sm_20" else 256
-    for text in (TEXTS[0], transpose_spec("global"), COPY):
+    for text in (TEXTS["padded A"], transpose_spec("global"), COPY):
         for actual, warps in reports(walk, text, target):
             said = re.search(
                 r"moves (\d+) sectors? at (\d+) of (\d+) alignments((?:, \d+ at \d+)*), ideal", actual.reason
@@ -253,6 +258,7 @@ def test_constant_reads_are_uniform_or_serialised_by_distinct_addresses(walk, ta
             assert actual.verdict == "costly"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", FIXED, ids=lambda path: path.stem)
 def test_claims_of_the_gallery_fit_a_comment_and_the_texts_stand_in_the_source(path):
     for spec in load_all(path):

@@ -19,11 +19,11 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
-def test_three_files_are_written_under_the_kernels_name(cli: Cli, spec: Path, tmp_path: Path) -> None:
+def test_files_are_written_under_the_kernels_name(cli: Cli, spec: Path, tmp_path: Path) -> None:
     out = tmp_path / "a" / "b"
     answer = cli("generate", spec, "-o", out)
     assert answer.status == 0
-    assert names(out) == ["scale.cu", "scale.h", "scale.json"]
+    assert names(out) == ["cugen_launch.hpp", "scale.cu", "scale.h", "scale.hpp", "scale.json"]
     assert answer.out.splitlines() == [f"wrote {out / name}" for name in names(out)]
     manifest = Manifest.from_json((out / "scale.json").read_text())
     assert manifest.kernel == "scale"
@@ -39,6 +39,31 @@ def test_a_second_time_writes_nothing_until_something_changes(cli: Cli, spec: Pa
     assert cli("generate", spec, "-o", tmp_path, "--target", "sm_80").out != ""
 
 
+@pytest.mark.parametrize("mode", ["all", "none"])
+def test_other_remarks_are_other_files(cli: Cli, spec: Path, tmp_path: Path, mode: str) -> None:
+    default = ("generate", spec, "-o", tmp_path)
+    cli(*default)
+    assert cli(*default, "--remarks", "worst").out == ""
+    assert cli(*default, "--remarks", mode, "--check").status == 1
+    assert "scale.cu" in cli(*default, "--remarks", mode).out
+    assert cli(*default, "--remarks", mode).out == ""
+    assert cli(*default, "--remarks", mode, "--check").status == 0
+    assert ("ideal" in (tmp_path / "scale.cu").read_text()) == (mode == "all")
+    assert "scale.cu" in cli(*default).out
+
+
+def test_no_analysis_is_another_name_of_no_remarks(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    cli("generate", spec, "-o", tmp_path, "--remarks", "none")
+    assert cli("generate", spec, "-o", tmp_path, "--no-analysis").out == ""
+    assert cli("generate", spec, "-o", tmp_path, "--no-analysis", "--check").status == 0
+
+
+def test_unknown_remarks_are_a_wrong_call(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    answer = cli("generate", spec, "-o", tmp_path / "out", "--remarks", "best")
+    assert (answer.status, names(tmp_path / "out")) == (2, [])
+    assert "--remarks" in answer.err
+
+
 def test_a_hand_edit_is_undone(cli: Cli, spec: Path, tmp_path: Path) -> None:
     cli("generate", spec, "-o", tmp_path)
     source = tmp_path / "scale.cu"
@@ -51,7 +76,7 @@ def test_a_hand_edit_is_undone(cli: Cli, spec: Path, tmp_path: Path) -> None:
 def test_always_writes_even_what_is_current(cli: Cli, spec: Path, tmp_path: Path) -> None:
     cli("generate", spec, "-o", tmp_path)
     os.utime(tmp_path / "scale.cu", (1, 1))
-    assert len(cli("generate", spec, "-o", tmp_path, "--write", "always").out.splitlines()) == 3
+    assert len(cli("generate", spec, "-o", tmp_path, "--write", "always").out.splitlines()) == 4
     assert (tmp_path / "scale.cu").stat().st_mtime > 1
 
 
@@ -59,7 +84,7 @@ def test_check_writes_nothing_and_distinguishes_missing_stale_and_edited(cli: Cl
     out = tmp_path / "out"
     missing = cli("generate", spec, "-o", out, "--check")
     assert (missing.status, names(out)) == (1, [])
-    assert missing.err.count(": missing") == 3
+    assert missing.err.count(": missing") == 5
     cli("generate", spec, "-o", out)
     assert cli("generate", spec, "-o", out, "--check").status == 0
     source = out / "scale.cu"
@@ -95,7 +120,7 @@ def test_check_does_not_trust_hashes_that_fit_together(cli: Cli, spec: Path, tmp
 def test_list_names_the_files_and_makes_none(cli: Cli, spec: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     answer = cli("generate", spec, "-o", out, "--list")
-    assert answer.out.splitlines() == [str(out / f"scale{suffix}") for suffix in (".cu", ".h", ".json")]
+    assert answer.out.splitlines() == [str(out / f"scale{suffix}") for suffix in (".cu", ".h", ".json", ".hpp")]
     assert not out.exists()
 
 
@@ -148,7 +173,7 @@ def test_variants_are_generated_by_several_processes_as_by_one(cli: Cli, spec: P
     first, second = tmp_path / "one", tmp_path / "two"
     assert cli("generate", spec, "-o", first).status == 0
     assert cli("generate", spec, "-o", second, "--jobs", "2").status == 0
-    assert len(names(first)) == 10
+    assert len(names(first)) == 15
     assert [(second / name).read_bytes() for name in names(first)] == [
         (first / name).read_bytes() for name in names(first)
     ]
@@ -179,7 +204,7 @@ def test_the_depfile_names_outputs_spec_data_and_templates(cli: Cli, spec: Path,
     assert targets.split() == [str(tmp_path / f"scale{suffix}") for suffix in (".cu", ".h", ".json")]
     assert str(spec) in dependencies.split()
     assert str(tmp_path / "w.npy") in dependencies.split()
-    assert any(path.endswith("kernel.h.j2") for path in dependencies.split())
+    assert any(path.endswith("kernel.hpp.j2") for path in dependencies.split())
     assert all(Path(path).is_file() for path in dependencies.split())
 
 

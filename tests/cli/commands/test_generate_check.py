@@ -71,7 +71,7 @@ def test_a_stale_file_is_found(gate: Callable[[], Any], tmp_path: Path) -> None:
     answer = gate()
     assert answer.status == 1
     assert {line for line in answer.err.splitlines() if "stale" in line} == {
-        f"kernels/scale{suffix}: stale" for suffix in (".cu", ".h", ".json")
+        f"kernels/scale{suffix}: stale" for suffix in (".cu", ".h", ".json", ".hpp")
     }
     applied(answer.out, tmp_path)
     assert gate().status == 0
@@ -91,12 +91,23 @@ def test_files_of_a_deleted_spec_are_orphans(gate: Callable[[], Any], tmp_path: 
     answer = gate()
     assert answer.status == 1
     assert answer.err.splitlines() == [
-        *(f"kernels/other{suffix}: no spec makes it (other.yaml is gone)" for suffix in (".cu", ".h", ".json")),
+        *(f"kernels/other{suffix}: no spec makes it (other.yaml is gone)" for suffix in (".cu", ".h", ".hpp", ".json")),
         "delete files that belong to no spec",
     ]
     applied(answer.out, tmp_path)
-    assert sorted(path.name for path in (tmp_path / "kernels").iterdir()) == ["scale.cu", "scale.h", "scale.json"]
+    remaining = ["cugen_launch.hpp", "scale.cu", "scale.h", "scale.hpp", "scale.json"]
+    assert sorted(path.name for path in (tmp_path / "kernels").iterdir()) == remaining
     assert gate().status == 0
+
+
+def test_a_long_name_of_a_spec_that_is_gone_is_found_in_a_broken_line(
+    gate: Callable[[], Any], cli: Cli, tmp_path: Path
+) -> None:
+    spec = (tmp_path / "specs" / "other.yaml").rename(tmp_path / "specs" / f"other {'than those ' * 8}.yaml")
+    cli("generate", spec, "-o", "kernels")
+    (tmp_path / "kernels" / "other.json").unlink()
+    spec.unlink()
+    assert f"kernels/other.cu: no spec makes it ({spec.name} is gone)" in gate().err
 
 
 def test_files_of_a_renamed_kernel_are_orphans(gate: Callable[[], Any], cli: Cli, tmp_path: Path) -> None:
@@ -123,7 +134,8 @@ def test_a_header_of_variants_that_share_none_any_more_is_found(
     lines = [line for line in answer.err.splitlines() if "no such kernel" in line]
     assert [line.split(":")[0] for line in lines] == [
         "kernels/scale.h",
-        *(f"kernels/scale__128{suffix}" for suffix in (".cu", ".h", ".json")),
+        "kernels/scale.hpp",
+        *(f"kernels/scale__128{suffix}" for suffix in (".cu", ".h", ".hpp", ".json")),
     ]
 
 

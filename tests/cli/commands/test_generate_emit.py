@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cugen.emit.files import stamped
+from cugen.emit.files import LAUNCH_HEADER, stamped
+from cugen.emit.layout import unwrapped
 from cugen.toolchain import locations, nvcc, nvrtc
 
 Cli = Callable[..., Any]
@@ -39,11 +40,11 @@ def without_compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("kinds", "files"),
     [
-        pytest.param("cu", [".cu", ".h", ".json"], marks=pytest.mark.slow),
+        pytest.param("cu", [".cu", ".h", ".json", ".hpp"], marks=pytest.mark.slow),
         pytest.param("cubin", [".json", ".cubin"], marks=pytest.mark.slow),
-        ("ptx,cu", [".cu", ".h", ".json", ".ptx"]),
-        pytest.param("embed", [".json", "_embed.h", "_embed.c"], marks=pytest.mark.slow),
-        ("embed,cubin,cubin", [".json", ".cubin", "_embed.h", "_embed.c"]),
+        ("ptx,cu", [".cu", ".h", ".json", ".hpp", ".ptx"]),
+        pytest.param("embed", [".json", "_embed.h", "_embed.c", "_embed.hpp"], marks=pytest.mark.slow),
+        ("embed,cubin,cubin", [".json", ".cubin", "_embed.h", "_embed.c", "_embed.hpp"]),
     ],
 )
 def test_requested_outputs_are_written_listed_and_current(
@@ -54,9 +55,12 @@ def test_requested_outputs_are_written_listed_and_current(
     expected = [str(out / f"scale{suffix}") for suffix in files]
     assert cli(*words, "--list").out.splitlines() == expected
     assert cli(*words, "--check").status == 1
-    assert cli(*words, "--depfile", tmp_path / "d").out.splitlines() == [f"wrote {path}" for path in expected]
-    assert sorted(map(str, out.iterdir())) == sorted(expected)
-    assert (tmp_path / "d").read_text().partition(":")[0].split() == expected
+    shared = [] if kinds == "cubin" else [str(out / LAUNCH_HEADER)]
+    written = [f"wrote {path}" for path in [*shared, *expected]]
+    assert sorted(cli(*words, "--depfile", tmp_path / "d").out.splitlines()) == sorted(written)
+    assert sorted(map(str, out.iterdir())) == sorted([*expected, *shared])
+    targets = (tmp_path / "d").read_text().partition(":")[0].split()
+    assert targets == [path for path in expected if not path.endswith(".hpp")]
     again = cli(*words)
     assert (again.status, again.out, again.err) == (0, "", "1 kernel up to date\n")
     assert cli(*words, "--check").status == 0
@@ -68,7 +72,7 @@ def test_several_processes_make_the_same_code(cli: Cli, spec: Path, second: Path
     serial, parallel = tmp_path / "serial", tmp_path / "parallel"
     cli("generate", spec, second, "-o", serial, "--emit", "cubin,embed")
     cli("generate", spec, second, "-o", parallel, "--emit", "cubin,embed", "--jobs", "2")
-    assert len(names(serial)) == 8
+    assert len(names(serial)) == 11
     for name in names(serial):
         assert (parallel / name).read_bytes() == (serial / name).read_bytes()
 
@@ -166,7 +170,7 @@ def test_another_compilers_array_stays_as_long_as_its_source_does(cli: Cli, spec
     assert cli(*words, "--check").status == 1
     cli(*words)
     assert by[0] in file.read_text()
-    assert cli(*words, "--write", "always").out.count("wrote") == 3
+    assert cli(*words, "--write", "always").out.count("wrote") == 4
 
 
 @pytest.mark.slow
@@ -174,7 +178,7 @@ def test_code_that_was_touched_or_is_gone_is_generated_again(cli: Cli, spec: Pat
     words = ("generate", spec, "-o", tmp_path, "--emit", "cubin,embed")
     cli(*words)
     good = {path: path.read_bytes() for path in tmp_path.iterdir() if path.stem.startswith("scale") and path != spec}
-    for name in ("scale.cubin", "scale_embed.h", "scale_embed.c"):
+    for name in ("scale.cubin", "scale_embed.h", "scale_embed.hpp", "scale_embed.c"):
         for damage in (lambda p: p.unlink(), lambda p: p.write_bytes(p.read_bytes()[:-9] + b"something")):
             damage(tmp_path / name)
             assert cli(*words, "--check").status == 1
@@ -203,11 +207,22 @@ def test_one_header_includes_all_and_says_what_each_does(cli: Cli, spec: Path, s
     assert cli(*words, "--check").status == 0
     second.write_text(second.read_text().replace("again twice", "once more twice"))
     assert cli(*words).out.splitlines() == [
-        *(f"wrote {out / f'second{suffix}'}" for suffix in (".cu", ".h", ".json")),
+        *(f"wrote {out / f'second{suffix}'}" for suffix in (".cu", ".h", ".hpp", ".json")),
         f"wrote {out / 'all.h'}",
     ]
     (out / "all.h").write_text("// mine\n")
     assert f"{out / 'all.h'}: edited by hand" in cli(*words, "--check").err
+
+
+def test_a_long_description_is_whole_in_an_umbrella(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    words = "twice x, " * 20
+    spec.write_text(spec.read_text().replace("twice x", f"{words}and nothing else"))
+    for _ in range(2):  # the second time, the description is read from disk
+        (tmp_path / "all.h").unlink(missing_ok=True)
+        cli("generate", spec, "-o", tmp_path, "--umbrella", "all")
+        text = (tmp_path / "all.h").read_text()
+        assert max(map(len, text.splitlines())) <= 120
+        assert f"// scale: y is {words}and nothing else\n" in unwrapped(text)
 
 
 def test_arrays_have_an_umbrella_of_their_own(cli: Cli, spec: Path, second: Path, tmp_path: Path) -> None:

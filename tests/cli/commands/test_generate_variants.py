@@ -27,9 +27,9 @@ def test_variants_that_compute_the_same_share_a_header(cli: Cli, variants: Path,
     out = tmp_path / "out"
     answer = cli("generate", variants, "-o", out)
     assert answer.status == 0
-    kernels = [f"scale__{size}{suffix}" for size in (32, 64) for suffix in (".cu", ".h", ".json")]
-    assert names(out) == ["scale.h", *kernels]
-    assert answer.out.splitlines()[-1] == f"wrote {out / 'scale.h'}"
+    kernels = [f"scale__{size}{suffix}" for size in (32, 64) for suffix in (".cu", ".h", ".hpp", ".json")]
+    assert names(out) == ["cugen_launch.hpp", "scale.h", "scale.hpp", *kernels]
+    assert answer.out.splitlines()[-2:] == [f"wrote {out / name}" for name in ("scale.h", "scale.hpp")]
     text = (out / "scale.h").read_text()
     assert text.index("return ::scale__64_launch") < text.index("return ::scale__32_launch")
 
@@ -44,7 +44,7 @@ def test_variants_that_differ_in_more_than_tiles_and_sizes_share_none(
 ) -> None:
     variants.write_text(variants.read_text().replace(old, new))
     assert cli("generate", variants, "-o", tmp_path / "out").status == 0
-    assert len(names(tmp_path / "out")) == 6
+    assert len(names(tmp_path / "out")) == 9
 
 
 def test_variants_for_different_sizes_share_a_header_that_chooses_by_size(
@@ -64,12 +64,15 @@ def test_a_second_time_nothing_is_written(cli: Cli, variants: Path, tmp_path: Pa
     assert (again.status, again.out, again.err) == (0, "", "2 kernels up to date\n")
 
 
-def test_a_shared_header_that_is_gone_or_edited_is_written_again(cli: Cli, variants: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".h", ".hpp"])
+def test_a_shared_header_that_is_gone_or_edited_is_written_again(
+    cli: Cli, variants: Path, tmp_path: Path, suffix: str
+) -> None:
     out = tmp_path / "out"
     cli("generate", variants, "-o", out)
-    header = out / "scale.h"
+    header = out / f"scale{suffix}"
     good = header.read_text()
-    for damage in (header.unlink, lambda: header.write_text(good.replace(">= 64", ">= 6"))):
+    for damage in (header.unlink, lambda: header.write_text(good.replace("64", "6"))):
         damage()
         assert cli("generate", variants, "-o", out).out == f"wrote {header}\n"
         assert header.read_text() == good
@@ -81,7 +84,8 @@ def test_a_variant_more_is_a_new_header_and_leaves_the_others(cli: Cli, variants
     # The values are no part of the other variants, and comments are none of any.
     variants.write_text("# larger, too\n" + variants.read_text().replace("[64, 32]", "[64, 128, 32]"))
     answer = cli("generate", variants, "-o", out)
-    expected = [*(out / f"scale__128{suffix}" for suffix in (".cu", ".h", ".json")), out / "scale.h"]
+    expected = [out / f"scale__128{suffix}" for suffix in (".cu", ".h", ".hpp", ".json")]
+    expected += [out / "scale.h", out / "scale.hpp"]
     assert answer.out.splitlines() == [f"wrote {path}" for path in expected]
 
 
@@ -89,9 +93,9 @@ def test_the_list_and_the_depfile_have_the_shared_header(cli: Cli, variants: Pat
     out = tmp_path / "out"
     listed = cli("generate", variants, "-o", out, "--list").out.splitlines()
     assert cli("generate", variants, "-o", out, "--depfile", tmp_path / "d").status == 0
-    assert sorted(listed) == [str(out / name) for name in names(out)]
+    assert sorted(listed) == [str(out / name) for name in names(out) if name != "cugen_launch.hpp"]
     targets, dependencies = (tmp_path / "d").read_text().replace("\\\n", "").split(":")
-    assert targets.split() == listed
+    assert targets.split() == [path for path in listed if not path.endswith(".hpp")]
     assert any(path.endswith("variants.h.j2") for path in dependencies.split())
 
 
@@ -118,7 +122,8 @@ def test_several_processes_write_the_same_shared_header(cli: Cli, variants: Path
     first, second = tmp_path / "one", tmp_path / "two"
     assert cli("generate", variants, "-o", first).status == 0
     assert cli("generate", variants, "-o", second, "--jobs", "2").status == 0
-    assert (first / "scale.h").read_bytes() == (second / "scale.h").read_bytes()
+    for name in ("scale.h", "scale.hpp"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
 
 
 def test_a_kernel_whose_header_would_have_the_same_name_is_refused(cli: Cli, variants: Path, tmp_path: Path) -> None:

@@ -156,11 +156,14 @@ def test_doctor_exits_3_without_a_working_compiler_and_gives_the_cure(
     assert "doesn't work" in answer.out
 
 
-def test_doctor_minds_a_cache_that_cannot_be_written(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_names_a_cache_that_cannot_be_written_and_does_without(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path / "file"))
     answer = cli("doctor")
-    assert answer.status == 3
+    assert answer.status == 0
+    assert "missing  cache" in answer.out
     assert "CUGEN_CACHE_DIR" in answer.out
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,57 +17,12 @@ from cugen.abi.sizes import evaluate, evaluate_all
 from cugen.emit.host.embed import Embedded, Image, embed, image_of
 from cugen.emit.host.launcher import make_launcher
 from cugen.kernel import Kernel, generate
-from cugen.spec.load import load_all, load_text
+from cugen.spec.load import load_all
 from cugen.spec.types import DTYPES
 from cugen.toolchain import locations
 from cugen.toolchain.cuda import compile_cubin
 
-FULL = """
-cugen: 1
-kernel: full
-params: {M: {range: [4, 100000], multiple_of: 4}, N: dynamic, K: 8}
-require: ["(M - N) % 4 == 0", K > 3, M >= N]
-scalars:
-  s: {dtype: float16, memory: constant}
-  v: {dtype: int32}
-arrays:
-  A: {shape: [M], dtype: float32}
-  W: {shape: [K], dtype: float32, memory: constant}
-  memory: {shape: [M], dtype: bfloat16}
-  u: {shape: [M], dtype: float16, memory: scratch}
-compute: |
-  t = sum(A[k], k)
-  u[i] = sum(A[k] * i, k)
-  memory[i] = A[i] * t * s + W[3] + u[M - 1 - i] * v + N
-schedule: {family: direct}
-"""
-LARGE_TILES = """
-cugen: 1
-kernel: large_tiles
-params: {N: 256}
-arrays:
-  A: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
-  B: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
-  C: {shape: [N, N], dtype: float32}
-compute: C[i, j] = sum(A[i, k] * B[k, j], k)
-schedule: {block: {i: 128, j: 128}, thread: {i: 8, j: 8}, step: {k: 64}}
-"""
-OUTSIDE = """
-cugen: 1
-kernel: outside
-params: {M: dynamic}
-arrays: {library: {shape: [M - 400], dtype: int8}}
-compute: library[i] = 1
-"""
-WAITS = """
-cugen: 1
-kernel: waits
-params: {N: {range: [0, 10000000]}}
-arrays: {x: {shape: [N], dtype: float32}, y: {shape: [N], dtype: float32}}
-compute: y[i] = cumsum(x[i], i)
-schedule: {algorithm: look_back}
-"""
-SPECS = {"full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE, "waits": WAITS}
+NAMES = ("full", "large_tiles", "outside", "waits")  # of kernels in launchers.yaml
 # The arguments of each call as C++ writes them, and the values of the params.
 CALLS = [
     ("full", "at(1), at(2), bf(3), s, 7, 12, 8, nullptr, stream", {"M": 12, "N": 8}, False),
@@ -130,12 +85,12 @@ WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
 
 
 @pytest.fixture(scope="module")
-def kernels() -> dict[str, Kernel]:
-    return {name: generate(load_text(text)[0], analysis=False) for name, text in SPECS.items()}
+def kernels(kernel_named: Callable[[str], Kernel]) -> dict[str, Kernel]:
+    return {name: kernel_named(name) for name in NAMES}
 
 
 @pytest.fixture(scope="module")
-def cubins(kernels: dict[str, Kernel], build_cache: None) -> dict[str, bytes]:
+def cubins(kernels: dict[str, Kernel]) -> dict[str, bytes]:
     return {name: compile_cubin(kernel.source, name, "sm_90", lines=False).image for name, kernel in kernels.items()}
 
 
@@ -153,8 +108,8 @@ def folder(embedded: dict[str, Embedded], tmp_path_factory: pytest.TempPathFacto
         pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
     sources = tmp_path_factory.mktemp("embed")
     for name, files in embedded.items():
-        (sources / f"{name}_embed.h").write_text(files.header)
-        (sources / f"{name}_embed.c").write_text(files.source)
+        for file, text in files.texts(name).items():
+            (sources / file).write_text(text)
     return sources
 
 
@@ -266,7 +221,7 @@ def test_what_the_driver_refuses_comes_back_in_its_words(played) -> None:
     assert played[-2].startswith("allocate ")
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "full" else pytest.mark.slow) for n in SPECS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "full" else pytest.mark.slow) for n in NAMES])
 def test_a_cpp_compiler_takes_the_c_file_too(folder, name) -> None:
     compiled(folder, "g++", "-std=c++17", "-fsyntax-only", f"{name}_embed.c")
 
@@ -280,9 +235,16 @@ def test_the_code_can_be_read_back(embedded, cubins) -> None:
     assert image_of(embedded["full"].header) is None
 
 
+def test_the_targets_and_the_compiler_can_be_read_back_from_a_broken_line(kernels) -> None:
+    kernel = kernels["full"]
+    targets = tuple(f"sm_{number}" for number in range(70, 100))
+    files = embed(kernel.context, kernel.plan, kernel.manifest, Image(b"code" * 2, targets, "nvrtc 13.0"))
+    assert image_of(files.source) == Image(b"code" * 2, targets, "nvrtc 13.0")
+
+
 def test_nothing_of_the_runtime_is_included(embedded) -> None:
     for files in embedded.values():
-        assert "cuda_runtime" not in files.header + files.source
+        assert "cuda_runtime" not in files.header + files.typed_header + files.source
 
 
 PLAY = """
@@ -325,8 +287,8 @@ def test_the_whole_gallery_is_launched_as_the_manifests_say(tmp_path: Path) -> N
     calls, wanted = [], []
     for kernel in kernels:
         texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
-        (tmp_path / f"{kernel.name}_embed.h").write_text(texts.header)
-        (tmp_path / f"{kernel.name}_embed.c").write_text(texts.source)
+        for file, text in texts.texts(kernel.name).items():
+            (tmp_path / file).write_text(text)
         params = {
             p.name: max(min(p.maximum, 100) // p.multiple_of * p.multiple_of, p.minimum)
             for p in kernel.spec.params

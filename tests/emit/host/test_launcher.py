@@ -8,67 +8,14 @@ import subprocess
 
 import pytest
 
-from cugen.kernel import generate
-from cugen.spec.load import load_text
 from cugen.toolchain import locations, nvcc
 
-# A workspace of two temporaries, uploads of an array and of a scalar, dynamic params with limits, and requirements
-# that need a helper on the host.
-FULL = """
-cugen: 1
-kernel: full
-params: {M: {range: [4, 100000], multiple_of: 4}, N: dynamic, K: 8}
-require: ["(M - N) % 4 == 0", K > 3, M >= N]
-scalars:
-  s: {dtype: float16, memory: constant}
-  v: {dtype: int32}
-arrays:
-  A: {shape: [M], dtype: float32}
-  W: {shape: [K], dtype: float32, memory: constant}
-  memory: {shape: [M], dtype: bfloat16}
-  u: {shape: [M], dtype: float16, memory: scratch}
-compute: |
-  t = sum(A[k], k)
-  u[i] = sum(A[k] * i, k)
-  memory[i] = A[i] * t * s + W[3] + u[M - 1 - i] * v + N
-schedule: {family: direct}
-"""
-LARGE_TILES = """
-cugen: 1
-kernel: large_tiles
-params: {N: 256}
-arrays:
-  A: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
-  B: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
-  C: {shape: [N, N], dtype: float32}
-compute: C[i, j] = sum(A[i, k] * B[k, j], k)
-schedule: {block: {i: 128, j: 128}, thread: {i: 8, j: 8}, step: {k: 64}}
-"""
-OUTSIDE = """
-cugen: 1
-kernel: outside
-params: {M: dynamic}
-arrays: {Y: {shape: [M - 400], dtype: int8}}
-compute: Y[i] = 1
-"""
-PLAIN = """
-cugen: 1
-kernel: plain
-arrays: {A: {shape: [8], dtype: float64}, Y: {shape: [8], dtype: float64}}
-compute: Y[i] = A[i]
-"""
-NUMBER = """
-cugen: 1
-kernel: number
-arrays: {A: {shape: [8], dtype: float64}, y: {shape: [], dtype: float64}}
-compute: y = sum(A[i], i)
-"""
-SPECS = {"number": NUMBER, "full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE, "plain": PLAIN}
+NAMES = ("number", "full", "large_tiles", "outside", "plain")  # of kernels in launchers.yaml
 
 
 @pytest.fixture(scope="module")
-def kernels():
-    return {name: generate(load_text(text)[0]) for name, text in SPECS.items()}
+def kernels(kernel_named):
+    return {name: kernel_named(name) for name in NAMES}
 
 
 @pytest.fixture
@@ -151,13 +98,14 @@ def test_a_launcher_without_needs_only_launches(host):
     assert body[1] == "return cudaGetLastError();"
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("compiler", "language", "standard"), [("gcc", "c", "c11"), ("g++", "c++", "c++17")])
 def test_the_header_serves_c_and_cpp(kernels, name, compiler, language, standard, tmp_path):
     folders = locations.include_folders()
     if not folders or shutil.which(compiler) is None:
         pytest.skip(f"NO CUDA HEADERS OR NO {compiler}, THE HEADER IS UNTESTED")
-    (tmp_path / f"{name}.h").write_text(kernels[name].header)
+    for file, text in kernels[name].headers.items():
+        (tmp_path / file).write_text(text)
     use = f'#include "{name}.h"\n#include "{name}.h"\ntypedef int used;\n'
     includes = [part for folder in folders for part in ("-isystem", str(folder))]
     warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
@@ -191,7 +139,8 @@ def test_the_whole_file_compiles_and_refuses_bad_calls(kernels, tmp_path):
         pytest.skip("NO NVCC, HOST CODE OF KERNELS IS UNTESTED")
     for name in ("full", "outside", "number"):
         (tmp_path / f"{name}.cu").write_text(kernels[name].source)
-        (tmp_path / f"{name}.h").write_text(kernels[name].header)
+        for file, text in kernels[name].headers.items():
+            (tmp_path / file).write_text(text)
     (tmp_path / "main.cu").write_text(MAIN)
     flags = ["-arch=sm_90", "-std=c++17", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra", "-o", "program"]
     command = [str(nvcc.require().path), *flags, "main.cu"]

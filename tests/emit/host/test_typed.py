@@ -158,7 +158,7 @@ def kernels() -> dict[str, Kernel]:
 
 
 @pytest.fixture(scope="module")
-def answers(kernels: dict[str, Kernel], build_cache: None) -> dict[str, str]:
+def answers(kernels: dict[str, Kernel]) -> dict[str, str]:
     """What the launchers say of each call, from one program."""
     workspace = ["nullptr"] if kernels["full"].plan.workspace else []
     lines = []
@@ -173,7 +173,8 @@ def answers(kernels: dict[str, Kernel], build_cache: None) -> dict[str, str]:
         lines.append(f"print(fixed_launch({call['x'].cpp('const float')}, {call['y'].cpp('float')}, nullptr));")
     text = MAIN.replace("CALLS", "\n".join(f"    {line}" for line in lines))
     text = text.replace("WORKSPACE", "void*," if workspace else "")
-    sources = {f"{name}.h": kernel.header for name, kernel in kernels.items()} | {"main.cpp": text}
+    headers = {name: text for kernel in kernels.values() for name, text in kernel.headers.items()}
+    sources = headers | {"main.cpp": text}
     flags = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror", "-O0")
     systems = [f"-isystem{folder}" for folder in locations.include_folders()]
     built = host.build(sources, "main.cpp", (*flags, *systems))

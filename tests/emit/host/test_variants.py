@@ -12,7 +12,7 @@ import pytest
 
 from cugen.emit.host.apis import DRIVER
 from cugen.emit.host.embed import Image, embed
-from cugen.emit.host.variants import make_entry, variants_header
+from cugen.emit.host.variants import VariantsHeaders, make_entry, variants_headers
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_text
 from cugen.spec.siblings import siblings
@@ -56,11 +56,15 @@ BY_SIZE = (
 
 @dataclass(frozen=True)
 class Family:
-    """The variants' header under its name, and the kernels."""
+    """The variants' headers under their name, and the kernels."""
 
     name: str
-    header: str
+    headers: VariantsHeaders
     kernels: tuple[Kernel, ...]
+
+    @property
+    def header(self) -> str:
+        return self.headers.header
 
 
 @cache
@@ -68,11 +72,12 @@ def family(text: str = SPEC) -> Family:
     (group,) = siblings(load_text(text))
     kernels = tuple(map(generate, group.specs))
     entries = [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in kernels]
-    return Family(group.name, variants_header(group, entries), kernels)
+    return Family(group.name, variants_headers(group, entries), kernels)
 
 
 def files(made: Family) -> dict[str, str]:
-    return {f"{made.name}.h": made.header} | {f"{kernel.name}.h": kernel.header for kernel in made.kernels}
+    texts = {f"{made.name}.h": made.header, f"{made.name}.hpp": made.headers.typed_header}
+    return texts | {name: text for kernel in made.kernels for name, text in kernel.headers.items()}
 
 
 def test_the_largest_is_tried_first_with_what_its_block_needs() -> None:
@@ -125,21 +130,21 @@ def test_names_of_arrays_do_not_meet_those_of_the_launcher() -> None:
 
 
 def test_the_same_variants_give_the_same_text() -> None:
-    assert family().header == family.__wrapped__().header
+    assert family().headers == family.__wrapped__().headers
 
 
 def test_the_driver_has_the_same_launchers(tmp_path: Path) -> None:
     made = family(BY_SIZE)
     (group,) = siblings(load_text(BY_SIZE))
     entries = [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in made.kernels]
-    header = variants_header(group, entries, DRIVER)
-    assert "cuda_runtime" not in header
+    headers = variants_headers(group, entries, DRIVER)
+    assert "cuda_runtime" not in headers.header + headers.typed_header
     for kernel in made.kernels:
-        image = Image(b"code", ("sm_90",), "nobody")
-        (tmp_path / f"{kernel.name}_embed.h").write_text(
-            embed(kernel.context, kernel.plan, kernel.manifest, image).header
-        )
-    (tmp_path / "share_embed.h").write_text(header)
+        embedded = embed(kernel.context, kernel.plan, kernel.manifest, Image(b"code", ("sm_90",), "nobody"))
+        for name, text in embedded.texts(kernel.name).items():
+            (tmp_path / name).write_text(text)
+    (tmp_path / "share_embed.h").write_text(headers.header)
+    (tmp_path / "share_embed.hpp").write_text(headers.typed_header)
     (tmp_path / "use.cpp").write_text('#include "share_embed.h"\n#include "share_embed.h"\n')
     options = [f"-isystem{folder}" for folder in locations.include_folders()]
     command = [*compiler(), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
@@ -244,7 +249,7 @@ NO_VARIANT = "`product` has no variant for M = 64, K = 63; there are variants fo
     ],
 )  # fmt: skip
 def test_a_variant_for_the_sizes_runs_and_one_for_any_where_there_is_none(
-    build_cache: None, threads: int, sizes: tuple[int, ...], answer: str
+    threads: int, sizes: tuple[int, ...], answer: str
 ) -> None:
     compiler()
     sources = files(family(SIZES)) | {"main.cpp": USE_OF_SIZES, "cuda_runtime_api.h": RUNTIME}
@@ -328,7 +333,7 @@ Launch = Callable[..., str]
 
 
 @pytest.fixture
-def launch(build_cache: None) -> Launch:
+def launch() -> Launch:
     """What a launch says on a device with these limits: the variant that ran, the status, and the reason."""
     compiler()
 

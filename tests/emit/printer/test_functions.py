@@ -44,7 +44,9 @@ FUNCTIONS = {
 }
 GENERIC = {  # for all types at once
     "vector": "Vector<float, 4> x; x.data[3] = 1.0f; sink = x.data[threadIdx.x] + sizeof(Vector<char, 16>);",
-    "load_streaming": "const uint4 four = {}; sink = load_streaming(&four).y;",
+    "load": "alignas(16) const float x[4] = {}; sink = load<4>(x).data[threadIdx.x];",
+    "load_streaming": "alignas(16) const float x[4] = {}; sink = load_streaming<4>(x).data[threadIdx.x];",
+    "store": "alignas(16) float x[4]; store<4>(x, Vector<float, 4>{}); sink = x[threadIdx.x];",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
 }
 ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_80 and newer
@@ -156,7 +158,7 @@ def texts():
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
-def test_every_function_compiles_for_gpus_without_a_warning(texts, target, build_cache):
+def test_every_function_compiles_for_gpus_without_a_warning(texts, target):
     if nvrtc.find() is None:
         pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
     calls = []
@@ -171,7 +173,7 @@ def test_every_function_compiles_for_gpus_without_a_warning(texts, target, build
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
-def test_tensor_cores_multiply_without_a_warning(target, build_cache):
+def test_tensor_cores_multiply_without_a_warning(target):
     if nvrtc.find() is None:
         pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
     functions = [function_text(environment(), name, "") for name in ON_TENSOR_CORES]

@@ -9,7 +9,7 @@ import pytest
 from cugen.emit.layout import tidy
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.statements import StatementPrinter, checked
-from cugen.plan.memory import Access, Array, Element, Shuffled, Start, Vector
+from cugen.plan.memory import Access, Array, Element, IndexLocal, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
@@ -38,7 +38,7 @@ from cugen.plan.nodes import (
     Section,
     Store,
 )
-from cugen.plan.symbols import Choice, Mod, integer, symbol
+from cugen.plan.symbols import Choice, Mod, Size, integer, symbol
 from cugen.spec.expressions import Const, Local, Op
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, INT8, INT32, INT64
 
@@ -109,7 +109,7 @@ def access(array, *subscripts, kind="load", width=1):
         ),
         (
             Copy(access(TILE, K, ROW, kind="store", width=2), access(A, ROW, width=2)),
-            "*reinterpret_cast<Vector<float, 2>*>(&As[k][row]) = *reinterpret_cast<const Vector<float, 2>*>(&A[row]);",
+            "store<2>(&As[k][row], load<2>(&A[row]));",
         ),
         (Define(Index("i", ROW * 10**7, (0, 10**10))), "const long long i = 10000000LL * row;"),
         (Let(X, Const(1, FLOAT32)), "const float x = 1.0f;"),
@@ -121,11 +121,11 @@ def access(array, *subscripts, kind="load", width=1):
         (Load(X, access(A, ROW), GUARD, Const(0, FLOAT32)), "const float x = row < M ? A[row] : 0.0f;"),
         (
             Load(Vector("x4", FLOAT32, FLOAT32, 4), access(A, ROW, width=4)),
-            "const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);",
+            "const auto x4 = load<4>(&A[row]);",
         ),
         (
             Assign(Vector("x4", FLOAT32, FLOAT32, 4), Element.of(access(A, ROW, width=4))),
-            "x4 = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);",
+            "x4 = load<4>(&A[row]);",
         ),
         (Load(X, access(array("R", space="readonly"), ROW)), "const float x = __ldg(&R[row]);"),
         (Store(access(A, ROW), X), "A[row] = x;"),
@@ -242,7 +242,7 @@ def test_a_table_in_registers_begins_with_its_values(text):
 
 
 def test_an_int64_that_fits_an_int_is_long_where_it_is_stored_in_a_local(text):
-    value = Op("add", (Local("k", INT64), Const(1, INT64)), INT64)
+    value = Op("add", (IndexLocal("k", INT64), Const(1, INT64)), INT64)
     assert text(Let(Local("next", INT64), value)) == ["const long long next = k + 1;"]
 
 
@@ -256,9 +256,7 @@ def test_components_of_vectors(text):
     assert text(Assign(h4.component(K), x4.component(ROW))) == ["h4.data[k] = __float2half_rn(x4.data[row]);"]
     assert text(Assign(h4.component(K), Element.of(access(H, ROW)))) == ["h4.data[k] = H[row];"]
     assert text(Store(access(H, ROW, kind="store"), h4.component(K))) == ["H[row] = h4.data[k];"]
-    assert text(Store(access(A, ROW, kind="store", width=4), x4)) == [
-        "*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4;"
-    ]
+    assert text(Store(access(A, ROW, kind="store", width=4), x4)) == ["store<4>(&A[row], x4);"]
 
 
 def test_rows_of_vectors(text):
@@ -266,11 +264,11 @@ def test_rows_of_vectors(text):
     assert text(Let(row, None)) == ["Vector<float, 4> x4[2];"]
     assert text(Let(row, Const(0, FLOAT32))) == ["Vector<float, 4> x4[2] = {};"]
     load = Load(row.indexed(K), access(A, ROW, width=4))
-    assert text(load) == ["x4[k] = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);"]
+    assert text(load) == ["x4[k] = load<4>(&A[row]);"]
     assert text(Assign(X, row.indexed(K).component(integer(3)))) == ["x = x4[k].data[3];"]
     assert text(Assign(row.indexed(K), Vector("y4", FLOAT32, FLOAT32, 4))) == ["x4[k] = y4;"]
     store = Store(access(A, ROW, kind="store", width=4), row.indexed(K))
-    assert text(store) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4[k];"]
+    assert text(store) == ["store<4>(&A[row], x4[k]);"]
 
 
 def test_a_butterfly_halves_its_lanes(text):
@@ -323,3 +321,56 @@ def test_a_flag_is_set_after_a_fence_and_awaited_before_one(text):
         "    __nanosleep(32);",
         "__threadfence();",
     ]
+
+
+# Named sizes
+
+BK, STAGES = symbol("BK"), symbol("STAGES")
+
+
+def constant(name, value):
+    return Define(Index(name, integer(value), (value, value), constant=True))
+
+
+@pytest.fixture
+def sized():
+    """Prints nodes between constants of their own."""
+    ranges = {**RANGES, BK: (8, 8), STAGES: (4, 4), symbol("blockIdx.x"): (0, 99)}
+    printer = NodePrinter(ranges, {}, {"M": "M"}, constants=("BK", "STAGES"))
+
+    def print_nodes(*nodes):
+        statements = StatementPrinter(printer)
+        return checked(statements.body(Section("part", nodes)), statements, nodes, "k").splitlines()
+
+    return print_nodes
+
+
+def test_adjacent_constants_share_a_declaration(sized):
+    assert sized(constant("BK", 8), constant("STAGES", 4), Comment("next")) == [
+        "constexpr int BK = 8, STAGES = 4;",
+        "// next",
+    ]
+
+
+def test_constants_are_printed_as_numbers_are(sized):
+    (text,) = sized(Define(Index("i", BK * ROW + 4 * K, (0, 9000))))
+    assert text == "const int i = BK * row + 4 * k;"
+    (text,) = sized(Define(Index("i", symbol("blockIdx.x") * BK, (0, 9000))))
+    assert text == "const int i = blockIdx.x * BK;"
+    (text,) = sized(Define(Index("i", M + BK - 1 + ROW, (0, 9000))))
+    assert text == "const int i = row + M + BK - 1;"
+
+
+def test_sizes_are_printed_by_their_names(sized):
+    size, stages = Size(8, BK), Size(4, STAGES)
+    k = Index("k", integer(0), (0, 99))
+    assert sized(For(Loop(k, integer(0), M, size), ()))[0] == "for (int k = 0; k < M; k += BK) {"
+    assert sized(AwaitCopies(stages - 2)) == ["__pipeline_wait_prior(STAGES - 2);"]
+    assert sized(Let(Vector("x4", FLOAT32, FLOAT32, 4, size // 4), None)) == ["Vector<float, 4> x4[BK / 4];"]
+    tile = replace(TILE, printed_shape=(2 * integer(size), integer(size + 9)))
+    assert sized(Declare(tile)) == ["__shared__ float As[2 * BK][BK + 9];"]
+
+
+def test_a_tile_is_not_printed_with_other_extents_than_its_own(sized):
+    with pytest.raises(AssertionError, match="As"):
+        sized(Declare(replace(TILE, printed_shape=(integer(16), BK))))

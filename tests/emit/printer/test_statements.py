@@ -10,39 +10,10 @@ import pytest
 from cugen.emit.environment import environment
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
+from cugen.plan import nodes
 from cugen.plan.memory import Access, Array
 from cugen.plan.memory import Start as BasePointer
-from cugen.plan.nodes import (
-    Accumulate,
-    AcquireSpinWait,
-    Assign,
-    AwaitCopies,
-    Barrier,
-    ClusterBarrier,
-    Comment,
-    CommitCopies,
-    Comparison,
-    Copy,
-    CountArrival,
-    Declare,
-    Define,
-    FetchBlockId,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    LoadBlockId,
-    Loop,
-    Mma,
-    NamedBarrier,
-    Node,
-    ReleaseFlag,
-    ReturnUnless,
-    Section,
-    Store,
-)
+from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node, Section, Store
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.walking import walk_nodes
@@ -83,26 +54,26 @@ def printed(template: str, *sections: Section, remarks: Mapping[int, str] | None
 
 
 EVERY_NODE: tuple[Node, ...] = (
-    Define(Index("row", symbol("threadIdx.x"), (0, 999))),
+    nodes.Define(Index("row", symbol("threadIdx.x"), (0, 999))),
     BasePointer("a_start", A, (ROW,)),
-    ReturnUnless(INSIDE),
-    Declare(TILE),
-    Let(X, UNIT, mutable=True),
-    Load(Local("a", FLOAT32), access(A, ROW)),
-    Copy(access(TILE, ROW, "async_copy"), access(A, ROW)),
-    CommitCopies(),
-    AwaitCopies(1),
+    nodes.ReturnUnless(INSIDE),
+    nodes.Declare(TILE),
+    nodes.Let(X, UNIT, mutable=True),
+    nodes.Load(Local("a", FLOAT32), access(A, ROW)),
+    nodes.Copy(access(TILE, ROW, "async_copy"), access(A, ROW)),
+    nodes.CommitCopies(),
+    nodes.AwaitCopies(1),
     Barrier(),
-    NamedBarrier(integer(0), 64),
-    ClusterBarrier(),
-    loop(Accumulate(access(ACC, K), X)),
-    Mma(access(ACC, integer(0)), access(ACC, integer(2)), access(TILE, integer(0)), access(TILE, integer(1)), 8),
-    FetchBlockId(access(BLOCK, integer(0), "store"), access(FLAGS, integer(0), "atomic")),
-    LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), access(BLOCK, integer(0))),
-    CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), 4),
-    ReleaseFlag(access(FLAGS, integer(2), "atomic"), Const(1, INT32)),
-    AcquireSpinWait(access(FLAGS, integer(3)), Const(1, INT32)),
-    If(INSIDE, (Assign(X, UNIT),), (Comment("out of bounds"),)),
+    nodes.NamedBarrier(integer(0), 64),
+    nodes.ClusterBarrier(),
+    loop(nodes.Accumulate(access(ACC, K), X)),
+    nodes.Mma(access(ACC, integer(0)), access(ACC, integer(2)), access(TILE, integer(0)), access(TILE, integer(1)), 8),
+    nodes.FetchBlockId(access(BLOCK, integer(0), "store"), access(FLAGS, integer(0), "atomic")),
+    nodes.LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), access(BLOCK, integer(0))),
+    nodes.CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), 4),
+    nodes.ReleaseFlag(access(FLAGS, integer(2), "atomic"), Const(1, INT32)),
+    nodes.AcquireSpinWait(access(FLAGS, integer(3)), Const(1, INT32)),
+    If(INSIDE, (nodes.Assign(X, UNIT),), (Comment("out of bounds"),)),
     Store(access(A, ROW, "store"), X),
 )
 TEXT = """\
@@ -152,14 +123,18 @@ def test_every_node_is_a_statement() -> None:
 @pytest.mark.parametrize(
     ("node", "head"),
     [
-        (loop(Comment("body")), []),
-        (loop(Comment("body"), unroll=True), ["#pragma unroll"]),
-        (loop(Comment("body"), rolled=True), ["#pragma unroll 1"]),
-        (loop(Comment("body"), unroll_by=4), ["#pragma unroll 4"]),
+        pytest.param(loop(Comment("body")), [], id="plain"),
+        pytest.param(loop(Comment("body"), unroll=True), ["#pragma unroll"], id="unroll"),
+        pytest.param(loop(Comment("body"), rolled=True), ["#pragma unroll 1"], id="rolled"),
+        pytest.param(loop(Comment("body"), unroll_by=4), ["#pragma unroll 4"], id="unroll by 4"),
     ],
 )
 @pytest.mark.parametrize(
-    "template", [BODY, "{% call(step) loop_over(parts.all) %}\n{{ body(step.only) }}\n{% endcall %}"]
+    "template",
+    [
+        pytest.param(BODY, id="body"),
+        pytest.param("{% call(step) loop_over(parts.all) %}\n{{ body(step.only) }}\n{% endcall %}", id="call"),
+    ],
 )
 def test_a_loop_has_its_pragma_whoever_prints_it(node: For, head: list[str], template: str) -> None:
     sections = Section("all", (For(node.loop, (Section("only", node.body),)),))
@@ -167,7 +142,13 @@ def test_a_loop_has_its_pragma_whoever_prints_it(node: For, head: list[str], tem
     assert printed(template, sections).splitlines() == lines
 
 
-@pytest.mark.parametrize("template", [BODY, "{% call(then) branch(parts.all) %}\n{{ body(then.only) }}\n{% endcall %}"])
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param(BODY, id="body"),
+        pytest.param("{% call(then) branch(parts.all) %}\n{{ body(then.only) }}\n{% endcall %}", id="call"),
+    ],
+)
 def test_a_branch_has_its_else_whoever_prints_it(template: str) -> None:
     branch = If(INSIDE, (Section("only", (Comment("full"),)),), (Comment("partial"),))
     lines = ["if (row < N) {", "    // full", "} else {", "    // partial", "}"]

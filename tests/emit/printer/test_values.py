@@ -12,6 +12,7 @@ from cugen.emit.environment import environment
 from cugen.emit.printer.ctypes import c_name
 from cugen.emit.printer.functions import function_text
 from cugen.emit.printer.values import ValuePrinter
+from cugen.plan.memory import IndexLocal
 from cugen.reference.integers import integer_operator
 from cugen.reference.storage import cast, numpy_dtype
 from cugen.spec.expressions import Cast, Const, Local, Op, ParamValue, Select
@@ -47,7 +48,7 @@ class Trees:
             return Const(self.number(dtype), dtype)
         if dtype == INT64 and self.random.random() < 0.7:
             name = choose(tuple(INDICES))
-            return ParamValue(name) if name == "N" else Local(name, INT64)
+            return ParamValue(name) if name == "N" else IndexLocal(name, INT64)
         return Local(f"{dtype.name}_{choose('ab')}", dtype)
 
     def number(self, dtype):

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cugen.families.gemm import tensor_cores
-from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.config import Cores, TileConfig
 from cugen.families.gemm.problem import Problem, registers_per_thread, shared_bytes
 from cugen.families.gemm.selection.candidate_tiles import tile_configs, with_stages
 from cugen.families.gemm.selection.cost_model import H200, predict, resident_blocks_per_sm
@@ -21,6 +20,7 @@ from cugen.machine import known_targets, target
 from cugen.machine.occupancy import occupancy
 
 SM_90 = target("sm_90")
+A, B = Problem(1, 1, 1).operands
 families()
 
 # Columns of the table, in the order of the fields of Problem and TileConfig, or with the field's name.
@@ -36,7 +36,7 @@ def measured() -> dict[Problem, list[tuple[float, TileConfig]]]:
     timed: dict[Problem, list[tuple[float, TileConfig]]] = defaultdict(list)
     for row in csv.DictReader(lines):
         m, n, k = (int(row[name]) for name in PROBLEM)
-        problem = Problem(m, n, k, copy_widths=(1, 1 if n % 4 else 4))
+        problem = Problem(m, n, k, operands=(A, replace(B, copy_width=1 if n % 4 else 4)))
         config = TileConfig(
             *(int(row[name]) for name in TILE),
             **{field: int(row[name]) for name, field in SPLIT.items()},
@@ -71,7 +71,7 @@ def tile(config: TileConfig) -> tuple[int, ...]:
     return config.block_m, config.block_n, config.thread_m, config.thread_n, config.block_k, config.sliced_k
 
 
-CANDIDATES = [tile(config) for config in tile_configs()]
+CANDIDATES = [tile(config) for config in tile_configs(Cores.CUDA)]
 
 
 def picked(problem: Problem, timed: list[tuple[float, TileConfig]]) -> float:
@@ -103,17 +103,23 @@ def test_a_block_that_fits_no_multiprocessor_has_no_prediction():
 
 
 FLOAT64 = Problem(
-    4096, 4096, 4096, element_bytes=(8, 8, 8), tile_pads=(4, 0), copy_widths=(1, 2), accumulator_bytes=8, fma_cost=2.0
+    4096,
+    4096,
+    4096,
+    operands=(replace(A, element_bytes=8), replace(B, element_bytes=8, copy_width=2)),
+    output_bytes=8,
+    accumulator_bytes=8,
+    fma_cost=2.0,
 )
 
 
 @pytest.mark.parametrize(
-    ("problem", "configs"),
-    [(Problem(4096, 4096, 4096), tile_configs), (FLOAT64, tensor_cores.tile_configs)],
+    ("problem", "cores"),
+    [(Problem(4096, 4096, 4096), Cores.CUDA), (FLOAT64, Cores.TENSOR)],
     ids=["cuda", "tensor"],
 )
-def test_resident_blocks_are_those_of_the_occupancy_analysis(problem, configs):
-    candidates = [variant for config in configs() for variant in with_stages(config)]
+def test_resident_blocks_are_those_of_the_occupancy_analysis(problem, cores):
+    candidates = [variant for config in tile_configs(cores) for variant in with_stages(config)]
     for machine in map(target, known_targets()):
         for config in candidates:
             registers = min(registers_per_thread(problem, config), machine.registers_per_thread)

@@ -25,6 +25,7 @@ schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("split", ["split_k: 4, reduction: workspace", "stream_k: 1"])
 def test_launches_on_the_same_workspace_start_and_end_with_zeros(made, monkeypatch, split):
     def on_7_blocks(tiles, k_tiles, _, waves, threads):

@@ -113,21 +113,21 @@ def test_an_invalid_stream_k_is_refused(reasons, text, why):
     assert [why in refusal.reason for refusal in reasons("gemm", text)] == [True]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("m", "n", "k", "waves", "count", "more"),
     [
-        (65, 97, 88, 1, 5, {"value": f"= maximum({SUM} + bias[j], 0)"}),
-        (130, 100, 100, 2, 3, {"value": f"+= {SUM}"}),
-        pytest.param(32, 32, 600, 1, 200, {}, marks=pytest.mark.slow),
-        pytest.param(64, 96, 250, 1, 200, {}, marks=pytest.mark.slow),
-        pytest.param(320, 100, 40, 1, 7, {}, marks=pytest.mark.slow),
-        pytest.param(130, 130, 200, 2, 7, {"schedule": SLICED}, marks=pytest.mark.slow),
-        pytest.param(100, 90, 70, 1, 5, {"schedule": f"{SMALL}, raster: 2"}, marks=pytest.mark.slow),
-        pytest.param(65, 97, 88, 1, 5, {"dtype": "float64"}, marks=pytest.mark.slow),
-        pytest.param(65, 97, 88, 1, 5, {"dtype": "int32"}, marks=pytest.mark.slow),
-        pytest.param(65, 97, 88, 1, 5, {"dtype": "float16"}, marks=pytest.mark.slow),
+        pytest.param(65, 97, 88, 1, 5, {"value": f"= maximum({SUM} + bias[j], 0)"}, id="bias and maximum"),
+        pytest.param(130, 100, 100, 2, 3, {"value": f"+= {SUM}"}, id="accumulated"),
+        pytest.param(32, 32, 600, 1, 200, {}, marks=pytest.mark.slow, id="long K"),
+        pytest.param(64, 96, 250, 1, 200, {}, marks=pytest.mark.slow, id="long K, 2 x 1 tiles"),
+        pytest.param(320, 100, 40, 1, 7, {}, marks=pytest.mark.slow, id="10 x 4 tiles"),
+        pytest.param(130, 130, 200, 2, 7, {"schedule": SLICED}, marks=pytest.mark.slow, id="two waves, sliced-K"),
+        pytest.param(100, 90, 70, 1, 5, {"schedule": f"{SMALL}, raster: 2"}, marks=pytest.mark.slow, id="raster of 2"),
+        pytest.param(65, 97, 88, 1, 5, {"dtype": "float64"}, marks=pytest.mark.slow, id="float64"),
+        pytest.param(65, 97, 88, 1, 5, {"dtype": "int32"}, marks=pytest.mark.slow, id="int32"),
+        pytest.param(65, 97, 88, 1, 5, {"dtype": "float16"}, marks=pytest.mark.slow, id="float16"),
     ],
-    ids=str,
 )
 def test_results_agree_with_the_reference(prove, resident, m, n, k, waves, count, more):
     resident(count)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from cugen.families.contraction.recognition import Contraction, recognise
-from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.config import Cores, TileConfig
 from cugen.families.gemm.problem import problem_of
+from cugen.families.gemm.selection.candidate_tiles import tile_configs
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.heuristic import choose_config
-from cugen.families.gemm.tensor_cores import tile_configs
 from cugen.kernel_report import analyze
 from cugen.machine import device
 from cugen.plan.nodes import Copy, Declare, Mma
@@ -38,15 +38,15 @@ def is_on_tensor_cores(kernel) -> bool:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (doubles(1024, 1024, 1024, schedule=""), True),
-        ("target: sm_80\n" + doubles(1024, 1024, 1024, schedule=""), True),
-        ("target: sm_75\n" + doubles(1024, 1024, 1024, schedule=""), False),
-        ("target: sm_89\n" + doubles(1024, 1024, 1024, schedule=""), False),
-        ("target: sm_100\n" + doubles(1024, 1024, 1024, schedule=""), False),
-        (doubles(1024, 1024, 1024, schedule="cores: cuda"), False),
-        (doubles(1024, 1024, 1024, schedule="lanes: 4"), False),
-        (gemm(1024, 1024, 1024, schedule=""), False),
-        (doubles(1024, 1024, 1024, schedule="").replace("sum(A", "sum(2 * A"), False),
+        pytest.param(doubles(1024, 1024, 1024, schedule=""), True, id="sm_90"),
+        pytest.param("target: sm_80\n" + doubles(1024, 1024, 1024, schedule=""), True, id="sm_80"),
+        pytest.param("target: sm_75\n" + doubles(1024, 1024, 1024, schedule=""), False, id="sm_75"),
+        pytest.param("target: sm_89\n" + doubles(1024, 1024, 1024, schedule=""), False, id="sm_89"),
+        pytest.param("target: sm_100\n" + doubles(1024, 1024, 1024, schedule=""), False, id="sm_100"),
+        pytest.param(doubles(1024, 1024, 1024, schedule="cores: cuda"), False, id="CUDA cores requested"),
+        pytest.param(doubles(1024, 1024, 1024, schedule="lanes: 4"), False, id="lanes requested"),
+        pytest.param(gemm(1024, 1024, 1024, schedule=""), False, id="float32"),
+        pytest.param(doubles(1024, 1024, 1024, schedule="").replace("sum(A", "sum(2 * A"), False, id="scaled operand"),
     ],
 )
 def test_float64_uses_tensor_cores_on_devices_where_these_are_faster(planned, text, expected):
@@ -56,13 +56,25 @@ def test_float64_uses_tensor_cores_on_devices_where_these_are_faster(planned, te
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (gemm(schedule="family: gemm, cores: tensor"), "of float64"),
-        ("target: sm_75\n" + doubles(), "sm_75 has no tensor cores"),
-        (doubles(schedule=SMALL + ", mma_k: 8"), "a multiple of 2 x 8"),
-        (doubles(schedule=SMALL.replace("m: 4", "m: 8")), "a whole number of warp tiles"),
-        (doubles(schedule=SMALL + ", lanes: 4"), "lanes is fixed by the tensor-core instruction"),
-        (doubles(schedule="family: gemm, mma_k: 4, order: rows"), "order is fixed by the tensor-core instruction"),
-        (doubles(schedule=SMALL.replace("m: 4", "m: 1").replace("m: 32", "m: 8")), "must be even"),
+        pytest.param(gemm(schedule="family: gemm, cores: tensor"), "of float64", id="float32"),
+        pytest.param("target: sm_75\n" + doubles(), "sm_75 has no tensor cores", id="sm_75"),
+        pytest.param(doubles(schedule=SMALL + ", mma_k: 8"), "a multiple of 2 x 8", id="K residue"),
+        pytest.param(
+            doubles(schedule=SMALL.replace("m: 4", "m: 8")), "a whole number of warp tiles", id="partial warp tile"
+        ),
+        pytest.param(
+            doubles(schedule=SMALL + ", lanes: 4"), "lanes is fixed by the tensor-core instruction", id="lanes"
+        ),
+        pytest.param(
+            doubles(schedule="family: gemm, mma_k: 4, order: rows"),
+            "order is fixed by the tensor-core instruction",
+            id="order",
+        ),
+        pytest.param(
+            doubles(schedule=SMALL.replace("m: 4", "m: 1").replace("m: 32", "m: 8")),
+            "must be even",
+            id="odd thread tile",
+        ),
     ],
 )
 def test_invalid_requests_are_refused_with_a_reason(reasons, text, why):
@@ -169,12 +181,19 @@ def test_the_largest_tile_compiles_without_spilling(made):
 # Results
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [
-        doubles(65, 37, 71),
-        doubles(31, 21, 67, transposed="ab", becomes="+=", schedule=SMALL.replace("k: 8", "k: 16") + ", mma_k: 8"),
-        doubles(64, 40, 70, transposed="a", schedule=SMALL.replace("k: 8", "k: 32") + ", sliced_k: 2, mma_k: 8"),
+        pytest.param(doubles(65, 37, 71), id="odd sizes"),
+        pytest.param(
+            doubles(31, 21, 67, transposed="ab", becomes="+=", schedule=SMALL.replace("k: 8", "k: 16") + ", mma_k: 8"),
+            id="both transposed, K of 8",
+        ),
+        pytest.param(
+            doubles(64, 40, 70, transposed="a", schedule=SMALL.replace("k: 8", "k: 32") + ", sliced_k: 2, mma_k: 8"),
+            id="A transposed, sliced-K",
+        ),
     ],
 )
 def test_edges_are_right(prove, text):
@@ -247,7 +266,9 @@ def test_every_tunable_is_right(prove, more):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", list(tile_configs()), ids=lambda config: config.text)
+@pytest.mark.parametrize(
+    "config", list(tile_configs(Cores.TENSOR)), ids=lambda config: f"{config.block_m}x{config.block_n}x{config.block_k}"
+)
 def test_every_candidate_tile_is_right(prove, config):
     schedule = (
         "family: gemm, cores: tensor, "

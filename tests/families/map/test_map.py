@@ -12,35 +12,6 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For
 from cugen.plan.traversal.walking import accesses, walk_nodes
 
-SAXPY = """
-params: {N: %s}
-scalars: {a: {dtype: float32}}
-arrays:
-  X: {shape: [N], dtype: float32}
-  Y: {shape: [N], dtype: float32}
-compute: Y[i] = a * X[i] + Y[i]
-schedule: {%s}
-"""
-
-
-MATRIX = """
-params: {M: %s, N: %s}
-arrays:
-  X: {shape: [M, N], dtype: float32%s}
-  b: {shape: [N], dtype: float32}
-  Y: {shape: [M, N], dtype: float32%s}
-compute: Y[m, n] = X[m, n] + b[n]
-schedule: {%s}
-"""
-
-
-def widths(kernel: Kernel) -> dict[str, int]:
-    """The widest access to each array."""
-    widths: dict[str, int] = {}
-    for access in accesses(kernel.body):
-        widths[access.array.name] = max(widths.get(access.array.name, 0), access.width)
-    return widths
-
 
 def kinds(kernel: Kernel) -> set[str]:
     return {type(node).__name__ for node in walk_nodes(kernel.body)}
@@ -50,7 +21,7 @@ def kinds(kernel: Kernel) -> set[str]:
     ("dtype", "width"),
     [("float64", 2), ("float32", 4), ("float16", 8), ("bfloat16", 8), ("int8", 16), ("bool", 16), ("int64", 2)],
 )
-def test_by_default_an_access_moves_16_bytes(planned, dtype, width):
+def test_by_default_an_access_moves_16_bytes(planned, dtype, width, widths):
     text = f"arrays:\n  X: {{shape: [64, 64], dtype: {dtype}}}\n  Y: {{shape: [64, 64], dtype: {dtype}}}"
     kernel = planned(f"{text}\ncompute: Y[i, j] = X[i, j]\n")
     assert kernel.family == "map"
@@ -58,7 +29,7 @@ def test_by_default_an_access_moves_16_bytes(planned, dtype, width):
     assert dict(kernel.alignments) == {"X": 16, "Y": 16}
 
 
-def test_the_widest_type_limits_the_vector(planned):
+def test_the_widest_type_limits_the_vector(planned, widths):
     kernel = planned(
         "arrays:\n  X: {shape: [64], dtype: int8}\n  Y: {shape: [64], dtype: float32}\ncompute: Y[i] = X[i]\n"
     )
@@ -66,7 +37,7 @@ def test_the_widest_type_limits_the_vector(planned):
     assert dict(kernel.alignments) == {"X": 4, "Y": 16}
 
 
-def test_dense_matrices_of_one_shape_become_one_flat_row(planned):
+def test_dense_matrices_of_one_shape_become_one_flat_row(planned, widths):
     kernel = planned(
         "arrays:\n  X: {shape: [5, 7], dtype: float32}\n  Y: {shape: [5, 7], dtype: float32}\n"
         "compute: Y[m, n] = X[m, n]\n"
@@ -76,7 +47,7 @@ def test_dense_matrices_of_one_shape_become_one_flat_row(planned):
     assert widths(kernel) == {"X": 4, "Y": 4}
 
 
-def test_matrices_of_different_layout_are_not_flattened(planned):
+def test_matrices_of_different_layout_are_not_flattened(planned, widths):
     kernel = planned(
         "arrays:\n  X: {shape: [8, 8], dtype: float32, layout: column, memory: global}\n"
         "  Y: {shape: [8, 8], dtype: float32}\ncompute: Y[m, n] = X[m, n]\n"
@@ -86,23 +57,23 @@ def test_matrices_of_different_layout_are_not_flattened(planned):
     assert widths(kernel) == {"X": 1, "Y": 1}
 
 
-def test_short_unaligned_rows_are_scalar(planned):
-    kernel = planned(MATRIX % (10, 77, "", "", ""))
+def test_short_unaligned_rows_are_scalar(planned, widths, matrix):
+    kernel = planned(matrix(10, 77))
     assert widths(kernel) == {"X": 1, "b": 1, "Y": 1}
     assert any("multiple of 1 elements only" in reason for reason in kernel.reasons)
 
 
-def test_vectors_of_long_unaligned_rows_start_at_sectors(planned, made):
-    text = MATRIX % (10, 777, "", "", "")
+def test_vectors_of_long_unaligned_rows_start_at_sectors(planned, made, widths, matrix):
+    text = matrix(10, 777)
     assert widths(planned(text)) == {"X": 4, "b": 1, "Y": 4}
     source = made(text).source
     assert "const int misalignment = N * threadIdx.y % 8;" in source
     assert "if (n0 >= 0 && n0 + 3 < N) {" in source
 
 
-def test_rows_of_different_alignment_are_not_shifted(planned):
-    assert widths(planned(MATRIX % (10, 777, ", pitch: 778", "", ""))) == {"X": 1, "b": 1, "Y": 1}
-    assert widths(planned(MATRIX % (10, 777, ", pitch: 785", "", ""))) == {"X": 4, "b": 1, "Y": 4}
+def test_rows_of_different_alignment_are_not_shifted(planned, widths, matrix):
+    assert widths(planned(matrix(10, 777, x="pitch: 778"))) == {"X": 1, "b": 1, "Y": 1}
+    assert widths(planned(matrix(10, 777, x="pitch: 785"))) == {"X": 4, "b": 1, "Y": 4}
 
 
 @settings(max_examples=6)
@@ -130,28 +101,28 @@ def test_no_access_of_a_shifted_row_is_out_of_bounds(prove, dtype):
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (1, 1), (3, 64), (7, 301)])
-def test_dynamic_rows_are_right(prove, rows, columns):
-    prove(MATRIX % ("dynamic", "dynamic", "", "", ""), params={"M": rows, "N": columns})
+def test_dynamic_rows_are_right(prove, rows, columns, matrix):
+    prove(matrix("dynamic", "dynamic"), params={"M": rows, "N": columns})
 
 
-def test_an_aligned_pitch_makes_odd_rows_wide(planned):
-    kernel = planned(MATRIX % (10, 777, ", pitch: 784", ", pitch: {align: 128}", ""))
+def test_an_aligned_pitch_makes_odd_rows_wide(planned, widths, matrix):
+    kernel = planned(matrix(10, 777, x="pitch: 784", y="pitch: {align: 128}"))
     assert widths(kernel) == {"X": 4, "b": 4, "Y": 4}
 
 
-def test_half_an_alignment_gives_half_a_vector(planned):
-    assert widths(planned(MATRIX % (10, 78, "", "", "")))["X"] == 2
+def test_half_an_alignment_gives_half_a_vector(planned, widths, matrix):
+    assert widths(planned(matrix(10, 78)))["X"] == 2
 
 
-def test_a_dynamic_extent_is_as_wide_as_its_multiple_allows(planned):
-    assert widths(planned(MATRIX % (10, "{multiple_of: 8}", "", "", "")))["Y"] == 4
-    assert widths(planned(MATRIX % (10, "{range: [0, 64], multiple_of: 2}", "", "", "")))["Y"] == 2
-    assert widths(planned(MATRIX % (10, "{range: [0, 64]}", "", "", "")))["Y"] == 1
-    assert widths(planned(MATRIX % (10, "dynamic", "", "", "")))["Y"] == 4
-    assert widths(planned(MATRIX % ("dynamic", 64, "", "", "")))["Y"] == 4
+def test_a_dynamic_extent_is_as_wide_as_its_multiple_allows(planned, widths, matrix):
+    assert widths(planned(matrix(10, "{multiple_of: 8}")))["Y"] == 4
+    assert widths(planned(matrix(10, "{range: [0, 64], multiple_of: 2}")))["Y"] == 2
+    assert widths(planned(matrix(10, "{range: [0, 64]}")))["Y"] == 1
+    assert widths(planned(matrix(10, "dynamic")))["Y"] == 4
+    assert widths(planned(matrix("dynamic", 64)))["Y"] == 4
 
 
-def test_a_broadcast_along_the_vector_is_read_once(planned):
+def test_a_broadcast_along_the_vector_is_read_once(planned, widths):
     kernel = planned(
         "arrays:\n  X: {shape: [8, 64], dtype: float32}\n  s: {shape: [8], dtype: float32}\n"
         "  Y: {shape: [8, 64], dtype: float32}\ncompute: Y[m, n] = s[m] * X[m, n]\n"
@@ -161,7 +132,7 @@ def test_a_broadcast_along_the_vector_is_read_once(planned):
     assert "s" not in [access.array.name for access in accesses(loop.body)]
 
 
-def test_an_element_that_may_be_out_of_bounds_is_read_under_its_condition(prove, planned):
+def test_an_element_that_may_be_out_of_bounds_is_read_under_its_condition(prove, planned, widths):
     text = (
         "params: {N: dynamic}\narrays:\n  X: {shape: [N, 64], dtype: float32}\n  Y: {shape: [9, 64], dtype: float32}\n"
         "compute: Y[i, j] = X[5, j] if N > 5 else 0\n"
@@ -171,7 +142,7 @@ def test_an_element_that_may_be_out_of_bounds_is_read_under_its_condition(prove,
     prove(text, params={"N": 6}, sanitize=True)
 
 
-def test_a_broadcast_operand_of_a_wider_type_takes_several_loads(planned, prove):
+def test_a_broadcast_operand_of_a_wider_type_takes_several_loads(planned, prove, widths):
     text = (
         "params: {M: 5, N: 48}\narrays:\n  X: {shape: [M, N], dtype: int8}\n  b: {shape: [N], dtype: float64}\n"
         "  Y: {shape: [M, N], dtype: int8}\ncompute: Y[m, n] = cast(X[m, n] + b[n], int8)\n"
@@ -180,22 +151,22 @@ def test_a_broadcast_operand_of_a_wider_type_takes_several_loads(planned, prove)
     prove(text, sanitize=True)
 
 
-def test_a_partial_vector_is_a_scalar_loop(made):
-    text = made(SAXPY % (1001, "")).source
+def test_a_partial_vector_is_a_scalar_loop(made, saxpy):
+    text = made(saxpy(1001)).source
     assert "if (i + 3 < N) {" in text
     assert "for (int tail = i; tail < N; ++tail)" in text
 
 
-def test_divisible_extents_have_no_guards(planned):
-    kernel = planned(SAXPY % (2048, ""))
+def test_divisible_extents_have_no_guards(planned, saxpy):
+    kernel = planned(saxpy(2048))
     assert kinds(kernel).isdisjoint({"If", "ReturnUnless"})
-    assert "ReturnUnless" in kinds(planned(SAXPY % (2052, "")))
-    assert "If" not in kinds(planned(SAXPY % (2052, "")))
+    assert "ReturnUnless" in kinds(planned(saxpy(2052)))
+    assert "If" not in kinds(planned(saxpy(2052)))
 
 
-def test_a_vector_is_not_longer_than_the_array(planned):
-    assert widths(planned(SAXPY % (3, "")))["X"] == 2
-    assert widths(planned(SAXPY % (1, "")))["X"] == 1
+def test_a_vector_is_not_longer_than_the_array(planned, widths, saxpy):
+    assert widths(planned(saxpy(3)))["X"] == 2
+    assert widths(planned(saxpy(1)))["X"] == 1
 
 
 def test_an_index_that_may_exceed_32_bits_is_64_bits(made):
@@ -227,8 +198,8 @@ def test_indices_used_as_values_are_not_fused(planned):
     assert {len(a.subscripts) for a in accesses(kernel.body)} == {2}
 
 
-def test_narrow_accesses_are_unrolled_to_16_bytes_per_thread(planned, made):
-    text = MATRIX % (4096, 4097, ", pitch: 4098", "", "")
+def test_narrow_accesses_are_unrolled_to_16_bytes_per_thread(planned, made, widths, matrix):
+    text = matrix(4096, 4097, x="pitch: 4098")
     kernel = planned(text)
     assert (kernel.block, widths(kernel)["X"]) == ((256, 1, 1), 1)
     source = made(text).source
@@ -236,22 +207,23 @@ def test_narrow_accesses_are_unrolled_to_16_bytes_per_thread(planned, made):
     assert "for (int m = m0; m < m0 + 4; ++m) {" in source
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("vectors", [2, 8])
 @pytest.mark.parametrize("size", [33, 8195])
-def test_any_number_of_vectors_per_thread_is_right(prove, made, vectors, size):
-    prove(SAXPY % (size, f"vectors: {vectors}"))
-    prove(MATRIX % (13, 24, "", "", f"vectors: {vectors}"))
-    prove(SAXPY % ("dynamic", f"vectors: {vectors}"), params={"N": size})
+def test_any_number_of_vectors_per_thread_is_right(prove, made, vectors, size, saxpy, matrix):
+    prove(saxpy(size, f"vectors: {vectors}"))
+    prove(matrix(13, 24, schedule=f"vectors: {vectors}"))
+    prove(saxpy("dynamic", f"vectors: {vectors}"), params={"N": size})
 
 
 @pytest.mark.parametrize("vector", [1, 2, 4])
-def test_a_schedule_sets_the_vector(planned, vector):
-    assert widths(planned(SAXPY % (100, f"vector: {vector}")))["X"] == vector
-    assert widths(planned(SAXPY % (100, f"thread: {{i: {vector}}}")))["Y"] == vector
+def test_a_schedule_sets_the_vector(planned, vector, widths, saxpy):
+    assert widths(planned(saxpy(100, f"vector: {vector}")))["X"] == vector
+    assert widths(planned(saxpy(100, f"thread: {{i: {vector}}}")))["Y"] == vector
 
 
-def test_a_schedule_sets_the_block(made):
-    (launch,) = made(MATRIX % (64, 256, "", "", "block: {m: 4, n: 128}")).manifest.launches
+def test_a_schedule_sets_the_block(made, matrix):
+    (launch,) = made(matrix(64, 256, schedule="block: {m: 4, n: 128}")).manifest.launches
     assert launch.block == (32, 4, 1)
     assert launch.grid == (2, 16, 1)
 
@@ -267,14 +239,14 @@ def test_a_schedule_sets_the_block(made):
         ("width: 2", "schedule.width", "no tunable"),
     ],
 )
-def test_an_impossible_schedule_is_refused_with_its_key(reasons, schedule, key, words):
-    (refusal,) = reasons("map", SAXPY % (1000, schedule))
+def test_an_impossible_schedule_is_refused_with_its_key(reasons, schedule, key, words, saxpy):
+    (refusal,) = reasons("map", saxpy(1000, schedule))
     assert refusal.key == key
     assert words in refusal.reason
 
 
-def test_a_vector_that_alignment_forbids_names_the_dimension(reasons):
-    (refusal,) = reasons("map", MATRIX % (10, 777, "", "", "vector: 4"))
+def test_a_vector_that_alignment_forbids_names_the_dimension(reasons, matrix):
+    (refusal,) = reasons("map", matrix(10, 777, schedule="vector: 4"))
     assert "dimension 0 in X" in refusal.reason
 
 
@@ -307,13 +279,13 @@ def test_an_array_read_at_an_offset_is_no_permutation(reasons):
 
 
 @pytest.mark.parametrize("space", ["shared", "register"])
-def test_useless_placements_are_refused(reasons, space):
-    text = MATRIX.replace("b: {shape: [N], dtype: float32}", f"b: {{shape: [N], dtype: float32, memory: {space}}}")
-    (refusal,) = reasons("map", text % (8, 8, "", "", ""))
+def test_useless_placements_are_refused(reasons, space, matrix):
+    text = matrix(8, 8, b=f"memory: {space}")
+    (refusal,) = reasons("map", text)
     assert refusal.key == "arrays.b.memory"
 
 
-def test_constant_inputs_are_scalar_loads_and_read_only_ones_vectors(made, planned):
+def test_constant_inputs_are_scalar_loads_and_read_only_ones_vectors(made, planned, widths):
     text = "arrays:\n  X: {shape: [64], dtype: float32}\n  c: {shape: [64], dtype: float32, memory: %s}\n"
     text += "  Y: {shape: [64], dtype: float32}\ncompute: Y[i] = c[i] * X[i]\n"
     assert widths(planned(text % "constant")) == {"X": 4, "c": 1, "Y": 4}
@@ -328,6 +300,6 @@ def test_a_pure_copy_moves_narrow_floats_unconverted(made):
     assert "y8.data[v] = x8.data[v];" in text
 
 
-def test_more_rows_than_grid_y_allows_go_along_x(planned):
-    kernel = planned(MATRIX % (30_000_000, 8, "", "", ""))
+def test_more_rows_than_grid_y_allows_go_along_x(planned, matrix):
+    kernel = planned(matrix(30_000_000, 8))
     assert kernel.grid[1:] == (1, 1)

@@ -57,6 +57,7 @@ REARRANGEMENTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["flipped", "rolled by rows", "cut out", "space to depth"])
 def test_rearrangements_are_right(made, prove, name):
     assert [kernel.family for kernel in made(REARRANGEMENTS[name]).plan.kernels] == ["map"]
@@ -165,3 +166,9 @@ def test_zero_padding_is_read_in_vectors(planned, prove):
     assert set(widths(planned(text), "x")) == {4}
     prove(text)
     prove(text.replace("C: 12", "C: 14").replace("float32", "float16"))
+
+
+def test_a_value_named_as_a_loop_variable_has_its_own_range(prove):
+    """The vectors of V + 1 are read with a loop variable v, the last elements of a row into a local v."""
+    arrays = {"V": "shape: [32, 4], dtype: int8", "X": "shape: [32, 3], dtype: uint8"}
+    prove(spec("", "y[j, row] = (V[j, row + 1] % 10) - X[j, row]", **arrays, y="shape: [32, 3], dtype: int8, pitch: 4"))

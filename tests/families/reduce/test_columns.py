@@ -68,6 +68,13 @@ def test_contiguous_results_take_vector_stores(planned):
     assert stored(columns(300, 512, "argmax(x[i, j], i)", out="int64")) == [(1, "store")]
 
 
+def test_results_a_pitch_apart_are_stored_one_by_one(planned, prove):
+    text = columns(300, 256).replace("{shape: [N], dtype: float32}", "{shape: [N, 1], dtype: float32, pitch: 8}")
+    text = text.replace("y[j] =", "y[j, 0] =")
+    assert {a.width for a in accesses(planned(text).body) if a.array.name == "y"} == {1}
+    prove(text)
+
+
 def test_partial_results_have_no_bank_conflicts(planned):
     report = analyze_kernel(planned(columns(3000, 512)), "sm_90", {"M": 3000, "N": 512})
     shared = [access for access in report.accesses if access.space == "shared"]
@@ -158,6 +165,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS[::9])
 def test_kinds_and_types(prove, value, dtype, out):
     prove(columns(61, 136, value, dtype, out))

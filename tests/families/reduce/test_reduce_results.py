@@ -40,6 +40,7 @@ def whole(n, value="sum(x[i], i)", dtype="float32", out="float32", schedule=""):
 # Correctness
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", [1, 1023])
 def test_full_sums_of_any_length(prove, n):
     prove(whole(n))
@@ -110,6 +111,7 @@ def kind_text(value, dtype, out, m, n, schedule=""):
     return rows(m, n, value, dtype, out, schedule)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS[::8])
 def test_kinds_and_types(prove, value, dtype, out):
     prove(kind_text(value, dtype, out, 11, 144, ", threads: 64"))
@@ -137,6 +139,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", VALUES[:2])
 def test_bodies_and_conditions(prove, value):
     prove(rows(11, 140, value, schedule=", threads: 8"))
@@ -186,6 +189,7 @@ compute:
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "shape",
     [
@@ -205,6 +209,16 @@ arrays:
 compute:
   - y[b, a] = sum(x[a, b, c, d], c, d)
   - z[a, c] = max(x[a, b, c, d], b, d)
+"""
+    prove(text)
+
+
+def test_a_diagonal_of_a_dense_array(prove):
+    text = """
+arrays:
+  x: {shape: [8, 8, 8], dtype: float32}
+  y: {shape: [], dtype: float32}
+compute: y = sum(x[i, i, j], i, j)
 """
     prove(text)
 

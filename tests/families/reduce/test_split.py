@@ -34,15 +34,15 @@ FULL = split("N: 10_003", "N", "sum(x[i], i)")
 @pytest.mark.parametrize(
     ("text", "launches"),
     [
-        (split("N: 50_000", "N", "sum(x[i], i)"), 1),
-        (split("N: 10_000_000", "N", "sum(x[i], i)"), 2),
-        (split("M: 100_000, N: 100_000", "M, N", "sum(x[i, j], i, j)"), 2),
-        (split("M: 100_000, N: 10", "M, N", "sum(x[m, j], j)", "M"), 1),
-        (split("M: 4, N: 1_000_000", "M, N", "sum(x[m, j], j)", "M"), 2),
-        (split("M: 1_000_000, N: 4", "M, N", "sum(x[i, n], i)", "N"), 2),
-        (split("M: 32_768, N: 65_536", "M, N", "sum(x[i, n], i)", "N"), 1),
-        (split("N: dynamic", "N", "max(x[i], i)"), 2),
-        (split("M: dynamic, N: dynamic", "M, N", "max(x[m, j], j)", "M"), 1),
+        pytest.param(split("N: 50_000", "N", "sum(x[i], i)"), 1, id="short vector"),
+        pytest.param(split("N: 10_000_000", "N", "sum(x[i], i)"), 2, id="long vector"),
+        pytest.param(split("M: 100_000, N: 100_000", "M, N", "sum(x[i, j], i, j)"), 2, id="matrix"),
+        pytest.param(split("M: 100_000, N: 10", "M, N", "sum(x[m, j], j)", "M"), 1, id="short rows"),
+        pytest.param(split("M: 4, N: 1_000_000", "M, N", "sum(x[m, j], j)", "M"), 2, id="long rows"),
+        pytest.param(split("M: 1_000_000, N: 4", "M, N", "sum(x[i, n], i)", "N"), 2, id="long columns"),
+        pytest.param(split("M: 32_768, N: 65_536", "M, N", "sum(x[i, n], i)", "N"), 1, id="many columns"),
+        pytest.param(split("N: dynamic", "N", "max(x[i], i)"), 2, id="dynamic vector"),
+        pytest.param(split("M: dynamic, N: dynamic", "M, N", "max(x[m, j], j)", "M"), 1, id="dynamic rows"),
     ],
 )
 def test_few_results_of_long_reductions_take_a_second_launch(made, text, launches):
@@ -101,6 +101,18 @@ def test_one_kernel_computes_the_largest_element_and_its_position(made):
     assert len(second.computes) == 2
 
 
+def test_a_position_is_stored_where_other_reductions_are_over_other_indices(prove):
+    prove("""
+params: {M: 2, K: 40_000}
+arrays:
+  x: {shape: [M, K], dtype: float32}
+  a: {shape: [M, 300, 300], dtype: float32}
+  y: {shape: [M], dtype: float64}
+compute: y[i] = argmax(x[i, k], k) * norm(a[i, p, q], p, q) + sum(x[i, l], l)
+schedule: {family: reduce, split_k: 4}
+""")
+
+
 # Correctness
 
 VALUES = [
@@ -119,6 +131,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value", "dtype", "out"), VALUES[:2])
 def test_split_full_reductions(prove, value, dtype, out):
     prove(split("N: 10_003", "N", value, dtype=dtype, out=out))
@@ -132,19 +145,36 @@ def test_split_full_reductions_of_any_length(prove, value, dtype, out, n):
         prove(split(f"N: {n}", "N", value, dtype=dtype, out=out))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [
-        split("M: 61, N: 77", "M, N", "sum(x[i, j], i, j)"),
-        pytest.param(split("M: 5, N: 1001", "M, N", "max(x[m, j], j)", "M"), marks=pytest.mark.slow),
-        split("M: 1001, N: 12", "M, N", "var(x[i, n], i)", "N"),
-        pytest.param(split("M: 1001, N: 13", "M, N", "argmin(x[i, n], i)", "N", out="int64"), marks=pytest.mark.slow),
-        pytest.param(split("M: 1001, N: 13", "M, N", "sum(x[i, n] * n, i, where=i > n)", "N"), marks=pytest.mark.slow),
+        pytest.param(split("M: 61, N: 77", "M, N", "sum(x[i, j], i, j)"), id="matrix"),
+        pytest.param(split("M: 5, N: 1001", "M, N", "max(x[m, j], j)", "M"), marks=pytest.mark.slow, id="rows"),
+        pytest.param(split("M: 1001, N: 12", "M, N", "var(x[i, n], i)", "N"), id="columns"),
         pytest.param(
-            split("A: 9, B: 10, C: 11, D: 12", "A, B, C, D", "sum(x[a, b, c, d], b, d, a, c)"), marks=pytest.mark.slow
+            split("M: 1001, N: 13", "M, N", "argmin(x[i, n], i)", "N", out="int64"),
+            marks=pytest.mark.slow,
+            id="argmin of columns",
         ),
-        pytest.param(split("A: 9, B: 10, C: 11", "A, B, C", "sum(x[a, b, c], a, c)", "B"), marks=pytest.mark.slow),
-        pytest.param(split("A: 9, B: 1, C: 110", "A, B, C", "min(x[a, b, c], b, c)", "A"), marks=pytest.mark.slow),
+        pytest.param(
+            split("M: 1001, N: 13", "M, N", "sum(x[i, n] * n, i, where=i > n)", "N"),
+            marks=pytest.mark.slow,
+            id="condition",
+        ),
+        pytest.param(
+            split("A: 9, B: 10, C: 11, D: 12", "A, B, C, D", "sum(x[a, b, c, d], b, d, a, c)"),
+            marks=pytest.mark.slow,
+            id="four dimensions",
+        ),
+        pytest.param(
+            split("A: 9, B: 10, C: 11", "A, B, C", "sum(x[a, b, c], a, c)", "B"),
+            marks=pytest.mark.slow,
+            id="outer and inner",
+        ),
+        pytest.param(
+            split("A: 9, B: 1, C: 110", "A, B, C", "min(x[a, b, c], b, c)", "A"), marks=pytest.mark.slow, id="inner two"
+        ),
     ],
 )
 def test_split_reductions_of_rows_columns_and_middle_dimensions(prove, text):

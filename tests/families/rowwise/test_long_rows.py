@@ -76,6 +76,7 @@ def test_reloaded_elements_take_one_pass_of_online_softmax(planned):
 SHORT_REGISTERS = "threads: 8, rows: 1, registers: %d"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
 @pytest.mark.parametrize("registers", [0, slow(8), slow(16)])
 def test_rows_in_registers_and_in_shared_memory(prove, statements, registers):
@@ -112,6 +113,7 @@ def test_rows_that_fill_the_device_stay_one_launch(made):
     assert [kernel.family for kernel in made(rows(200, 100000, BY_HAND)).plan.kernels] == ["rowwise"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("statement", ["y[j] = softmax(x[j], j)", "y[j] = (x[j] - mean(x[k], k)) / sqrt(var(x[k], k))"])
 def test_few_long_rows_are_correct(prove, statement):
     prove(spec("N: 300000", {"x": ("N", F), "y": ("N", F)}, (statement,)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cugen.plan.traversal.walking import accesses
+
 SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
 
 
@@ -18,6 +20,7 @@ def rows(m, n, statements=SOFTMAX, dtype="float32", out=None, schedule=""):
     return spec(f"M: {m}, N: {n}", {"x": ("M, N", dtype), "y": ("M, N", out or dtype)}, statements, more)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("statement", ["y[i, j] = softmax(x[i, j], i)", "y[i, j] = x[i, j] / norm(x[k, j], k)"])
 def test_columns_of_any_size(prove, statement):
     text = rows("dynamic", "dynamic", (statement,))
@@ -26,6 +29,34 @@ def test_columns_of_any_size(prove, statement):
 
 
 F = "float32"
+
+
+def batch_norm(n, c, h, w, dtype=F, layout=""):
+    statements = (
+        "mu[c] = mean(x[n, c, h, w], n, h, w)",
+        "v[c] = var(x[n, c, h, w], n, h, w)",
+        "y[n, c, h, w] = (x[n, c, h, w] - mu[c]) * rsqrt(v[c] + 1e-5) * g[c]",
+    )
+    arrays = {"x": ("N, C, H, W", f"{dtype}{layout}"), "g": ("C", F), "y": ("N, C, H, W", dtype)}
+    return spec(f"N: {n}, C: {c}, H: {h}, W: {w}", arrays, statements)
+
+
+@pytest.mark.parametrize(
+    ("sides", "width"),
+    [(("6", "6"), 4), (("6", "7"), 2), (("5", "7"), 1), (("{multiple_of: 4}", "5"), 4), (("dynamic", "5"), 1)],
+)
+def test_a_row_in_segments_takes_vectors_that_divide_a_segment(planned, sides, width):
+    kernel = planned(batch_norm(8, 64, *sides))
+    assert kernel.family == "rowwise"
+    assert {a.width for a in accesses(kernel.body) if a.array.name in ("x", "y")} == {width}
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("layout", ["", ", pitch: {align: 64}", ", layout: column"])
+@pytest.mark.parametrize("sizes", [(1, 3, 4, 4), (5, 2, 6, 8), (33, 1, 7, 2), (40, 2, 30, 30)])
+def test_rows_in_segments_of_any_layout(prove, sizes, dtype, layout):
+    prove(batch_norm(*sizes, dtype, layout), sanitize=True)
 
 
 MORE = {
@@ -204,6 +235,7 @@ compute: |
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [7, 8])
 def test_a_norm_of_groups_is_one_launch(made, prove, width):
     assert [kernel.family for kernel in made(GROUP_NORM % width).plan.kernels] == ["rowwise"]
@@ -214,6 +246,7 @@ def test_groups_that_do_not_divide_are_not_split(prove):
     prove((GROUP_NORM % 8).replace("C: 12", "C: 14").replace("G: 4", "G: 5").replace("g * K + k", "g * 2 + k"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", list(MORE))
 def test_norms_of_all_kinds(made, prove, name):
     text = spec(*MORE[name])
@@ -221,6 +254,7 @@ def test_norms_of_all_kinds(made, prove, name):
     prove(text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [1, 8, 16, 32])
 def test_columns_by_any_number_of_adjacent_rows(prove, count):
     statements = ("y[i, j] = softmax(x[i, j], i)",)
@@ -228,6 +262,7 @@ def test_columns_by_any_number_of_adjacent_rows(prove, count):
         prove(rows(45, 37, statements, schedule=f"threads: {threads}, rows: {count}"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["pitch: 48", "layout: column"])
 def test_pitched_rows_and_column_major_arrays(prove, layout):
     prove(rows(9, 30).replace("dtype: float32}", f"dtype: float32, {layout}}}"))

@@ -142,10 +142,10 @@ def test_each_element_is_loaded_once_where_a_row_fits_registers(made):
 
 
 def test_vector_accesses_where_alignment_is_known(made):
-    assert "Vector<float, 4> x4" in made(rows(64, 256)).source
-    assert "Vector<float, 2> x2" in made(rows(64, 254)).source
+    assert "Vector<float, 4> row4" in made(rows(64, 256)).source
+    assert "Vector<float, 2> row2" in made(rows(64, 254)).source
     assert "Vector" not in made(rows(64, 255)).source
-    assert "Vector<float, 4> x4" in made(rows(64, "{range: [64, 1024], multiple_of: 64}")).source
+    assert "Vector<float, 4> row4" in made(rows(64, "{range: [64, 1024], multiple_of: 64}")).source
     assert "Vector" not in made(rows(64, "{range: [64, 1024]}")).source
 
 
@@ -158,6 +158,30 @@ def test_only_the_last_elements_are_guarded(made):
 def test_an_exponential_is_computed_once_for_each_element(made):
     assert made(rows(64, 256)).source.count("expf(") == 1
     assert made(rows(64, 256, BY_HAND)).source.count("expf(") == 1
+
+
+def test_a_value_overwrites_the_registers_of_one_that_is_not_read_again(made):
+    source = made(rows(64, 257)).source
+    assert "float row[9];" in source
+    assert "row[s] = x[i * N + j];" in source
+    assert "const float exp_value = expf(row[s] - largest);" in source
+    assert "row[s] = exp_value;" in source
+    assert "float x_row[" in made(rows(64, 257, LAYER_NORM)).source
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("storage", ["", "registers: 0"])
+def test_a_value_is_read_before_another_one_overwrites_it(prove, storage):
+    """exp(a - r) goes into the buffer of x, from which the larger exp(2 * (x - r)) is computed after it."""
+    statements = (
+        "r[i] = max(x[i, k] + a[i, k] + b[i, k], k)",
+        "e[i, j] = exp(a[i, j] - r[i])",
+        "f[i, j] = exp(2 * (x[i, j] - r[i]))",
+        "y[i, j] = a[i, j] + e[i, j] / sum(e[i, k], k) + f[i, j] / sum(f[i, k], k) + sum(b[i, k] - r[i], k)",
+    )
+    arrays = dict.fromkeys("xaby", ("M, N", "float32"))
+    options = ", ".join(filter(None, ("family: rowwise", storage)))
+    prove(spec("M: 5, N: 301", arrays, statements, f"schedule: {{{options}}}\n"))
 
 
 def test_adjacent_threads_take_adjacent_rows_where_these_are_contiguous(planned):
@@ -206,6 +230,7 @@ def test_elements_that_other_threads_computed_take_another_launch(made):
 # Correctness
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
 @pytest.mark.parametrize("n", [1, 7, 33, 257, 1025, *map(slow, [2, 3, 4, 31, 32, 100, 256, 1000, 2048])])
 def test_rows_of_any_length(prove, n, statements):
@@ -219,12 +244,14 @@ def test_long_rows(prove, n):
         prove(rows(2, n, statements, schedule="family: rowwise"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 16, 256, *map(slow, [2, 4, 8, 32, 64, 1024])])
 def test_rows_by_any_number_of_threads(prove, threads):
     prove(rows(7, 100, schedule=f"threads: {threads}"))
     prove(rows(7, 37, LAYER_NORM, schedule=f"threads: {threads}"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("threads", "count"), [(8, 4), (32, 4), (64, 2), (128, 8), (1, 16)])
 def test_blocks_of_several_rows(prove, threads, count):
     for m in (1, count, count + 1):
@@ -238,6 +265,7 @@ def test_all_types(prove, dtype):
             prove(rows(5, n, statements, dtype))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("length", ["{range: [0, 5000]}", "dynamic"])
 def test_every_size_of_a_dynamic_kernel(prove, length):
     text = rows("dynamic", length, BY_HAND)

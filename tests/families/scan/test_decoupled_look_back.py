@@ -197,9 +197,13 @@ def test_it_compiles_without_warnings(compiled):
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(matrix(2, 1_001, schedule="algorithm: look_back, threads: 64"), marks=pytest.mark.slow),
-        pytest.param(matrix(1, 20_001), marks=pytest.mark.slow),
-        pytest.param(matrix(3, 700, "cummax(x[i, j], j, reverse=true)", "float64"), marks=pytest.mark.slow),
+        pytest.param(
+            matrix(2, 1_001, schedule="algorithm: look_back, threads: 64"), marks=pytest.mark.slow, id="64 threads"
+        ),
+        pytest.param(matrix(1, 20_001), marks=pytest.mark.slow, id="long row"),
+        pytest.param(
+            matrix(3, 700, "cummax(x[i, j], j, reverse=true)", "float64"), marks=pytest.mark.slow, id="reverse maximum"
+        ),
     ],
 )
 def test_traced_accesses_are_those_of_the_plan(made, text):

@@ -82,7 +82,7 @@ def test_an_iteration_of_a_block_takes_one_barrier(planned):
 
 def test_a_block_of_many_iterations_prefetches_the_next_one(made):
     source = made(matrix(4096, 100_000)).source
-    assert source.index("next_x4[u] = *reinterpret") < source.index("x4[u] = next_x4[u]") < source.index("__shfl")
+    assert source.index("next_x4[u] = load<4>") < source.index("x4[u] = next_x4[u]") < source.index("__shfl")
     assert "next_" not in made(matrix(4096, 4096)).source
 
 
@@ -197,6 +197,7 @@ def test_direct_takes_no_scans_that_restart_in_tiles(made):
     assert recognise(Request("k", last, make_context(spec), Schedule(), target("sm_90"))) is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("m", "n", "value", "dtype"),
     [
@@ -264,12 +265,14 @@ compute: y[j, i] = cumsum(x[i, j], j)
 # Results
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("threads", "n"), [(1, 31), (4, 64), (32, 1), (32, 129), (256, 2050)])
 def test_rows_by_thread_groups_of_every_size(prove, threads, n):
     value = "cumsum(x[i, j] * j, j, exclusive=true, reverse=true, where=x[i, j] > 0) + cummax(x[i, j], j, reverse=true)"
     prove(matrix(19, n, value, schedule=f", threads: {threads}"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("threads", "threads_per_column", "n"), [(1, 1, 3), (8, 1, 40), (8, 4, 40), (4, 16, 3), (64, 4, 40)]
 )
@@ -311,6 +314,7 @@ def test_sizes_given_at_run_time(prove, sizes, along):
     prove(text, dict(zip("MN", sizes, strict=True)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_reads_at_other_subscripts_than_the_element(prove, along):
     """Shifted, mirrored and gathered, none of them for an element out of bounds."""
@@ -328,6 +332,7 @@ schedule: {{family: scan, threads: 8}}
     prove(text, sanitize=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (64, 127), (61, 127)])
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_with_one_vector_per_thread_each_read_is_loaded_once(prove, m, n, along):
@@ -396,7 +401,13 @@ def test_drawn_scans_have_no_races_and_stay_in_bounds(prove, text, races):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [matrix(3, 300, schedule=", threads: 64"), matrix(90, 37, "cumsum(x[i, j], i)")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(matrix(3, 300, schedule=", threads: 64"), id="rows"),
+        pytest.param(matrix(90, 37, "cumsum(x[i, j], i)"), id="columns"),
+    ],
+)
 def test_no_races_and_no_access_out_of_bounds(prove, text):
     prove(text, races=True)
     prove(text, sanitize=True)
@@ -413,10 +424,15 @@ def test_it_compiles_without_warnings(compiled, along, dtype):
 @pytest.mark.parametrize(
     "text",
     [
-        matrix(5, 300, schedule=", threads: 64"),
-        matrix(5, 301, "cumsum(x[i, j], j, reverse=true)", layout=", pitch: 304", schedule=", threads: 32"),
-        matrix(70, 37, "cummax(x[i, j], i)", schedule=", threads: 8, threads_per_column: 4"),
-        multi_pass(matrix(1, 70_000, "cumsum(x[i, j], j, exclusive=true)", "float64")),
+        pytest.param(matrix(5, 300, schedule=", threads: 64"), id="rows"),
+        pytest.param(
+            matrix(5, 301, "cumsum(x[i, j], j, reverse=true)", layout=", pitch: 304", schedule=", threads: 32"),
+            id="reverse, pitch",
+        ),
+        pytest.param(
+            matrix(70, 37, "cummax(x[i, j], i)", schedule=", threads: 8, threads_per_column: 4"), id="columns"
+        ),
+        pytest.param(multi_pass(matrix(1, 70_000, "cumsum(x[i, j], j, exclusive=true)", "float64")), id="multi-pass"),
     ],
 )
 def test_traced_accesses_are_those_of_the_plan(made, text):

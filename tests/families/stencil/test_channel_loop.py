@@ -34,6 +34,12 @@ def convolution(
     )
 
 
+def test_the_row_of_an_output_is_defined_only_where_it_is_used(made):
+    text = convolution("{multiple_of: 8}", 2, 64, 1, "sum(x[n, c, i + r - 1, j + s - 1] * w[k, c, r, s], c, r, s)")
+    source = made(text.replace("H: 64", "H: {multiple_of: 8}")).source
+    assert source.count("const int i = ") == 1  # of the store; the windows are indexed by the row of the thread
+
+
 def test_output_channels_share_a_window(planned):
     kernel = planned(convolution(64, 64, 224, 224))
     assert kernel.family == "stencil"
@@ -53,12 +59,14 @@ def test_one_channel_reduction_is_taken(reasons):
     assert any("takes one reduction over channels" in refusal.reason for refusal in reasons("stencil", text))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("channels", "outputs", "h", "w"), [(40, 10, 30, 33), (17, 4, 1, 4)])
 @pytest.mark.parametrize("rows", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_convolutions_of_any_size(prove, channels, outputs, h, w, rows):
     prove(convolution(channels, outputs, h, w, rows=rows), sanitize=w == 33)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "to", "compute"),
     [

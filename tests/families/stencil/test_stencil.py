@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For, Load
+from cugen.plan.registers.estimate import dynamic_arrays
 from cugen.plan.traversal.walking import accesses, walk_nodes
+from cugen.toolchain.cuda import compile_cubin
 
 FIVE = "y[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]"
 MODES = ("zero", "clamp", "wrap", "reflect", "{value: -7}")
@@ -50,13 +52,55 @@ def access_widths(kernel: Kernel) -> set[int]:
 # Selection
 
 
+@pytest.mark.parametrize("taps", [64, 65, 100])
+def test_a_register_window_is_never_indexed_at_run_time(made, taps):
+    plan = made(
+        f"params: {{N: 7, M: {taps}}}\n"
+        "arrays:\n"
+        "  c: {shape: [N + M], dtype: float64}\n"
+        "  z: {shape: [M], dtype: float64}\n"
+        "  y: {shape: [N], dtype: float64}\n"
+        "compute: y[i] = sum(c[i - j + M] * z[j], j)\n"
+    ).plan
+    assert [dynamic_arrays(kernel, plan.context) for kernel in plan.kernels] == [frozenset()]
+
+
 def test_a_register_window_is_filled_by_vector_loads(planned):
     kernel = planned(image(4096, 4096, FIVE))
     assert kernel.family == "stencil"
     (window,) = {a.array.symbol: a.array for a in accesses(kernel.body) if a.array.space == "register"}.values()
-    assert (window.symbol, window.shape) == ("u_window", (6, 12))
+    assert (window.symbol, window.shape) == ("u_window", (6, 6))
     assert max(access_widths(kernel)) == 4
     assert dict(kernel.alignments) == {"u": 16, "y": 16}
+
+
+def test_a_window_has_columns_that_are_not_read_only_where_vectors_fill_them(planned):
+    def columns(reach: int) -> int:
+        kernel = planned(image(4096, 4096, f"y[i, j] = u[i, j - {reach}] + u[i, j + {reach}]", boundary="zero"))
+        return int(next(a.array.shape[-1] for a in accesses(kernel.body) if a.array.symbol == "u_window"))
+
+    assert columns(1) == 4 + 2
+    assert columns(3) == 4 + 2 * 4
+
+
+def cube(k: int, stride: int = 1, dtype: str = "float32") -> str:
+    taps = ", ".join(f"{tap}: {k}" for tap in "rst")
+    side = f"{stride} * N + {k - 1}"
+    arrays = f"x: {{shape: [{side}, {side}, {side}], dtype: {dtype}}}, y: {{shape: [N, N, N], dtype: {dtype}}}"
+    value = f"max(x[{stride} * h + r, {stride} * i + s, {stride} * j + t], r, s, t)"
+    return f"params: {{N: 200}}\nindices: {{{taps}}}\narrays: {{{arrays}}}\ncompute: y[h, i, j] = {value}\n"
+
+
+@pytest.mark.parametrize(("k", "stride", "dtype"), [(3, 1, "float32"), (5, 2, "float32"), (4, 1, "float64")])
+def test_a_thread_has_fewer_outputs_where_windows_fill_its_registers(planned, compiled, k, stride, dtype):
+    assert planned(cube(k, stride, dtype)).family == "stencil"
+    cubin = compile_cubin(compiled(cube(k, stride, dtype)).source, "k", "sm_90")
+    assert all(launch.spill_stores == launch.stack_bytes == 0 for launch in cubin.kernels.values())
+
+
+def test_windows_that_no_thread_can_hold_and_that_nothing_shares_are_refused(reasons):
+    assert "432 registers, at most 224 fit in a thread" in str(reasons("stencil", cube(6, 7, "float64")))
+    assert "reads each of 216 registers once" in str(reasons("stencil", cube(6, 7)))
 
 
 @pytest.mark.parametrize(
@@ -114,16 +158,31 @@ def test_few_elements_are_spread_over_more_threads(planned):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (image(64, 64, "y[i, j] = 2 * u[i, j]"), "adjacent outputs along j share no elements"),
-        (image(64, 64, "y[i, j] = u[j, i - 1]"), "u is not read contiguously along j"),
-        (image(64, 64, "y[i, j] = u[i - 1, W - 1 - j]"), "u is not read contiguously along j"),
-        (image(64, 64, "y[i, j] = sum(u[i + r, j + s], r, s)", indices="r: 16, s: 16"), "has 256 points"),
-        (image(64, 64, "y[i, j] = u[i, j] + u[i, j + 32]"), "the footprint in u is sparse"),
-        (image(64, 64, "y[i, j] = u[i // 3 + i, j + 1]"), "a subscript of u is not affine in the indices"),
-        (image(64, 64, "y[i, j] = cumsum(u[i, j], j) + u[i, j - 1]"), "takes no scans"),
-        (
+        pytest.param(
+            image(64, 64, "y[i, j] = 2 * u[i, j]"), "adjacent outputs along j share no elements", id="elementwise"
+        ),
+        pytest.param(image(64, 64, "y[i, j] = u[j, i - 1]"), "u is not read contiguously along j", id="transposed"),
+        pytest.param(
+            image(64, 64, "y[i, j] = u[i - 1, W - 1 - j]"), "u is not read contiguously along j", id="flipped"
+        ),
+        pytest.param(
+            image(64, 64, "y[i, j] = sum(u[i + r, j + s], r, s)", indices="r: 16, s: 16"),
+            "has 256 points",
+            id="256 taps",
+        ),
+        pytest.param(
+            image(64, 64, "y[i, j] = u[i, j] + u[i, j + 32]"), "the footprint in u is sparse", id="sparse footprint"
+        ),
+        pytest.param(
+            image(64, 64, "y[i, j] = u[i // 3 + i, j + 1]"),
+            "a subscript of u is not affine in the indices",
+            id="floor division",
+        ),
+        pytest.param(image(64, 64, "y[i, j] = cumsum(u[i, j], j) + u[i, j - 1]"), "takes no scans", id="scan"),
+        pytest.param(
             image(64, 64, "y[i, j] = u[i - 1, k[j]]", more="k: {shape: [W], dtype: int32}"),
             "gathers from u",
+            id="gather",
         ),
     ],
 )
@@ -155,6 +214,7 @@ def test_an_array_with_a_register_window_is_not_staged_whole(reasons):
 # Results
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["wrap", "reflect"])
 def test_two_arrays_under_one_cross(prove, boundary):
     more = f"v: {{shape: [H, W], dtype: float32, boundary: {boundary}}}"
@@ -169,17 +229,27 @@ def test_conditions_on_a_footprint_keep_its_loops_unrolled(compiled):
     assert all(loop.unroll and loop.start.is_Integer and loop.stop.is_Integer for loop in loops)
 
 
+def test_a_window_of_one_column_has_no_dimension_for_it(prove, planned):
+    spec = image(1, 1, "y[i, j] = u[i, j - 1] + u[i + 1, j - 1]", boundary="zero")
+    windows = {a.array.symbol: a.array for a in accesses(planned(spec).body) if a.array.space == "register"}
+    assert windows["u_window"].shape == (2,)
+    prove(spec)
+
+
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(13, 64), slow(1, 4), slow(66, 20)])
 def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, h, w):
     prove(image(h, w, FIVE, boundary=boundary, schedule="rows: 4"), sanitize=boundary == "wrap")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("schedule", ["rows: 2, vector: 4", "vector: 1, rows: 16", "block: {j: 64, i: 4}, rows: 2"])
 def test_every_launch_configuration_gives_the_same_result(prove, schedule):
     prove(image(37, 44, FIVE, boundary="reflect", schedule=schedule))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("h", "w"), [(33, 64), (1, 1), slow(2, 4), slow(5, 7)])
 def test_reads_under_a_bounds_condition_stay_in_bounds(prove, h, w):
     inner = "0 < i and i < H - 1 and 0 < j and j < W - 1"
@@ -187,6 +257,7 @@ def test_reads_under_a_bounds_condition_stay_in_bounds(prove, h, w):
     prove(image(h, w, compute, boundary="", schedule="rows: 4"), sanitize=h > 30)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "compute",
     [
@@ -206,6 +277,7 @@ def test_statements_of_every_form(prove, compute):
     prove(image(21, 40, compute, more=more, indices=indices, schedule="rows: 4"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "to"),
     [
@@ -221,17 +293,20 @@ def test_types_and_their_compute_types(prove, dtype, to):
     prove(image(21, 48, compute, dtype=dtype, to=to, indices="r: 3, s: 3", schedule="rows: 4"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", [", pitch: {align: 128}", ", layout: column", slow(", pitch: 43")])
 def test_every_layout(prove, layout):
     prove(image(21, 40, FIVE, layout=layout, schedule="rows: 4"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("w", ["dynamic", "{range: [0, 4096], multiple_of: 4}"])
 @pytest.mark.parametrize(("h", "width"), [(37, 64), (0, 0), slow(1, 8), slow(8, 0)])
 def test_sizes_given_at_run_time(prove, w, h, width):
     prove(image("dynamic", w, FIVE, boundary="wrap", schedule="rows: 4"), {"H": h, "W": width})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("outside", "stride", "window", "subscripts"),
     [
@@ -249,6 +324,7 @@ def test_pooling_with_strides_and_dilation(prove, outside, stride, window, subsc
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["zero", "wrap"])
 @pytest.mark.parametrize("shape", [(5, 6, 8), slow((9, 3, 12)), slow((1, 1, 1))])
 def test_three_dimensions(prove, boundary, shape):

@@ -76,6 +76,7 @@ def test_the_pitch_of_a_tile_is_an_odd_number_of_words(unanalysed, dtype, size, 
     assert (words % 2, remainder) == (1, 0)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("multiple", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_shared_accesses_have_no_bank_conflicts(made, dtype, multiple):
@@ -208,6 +209,7 @@ def test_operands_of_every_kind_are_right(prove, planned):
     prove(text, sanitize=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (1, 1), (130, 97)])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_dynamic_sides_are_right(prove, rows, columns, dtype):

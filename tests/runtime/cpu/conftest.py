@@ -1,9 +1,8 @@
-"""Jobs for the CPU device in few words, and one cache of builds for the whole session."""
+"""Jobs for the CPU device in few words."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -29,18 +28,11 @@ MakeJob = Callable[..., Job]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def compiler() -> None:
     try:
         host.compiler()
     except ToolMissing as error:
         pytest.skip(f"NO C++ COMPILER, THE CPU DEVICE IS UNTESTED: {error}")
-    before = os.environ.get("CUGEN_CACHE_DIR")
-    os.environ["CUGEN_CACHE_DIR"] = str(tmp_path_factory.mktemp("builds"))
-    yield
-    if before is None:
-        del os.environ["CUGEN_CACHE_DIR"]
-    else:
-        os.environ["CUGEN_CACHE_DIR"] = before
 
 
 @pytest.fixture(scope="session")

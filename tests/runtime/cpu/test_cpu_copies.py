@@ -74,8 +74,10 @@ def test_a_wait_without_a_barrier_behind_it_is_a_race(make_job, nans, between, a
     faults = CpuDevice(races=True).run(make_job(source, {"in": values(), "out": nans(8)}, block=(8, 1, 1))).faults
     assert tuple(fault.kind for fault in faults) == kinds
     for fault in faults:
-        line = next(n for n, text in enumerate(source.split("\n"), 1) if "memcpy_async" in text)
-        assert fault.line == line
+        lines = source.split("\n")
+        copy = next(number for number, text in enumerate(lines, 1) if "memcpy_async" in text)
+        assert "out[" in lines[fault.line - 1]
+        assert fault.message.endswith(f"before the wait for the asynchronous copy to it at line {copy}")
 
 
 def test_a_copy_past_the_end_of_a_tile_is_reported_at_the_line_of_the_copy(make_job, nans):
@@ -103,3 +105,33 @@ def test_memory_that_a_copy_may_still_write_is_not_free_for_another_use(make_job
     source = REUSE.replace("WAIT", wait)
     faults = CpuDevice(races=True).run(make_job(source, {"in": values(), "out": nans(8)}, block=(8, 1, 1))).faults
     assert tuple(dict.fromkeys(fault.kind for fault in faults)) == kinds
+
+
+# The value of an element in flight is masked, and the thread that copies it alone reads it.
+OWN_READ = r"""
+#include <cuda_pipeline_primitives.h>
+extern "C" __global__ void k(const float* in, float* out) {
+  __shared__ float tile[8];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);
+  __pipeline_commit();
+  BEFORE
+  const float early = tile[threadIdx.x];
+  __pipeline_wait_prior(0);
+  out[threadIdx.x] = fmaxf(early, 1.0f);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "kinds"),
+    [("", ("race",)), ("__pipeline_wait_prior(1);", ("race",)), ("__pipeline_wait_prior(0);", ())],
+)
+def test_a_thread_that_reads_its_own_copy_too_early_is_a_race(make_job, nans, before, kinds):
+    source = OWN_READ.replace("BEFORE", before)
+    faults = CpuDevice(races=True).run(make_job(source, {"in": values(), "out": nans(8)}, block=(8, 1, 1))).faults
+    assert tuple(fault.kind for fault in faults) == kinds
+    for fault in faults:
+        lines = source.split("\n")
+        assert "early = " in lines[fault.line - 1]
+        copy = next(number for number, text in enumerate(lines, 1) if "memcpy_async" in text)
+        assert fault.message.endswith(f"before the wait for the asynchronous copy to it at line {copy}")

@@ -54,6 +54,16 @@ extern "C" __global__ void dynamic(const float* a, const float* b, float* out, i
 }
 """
 
+ROUNDED = r"""
+struct alignas(16) Pair { double data[2]; };
+extern "C" __global__ void k(const double* a, double* out) {
+  const Pair pair = *reinterpret_cast<const Pair*>(a);
+  Pair result;
+  for (int v = 0; v < 2; ++v) result.data[v] = (double)(float)pair.data[v];
+  *reinterpret_cast<Pair*>(out) = result;
+}
+"""
+
 
 def test_a_guarded_sum_of_vectors_covers_exactly_the_vectors(make_job, nans):
     a, b = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
@@ -96,6 +106,13 @@ def test_nan_and_infinity_pass_through(make_job, nans):
         params={"n": 4},
     )
     np.testing.assert_array_equal(CpuDevice().run(job).buffers["out"], a - 0.0)
+
+
+def test_a_value_is_rounded_by_a_narrower_type_in_vectors_too(make_job):
+    values = np.array([0.603762536, 0.1])
+    job = make_job(ROUNDED, {"a": values, "out": np.full(2, np.nan)}, block=(1, 1, 1), alignment=16)
+    outcome = CpuDevice().run(job)
+    assert outcome.buffers["out"].tolist() == values.astype(np.float32).astype(np.float64).tolist()
 
 
 @pytest.mark.parametrize("kernel", ["fixed", "dynamic"])

@@ -227,10 +227,11 @@ def test_the_sanitizer_watches_the_end_of_shared_memory(make_job, kernel, line, 
     assert (fault.kind, fault.line) == ("out of bounds", line)
 
 
-def test_a_misaligned_vector_is_undefined(make_job):
-    fault = fault_of(make_job, SHARED_BOUNDS, "skewed", device=CpuDevice(sanitize=True), block=(1, 1, 1))
-    assert (fault.kind, fault.line) == ("undefined", 16)
-    assert "misaligned" in fault.message
+@pytest.mark.parametrize("options", [{}, {"sanitize": True}, {"races": True}], ids=str)
+def test_a_misaligned_vector_is_a_fault(make_job, options):
+    fault = fault_of(make_job, SHARED_BOUNDS, "skewed", device=CpuDevice(**options), block=(1, 1, 1))
+    assert (fault.kind, fault.line) == ("misaligned address", 16)
+    assert fault.message.endswith("access at byte 4 of out, an address that is no multiple of 8")
 
 
 READ_PREVIOUS = r"""

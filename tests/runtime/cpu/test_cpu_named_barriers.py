@@ -96,6 +96,7 @@ def test_the_blocks_own_barrier_and_those_that_a_block_lacks_have_no_count(make_
     assert f"bar.sync {barrier}: the named barriers of a block are 1 to 15" in fault.message
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("count", "threads"), [(0, 128), (48, 128), (160, 128), (96, 48)])
 def test_a_count_is_of_whole_warps_of_the_block(make_job, count, threads):
     fault = fault_in(make_job, "true", f"1, {count}", threads=threads)
@@ -183,6 +184,7 @@ def races_in(make_job, source, *, blocks=1, shuffle=None):
     return [{fault.line, int(fault.message.rsplit(" ", 1)[1])} for fault in faults]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shuffle", [None, 6])
 @pytest.mark.parametrize(
     ("barrier", "flip", "races"),
@@ -210,6 +212,7 @@ def test_a_barrier_in_one_block_orders_nothing_in_the_next(make_job, shuffle):
     assert races_in(make_job, source, blocks=3, shuffle=shuffle) == [{5, 7}]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shuffle", [None, 6])
 @pytest.mark.parametrize(("after", "races"), [(OF_PAIRS, []), ("__syncwarp();", [{7, 9}]), (OF_OTHER_PAIRS, [{7, 9}])])
 def test_a_barrier_orders_nothing_that_comes_after_it(make_job, after, races, shuffle):
@@ -230,6 +233,7 @@ extern "C" __global__ void k(int* out) {
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shuffle", [None, 6])
 @pytest.mark.parametrize(("readers", "races"), [(2, []), (3, [{7, 9}])])
 def test_no_reader_is_lost_among_many_whom_a_barrier_orders(make_job, readers, races, shuffle):

@@ -50,7 +50,8 @@ def library(kernels, tmp_path_factory):
     folder = tmp_path_factory.mktemp("library")
     for name, kernel in kernels.items():
         (folder / f"{name}.cu").write_text(kernel.source)
-        (folder / f"{name}.h").write_text(kernel.header)
+        for header, text in kernel.headers.items():
+            (folder / header).write_text(text)
         (folder / f"{name}.json").write_text(kernel.manifest.to_json())
         (folder / f"{name}_cpu.cpp").write_text(cpu_text(folder / f"{name}.cu"))
     sources = [*(f"{name}_cpu.cpp" for name in kernels), RUNTIME]

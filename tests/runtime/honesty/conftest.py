@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from cugen.kernel import Kernel, generate
 from cugen.runtime.honesty import Comparison, check_honesty, small_params
+from cugen.schedule.planner import make_plan
 from cugen.spec.load import load, load_text
 from cugen.toolchain import host
 from cugen.toolchain.errors import ToolMissing
@@ -20,14 +20,11 @@ Check = Callable[[Kernel, Mapping[str, int]], Comparison]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def compiler() -> None:
     try:
         host.compiler()
     except ToolMissing as error:
         pytest.skip(f"NO C++ COMPILER, THE PLAN IS NOT COMPARED WITH WHAT RUNS: {error}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUGEN_CACHE_DIR", os.environ.get("CUGEN_CACHE_DIR") or str(tmp_path_factory.mktemp("builds")))
-        yield
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,8 @@ def small() -> Callable[[str, str, int], Small]:
     def make(file: str, name: str, beyond: int) -> Small:
         path = ROOT / "specs" / file
         full = load(path, kernel=name)
-        params = small_params(full, generate(full).plan, beyond)
-        kernel = generate(load(path, params, kernel=name))
+        params = small_params(full, make_plan(full), beyond)
+        kernel = generate(load(path, params, kernel=name), analysis=False)
         return Small(kernel, {p.name: params[p.name] for p in full.params if p.is_dynamic})
 
     return make

@@ -197,16 +197,16 @@ def test_what_the_grammar_rejects_has_a_code_a_span_and_help(source: str, code: 
 @pytest.mark.parametrize(
     "source",
     [
-        "(" * 3000 + "a" + ")" * 3000,
-        "-" * 5000 + "a",
-        "not " * 3000 + "a",
-        "2" + "**2" * 3000,
-        "+".join("a" * 5000),
-        "f(" * 3000 + ")" * 3000,
-        "a if b else " * 1000 + "c",
-        "A[" * 3000,
-        ",".join(["a"] * 6000).join(["f(", ")"]),
-        "a" * (MAX_CHARACTERS + 1),
+        pytest.param("(" * 3000 + "a" + ")" * 3000, id="parentheses"),
+        pytest.param("-" * 5000 + "a", id="minus signs"),
+        pytest.param("not " * 3000 + "a", id="not"),
+        pytest.param("2" + "**2" * 3000, id="powers"),
+        pytest.param("+".join("a" * 5000), id="sum"),
+        pytest.param("f(" * 3000 + ")" * 3000, id="calls"),
+        pytest.param("a if b else " * 1000 + "c", id="conditions"),
+        pytest.param("A[" * 3000, id="subscripts"),
+        pytest.param(",".join(["a"] * 6000).join(["f(", ")"]), id="arguments"),
+        pytest.param("a" * (MAX_CHARACTERS + 1), id="name"),
     ],
 )
 def test_length_depth_and_size_are_bounded(source: str) -> None:
@@ -236,6 +236,13 @@ def test_a_bad_line_hides_neither_statements_nor_errors_of_others(bad: str) -> N
     assert [d.span.line for d in diagnostics] == [2, 4]
 
 
-@pytest.mark.parametrize("source", ["", "\n\n", "# only a comment"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("\n\n", id="line breaks"),
+        pytest.param("# only a comment", id="comment"),
+    ],
+)
 def test_an_empty_block_is_rejected(source: str) -> None:
     assert [d.code for d in block(source)[1]] == ["CG1105"]

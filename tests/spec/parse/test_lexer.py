@@ -32,7 +32,14 @@ def test_the_longest_token_is_read(source: str, tokens: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("source", "value"),
-    [("010", 10), ("0x10", 16), ("1_000", 1000), ("1e3", 1000.0), (".5", 0.5), ("9" * 40, 10**40 - 1)],
+    [
+        pytest.param("010", 10, id="010"),
+        pytest.param("0x10", 16, id="0x10"),
+        pytest.param("1_000", 1000, id="1_000"),
+        pytest.param("1e3", 1000.0, id="1e3"),
+        pytest.param(".5", 0.5, id=".5"),
+        pytest.param("9" * 40, 10**40 - 1, id="40 digits"),
+    ],
 )
 def test_numbers_mean_what_they_look_like(source: str, value: float) -> None:
     report = Reporter("test", source)

@@ -82,16 +82,19 @@ def test_a_number_of_ten_thousand_digits_stays_text() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "compute: y[i] = x[i] + abc\n",
-        "compute: |\n  first = 1\n  y[i] = x[i] + abc\n",
-        "compute: |2-   # a comment on the header\n    y[i] = x[i]\n      + abc\n",
-        "compute: >\n  y[i] =\n  x[i] + abc\n",
-        "compute: y[i] =\n  x[i] +\n    abc\n",
-        "compute: 'y[i] = ''q'' + abc'\n",
-        'compute: "y[i] = \\"q\\" +\\tabc"\n',
-        'compute: "y[i] = \\\n   x \\x41 + abc"\n',
-        "compute: [1, {x: y + abc}]\n",
-        "compute:\r\n- |\r\n  y = 1\r\n  z = abc\r\n",
+        pytest.param("compute: y[i] = x[i] + abc\n", id="plain"),
+        pytest.param("compute: |\n  first = 1\n  y[i] = x[i] + abc\n", id="block"),
+        pytest.param(
+            "compute: |2-   # a comment on the header\n    y[i] = x[i]\n      + abc\n",
+            id="block with indentation and comment",
+        ),
+        pytest.param("compute: >\n  y[i] =\n  x[i] + abc\n", id="folded"),
+        pytest.param("compute: y[i] =\n  x[i] +\n    abc\n", id="plain on three lines"),
+        pytest.param("compute: 'y[i] = ''q'' + abc'\n", id="single quotes"),
+        pytest.param('compute: "y[i] = \\"q\\" +\\tabc"\n', id="double quotes"),
+        pytest.param('compute: "y[i] = \\\n   x \\x41 + abc"\n', id="escaped line break"),
+        pytest.param("compute: [1, {x: y + abc}]\n", id="flow"),
+        pytest.param("compute:\r\n- |\r\n  y = 1\r\n  z = abc\r\n", id="crlf"),
     ],
 )
 def test_a_character_of_any_scalar_style_knows_its_line_and_column(text: str) -> None:
@@ -204,7 +207,14 @@ def test_a_syntax_error_has_its_line_and_column(text: str, line: int, column: in
     assert diagnostics[0].help
 
 
-@pytest.mark.parametrize("text", ['a: "\\UFFFFFFFF"\n', "%YAML 2.0\n---\na: 1\n", f"%YAML 1.{'9' * 5000}\n---\na: 1\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('a: "\\UFFFFFFFF"\n', id="escape beyond Unicode"),
+        pytest.param("%YAML 2.0\n---\na: 1\n", id="YAML 2.0"),
+        pytest.param(f"%YAML 1.{'9' * 5000}\n---\na: 1\n", id="version of 5000 digits"),
+    ],
+)
 def test_what_makes_pyyaml_raise_is_a_syntax_error(text: str) -> None:
     _, diagnostics = read(text)
     assert [d.code for d in diagnostics] == ["CG1005"]

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cugen.spec.expressions import Read, walk
+from cugen.spec.prove.counterexample import Point
 
 Compute = Callable[..., Any]
 RELAXED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -174,3 +175,96 @@ def test_a_proof_for_all_sizes_holds_for_each(compute: Compute, subscript: str, 
     arrays = {"x": "2 * N + 3", "y": "N, N + 1"}
     assume(compute(text, params="{N: {range: [1, 9]}}", **arrays).codes == [])
     assert compute(text, params=f"{{N: {size}}}", **arrays).codes == []
+
+
+GROUPED = (
+    "sum(x[f // (F // G) * (C // G) + c] * w[f // (F // G) * (C // G) + c, f % (F // G)], c)",
+    "sum(x[c + C // G * (f // (F // G))] * w[C - 1 - (f // (F // G) * (C // G) + c), F // G - 1 - f % (F // G)], c)",
+    "sum(x[f * C // F // (C // G) * (C // G) + c], c)",
+    "sum(w[(f // (F // G) * (C // G) + c) % C, f // G], c)",
+)
+
+
+@pytest.fixture
+def without_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads that aren't proved are reported: no points are tried."""
+    unproved = Point("", "", "", False)
+    monkeypatch.setattr("cugen.spec.prove.bounds.find_outside", lambda *_: unproved)
+
+
+def grouped(compute: Compute, value: str, params: str) -> list[str]:
+    """The codes of `y[f] = value` over F outputs and C inputs in G groups."""
+    shapes = {name: shape for name, shape in {"x": "C", "w": "C, F // G"}.items() if f"{name}[" in value}
+    return list(compute(f"y[f] = {value}", params=params, indices="{c: C // G}", y="F", **shapes).codes)
+
+
+@pytest.mark.parametrize("value", GROUPED)
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (64, 31, 128), (100, 33, 64), (7, 512, 3), (32, 1, 1), (3, 1, 4096)])
+@pytest.mark.usefixtures("without_search")
+def test_groups_are_inside_wherever_they_divide_the_channels(
+    compute: Compute, value: str, sizes: tuple[int, int, int]
+) -> None:
+    g, of_input, of_output = sizes
+    assert grouped(compute, value, f"{{G: {g}, C: {g * of_input}, F: {g * of_output}}}") == []
+
+
+@RELAXED
+@given(st.sampled_from(GROUPED[:2]), st.integers(1, 64), st.integers(1, 200), st.integers(1, 200))
+def test_groups_of_any_size_are_proved(compute: Compute, value: str, g: int, of_input: int, of_output: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("cugen.spec.prove.bounds.find_outside", lambda *_: Point("", "", "", False))
+        assert grouped(compute, value, f"{{G: {g}, C: {g * of_input}, F: {g * of_output}}}") == []
+
+
+@RELAXED
+@given(
+    st.sampled_from(GROUPED[:2]), st.integers(2, 12), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0, 1, 24])
+)
+def test_groups_are_proved_for_all_sizes_that_they_divide(
+    compute: Compute, value: str, g: int, of_input: int, of_output: int, minimum: int
+) -> None:
+    sizes = (f"{{range: [{minimum}, 65536], multiple_of: {g * count}}}" for count in (of_input, of_output))
+    c, f = sizes
+    assert grouped(compute, value, f"{{G: {g}, C: {c}, F: {f}}}") == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        "{G: 12, C: {range: [12, 4096], multiple_of: 12}, F: {range: [12, 4096], multiple_of: 8}}",
+        "{G: 5, C: 20, F: 21}",
+    ],
+)
+def test_groups_that_need_not_divide_the_channels_may_be_outside(compute: Compute, params: str) -> None:
+    assert set(grouped(compute, GROUPED[0], params)) == {"CG1304"}
+
+
+@st.composite
+def grouped_subscripts(draw: st.DrawFn) -> str:
+    """Quotients and remainders of an index by a param, or by a part of one, scaled and shifted."""
+    divisor = draw(st.sampled_from(["D", "(P // D)", "(2 * D)", "(D + 1)"]))
+    part = draw(
+        st.sampled_from(["i // {0}", "i % {0}", "(i + {1}) // {0}", "(P - 1 - i) // {0}", "(i * D + j) // {0}"])
+    )
+    scale = draw(st.sampled_from(["1", "D", "(P // D)", "2"]))
+    form = draw(st.sampled_from(["{0}", "{0} * {1}", "{0} * {1} + j", "{0} * {1} + i % {1}"]))
+    return form.format(part.format(divisor, draw(st.integers(-2, 2))), scale)
+
+
+@RELAXED
+@given(grouped_subscripts(), st.sampled_from(["P", "P // D", "D", "2 * P"]), st.integers(1, 4), st.integers(1, 4))
+def test_a_proof_with_quotients_by_params_holds_for_each_size(
+    compute: Compute, subscript: str, extent: str, unit: int, multiple: int
+) -> None:
+    p, d = unit * multiple, unit
+    dynamic = f"{{D: {d}, P: {{range: [0, 64], multiple_of: {d}}}}}"
+    arrays = {"x": extent, "y": "P, D"}
+    proved = not compute(f"y[i, j] = x[{subscript}]", params=dynamic, **arrays).codes
+    names: dict[str, Any] = {"__builtins__": {}}
+    outside = any(
+        not 0 <= eval(subscript, names, {"i": i, "j": j, "P": p, "D": d}) < eval(extent, names, {"P": p, "D": d})
+        for i, j in product(range(p), range(d))
+    )
+    assert not (proved and outside)
+    static = compute(f"y[i, j] = x[{subscript}]", params=f"{{D: {d}, P: {p}}}", **arrays)
+    assert static.codes == (["CG1304"] if outside else [])

@@ -16,7 +16,7 @@ RELAXED = settings(deadline=None, max_examples=150, suppress_health_check=[Healt
 STATIC, DYNAMIC = "{N: 64}", "{N: {range: [1, 65536], multiple_of: 4}}"
 
 
-@pytest.mark.parametrize("size", [STATIC, DYNAMIC])
+@pytest.mark.parametrize("size", [pytest.param(STATIC, id="static"), pytest.param(DYNAMIC, id="dynamic")])
 @pytest.mark.parametrize(
     ("block", "shape"),
     [

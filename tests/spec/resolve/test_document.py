@@ -100,16 +100,29 @@ check: {occupancy: 2}
     ("text", "code"),
     [
         # uses of a rejected param, array or index aren't reported
-        ("params: {N: [1]}\narrays:\n  x: {shape: [N * 2], dtype: int8}\n  y: {shape: [N], dtype: int8}\n", "CG1015"),
-        (
+        pytest.param(
+            "params: {N: [1]}\narrays:\n  x: {shape: [N * 2], dtype: int8}\n  y: {shape: [N], dtype: int8}\n",
+            "CG1015",
+            id="list for a param",
+        ),
+        pytest.param(
             "params: {N: 1.5, K: N + 1}\narrays:\n  x: {shape: [K], dtype: int8}\n  y: {shape: [N], dtype: int8}\n",
             "CG1015",
+            id="fraction for a param",
         ),
-        ("arrays:\n  x: {shape: [8], dtype: []}\n  y: {shape: [8], dtype: int8}\n", "CG1015"),
-        ("arrays:\n  x: {shape: [8], dtype: in8}\n  y: {shape: [8], dtype: int8}\n", "CG1028"),
-        ("arrays: []\n", "CG1015"),
-        ("arrays: {}\n", "CG1015"),
-        ("params: {N: 0}\narrays:\n  x: {shape: [N], dtype: int8}\n  y: {shape: [8], dtype: int8}\n", "CG1026"),
+        pytest.param(
+            "arrays:\n  x: {shape: [8], dtype: []}\n  y: {shape: [8], dtype: int8}\n", "CG1015", id="list for a dtype"
+        ),
+        pytest.param(
+            "arrays:\n  x: {shape: [8], dtype: in8}\n  y: {shape: [8], dtype: int8}\n", "CG1028", id="misspelt dtype"
+        ),
+        pytest.param("arrays: []\n", "CG1015", id="list for arrays"),
+        pytest.param("arrays: {}\n", "CG1015", id="no arrays"),
+        pytest.param(
+            "params: {N: 0}\narrays:\n  x: {shape: [N], dtype: int8}\n  y: {shape: [8], dtype: int8}\n",
+            "CG1026",
+            id="param of 0",
+        ),
     ],
 )
 def test_a_diagnostic_has_no_consequences(diagnose: Callable[..., Any], text: str, code: str) -> None:

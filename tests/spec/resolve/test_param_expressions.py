@@ -138,6 +138,8 @@ def test_what_is_no_condition_is_rejected(source: str) -> None:
         ("C // 5", 2),
         ("-inf", -math.inf),
         ("rsqrt(4) if C > 3 else 0", 0.5),
+        ("pow(2, 10) + pow(4, 0.5)", 1026.0),
+        ("pow(2, 5000)", None),
         ("clamp(C, 0, 5)", 5),
         ("round(2.5)", 2),
         ("C > 3 and G > 3", True),

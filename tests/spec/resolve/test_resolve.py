@@ -274,5 +274,29 @@ def test_readers_that_disagree_on_a_temporarys_extent_are_reported(compute):
     assert "CG1302" in resolved.codes
 
 
+def test_a_temporary_is_as_long_as_its_readers_index_under_indices(compute):
+    block = "t[k] = 2 * x[2 * k]\ny[j] = t[j]\nz[2 * i] = t[i]\nz[2 * i + 1] = 0"
+    resolved = compute(block, params="{N: 20}", indices="{i: N}", x="2 * N", y="N // 2", z="2 * N")
+    assert resolved.codes == []
+    statements = {s.text: [evaluate(i.extent, {"N": 20}) for i in s.indices] for s in resolved.spec.statements}
+    assert statements == {"t[k] = 2 * x[2 * k]": [20], "y[j] = t[j]": [10], "z[2 * i] = t[i]": [20],
+                          "z[2 * i + 1] = 0": [20]}  # fmt: skip
+
+
+def test_a_reduction_over_a_part_of_a_temporary_decides_its_extent(compute):
+    block = "t[k] = x[2 * k]\ny[i] = sum(t[j] * a[j], j) + i"
+    resolved = compute(block, indices="{j: 50}", x="100", a="200", y="8")
+    assert resolved.codes == []
+    assert extents(resolved.spec, "t") == [50]
+
+
+def test_readers_of_extents_that_cant_be_compared_are_reported(compute):
+    block = "t[k] = k\ny[2 * i] = t[i]\ny[2 * i + 1] = 0\nz[j] = t[j]"
+    dynamic = "{M: dynamic, N: dynamic}"
+    resolved = compute(block, params=dynamic, indices="{i: M}", y="2 * M", z="N")
+    assert resolved.codes == ["CG1302"]
+    assert "in `indices`" in resolved.diagnostics[0].message
+
+
 def test_a_temporary_without_a_bare_reader_needs_an_extent(compute):
     assert compute("t[i] = x[i + 1]\ny[j] = t[2 * j]", x="8", y="3").codes == ["CG1301"]

@@ -94,13 +94,13 @@ def test_loads_and_stores_of_global_memory_are_vectorised(planned):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (batched_gemm(m=65), "the extent of m may be up to 64"),
-        (batched_gemm(k="dynamic"), "must be fixed"),
-        (batched_gemm(schedule=", block: {m: 16}"), "`batch` in place of"),
-        (batched_gemm(schedule=", thread: {z: 2}"), "not for z"),
-        (batched_gemm(schedule=", batch: 128"), "too large"),
-        (batched_gemm(64, 64, 128, 64, dtype="float64"), "shared memory"),
-        (batched_gemm(value="max(A[z, m, k] * B[z, k, n], k)"), "takes sums"),
+        pytest.param(batched_gemm(m=65), "the extent of m may be up to 64", id="M of 65"),
+        pytest.param(batched_gemm(k="dynamic"), "must be fixed", id="dynamic K"),
+        pytest.param(batched_gemm(schedule=", block: {m: 16}"), "`batch` in place of", id="block"),
+        pytest.param(batched_gemm(schedule=", thread: {z: 2}"), "not for z", id="thread"),
+        pytest.param(batched_gemm(schedule=", batch: 128"), "too large", id="batch of 128"),
+        pytest.param(batched_gemm(64, 64, 128, 64, dtype="float64"), "shared memory", id="tiles of float64"),
+        pytest.param(batched_gemm(value="max(A[z, m, k] * B[z, k, n], k)"), "takes sums", id="max"),
     ],
 )
 def test_unsupported_batches_are_refused(reasons, text, why):
@@ -110,6 +110,7 @@ def test_unsupported_batches_are_refused(reasons, text, why):
 # Results
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (10, 12, 18)])
 def test_all_transposes_are_right(prove, sizes, transposed):

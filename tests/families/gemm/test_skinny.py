@@ -112,7 +112,7 @@ def test_a_gemv_streams_a_matrix_larger_than_l2(made, n_major):
 
 def test_streaming_loads_are_in_the_source(made):
     source = made(skinny_gemm(1, 7168, 4096, n_major=True)).source
-    assert "w_frag[dk] = load_streaming(reinterpret_cast<const Vector<float, 4>*>(&w[" in source
+    assert "w_frag[dk] = load_streaming<4>(&w[" in source
 
 
 @pytest.mark.slow
@@ -135,10 +135,17 @@ def test_k_is_split_until_the_grid_fills_the_device(made):
 # Results
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize("sizes", [(3, 130, 67), (8, 512, 100)])
 def test_results_are_right(prove, sizes, n_major):
     prove(skinny_gemm(*sizes, n_major=n_major, schedule=", split_k: 2"))
+
+
+@pytest.mark.parametrize("n_major", [False, True])
+def test_a_term_may_use_its_indices(prove, n_major):
+    w = "w[k, n]" if n_major else "w[n, k]"
+    prove(skinny_gemm(2, 64, 67, n_major=n_major, value=f"sum(x[m, k] * {w} * (n + m + k), k)"))
 
 
 @pytest.mark.slow
@@ -234,6 +241,7 @@ def test_partial_sums_have_no_bank_conflicts(made):
     assert all(report.ratio == 1 for report in shared)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_lane_groups_are_right(prove, lanes):
     prove(skinny_gemm(1, 200, 84, n_major=True, schedule=f", split_k: 1, lanes: {lanes}"), races=True)
@@ -271,3 +279,10 @@ def test_gemvs_of_dynamic_sizes_are_right(prove):
 def test_small_blocks_of_lane_groups_are_right(prove, warps):
     prove(skinny_gemm(1, 130, 132, n_major=True, schedule=f", split_k: 1, lanes: 8, warps: {warps}"), races=True)
     prove(skinny_gemm(2, 130, 132, n_major=True, schedule=f", split_k: 1, warps: {warps}"), races=True)
+
+
+def test_a_placement_that_the_family_refuses_is_left_to_others(made):
+    """K would be split, but A is wanted in shared memory: no step is bound to a family that can't take it."""
+    text = automatic(skinny_gemm(3, 2048, 4096, dtype="uint8"))
+    text = text.replace("dtype: uint8}", "dtype: uint8, memory: shared}", 1)
+    assert "skinny" not in {kernel.family for kernel in made(text).plan.kernels}

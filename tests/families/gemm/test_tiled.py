@@ -73,13 +73,14 @@ def test_two_operands_in_global_memory_leave_nothing_to_stage(reasons):
     ("schedule", "word"),
     [
         ("block: {k: 16}", "not for k"),
-        ("step: {m: 16}", "steps along k"),
+        ("step: {m: 16}", "step sizes are for k, not for m"),
     ],
 )
 def test_schedule_keys_of_wrong_indices_are_refused(reasons, schedule, word):
     assert any(word in refusal.reason for refusal in reasons("tiled", contraction(schedule=schedule)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (15, 16, 17), (31, 33, 7), (48, 5, 64)])
 @pytest.mark.parametrize(
     "schedule", ["block: {m: 16, n: 16}", "block: {m: 32, n: 16}, thread: {m: 4, n: 2}, step: {k: 8}"]
@@ -105,12 +106,13 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize(
     "schedule",
     [
-        pytest.param("block: {m: 16, n: 16}", marks=pytest.mark.slow),
-        "block: {m: 24, n: 32}, thread: {m: 3, n: 2}, step: {k: 7}",
+        pytest.param("block: {m: 16, n: 16}", marks=pytest.mark.slow, id="default thread tile"),
+        pytest.param("block: {m: 24, n: 32}, thread: {m: 3, n: 2}, step: {k: 7}", id="partial tiles"),
     ],
 )
 def test_a_triangular_or_banded_sum_is_right(made, check, condition, schedule):
@@ -123,10 +125,10 @@ def test_a_triangular_or_banded_sum_is_right(made, check, condition, schedule):
 @pytest.mark.parametrize(
     ("condition", "header"),
     [
-        ("k <= m", "for (int k0 = 0; k0 < m0 + 16; k0 += 16)"),
-        ("k >= n", "for (int k0 = n0; k0 < K; k0 += 16)"),
-        ("k > n", "for (int k0 = 16 * ((n0 + 1) / 16); k0 < K; k0 += 16)"),
-        ("k >= m - 16", "for (int k0 = max(0, m0 - 16); k0 < K; k0 += 16)"),
+        ("k <= m", "for (int k0 = 0; k0 < m0 + BM; k0 += BK)"),
+        ("k >= n", "for (int k0 = n0; k0 < K; k0 += BK)"),
+        ("k > n", "for (int k0 = BK * ((n0 + 1) / BK); k0 < K; k0 += BK)"),
+        ("k >= m - 16", "for (int k0 = max(0, m0 - 16); k0 < K; k0 += BK)"),
     ],
 )
 def test_a_block_skips_masked_k_tiles(made, condition, header):
@@ -149,7 +151,7 @@ arrays:
 compute: C[b, m, n] = sum(A[b, m, k] * W[k, n], k)
 schedule: {{{schedule}}}
 """
-    assert "const int bm0 = blockIdx.y * 16;" in made(text.format(pitch="", schedule="family: tiled")).source
+    assert "const int bm0 = blockIdx.y * BM;" in made(text.format(pitch="", schedule="family: tiled")).source
     pitched = made(text.format(pitch=", layout: {strides: [200, 20, 1]}", schedule="family: tiled")).source
     assert "const int b = blockIdx.z;" in pitched
     assert "const int b = blockIdx.z;" in made(text.format(pitch="", schedule="block: {m: 8, n: 16}")).source

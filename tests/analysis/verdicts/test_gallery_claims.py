@@ -1,0 +1,96 @@
+"""The printed figures of dynamic kernels of the gallery, against a walk over every warp at several sizes."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.spec.load import load_all, load_text
+
+SPECS_FOLDER = Path(__file__).parents[3] / "specs"
+SPECS = ("gemm_int8", "matmul_small", "rms_norm_dynamic", "suffix_sums")
+IDEALS = {"sectors": "ideal_sectors", "wavefronts": "ideal_wavefronts", "requests": "ideal_wavefronts"}
+
+
+def sizes_of(param, count):
+    """The smallest sizes around a few tiles that the range and the multiple allow, primes where any are."""
+    wanted = (37, 67, 131)[:count]
+    return [min(max(-(-n // param.multiple_of) * param.multiple_of, param.minimum), param.maximum) for n in wanted]
+
+
+def check_claims(walk, name, count):
+    for spec in load_all(SPECS_FOLDER / f"{name}.yaml"):
+        dynamic = [param for param in spec.params if param.value is None]
+        if not dynamic:
+            continue
+        kernel = generate(spec)
+        names = dict(kernel.plan.param_symbols)
+        fixed = {names[p.name]: p.value for p in spec.params if p.value is not None}
+        reports = [(n, access) for n, report in enumerate(kernel.reports) for access in report.accesses]
+        compared = 0
+        for sizes in product(*(sizes_of(param, count) for param in dynamic)):
+            params = fixed | {names[p.name]: size for p, size in zip(dynamic, sizes, strict=True)}
+            walks = [walk(launch, params, spec.target, record=True) for launch in kernel.plan.kernels]
+            for n, access in reports:
+                if access.per_request is None:
+                    continue
+                unit = access.per_request.unit
+                for warp in walks[n].warps.get(id(access.access), ()):
+                    if None in warp.addresses:
+                        continue  # the figures are for the interior, where all lanes run
+                    compared += 1
+                    excess = getattr(warp.cost, unit) - getattr(warp.cost, IDEALS[unit])
+                    assert excess <= access.per_request.worst - access.per_request.worst_ideal, (params, access.text)
+        assert compared
+
+
+@pytest.mark.parametrize("name", ["rms_norm_dynamic", "suffix_sums"])
+def test_no_full_warp_costs_more_than_is_printed(walk, name):
+    check_claims(walk, name, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPECS)
+def test_no_full_warp_costs_more_than_is_printed_at_three_sizes_of_each_param(walk, name):
+    check_claims(walk, name, 3)
+
+
+ARRAYS = """
+cugen: 1
+kernel: k
+params: {M: {range: [1, 60000]}, N: {range: [1, 60000], multiple_of: 3}}
+arrays:
+  A: {shape: [M, N], dtype: float32, layout: LAYOUT}
+  C: {shape: SHAPE, dtype: float32}
+"""
+TRANSPOSED = ARRAYS.replace("SHAPE", "[N, M]") + "compute: C[n, m] = A[m, n] * 2\n"
+SUMS = ARRAYS.replace("SHAPE", "[N]") + "compute: C[n] = sum(A[m, n], m)\n"
+ROWS = ARRAYS.replace("SHAPE", "[M, N]") + "compute: C[m, n] = A[m, n] * 2\nschedule: {family: direct}\n"
+
+
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(TRANSPOSED, id="transposed", marks=pytest.mark.slow),
+        pytest.param(SUMS, id="column sums"),
+        pytest.param(ROWS, id="rows"),
+    ],
+)
+def test_the_worst_request_is_reached_at_the_sizes_that_its_reason_names(walk, text, layout):
+    (spec,) = load_text(text.replace("LAYOUT", layout))
+    kernel = generate(spec)
+    for launch, report in zip(kernel.plan.kernels, kernel.reports, strict=True):
+        for access in report.accesses:
+            sizes = re.search(r"^worst at .*?, as at (.*?)(?:, where its guards hold)?: ", access.reason)
+            if access.per_request is None or not sizes:
+                continue
+            named = {name: int(size) for name, size in (part.split(" = ") for part in sizes[1].split(" and "))}
+            each = access.per_request
+            walked = walk(launch, {"M": 66, "N": 66, **named}, spec.target, record=True).warps[id(access.access)]
+            excesses = [getattr(w.cost, each.unit) - getattr(w.cost, IDEALS[each.unit]) for w in walked]
+            assert max(excesses) == each.worst - each.worst_ideal, access.reason

@@ -1,0 +1,46 @@
+"""Windows at a stride: vector loads only where the stride keeps them aligned, and correct results."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.plan.traversal.walking import accesses
+
+
+def pooled(stride: int, window: int, dtype: str = "float32", rows: int = 5, columns: int = 37) -> str:
+    """Sums of windows of a row, whose length is the stride's multiple or longer."""
+    length = f"{stride}*I" if window <= stride else f"{stride}*I + {window - stride}"
+    return (
+        f"params: {{N: {rows}, I: {columns}}}\narrays:\n  x: {{shape: [N, {length}], dtype: {dtype}}}\n"
+        f"  y: {{shape: [N, I], dtype: {dtype}}}\nindices: {{r: {window}}}\n"
+        f"compute: y[n, i] = sum(x[n, {stride}*i + r], r)\n"
+    )
+
+
+STRIDES = st.integers(1, 16)
+WINDOWS = st.integers(1, 12)
+DTYPES = st.sampled_from(("float32", "float64", "float16", "int8", "uint8", "int16", "int64"))
+
+
+@settings(max_examples=20)
+@given(stride=STRIDES, window=WINDOWS, dtype=DTYPES, rows=st.integers(1, 70), columns=st.integers(1, 130))
+def test_every_warp_of_a_strided_window_has_a_verdict(made, stride, window, dtype, rows, columns):
+    """The analysis knows no cost of an access that is not aligned to its size."""
+    assert "__global__" in made(pooled(stride, window, dtype, rows, columns)).source
+
+
+@pytest.mark.parametrize("stride", [1, 2, 4])
+def test_a_stride_that_divides_vectors_keeps_them(planned, stride):
+    kernel = planned(pooled(stride, 3, rows=512, columns=512).replace(f" + {3 - stride}", " + 4"))
+    assert max(access.width for access in accesses(kernel.body)) == 4
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("stride", "dtype"),
+    [(3, "float32"), (6, "float16"), (11, "float64"), pytest.param(5, "uint8", marks=pytest.mark.slow)],
+)
+def test_a_strided_window_is_summed(prove, stride, dtype):
+    prove(pooled(stride, stride, dtype), sanitize=True)

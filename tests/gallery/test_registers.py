@@ -1,0 +1,32 @@
+"""The estimate of a thread's registers against the compiler's, for every kernel of the gallery."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import Kernel
+from cugen.machine import target
+from cugen.machine.occupancy import max_registers
+from cugen.plan.registers.estimate import registers
+from cugen.toolchain.cuda import compile_cubin, compilers
+
+MAX_RATIO = 2.0  # between estimate and compiler, of kernels with many registers
+MANY = 64
+
+
+def test_the_gallery_needs_no_more_registers_than_its_launches_allow(kernel: Kernel) -> None:
+    for launch in kernel.plan.kernels:
+        limit = max_registers(target(kernel.spec.target), launch.threads, max(launch.minimum_blocks, 1))
+        assert registers(launch, kernel.plan.context) <= limit
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
+def test_the_estimate_is_near_what_the_compiler_takes(kernel: Kernel) -> None:
+    cubin = compile_cubin(kernel.source, kernel.name, kernel.spec.target)
+    for launch in kernel.plan.kernels:
+        compiled = cubin.kernels[launch.name]
+        estimate = registers(launch, kernel.plan.context)
+        assert compiled.spill_stores == 0
+        if max(compiled.registers, estimate) >= MANY:
+            assert compiled.registers / MAX_RATIO <= estimate <= MAX_RATIO * compiled.registers

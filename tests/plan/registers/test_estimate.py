@@ -1,0 +1,93 @@
+"""The estimate of a thread's registers: what is live at the same time, and the addresses that loops keep."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.machine import target
+from cugen.machine.occupancy import max_registers
+from cugen.plan.registers.estimate import dynamic_arrays, registers
+from cugen.schedule.planner import make_plan
+from cugen.spec.load import load_text
+
+SKINNY = """
+cugen: 1
+kernel: skinny
+target: sm_90
+params: {{M: {m}, N: 4096, K: {k}, S: {step}}}
+arrays:
+  x: {{shape: [M, K, S], dtype: {dtype}}}
+  w: {{shape: [N, K], dtype: {dtype}}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[m, n] = sum(cast(x[m, k, 0], float32) * cast(w[n, k], float32), k)
+schedule: {{family: skinny{schedule}}}
+"""
+
+STENCIL = """
+cugen: 1
+kernel: stencil
+target: sm_90
+params: {{H: 4096, W: 4096}}
+arrays:
+  x: {{shape: [H, W], dtype: {dtype}, boundary: zero}}
+  w: {{shape: [{size}, {size}], dtype: {dtype}, memory: constant}}
+  y: {{shape: [H, W], dtype: {dtype}}}
+indices: {{r: {size}, s: {size}}}
+compute: y[i, j] = sum(x[i + r, j + s] * w[r, s], r, s)
+"""
+
+
+def estimate(text: str) -> int:
+    plan = make_plan(load_text(text)[0])
+    return max(registers(kernel, plan.context) for kernel in plan.kernels)
+
+
+def skinny(m: int = 4, k: str = "4096", step: str = "1", dtype: str = "float32", schedule: str = "") -> str:
+    return SKINNY.format(m=m, k=k, step=step, dtype=dtype, schedule=schedule)
+
+
+def test_accumulators_are_live_throughout_the_main_loop():
+    assert estimate(skinny(16, schedule=", tile_n: 4, split_k: 1")) >= 16 * 4
+    assert estimate(skinny(16, schedule=", tile_n: 4, split_k: 1")) > estimate(
+        skinny(16, schedule=", tile_n: 2, split_k: 1")
+    )
+
+
+def test_a_float64_takes_two_registers():
+    narrow, wide = (estimate(STENCIL.format(size=5, dtype=dtype)) for dtype in ("float32", "float64"))
+    assert narrow < wide < 2.2 * narrow
+
+
+def test_a_larger_window_takes_more():
+    assert estimate(STENCIL.format(size=3, dtype="float32")) < estimate(STENCIL.format(size=7, dtype="float32"))
+
+
+def test_a_loop_keeps_an_address_for_each_stride_that_only_the_caller_knows():
+    """Addresses that are a constant apart are one pointer and offsets in the instructions."""
+    static = skinny(8, schedule=", split_k: 1, warps: 8")
+    dynamic = skinny(8, "{multiple_of: 4}", "{range: [1, 8]}", schedule=", split_k: 1, warps: 8")
+    assert estimate(dynamic) > estimate(static) + 64
+
+
+@pytest.mark.parametrize(("threads", "blocks", "expected"), [(512, 1, 128), (256, 1, 255), (256, 4, 64), (1024, 1, 64)])
+def test_a_launch_limits_the_registers_of_a_thread(threads, blocks, expected):
+    assert max_registers(target("sm_90"), threads, blocks) == expected
+
+
+def test_a_kernel_that_would_spill_gets_smaller_blocks():
+    text = skinny(8, "{multiple_of: 4}", "{range: [1, 8]}")
+    (forced,) = make_plan(load_text(text)[0]).kernels
+    (chosen,) = make_plan(load_text(text.replace("schedule: {family: skinny}", ""))[0]).kernels
+    assert (forced.threads, chosen.family, chosen.threads) == (512, "skinny", 256)
+
+
+def test_sizes_in_the_schedule_are_kept():
+    (kernel,) = make_plan(
+        load_text(skinny(8, "{multiple_of: 4}", "{range: [1, 8]}", schedule=", warps: 16"))[0]
+    ).kernels
+    assert kernel.threads == 512
+
+
+def test_arrays_in_registers_are_indexed_by_constants():
+    plan = make_plan(load_text(STENCIL.format(size=5, dtype="float32"))[0])
+    assert [dynamic_arrays(kernel, plan.context) for kernel in plan.kernels] == [frozenset()]

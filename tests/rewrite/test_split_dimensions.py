@@ -1,0 +1,82 @@
+"""Dimensions that are subscripted by an outer and an inner index are split, and so are indices that are divided."""
+
+from __future__ import annotations
+
+from cugen.kernel import generate
+from cugen.rewrite.split_dimensions import with_split_dimensions
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.expressions import Reduce, walk
+from cugen.spec.load import load_text
+from cugen.spec.prove.affine import text_of
+
+
+def spec_of(params: str, arrays: str, compute: str, indices: str = ""):
+    lines = ["cugen: 1", "kernel: f", f"params: {{{params}}}", "arrays:"]
+    for array in arrays.split("; "):
+        name, shape = array.split(" ", 1)
+        lines.append(f"  {name}: {{shape: {shape}, dtype: float32}}")
+    more = [f"indices: {{{indices}}}"] if indices else []
+    (spec,) = load_text("\n".join([*lines, *more, f"compute: {compute}"]))
+    return spec
+
+
+def shape(spec, array: str) -> list[str]:
+    return [text_of(extent) for extent in spec.array(array).shape]
+
+
+def passes(spec) -> bool:
+    kernel = generate(spec, analysis=False)
+    return verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+HEADS = "o[b, i, h * D + d] = sum(p[b, h, i, j] * v[b, j, h * D + d], j)"
+
+
+def heads(params: str = "B: 2, S: 70, H: 3, D: 20"):
+    return spec_of(params, "p [B, H, S, S]; v [B, S, H * D]; o [B, S, H * D]", HEADS, "d: D")
+
+
+def test_the_heads_of_an_attention_are_a_dimension_of_their_own():
+    split = with_split_dimensions(heads())
+    assert shape(split, "v") == shape(split, "o") == ["B", "S", "H", "D"]
+    assert [text_of(sub) for sub in split.statements[0].subscripts] == ["b", "i", "h", "d"]
+
+
+def test_such_a_contraction_is_one_gemm_with_right_results():
+    kernel = generate(heads(), analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["tiled"]
+    assert passes(heads())
+
+
+def test_a_caller_passes_the_arrays_as_declared():
+    manifest = generate(heads(), analysis=False).manifest
+    assert [argument.shape for argument in manifest.arguments] == [(2, 3, 70, 70), (2, 70, 60), (2, 70, 60)]
+
+
+def test_dynamic_heads_are_split_too():
+    split = with_split_dimensions(heads("B: 2, S: 70, H: dynamic, D: 20"))
+    assert shape(split, "v") == ["B", "S", "H", "D"]
+
+
+def test_a_divided_reduction_index_is_two_indices():
+    spec = spec_of(
+        "M: 70, N: 66, P: 3, Q: 16",
+        "a [M, P, Q]; b [P * Q, N]; c [M, N]",
+        "c[m, n] = sum(a[m, k // Q, k % Q] * b[k, n], k)",
+    )
+    split = with_split_dimensions(spec)
+    (reduction,) = (node for node in walk(split.statements[0].value) if isinstance(node, Reduce))
+    assert [(index.name, text_of(index.extent)) for index in reduction.indices] == [("k_outer", "P"), ("k_inner", "Q")]
+    assert shape(split, "b") == ["P", "Q", "N"]
+    assert passes(spec)
+
+
+def test_a_dimension_that_is_read_in_other_ways_stays():
+    spec = spec_of("H: 4, D: 8", "x [H * D]; y [H, D]; z [H * D]", "|\n  y[h, d] = x[h * D + d]\n  z[e] = x[e]")
+    assert with_split_dimensions(spec) is spec
+
+
+def test_an_inner_index_that_overlaps_the_next_row_stays():
+    spec = spec_of("N: 30", "x [2 * N + 2]; y [N]", "y[i] = sum(x[2 * i + r], r)", "r: 4")
+    assert with_split_dimensions(spec) is spec

@@ -1,0 +1,99 @@
+"""Operands that a GEMM doesn't take are stored by launches of their own, where that pays off."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.spec.load import load_text
+
+SHAPES = {
+    "a": "[M, K]",
+    "b": "[K, N]",
+    "p": "[K, M]",
+    "s": "[N]",
+    "m": "[M]",
+    "w": "[K]",
+    "d": "[K, N]",
+    "i": "[M], dtype: int32",
+    "y": "[M, N]",
+}
+
+
+def launches(*lines: str, arrays: str = "a b y", sizes: str = "M: 67, N: 97, K: 331") -> list[str]:
+    """What the launches of the statements store; nothing where the last one is no GEMM with tiles."""
+    declared = (
+        f"{name}: {{shape: {SHAPES[name]}{'' if 'int' in SHAPES[name] else ', dtype: float32'}}}"
+        for name in arrays.split()
+    )
+    head = ["cugen: 1", "kernel: f", f"params: {{{sizes}}}", "arrays:", *(f"  {text}" for text in declared)]
+    (spec,) = load_text("\n".join([*head, "compute: |", *(f"  {line}" for line in lines)]))
+    kernels = generate(spec, analysis=False).plan.kernels
+    if kernels[-1].family not in ("tiled", "gemm"):
+        return []
+    return [text.split(" = ")[0] for kernel in kernels for text in kernel.computes]
+
+
+@pytest.mark.parametrize(
+    ("value", "arrays", "stored"),
+    [
+        ("sum((a[j, k] - m[j]) * (b[k, n] * s[n]), k)", "a b m s y", ["a_operand[j, k]", "b_operand[k, n]"]),
+        ("sum(exp(a[j, k] - m[j]) * b[k, n], k) + s[n]", "a b m s y", ["a_operand[j, k]"]),
+        ("sum((p[k, j] - m[j]) ** 2 * b[k, n], k)", "p b m y", ["p_operand[k, j]"]),
+        ("sum((p[k, j] - m[j]) * b[k, n] * (p[k, j] - m[j]), k)", "p b m y", ["p_operand[k, j]"]),
+        ("sum(a[j, k] / m[j] * b[k, n] / s[n], k)", "a b m s y", ["a_operand[j, k]", "b_operand[k, n]"]),
+        ("sum(-(a[j, k] * w[k] * b[k, n]), k)", "a b w y", ["a_operand[j, k]"]),
+        ("sum(a[j, k] * w[k] * (b[k, n] - s[n]), k)", "a b w s y", ["b_operand[k, n]"]),
+        ("sum((a[j, k] if a[j, k] > m[j] else 1.0) * b[k, n], k)", "a b m y", ["a_operand[j, k]"]),
+        ("sum(a[j, k] * cos(k * n * 0.1), k)", "a y", ["y_operand[k, n]"]),
+        ("sum(a[i[j], k] * b[k, n], k)", "a i b y", ["a_unfolded[j, k]"]),
+        ("sum(exp(a[j, k]) * b[k, n], k, where=k <= j)", "a b y", ["a_operand[j, k]"]),
+        ("sum(a[j, k] * b[k, n] / 8, k)", "a b y", []),
+    ],
+)
+def test_each_factor_that_is_no_matrix_is_stored(value, arrays, stored):
+    assert launches(f"y[j, n] = {value}", arrays=arrays) == [*stored, "y[j, n]"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["m[j] = mean(a[k, j], k)", "y[j, n] = sum((a[k, j] - m[j]) * (a[k, n] - m[n]), k) / (K - 1)"],
+        ["m[j] = mean(a[k, j], k)", "c[k, j] = a[k, j] - m[j]", "y[j, n] = sum(c[k, j] * c[k, n], k) / (K - 1)"],
+    ],
+    ids=["inline", "temporary"],
+)
+def test_a_matrix_that_both_operands_are_is_stored_once(lines, monkeypatch):
+    monkeypatch.setitem(SHAPES, "a", "[K, M]")
+    monkeypatch.setitem(SHAPES, "y", "[M, M]")
+    stored = launches(*lines, arrays="a y", sizes="M: 97, K: 331")
+    assert stored[-2:] == ["a_operand[k, j]", "y[j, n]"]
+
+
+def test_means_in_both_operands_are_stored_once(monkeypatch):
+    monkeypatch.setitem(SHAPES, "a", "[K, M]")
+    monkeypatch.setitem(SHAPES, "y", "[M, M]")
+    value = "sum((a[k, j] - mean(a[l, j], l)) * (a[k, n] - mean(a[l, n], l)), k)"
+    stored = launches(f"y[j, n] = {value}", arrays="a y", sizes="M: 97, K: 331")
+    assert [name.split("[")[0] for name in stored].count("y_weights") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "sizes"),
+    [
+        ("sum(exp(a[j, k]) * b[k, n], k)", "M: 67, N: 97, K: 30"),
+        ("sum(exp(a[j, k]) * b[k, n], k)", "M: 6700, N: 15, K: 331"),
+        ("sum(exp(a[j, k]) * b[k, n], k)", "M: 31, N: 33, K: 331"),
+        ("sum(exp(a[j, k] - b[k, n]) * b[k, n], k)", "M: 67, N: 97, K: 331"),
+        ("sum(exp(a[j - 1, k]) * b[k, n], k) if j > 0 else 0.0", "M: 67, N: 97, K: 331"),
+    ],
+    ids=[
+        "short sums",
+        "few columns",
+        "few multiply-adds",
+        "an operand over both",
+        "out of bounds where it is not used",
+    ],
+)
+def test_what_does_not_pay_off_or_is_no_product_of_operands_is_one_launch(value, sizes):
+    assert launches(f"y[j, n] = {value}", sizes=sizes) == []

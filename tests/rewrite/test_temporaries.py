@@ -1,0 +1,58 @@
+"""Parts of statements that are stored in temporaries of their own."""
+
+from __future__ import annotations
+
+from cugen.plan.context import make_context
+from cugen.rewrite.align_reductions import with_common_indices
+from cugen.rewrite.fuse_dimensions import with_fused_dimensions
+from cugen.rewrite.temporaries import fresh, steps_of, temporary
+from cugen.spec.expressions import IndexValue
+from cugen.spec.load import load_text
+
+SPEC = """
+cugen: 1
+kernel: k
+params: {M: 4, N: 8}
+arrays:
+  x: {shape: [M, N, N], dtype: float32}
+  y: {shape: [M], dtype: float32}
+compute: y[i] = 2 * sum(x[i, j, k], j, k)
+"""
+
+
+def spec():
+    (loaded,) = load_text(SPEC)
+    return loaded
+
+
+def test_a_temporary_is_dense_and_says_what_it_is():
+    (statement,) = spec().statements
+    stored = temporary("t", statement.indices, statement.value.args[1], "half of y", statement)
+    assert stored.statement.text == "t[i] = half of y"
+    assert stored.statement.span == statement.span
+    assert stored.read.subscripts == (IndexValue("i"),)
+    assert stored.array.is_temporary
+
+
+def test_the_steps_of_temporaries_are_open_unless_they_are_tuned():
+    (statement,) = spec().statements
+    names = ("t", "u")
+    temporaries = [temporary(name, statement.indices, statement.value, "y", statement) for name in names]
+    steps = steps_of(temporaries, statement, tuned=("t",))
+    assert [s.target for s in steps.statements] == ["t", "u", "y"]
+    assert (steps.open, steps.tuned, steps.again) == (("u",), ("t",), ())
+
+
+def test_a_fresh_name_is_taken():
+    taken = {"t", "t_"}
+    assert fresh("t", taken) == "t__"
+    assert "t__" in taken
+
+
+def test_the_same_statements_are_fused_once():
+    context = make_context(spec())
+    fused, again = (
+        with_fused_dimensions(with_common_indices(context.spec.statements, context), context) for _ in range(2)
+    )
+    assert fused is again
+    assert [index.name for index in fused.statements[0].value.args[1].indices] == ["jk"]

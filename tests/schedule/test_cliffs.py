@@ -1,0 +1,147 @@
+"""Statements next to ones that are planned well are planned well, too."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+
+
+def spec_of(params: str, arrays: str, compute: str, schedule: str = ""):
+    lines = ["cugen: 1", "kernel: f", f"params: {{{params}}}", "arrays:"]
+    for array in arrays.split("; "):
+        name, shape = array.split(" ", 1)
+        lines.append(f"  {name}: {{shape: {shape}, dtype: float32{', boundary: zero' if name == 'image' else ''}}}")
+    (spec,) = load_text("\n".join([*lines, "compute: |", *(f"  {line}" for line in compute.split("\n")), schedule]))
+    return spec
+
+
+def families_of(spec) -> list[str]:
+    return [launch.family for launch in generate(spec, analysis=False).plan.kernels]
+
+
+def passes(spec) -> bool:
+    kernel = generate(spec, analysis=False)
+    return verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+SOFTMAX_BY_TOTAL = "y[i, j] = softmax(x[i, j] / sum(abs(x[k, l]), k, l), j)"
+NBODY = """dx[i, j] = x[j] - x[i]
+dy[i, j] = y[j] - y[i]
+r[i, j] = dx[i, j] * dx[i, j] + dy[i, j] * dy[i, j] + 0.01
+f[i, j] = rsqrt(r[i, j])
+a[i] = sum(dx[i, j] * f[i, j] * f[i, j] * f[i, j], j)"""
+CONVOLUTION = "y[n, i, j, f] = sum(image[n, i + r - 1, j + s - 1, c] * w[r, s, c, f], r, s, c)"
+
+
+def test_a_total_in_the_argument_of_a_softmax_is_computed_once():
+    assert families_of(spec_of("M: 4096, N: 4096", "x [M, N]; y [M, N]", SOFTMAX_BY_TOTAL))[-1] == "rowwise"
+    small = spec_of("M: 33, N: 40", "x [M, N]; y [M, N]", SOFTMAX_BY_TOTAL)
+    assert len(families_of(small)) == 2
+    assert passes(small)
+
+
+def test_temporaries_of_temporaries_that_are_recomputed_are_recomputed_too():
+    plan = generate(spec_of("N: 8192", "x [N]; y [N]; a [N]", NBODY), analysis=False).plan
+    assert [array.name for array in plan.workspace] == ["a_parts"]
+    assert "dy is recomputed where it is read: it has no reduction of its own" in plan.notes
+    assert passes(spec_of("N: 300", "x [N]; y [N]; a [N]", NBODY))
+
+
+def test_a_convolution_of_any_batch_is_laid_out_as_one_of_a_known_batch():
+    spec = spec_of(
+        "N: dynamic, C: 64, H: 56, W: 56, F: 64", "image [N, H, W, C]; w [3, 3, C, F]; y [N, H, W, F]", CONVOLUTION
+    )
+    assert families_of(spec) == ["map", "gemm"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "block"),
+    [
+        ("[8192, 3]", (4, 64, 1)),
+        ("[2, 8192]", (128, 2, 1)),
+        ("[8192, 100]", (32, 8, 1)),
+        ("[8192, 1, 100]", (128, 1, 2)),
+    ],
+)
+def test_threads_that_a_short_extent_leaves_idle_go_to_the_other_indices(shape, block):
+    indices = ", ".join("ijk"[: shape.count(",") + 1])
+    text = f"x {shape}; y {shape}"
+    spec = spec_of("", text, f"y[{indices}] = x[{indices}]", "schedule: {family: direct}")
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert launch.block == block
+
+
+def test_a_long_reduction_with_few_results_is_computed_in_parts():
+    spec = spec_of("N: 8192", "x [N]; y [N]; a [N]", NBODY)
+    assert families_of(spec) == ["direct", "reduce"]
+    parts, _ = generate(spec, analysis=False).manifest.launches
+    assert parts.grid[1] > 1
+
+
+@pytest.mark.parametrize("size", [4096, 4100])
+def test_parts_of_a_long_reduction_have_right_results(size):
+    spec = spec_of(f"N: {size}", "x [N]; y [1]", "y[i] = sum(sqrt(abs(x[j] - x[N - 1 - j])), j)")
+    assert len(families_of(spec)) == 2
+    assert passes(spec)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "a", "family"),
+    [
+        (4096, 3, 3, "m, k", "direct"),
+        (4096, 15, 6, "m, k", "tiled"),
+        (4096, 7, 16, "k, m", "direct"),
+        (4096, 12, 16, "k, m", "tiled"),
+        (2, 4096, 8, "m, k", "direct"),
+    ],
+)
+def test_products_of_a_few_columns_or_terms_take_no_tiles_of_padding(m, n, k, a, family):
+    text = f"a [{a.upper()}]; b [K, N]; y [M, N]", f"y[m, n] = sum(a[{a}] * b[k, n], k)"
+    sizes = f"M: {m}, N: {n}, K: {k}"
+    assert families_of(spec_of(sizes, *text)) == [family]
+    assert passes(spec_of(sizes, *text))
+    assert families_of(spec_of(sizes, *text, "schedule: {family: tiled}")) == ["tiled"]
+    assert families_of(spec_of(sizes, *text, "schedule: {block: {m: 16, n: 16}}")) == ["tiled"]
+
+
+@pytest.mark.parametrize(("k", "family"), [(24, "batched"), (144, "direct"), (256, "direct")])
+def test_a_block_of_small_matrices_has_a_warp_of_threads(k, family):
+    text = f"B: 4096, M: 4, N: 2, K: {k}", "a [B, K, M]; b [B, K, N]; y [B, M, N]"
+    statement = "y[q, m, n] = sum(a[q, k, m] * b[q, k, n], k)"
+    assert families_of(spec_of(*text, statement)) == [family]
+    assert families_of(spec_of(*text, statement, "schedule: {family: batched}")) == ["batched"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "block"),
+    [
+        ("[64, 21, 4, 2]", (1, 4, 21)),
+        ("[65, 3, 4, 8]", (2, 4, 3)),
+        ("[500, 21, 3]", (4, 32, 2)),
+        ("[64, 200, 64]", (16, 16, 1)),
+    ],
+)
+def test_short_extents_leave_the_threads_of_a_block_to_a_third_index(shape, block):
+    indices = "abcd"[: shape.count(",") + 1]
+    left = ", ".join((indices[0], f"{indices[1]} - 1", *indices[2:]))
+    spec = spec_of("", f"image {shape}; y {shape}", f"y[{', '.join(indices)}] = image[{left}]")
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("map", block)
+    assert passes(spec)
+
+
+@pytest.mark.parametrize(("read", "family"), [("6 * j + 3 * s", "direct"), ("2 * j + s", "stencil")])
+def test_strided_windows_that_skip_most_elements_have_no_register_window(read, family):
+    compute = f"y[i, j] = sum(x[i, {read}] * w[s], s)"
+    assert families_of(spec_of("I: 64, J: 500", "x [I, 6 * J + 12]; w [3]; y [I, J]", compute)) == [family]
+
+
+def test_a_sum_of_one_term_is_no_contraction():
+    text = "M: 300, N: 400, K: 1", "a [M, K]; b [K, N]; y [M, N]", "y[m, n] = sum(a[m, k] * b[k, n], k)"
+    assert families_of(spec_of(*text)) == ["direct"]
+    assert families_of(spec_of(*text, "schedule: {family: tiled}")) == ["tiled"]
+    assert passes(spec_of(*text))

@@ -1,0 +1,54 @@
+"""Statements that are grouped into one kernel, where none loses the family that computes it best."""
+
+from __future__ import annotations
+
+from cugen.kernel import Kernel, generate
+from cugen.runtime.cpu.device import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+
+PROJECTIONS = """
+params: {N: 300, D: 130}
+arrays:
+  x: {shape: [N, D], dtype: float16}
+  wq: {shape: [D, D], dtype: float16}
+  wk: {shape: [D, D], dtype: float16}
+  q: {shape: [N, D], dtype: float16}
+  k: {shape: [N, D], dtype: float16}
+compute: |
+  q[n, e] = sum(x[n, d] * wq[d, e], d)
+  k[n, e] = sum(x[n, d] * wk[d, e], d)
+"""
+STATISTICS = """
+params: {N: 300, D: 1000}
+arrays:
+  x: {shape: [N, D], dtype: float32}
+  s: {shape: [N], dtype: float32}
+  m: {shape: [N], dtype: float32}
+compute: |
+  s[n] = sum(x[n, d], d)
+  m[n] = max(x[n, d], d)
+"""
+
+
+def kernel_of(text: str) -> Kernel:
+    (spec,) = load_text(f"cugen: 1\nkernel: grouped{text}")
+    return generate(spec, analysis=False)
+
+
+def families_of(kernel: Kernel) -> list[str]:
+    return [planned.family for planned in kernel.plan.kernels]
+
+
+def test_products_of_one_operand_are_gemms_of_their_own() -> None:
+    kernel = kernel_of(PROJECTIONS)
+    assert families_of(kernel) == ["gemm", "gemm"]
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+def test_products_with_a_schedule_for_both_stay_in_one_kernel() -> None:
+    assert families_of(kernel_of(f"{PROJECTIONS}schedule: {{family: tiled}}\n")) == ["tiled"]
+
+
+def test_reductions_of_the_same_rows_share_a_kernel() -> None:
+    assert families_of(kernel_of(STATISTICS)) == ["reduce"]
