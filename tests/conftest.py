@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
@@ -19,7 +19,7 @@ from cugen.spec.types import DTYPES
 
 # A slow machine is no failure, and what fails here must fail again elsewhere. `--hypothesis-profile=search` looks
 # for what nobody has seen yet.
-settings.register_profile("project", deadline=None, derandomize=True)
+settings.register_profile("project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", deadline=None, max_examples=3000)
 settings.load_profile("project")
 
