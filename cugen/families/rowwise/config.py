@@ -116,7 +116,8 @@ def choose_config(problem: RowProblem) -> RowConfig:
     )
     threads = tunables.get("threads", threads)
     if "rows" not in tunables:
-        rows = max(rows, 1, 1 if cluster > 1 else SHORT_ROW_BLOCK_THREADS // threads)
+        is_single = cluster > 1 or not problem.domain.rows
+        rows = max(rows, 1, 1 if is_single else SHORT_ROW_BLOCK_THREADS // threads)
     slots = -(-length // (threads * width.count))
     levels = _storage_levels(problem, threads * rows, width.count, slots)
     if (

@@ -159,9 +159,9 @@ class _Builder:
         rows = [index for index in self.problem.domain.rows if index.name != self.config.contiguous_row]
         order = [index for index in self.problem.domain.rows if index not in rows] + rows[::-1]
         counts = list(map(self.request.context.extent, order))
-        if not order:
-            return make_grid([integer(cluster)], lowering, self.request.target).grid, ()
         if size == 1:
+            if not order:
+                return make_grid([integer(cluster)], lowering, self.request.target).grid, ()
             blocks = make_grid([counts[0] * cluster, *counts[1:]], lowering, self.request.target)
             coordinates = (FloorDiv(blocks.coordinates[0], integer(cluster)), *blocks.coordinates[1:])
             return blocks.grid, tuple(define_indices(order, counts, coordinates, lowering))
