@@ -171,7 +171,7 @@ class ColumnKernel(StagedKernel):
 
     def store(self) -> tuple[Node, ...]:
         """The statements with the results; vector stores follow the loop over the thread's columns."""
-        lowering, width, scope = self.lowering, self.config.width, Scope()
+        lowering, width, scope = self.lowering, self.config.width, self.stage_scope()
         if width == 1:
             self.remember_results(scope)
             lower_statements(self.request, lowering, scope)

@@ -147,6 +147,7 @@ class StagedKernel(ReductionKernel, ABC):
     def __init__(self, problem: ReductionProblem, lowering: Lowering, block: tuple[int, int]) -> None:
         super().__init__(problem, lowering, block)
         self.vectors: dict[Read, Vector] = {}  # of loads, shared by successive loops
+        self.scope = Scope()  # of all stages and of the statements: what one of them names, the next ones use
 
     def in_stages(self, indices: tuple[Node, ...], grid: Grid) -> KernelParts:
         """The kernel of the problem's stages, after the indices of a thread's results."""
@@ -166,7 +167,7 @@ class StagedKernel(ReductionKernel, ABC):
 
     def stage_scope(self) -> Scope:
         """The scope of a stage's loops, where loop-invariant reads are hoisted."""
-        return Scope()
+        return self.scope
 
     @abstractmethod
     def loops(self, stage: Stage, scope: Scope) -> None:

@@ -64,7 +64,6 @@ class RowKernel(StagedKernel):
         number = self.y if config.outer_threads == 1 else integer(0)
         self.group = ThreadGroup(config.threads * config.outer_threads, lane, config.rows, number)
         self.starts: dict[sympy.Symbol, Integer] = {}  # definitions of the named chunk starts
-        self.scope = Scope()  # of all stages
 
     def kernel_parts(self) -> KernelParts:
         results = self.define_results(self.config.rows, self.group.number, all_stay=self.group.threads < WARP)
