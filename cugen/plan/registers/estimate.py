@@ -366,10 +366,10 @@ class _Code:
         """The element of an array in registers."""
         position = 0
         for subscript, stride in zip(access.subscripts, access.array.strides, strict=True):
-            value = self.value(subscript)
-            if value is None:
+            value, step = self.value(subscript), self.value(stride)
+            if value is None or step is None:
                 return None
-            position += value * int(stride)
+            position += value * step
         return position
 
     def vector_position(self, vector: Vector) -> int | None:
