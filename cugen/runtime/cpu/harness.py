@@ -9,6 +9,8 @@ from cugen.runtime.cpu.source import Declarations
 
 HARNESS_NAME = "harness.cpp"
 _REDZONE_BYTES = 4096  # after dynamic shared memory; poisoned by the sanitizer
+# In the default model an offset is part of the address: that of an access that never runs may be too large for it.
+_THREAD_LOCAL = ' thread_local __attribute__((tls_model("initial-exec")))'
 
 
 def harness(manifest: Manifest, declared: Declarations, *, one_worker: bool) -> str:
@@ -30,7 +32,7 @@ def _shared_macros(declared: Declarations, one_worker: bool) -> Iterable[str]:
         if line in declared.dynamic_lines:
             yield f"#define cugen_shared_{line} {'' if one_worker else '__thread'}".rstrip()
         else:
-            yield f"#define cugen_shared_{line} static{'' if one_worker else ' thread_local'}"
+            yield f"#define cugen_shared_{line} static{'' if one_worker else _THREAD_LOCAL}"
 
 
 def _dynamic_arrays(manifest: Manifest, declared: Declarations, one_worker: bool) -> Iterable[str]:
