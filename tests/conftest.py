@@ -25,6 +25,7 @@ settings.load_profile("project")
 
 MAX_ID = 48  # characters of a parametrised text in a test's id
 MAX_TEXT = 100  # characters of a text that is shown in an id
+GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 Golden = Callable[[Path, str], None]
 Part = Callable[[Path, str, str], None]
@@ -181,21 +182,27 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as `quick` what `data/quick.yaml` lists, and as `slow` what `sampled` leaves out."""
+    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out, and as `exhaustive` what
+    `thinned` leaves out of the slow cases."""
     lists = yaml.safe_load((Path(__file__).parent / "data" / "quick.yaml").read_text())
     quick = tuple(f"tests/{entry}" for entries in lists.values() for entry in entries)
     counts: Counter[str] = Counter()  # cases of each sampled test so far
+    slow_counts: Counter[str] = Counter()
     for item in items:
-        if item.get_closest_marker("slow") is not None:
-            continue
-        if item.nodeid.startswith(quick):
-            item.add_marker(pytest.mark.quick)
-        elif (sampled := item.get_closest_marker("sampled")) is not None:
-            (step,) = sampled.args
-            test = item.nodeid.partition("[")[0]
-            if counts[test] % step:
-                item.add_marker(pytest.mark.slow)
-            counts[test] += 1
+        test = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("slow") is None:
+            if item.nodeid.startswith(quick):
+                item.add_marker(pytest.mark.quick)
+            elif (sampled := item.get_closest_marker("sampled")) is not None:
+                (step,) = sampled.args
+                if counts[test] % step:
+                    item.add_marker(pytest.mark.slow)
+                counts[test] += 1
+        if item.get_closest_marker("slow") is not None and (thinned := item.get_closest_marker("thinned")) is not None:
+            # Multiples of the golden ratio are spread evenly: no value of a parameter is left out as a whole.
+            if slow_counts[test] * GOLDEN_RATIO % 1 >= 1 / thinned.args[0]:
+                item.add_marker(pytest.mark.exhaustive)
+            slow_counts[test] += 1
 
 
 def pytest_collection_finish() -> None:

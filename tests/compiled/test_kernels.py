@@ -116,6 +116,7 @@ WITH_CLUSTERS = ("softmax_long_rows",)  # which older targets haven't
 PAIRS = [(name, target) for name in sorted(gallery()) for target in ("sm_80", "sm_90")[name in WITH_CLUSTERS :]]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), PAIRS)
 def test_every_access_of_every_gallery_kernel_is_accounted_for(name, target):

@@ -47,6 +47,7 @@ def test_every_family_that_accepts_a_gather_computes_it(made, prove, statement):
     prove(gather(statement, 8))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize("n", [1, 2, 33])

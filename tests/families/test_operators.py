@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cugen.kernel import generate
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 
 
+@pytest.mark.thinned(2)
 def test_an_operator_equals_its_reference(operator_case):
     kernel = generate(operator_case.spec(), analysis=False)
     for sizes in operator_case.sizes():

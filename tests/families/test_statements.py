@@ -28,6 +28,7 @@ def test_each_source_compiles_without_a_warning(statement: Kernel) -> None:
     assert [str(warning) for warning in cubin.warnings] == []
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
 def test_a_sanitised_run_has_no_errors(statement: Kernel, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     # Helpers make the language's integers wrap; signed overflow in C is still an error.

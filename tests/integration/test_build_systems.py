@@ -242,6 +242,7 @@ def change_a_template(project):
     assert "// Made here." in project.generated("axpy.cu").read_text()
 
 
+@pytest.mark.thinned(2)
 def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
     wait_until_built(project)
     for change in (
@@ -258,6 +259,7 @@ def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
         wait_until_built(project)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("system", [MesonOf01, NinjaOf01], ids=lambda system: system.__name__)
 def test_build_files_of_0_1_declare_no_typed_headers_and_still_work(system, tmp_path, installed):
     project = system(tmp_path, installed)

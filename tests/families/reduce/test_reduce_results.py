@@ -117,6 +117,7 @@ def test_kinds_and_types(prove, value, dtype, out):
     prove(kind_text(value, dtype, out, 11, 144, ", threads: 64"))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS)
 def test_all_kinds_and_types(prove, value, dtype, out):
@@ -244,7 +245,7 @@ def test_clean_under_sanitizers_and_the_race_check(prove, schedule):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(1, 20),
     st.integers(1, 300),

@@ -137,6 +137,7 @@ def test_split_full_reductions(prove, value, dtype, out):
     prove(split("N: 10_003", "N", value, dtype=dtype, out=out))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "dtype", "out"), VALUES)
 @pytest.mark.parametrize("n", [5, 64, 1000, 10_003, 16_384])
@@ -226,7 +227,7 @@ def test_clean_under_sanitizers_and_the_race_check(prove):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.integers(1, 40),
     st.integers(1, 40),

@@ -273,6 +273,7 @@ def test_infinities_and_nan_propagate(prove):
     prove(rows(9, 30, ("y[i, j] = softmax(where(x[i, j] > 0, x[i, j], -inf), j)",)))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(MORE))
 def test_clean_under_sanitizers_and_the_race_check(prove, name):

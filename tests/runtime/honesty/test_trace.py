@@ -24,6 +24,7 @@ def report(comparison) -> str:
     return "\n".join([comparison.summary, *map(str, comparison.mismatches[:10])])
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.sampled(15)
 @pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
 def test_just_beyond_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
@@ -34,6 +35,7 @@ def test_just_beyond_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small
     assert comparison.unknown == 0, report(comparison)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
 def test_just_below_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
