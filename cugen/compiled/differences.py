@@ -14,7 +14,7 @@ from math import prod
 import sympy
 
 from cugen.analysis.totals import infeasible
-from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Counter, Site
+from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Counter, Predicate, Site
 from cugen.compiled import transformed_sites, unrolled_trips
 from cugen.compiled.addresses import Form
 from cugen.compiled.live_elements import RegisterStores, live_elements, register_stores
@@ -42,6 +42,7 @@ class Code:
     max_elements: maximum number of elements that the instructions of one access move, by its loops.
     forms: address expressions, by instruction address.
     register_stores: destinations of the accesses whose elements all go to register arrays.
+    conditions: on what the instructions outside of loops depend, by the guards of their accesses.
     """
 
     program: Program
@@ -54,6 +55,7 @@ class Code:
     max_elements: Mapping[_Loops, int]
     forms: Mapping[int, Form]
     register_stores: RegisterStores
+    conditions: Mapping[tuple[Predicate, ...], frozenset[frozenset[object]]]
 
 
 def code_of(
@@ -72,8 +74,12 @@ def code_of(
     open_loops = frozenset(
         loop.index.symbol for loop in loops if not (loop.stop - loop.start).xreplace(values).is_Integer
     )
+    conditions: dict[tuple[Predicate, ...], frozenset[frozenset[object]]] = {}
     for printed_site, instructions in zip(printed, matches.instructions, strict=True):
         site = printed_site.site
+        for instruction in instructions if not any(map(transformed_sites.is_loop, site.counters)) else ():
+            known = conditions.get(site.predicates, frozenset())
+            conditions[site.predicates] = known | {program.conditions(instruction)}
         around = _loops_round(site, open_loops)
         reading = [i for i in instructions if not fills_zeros(i)]
         max_elements[around] = max(_copies(site, reading), max_elements.get(around, 0))
@@ -83,7 +89,19 @@ def code_of(
     uneven = _uneven_loops(kernel, params)
     unrolled = tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
     kept = register_stores(kernel, params)
-    return Code(program, kernel.block, uneven, open_loops, unrolled, matches.merged, pinned, max_elements, forms, kept)
+    return Code(
+        program,
+        kernel.block,
+        uneven,
+        open_loops,
+        unrolled,
+        matches.merged,
+        pinned,
+        max_elements,
+        forms,
+        kept,
+        conditions,
+    )
 
 
 def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
@@ -109,6 +127,8 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
     program = code.program
     straight = all(program.loop_of(i) is None for i in instructions)
     speculated = _speculated(code, site, instructions) if straight else None
+    if straight and not speculated and _is_sunk(code, site, instructions):
+        return [], None, "sunk: it runs under the conditions of its uses, or of some, not under its own alone"
     site = speculated or site
     live = _unrolled_trips_of(site) if straight else None
     if live is not None and (eliminated := _partly_eliminated(code, site, live, instructions)) is not None:
@@ -265,6 +285,16 @@ def _speculated(code: Code, site: Site, instructions: Sequence[Instruction]) -> 
     if site.predicates == store.predicates and not site.opaque:
         return None
     return replace(site, predicates=store.predicates, opaque="")
+
+
+def _is_sunk(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
+    """Whether a load runs under conditions that accesses with the same guards don't have."""
+    loops = {str(counter.symbol) for counter in site.counters}
+    if site.access.kind != "load" or loops & set(code.uneven) or _loops_round(site, code.open)[1]:
+        return False
+    always: frozenset[object] = frozenset()
+    others = code.conditions.get(site.predicates, frozenset()) | ({always} if not site.predicates else frozenset())
+    return any(code.program.conditions(i) > other for i in instructions for other in others)
 
 
 def _loops(site: Site) -> frozenset[sympy.Symbol]:

@@ -124,6 +124,58 @@ class Program:
         conditional = last.predicate or (last.name == "BRA" and len(last.operands) > 1)
         return goals if last.name in ("BRA", "EXIT", "RET", "BRX") and not conditional else (*goals, *behind)
 
+    def conditions(self, instruction: Instruction) -> frozenset[object]:
+        """What decides whether an instruction runs: its predicate, and the branches with the block that each goes to.
+
+        Control dependence, and that of these branches: Ferrante et al., The Program Dependence Graph, 1987. With an
+        indirect branch, the predicate alone."""
+        branches: frozenset[object] = self._conditions.get(self.block_of(instruction), frozenset())
+        return branches | {instruction.predicate} if instruction.predicate else branches
+
+    @cached_property
+    def _conditions(self) -> Mapping[int, frozenset[object]]:
+        if any(i.name == "BRX" for i in self.instructions):
+            return {}
+        direct: dict[int, set[tuple[int, int]]] = {start: set() for start in self.block_starts}
+        for start in self.block_starts:
+            successors = self._successors(start)
+            for successor in successors if len(successors) > 1 else ():
+                for decided in self._post_dominators.get(successor, frozenset()) - (
+                    self._post_dominators[start] - {start}
+                ):
+                    direct[decided].add((start, successor))
+        result: dict[int, frozenset[object]] = {}
+        for start in self.block_starts:
+            edges: set[tuple[int, int]] = set()
+            waiting = [start]
+            while waiting:
+                added = direct[waiting.pop()] - edges
+                edges |= added
+                waiting += [branch for branch, _ in added]
+            result[start] = frozenset(edges)
+        return result
+
+    @cached_property
+    def _post_dominators(self) -> Mapping[int, frozenset[int]]:
+        """The blocks that run after each block, and itself, on whatever path the kernel ends."""
+        result = dict.fromkeys(self.block_starts, frozenset(self.block_starts))
+        changed = True
+        while changed:
+            changed = False
+            for start in reversed(self.block_starts):
+                ends = [result.get(successor, frozenset()) for successor in self._successors(start)]
+                found = frozenset({start}).union(frozenset.intersection(*ends) if ends else ())
+                changed = changed or found != result[start]
+                result[start] = found
+        return result
+
+    def _successors(self, start: int) -> tuple[int, ...]:
+        """Successor blocks, -1 for the end of the kernel. A call returns."""
+        last = self._last[start]
+        if last.name == "CALL":
+            return tuple(block for block in self.next_blocks(start) if block != last.target)
+        return (*self.next_blocks(start), *((-1,) if last.name in ("EXIT", "RET") else ()))
+
     @cached_property
     def _last(self) -> Mapping[int, Instruction]:
         return {self.block_of(instruction): instruction for instruction in self.instructions}
