@@ -80,6 +80,10 @@ class Contraction:
         return self.request.context
 
     @property
+    def tunables(self) -> dict[str, int | str | bool]:
+        return dict(self.request.schedule.tunables)
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         return (*self.a_operands, *self.b_operands)
 

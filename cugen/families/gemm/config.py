@@ -62,83 +62,69 @@ class Cores(StrEnum):
 
 
 _BY_SHAPE = "by shape"  # chosen by cost_model.py for the GEMM's shape
-STAGES = Tunable(
-    "stages",
-    (1, 2, 3, 4, 5),
-    _BY_SHAPE,
-    "pipeline stages: k-tiles in the circular shared-memory buffer; a single one is copied synchronously",
-)
-SLICED_K = Tunable(
-    "sliced_k",
-    (1, 2, 4, 8),
-    _BY_SHAPE,
-    "warp groups that each take a slice of every k-tile (split-K within a block); their accumulators are added",
-    reorders=True,
-)
-LANES = Tunable("lanes", (2, 4, 8, 16), _BY_SHAPE, "lanes of a warp along M of its warp tile; the others are along N")
-ORDER = Tunable(
-    "order",
-    tuple(order.value for order in Order),
-    Order.SERPENTINE.value,
-    "order of a thread's multiply-adds over its accumulators",
-)
-PREFETCH = Tunable(
-    "prefetch",
-    tuple(prefetch.value for prefetch in Prefetch),
-    _BY_SHAPE,
-    "where the copies of the next k-tile are issued: before the multiply-adds of this one, or interleaved with them",
-)
-ADDRESSING = Tunable(
-    "addressing",
-    tuple(addressing.value for addressing in Addressing),
-    _BY_SHAPE,
-    "shared-memory addressing of fragment loads: subscripts of the tile, or offsets from a thread's pointer into it; "
-    "the machine code differs",
-)
-RASTER = Tunable("raster", (1, 2, 4, 8, 16), 1, "rows of block tiles that are rasterised together, column by column")
-BLOCKS_PER_SM = Tunable(
-    "blocks_per_sm", (0, 1, 2, 3, 4), 0, "blocks to fit a multiprocessor; 0 leaves it to the compiler"
-)
-SPLIT_K = Tunable(
-    "split_k", (1, 2, 3, 4, 6, 8, 12, 16), _BY_SHAPE, "blocks that split the K of each output tile", reorders=True
-)
-REDUCTION = Tunable(
-    "reduction",
-    tuple(reduction.value for reduction in Reduction),
-    _BY_SHAPE,
-    "where split-K adds partial sums: the distributed shared memory of a cluster of 2, 3, 4, 6 or 8 blocks, from sm_90 "
-    "on, or a global workspace",
-    reorders=True,
-)
-STREAM_K = Tunable(
-    "stream_k",
-    (0, 1, 2),
-    _BY_SHAPE,
-    "last waves of tiles whose k-tiles are distributed evenly over the resident blocks (stream-K)",
-    reorders=True,
-)
-CORES = Tunable(
-    "cores",
-    tuple(cores.value for cores in Cores),
-    _BY_SHAPE,
-    "units that multiply: tensor cores, for float64 on devices that are faster with them, or CUDA cores",
-    reorders=True,
-)
-MMA_K = Tunable("mma_k", (4, 8, 16), 4, "K of one tensor-core instruction")
+SPLIT_K_VALUES = (1, 2, 3, 4, 6, 8, 12, 16)
+STREAM_K_VALUES = (0, 1, 2)
 TUNABLES = (
-    STAGES,
-    SLICED_K,
-    LANES,
-    ORDER,
-    ADDRESSING,
-    PREFETCH,
-    RASTER,
-    BLOCKS_PER_SM,
-    SPLIT_K,
-    REDUCTION,
-    STREAM_K,
-    CORES,
-    MMA_K,
+    Tunable(
+        "stages",
+        (1, 2, 3, 4, 5),
+        _BY_SHAPE,
+        "pipeline stages: k-tiles in the circular shared-memory buffer; a single one is copied synchronously",
+    ),
+    Tunable(
+        "sliced_k",
+        (1, 2, 4, 8),
+        _BY_SHAPE,
+        "warp groups that each take a slice of every k-tile (split-K within a block); their accumulators are added",
+        reorders=True,
+    ),
+    Tunable("lanes", (2, 4, 8, 16), _BY_SHAPE, "lanes of a warp along M of its warp tile; the others are along N"),
+    Tunable(
+        "order",
+        tuple(order.value for order in Order),
+        Order.SERPENTINE.value,
+        "order of a thread's multiply-adds over its accumulators",
+    ),
+    Tunable(
+        "addressing",
+        tuple(addressing.value for addressing in Addressing),
+        _BY_SHAPE,
+        "shared-memory addressing of fragment loads: subscripts of the tile, or offsets from a thread's pointer into "
+        "it; the machine code differs",
+    ),
+    Tunable(
+        "prefetch",
+        tuple(prefetch.value for prefetch in Prefetch),
+        _BY_SHAPE,
+        "where the copies of the next k-tile are issued: before the multiply-adds of this one, or interleaved with "
+        "them",
+    ),
+    Tunable("raster", (1, 2, 4, 8, 16), 1, "rows of block tiles that are rasterised together, column by column"),
+    Tunable("blocks_per_sm", (0, 1, 2, 3, 4), 0, "blocks to fit a multiprocessor; 0 leaves it to the compiler"),
+    Tunable("split_k", SPLIT_K_VALUES, _BY_SHAPE, "blocks that split the K of each output tile", reorders=True),
+    Tunable(
+        "reduction",
+        tuple(reduction.value for reduction in Reduction),
+        _BY_SHAPE,
+        "where split-K adds partial sums: the distributed shared memory of a cluster of 2, 3, 4, 6 or 8 blocks, from "
+        "sm_90 on, or a global workspace",
+        reorders=True,
+    ),
+    Tunable(
+        "stream_k",
+        STREAM_K_VALUES,
+        _BY_SHAPE,
+        "last waves of tiles whose k-tiles are distributed evenly over the resident blocks (stream-K)",
+        reorders=True,
+    ),
+    Tunable(
+        "cores",
+        tuple(cores.value for cores in Cores),
+        _BY_SHAPE,
+        "units that multiply: tensor cores, for float64 on devices that are faster with them, or CUDA cores",
+        reorders=True,
+    ),
+    Tunable("mma_k", (4, 8, 16), 4, "K of one tensor-core instruction"),
 )
 
 CLUSTER_SIZES = (2, 3, 4, 6, 8)  # blocks; 8 is the portable maximum (CUDA programming guide)
@@ -282,7 +268,7 @@ def with_inner_loop_tunables(config: TileConfig, requested: Mapping[str, int | s
     if config.uses_tensor_cores:
         return config
     is_sliced = config.sliced_k > 1
-    addressing = requested.get(ADDRESSING.name, Addressing.POINTER if is_sliced else Addressing.INDEXED)
+    addressing = requested.get("addressing", Addressing.POINTER if is_sliced else Addressing.INDEXED)
     is_interleaved = is_sliced and config.stages > 2
-    prefetch = requested.get(PREFETCH.name, Prefetch.INTERLEAVED if is_interleaved else Prefetch.UPFRONT)
+    prefetch = requested.get("prefetch", Prefetch.INTERLEAVED if is_interleaved else Prefetch.UPFRONT)
     return replace(config, addressing=Addressing(str(addressing)), prefetch=Prefetch(str(prefetch)))

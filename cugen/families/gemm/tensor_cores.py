@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import MMA_K, WARP, Cores, TileConfig, with_lane_layout
+from cugen.families.gemm.config import WARP, Cores, TileConfig, with_lane_layout
 from cugen.machine import Device
 from cugen.spec.expressions import Op, Read
 from cugen.spec.types import FLOAT64
@@ -80,9 +80,9 @@ def fragment_elements(config: TileConfig) -> tuple[int, int]:
     return config.thread_m * config.mma_k // 2, config.thread_n * config.mma_k // 4
 
 
-def with_mma_layout(config: TileConfig, mma_k: int = 0) -> TileConfig | None:
+def with_mma_layout(config: TileConfig, mma_k: int = 4) -> TileConfig | None:
     """The config with the lane layout and K of tensor-core instructions; None if that doesn't fill warps."""
-    return with_lane_layout(replace(config, cores=Cores.TENSOR, mma_k=mma_k or int(MMA_K.default)), LANES_M)
+    return with_lane_layout(replace(config, cores=Cores.TENSOR, mma_k=mma_k), LANES_M)
 
 
 def is_swizzled(config: TileConfig) -> bool:

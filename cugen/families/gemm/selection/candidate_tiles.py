@@ -82,8 +82,6 @@ _TENSOR_TILES = (
 _STAGES = (2, 3, 4, 5)
 _SLICED_K_STAGES = (3, 4, 2, 5)  # a slice has fewer k steps to hide the latency of a copy
 _TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores multiply faster, and leave shared memory for it
-SPLIT_K_VALUES = (1, 2, 3, 4, 6, 8, 12, 16)
-STREAM_K_VALUES = (0, 1, 2)
 
 
 def tile_configs(cores: Cores) -> Iterator[TileConfig]:

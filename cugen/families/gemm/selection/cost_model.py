@@ -20,68 +20,40 @@ from cugen.machine.occupancy import occupancy
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Constants of the cost model, fitted to kernels that were measured on one device."""
+    """Constants of the cost model, fitted to kernels that were measured on one `device`. `data` are the measured times;
+    `pytest tests/families/gemm/test_cost_model.py` checks the fit."""
 
-    device: str
-    data: str  # the measured times
-    command: str  # checks the fit
-    fma_efficiency: float  # fraction of the published FMA rate
-    k_tile_instructions: int  # of a warp and k-tile: loop counters, addresses, barrier
-    copy_instructions: float  # of one copy: both addresses, guard, cp.async
-    bounds_check_instructions: int  # more, of a copy with a bounds check
-    epilogue_instructions: int  # of a warp, besides stores
-    store_instructions: float  # of one vector store and the computation of its values
-    shared_load_cycles: int  # of a warp's 16-byte load in which lane pairs broadcast
-    copy_latency_cycles: int  # from a copy's issue to its arrival
-    barrier_cycles_per_warp: int  # per k-tile, for each further warp of a copy group
-    store_bytes_per_cycle: float  # of a multiprocessor that waits for its stores
-    unhidden_fraction: float  # of the shorter of two overlapping activities
-    single_warp_factor: float  # on a k-tile's cycles, with one warp per scheduler: nothing hides shared-memory latency
-    small_block_factor: float  # on a k-tile's cycles, with fewer warps in a block than schedulers
-    stream_k_factor: float  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
-    launch_seconds: float  # launch, first copies and last stores
-    stream_k_seconds: float  # dynamic block ids and the fix-up
-    stream_k_sliced_seconds: float  # the same with sliced-K
-    split_k_seconds: float  # arrival counters and the reduction in the workspace
-    split_k_sliced_seconds: float  # the same with sliced-K
-    cluster_seconds: float  # cluster barriers and the reduction in distributed shared memory
-    workspace_bytes_per_second: float  # partial sums that the last block of a tile loads
-    l2_bytes_per_second: float
-    l2_bytes_per_second_tensor: float  # the same on tensor cores
-    dram_efficiency: float  # fraction of the published bandwidth
-    cluster_multiprocessors: tuple[tuple[int, int], ...]  # (blocks of a cluster, multiprocessors that such can occupy)
+    device: str = "H200"
+    data: str = "tests/data/gemm_h200.csv"
+    fma_efficiency: float = 0.945  # fraction of the published FMA rate
+    k_tile_instructions: int = 40  # of a warp and k-tile: loop counters, addresses, barrier
+    copy_instructions: float = 10.2  # of one copy: both addresses, guard, cp.async
+    bounds_check_instructions: int = 12  # more, of a copy with a bounds check
+    epilogue_instructions: int = 150  # of a warp, besides stores
+    store_instructions: float = 11.3  # of one vector store and the computation of its values
+    shared_load_cycles: int = 2  # of a warp's 16-byte load in which lane pairs broadcast
+    copy_latency_cycles: int = 800  # from a copy's issue to its arrival
+    barrier_cycles_per_warp: int = 7  # per k-tile, for each further warp of a copy group
+    store_bytes_per_cycle: float = 29.2  # of a multiprocessor that waits for its stores
+    unhidden_fraction: float = 0.112  # of the shorter of two overlapping activities
+    single_warp_factor: float = 1.12  # on a k-tile's cycles, with one warp per scheduler: it waits for shared memory
+    small_block_factor: float = 1.04  # on a k-tile's cycles, with fewer warps in a block than schedulers
+    stream_k_factor: float = 1.03  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
+    launch_seconds: float = 4.72e-6  # launch, first copies and last stores
+    stream_k_seconds: float = 3.6e-6  # dynamic block ids and the fix-up
+    stream_k_sliced_seconds: float = 1.54e-6  # the same with sliced-K
+    split_k_seconds: float = 0.87e-6  # arrival counters and the reduction in the workspace
+    split_k_sliced_seconds: float = 1.03e-6  # the same with sliced-K
+    cluster_seconds: float = 1.07e-6  # cluster barriers and the reduction in distributed shared memory
+    workspace_bytes_per_second: float = 60e9  # partial sums that the last block of a tile loads
+    l2_bytes_per_second: float = 4.32e12
+    l2_bytes_per_second_tensor: float = 6.2e12  # the same on tensor cores
+    dram_efficiency: float = 0.9  # fraction of the published bandwidth
+    # (blocks of a cluster, multiprocessors that such can occupy)
+    cluster_multiprocessors: tuple[tuple[int, int], ...] = ((2, 132), (3, 126), (4, 124), (6, 114), (8, 120))
 
 
-H200 = Calibration(
-    device="H200",
-    data="tests/data/gemm_h200.csv",
-    command="pytest tests/families/gemm/test_cost_model.py",
-    fma_efficiency=0.945,
-    k_tile_instructions=40,
-    copy_instructions=10.2,
-    bounds_check_instructions=12,
-    epilogue_instructions=150,
-    store_instructions=11.3,
-    shared_load_cycles=2,
-    copy_latency_cycles=800,
-    barrier_cycles_per_warp=7,
-    store_bytes_per_cycle=29.2,
-    unhidden_fraction=0.112,
-    single_warp_factor=1.12,
-    small_block_factor=1.04,
-    stream_k_factor=1.03,
-    launch_seconds=4.72e-6,
-    stream_k_seconds=3.6e-6,
-    stream_k_sliced_seconds=1.54e-6,
-    split_k_seconds=0.87e-6,
-    split_k_sliced_seconds=1.03e-6,
-    cluster_seconds=1.07e-6,
-    workspace_bytes_per_second=60e9,
-    l2_bytes_per_second=4.32e12,
-    l2_bytes_per_second_tensor=6.2e12,
-    dram_efficiency=0.9,
-    cluster_multiprocessors=((2, 132), (3, 126), (4, 124), (6, 114), (8, 120)),
-)
+H200 = Calibration()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +85,12 @@ def resident_blocks_per_sm(problem: Problem, config: TileConfig, target: Target)
     return occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
 
 
-def _occupied_multiprocessors(config: TileConfig, target_device: Device, calibration: Calibration) -> int:
+def _occupied_multiprocessors(config: TileConfig, target_device: Device) -> int:
     """The multiprocessors that blocks can run on: clusters are bound to one GPC and leave some idle."""
     if not config.uses_cluster:
         return target_device.sms
-    occupied = dict(calibration.cluster_multiprocessors)[config.split_k]
-    return target_device.sms * occupied // device(calibration.device).sms
+    occupied = dict(H200.cluster_multiprocessors)[config.split_k]
+    return target_device.sms * occupied // device(H200.device).sms
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +102,7 @@ class _KTileWork:
     shared_loads: float  # fragment loads, in 16-byte vectors
 
 
-def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int, calibration: Calibration) -> _KTileWork:
+def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KTileWork:
     multiply_adds = problem.sums * config.thread_m * config.thread_n * config.warp_k
     sides = [(operand.of(config.thread_m, config.thread_n), operand.element_bytes) for operand in problem.operands]
     loads: float = sum(count // fragment_width(size, count) for count, size in sides) * config.warp_k
@@ -143,20 +115,20 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int, calibr
     )
     # Tiles of stream-K aren't shifted inward: each copy has a bounds check if the last tile is partial.
     has_bounds_check = config.stream_k > 0 and (problem.m % config.block_m or problem.n % config.block_n)
-    copy_slots = calibration.copy_instructions + (calibration.bounds_check_instructions if has_bounds_check else 0)
+    copy_slots = H200.copy_instructions + (H200.bounds_check_instructions if has_bounds_check else 0)
     conversions = problem.conversion_cost * sum(count for count, _ in sides) * config.warp_k
-    other_slots = loads + conversions + copies * copy_slots + calibration.k_tile_instructions
+    other_slots = loads + conversions + copies * copy_slots + H200.k_tile_instructions
     if not config.uses_tensor_cores:
         multiply_slots = multiply_adds * problem.fma_cost * issue_cycles
         return _KTileWork(multiply_slots, multiply_slots + other_slots, shared_loads)
     # Tensor cores multiply while the warp issues its other instructions.
     multiply_slots = multiply_adds * problem.mma_cost * issue_cycles
-    slots = max(multiply_slots, other_slots) + calibration.unhidden_fraction * min(multiply_slots, other_slots)
+    slots = max(multiply_slots, other_slots) + H200.unhidden_fraction * min(multiply_slots, other_slots)
     return _KTileWork(multiply_slots, slots, shared_loads)
 
 
 @lru_cache(maxsize=4096)
-def predict(problem: Problem, config: TileConfig, target: Target, calibration: Calibration = H200) -> Prediction | None:
+def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction | None:
     """The predicted time of a config; None if no block fits a multiprocessor."""
     resident = resident_blocks_per_sm(problem, config, target)
     if resident < 1:
@@ -165,37 +137,37 @@ def predict(problem: Problem, config: TileConfig, target: Target, calibration: C
     latency = memory_latency(target_device)
     issue_cycles, schedulers = latency.issue_cycles, latency.schedulers
     fma_lanes = WARP * schedulers / issue_cycles
-    clock = calibration.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
+    clock = H200.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
 
     k_tiles = -(-problem.k // (config.block_k * config.split_k))
-    sms = _occupied_multiprocessors(config, target_device, calibration)
+    sms = _occupied_multiprocessors(config, target_device)
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch * config.split_k
-    work = _k_tile_work(problem, config, issue_cycles, calibration)
+    work = _k_tile_work(problem, config, issue_cycles)
     warps = config.threads // WARP
     schedule = None
     if config.stream_k:
         schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
     concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
-    stores = config.thread_m * config.thread_n / 4 * calibration.store_instructions * (1 + config.sliced_k) / 2
-    epilogue_slots = stores + calibration.epilogue_instructions
-    store_cycles = config.block_m * config.block_n * problem.output_bytes / calibration.store_bytes_per_cycle
+    stores = config.thread_m * config.thread_n / 4 * H200.store_instructions * (1 + config.sliced_k) / 2
+    epilogue_slots = stores + H200.epilogue_instructions
+    store_cycles = config.block_m * config.block_n * problem.output_bytes / H200.store_bytes_per_cycle
 
     def cycles_with(blocks: int) -> tuple[float, float, bool]:
         """Cycles of a k-tile and of an epilogue with so many blocks on a multiprocessor, and whether issue slots limit
         the k-tile rather than shared memory."""
         warps_per_scheduler = -(-blocks * warps // schedulers)
         issue = work.issue_slots * warps_per_scheduler
-        shared = blocks * warps * work.shared_loads * calibration.shared_load_cycles
-        busy = max(issue, shared) + calibration.unhidden_fraction * min(issue, shared)
+        shared = blocks * warps * work.shared_loads * H200.shared_load_cycles
+        busy = max(issue, shared) + H200.unhidden_fraction * min(issue, shared)
         if blocks * warps < 2 * schedulers:
-            busy *= calibration.single_warp_factor
+            busy *= H200.single_warp_factor
         elif warps < schedulers:
-            busy *= calibration.small_block_factor
-        busy *= calibration.stream_k_factor if config.stream_k and config.stages > 2 else 1
-        busy += calibration.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
-        k_tile = busy + max(0.0, calibration.copy_latency_cycles - (config.stages - 1) * busy)
+            busy *= H200.small_block_factor
+        busy *= H200.stream_k_factor if config.stream_k and config.stages > 2 else 1
+        busy += H200.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
+        k_tile = busy + max(0.0, H200.copy_latency_cycles - (config.stages - 1) * busy)
         # A single block waits for its prologue; several hide it.
-        unhidden = (calibration.copy_latency_cycles + store_cycles) / blocks
+        unhidden = (H200.copy_latency_cycles + store_cycles) / blocks
         return k_tile, epilogue_slots * warps_per_scheduler + unhidden, issue >= shared
 
     k_tile_cycles, epilogue_cycles, is_issue_bound = cycles_with(concurrent)
@@ -211,7 +183,7 @@ def predict(problem: Problem, config: TileConfig, target: Target, calibration: C
         cycles = (
             (whole * k_tiles + schedule.k_tiles_per_block) * k_tile_cycles
             + (whole + schedule.max_units_per_range) * epilogue_cycles
-            + peers * calibration.copy_latency_cycles
+            + peers * H200.copy_latency_cycles
         )
     computing = cycles / clock
 
@@ -222,25 +194,25 @@ def predict(problem: Problem, config: TileConfig, target: Target, calibration: C
     copied = tiles * k_tiles * config.block_k * bytes_of_operands(config.block_m, config.block_n)
     moved = problem.batch * problem.k * bytes_of_operands(problem.m, problem.n)
     moved += problem.batch * problem.m * problem.n * problem.output_bytes
-    l2 = calibration.l2_bytes_per_second_tensor if config.uses_tensor_cores else calibration.l2_bytes_per_second
-    loading = copied / (l2 * target_device.peak("float32") / device(calibration.device).peak("float32"))
+    l2 = H200.l2_bytes_per_second_tensor if config.uses_tensor_cores else H200.l2_bytes_per_second
+    loading = copied / (l2 * target_device.peak("float32") / device(H200.device).peak("float32"))
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"
     limits = {
         multiplier if is_issue_bound else "shared-memory loads": computing,
         "L2 bandwidth": loading,
-        "memory bandwidth": moved / (target_device.bandwidth * calibration.dram_efficiency),
+        "memory bandwidth": moved / (target_device.bandwidth * H200.dram_efficiency),
     }
-    seconds = max(limits.values()) + calibration.launch_seconds
+    seconds = max(limits.values()) + H200.launch_seconds
     if config.uses_tensor_cores:
-        seconds += calibration.unhidden_fraction * min(computing, loading)
+        seconds += H200.unhidden_fraction * min(computing, loading)
     if config.uses_cluster:
-        seconds += calibration.cluster_seconds
+        seconds += H200.cluster_seconds
     elif config.split_k > 1:
-        seconds += calibration.split_k_sliced_seconds if config.sliced_k > 1 else calibration.split_k_seconds
+        seconds += H200.split_k_sliced_seconds if config.sliced_k > 1 else H200.split_k_seconds
         partials = config.split_k * config.block_m * config.block_n * problem.accumulator_bytes
-        seconds += partials / calibration.workspace_bytes_per_second
+        seconds += partials / H200.workspace_bytes_per_second
     if schedule is not None:
-        seconds += calibration.stream_k_sliced_seconds if config.sliced_k > 1 else calibration.stream_k_seconds
+        seconds += H200.stream_k_sliced_seconds if config.sliced_k > 1 else H200.stream_k_seconds
     return Prediction(
         seconds,
         work.multiply_slots / work.issue_slots,

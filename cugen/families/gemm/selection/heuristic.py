@@ -8,7 +8,7 @@ from itertools import product
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
-from cugen.families.gemm.config import ADDRESSING, ORDER, PREFETCH, Addressing, Order, Prefetch, TileConfig
+from cugen.families.gemm.config import Addressing, Order, Prefetch, TileConfig
 from cugen.families.gemm.problem import problem_of, requested_stages
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable, without_ineffective
@@ -33,7 +33,7 @@ def choose_config(contraction: Contraction) -> TileConfig | Refusal:
     if not ranked:
         return why_empty(contraction)
     config = pick(ranked)
-    if PREFETCH.name in dict(contraction.request.schedule.tunables) or not _has_long_k(contraction, config):
+    if "prefetch" in contraction.tunables or not _has_long_k(contraction, config):
         return config
     return without_ineffective(contraction, replace(config, prefetch=Prefetch.INTERLEAVED))
 
@@ -113,21 +113,19 @@ def candidates(contraction: Contraction, chosen: TileConfig) -> Iterator[Schedul
 
 def _code_variants(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
     """The config with other tunables of the inner loop, for which ptxas allocates other registers."""
-    requested = dict(contraction.request.schedule.tunables)
     if config.uses_tensor_cores:
         return
+    kinds = {"prefetch": Prefetch, "addressing": Addressing, "order": Order}
     choices = [
-        tunable.values if tunable.name not in requested else (getattr(config, tunable.name),)
-        for tunable in (PREFETCH, ADDRESSING, ORDER)
+        (getattr(config, name),) if name in contraction.tunables else tuple(kind) for name, kind in kinds.items()
     ]
     for prefetch, addressing, order in product(*choices):
-        variant = replace(config, prefetch=Prefetch(prefetch), addressing=Addressing(addressing), order=Order(order))
+        variant = replace(config, prefetch=prefetch, addressing=addressing, order=order)
         yield without_ineffective(contraction, variant)
 
 
 def _schedule(contraction: Contraction, config: TileConfig) -> Schedule:
     """The schedule that requests a config."""
-    requested = dict(contraction.request.schedule.tunables)
     tunables: dict[str, int | str | bool] = {"stages": config.stages}
     if not config.uses_tensor_cores:
         tunables |= {
@@ -152,5 +150,5 @@ def _schedule(contraction: Contraction, config: TileConfig) -> Schedule:
         ((contraction.m.name, config.block_m), (contraction.n.name, config.block_n)),
         ((contraction.m.name, config.thread_m), (contraction.n.name, config.thread_n)),
         ((contraction.k.name, config.block_k),),
-        tuple({**requested, **tunables}.items()),
+        tuple({**contraction.tunables, **tunables}.items()),
     )

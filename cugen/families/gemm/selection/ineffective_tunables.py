@@ -5,19 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import (
-    ADDRESSING,
-    PREFETCH,
-    REDUCTION,
-    SPLIT_K,
-    STREAM_K,
-    Addressing,
-    Prefetch,
-    TileConfig,
-)
+from cugen.families.gemm.config import Addressing, Prefetch, TileConfig
 from cugen.pieces.grid import divides
 from cugen.plan.request import Refusal
-from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 
 
@@ -33,19 +23,16 @@ def without_ineffective(contraction: Contraction, config: TileConfig) -> TileCon
 
 def ineffective_tunable(contraction: Contraction, config: TileConfig) -> Refusal | None:
     """A tunable of the schedule that has no effect for the config."""
-    requested = dict(contraction.request.schedule.tunables)
-    if REDUCTION.name in requested and not config.splits_tiles and not requested.get(STREAM_K.name):
-        cure = f"remove it, or set `{SPLIT_K.name}` to 2 or more"
-        reason = f"`{REDUCTION.name}` has no effect, as no partial sums are reduced; {cure}"
-        return Refusal(reason, f"schedule.{REDUCTION.name}")
-    if requested.get(ADDRESSING.name) == Addressing.POINTER and _is_swizzled(contraction):
-        reason = (
-            f"a swizzled tile has no fixed offsets from a pointer; remove `{ADDRESSING.name}: {Addressing.POINTER}`"
-        )
-        return Refusal(reason, f"schedule.{ADDRESSING.name}")
-    is_requested = requested.get(PREFETCH.name) == Prefetch.INTERLEAVED
-    if is_requested and (reason := _why_not_interleaved(contraction, config)):
-        return Refusal(f"{reason}; remove `{PREFETCH.name}: {Prefetch.INTERLEAVED}`", f"schedule.{PREFETCH.name}")
+    requested = contraction.tunables
+    if "reduction" in requested and not config.splits_tiles and not requested.get("stream_k"):
+        reason = "`reduction` has no effect, as no partial sums are reduced; remove it, or set `split_k` to 2 or more"
+        return Refusal(reason, "schedule.reduction")
+    if requested.get("addressing") == Addressing.POINTER and _is_swizzled(contraction):
+        reason = "a swizzled tile has no fixed offsets from a pointer; remove `addressing: pointer`"
+        return Refusal(reason, "schedule.addressing")
+    is_interleaved = requested.get("prefetch") == Prefetch.INTERLEAVED
+    if is_interleaved and (reason := _why_not_interleaved(contraction, config)):
+        return Refusal(f"{reason}; remove `prefetch: interleaved`", "schedule.prefetch")
     return None
 
 
@@ -58,9 +45,9 @@ def _why_not_interleaved(contraction: Contraction, config: TileConfig) -> str:
     k-tile is copied again, and the first k-tile isn't full if K has a residue."""
     if not config.is_multistage:
         return "a single stage is copied between two barriers: no copies are left to interleave"
-    context = contraction.request.context
-    k = to_integer(contraction.k.extent, context.symbols)
-    low, high = bounds(k, dict(context.ranges))
+    context = contraction.context
+    k = context.extent(contraction.k)
+    low, high = bounds(k, context.ranges)
     has_residue = not divides(config.block_k, k, context)
     min_k_tiles = -(-low // config.block_k) if low == high else low // config.block_k
     max_k_tiles = -(-high // config.block_k)
@@ -72,10 +59,9 @@ def _why_not_interleaved(contraction: Contraction, config: TileConfig) -> str:
         min_k_tiles = 0
     if max_k_tiles < config.stages:
         return f"the prologue of {config.stages} stages copies all of {_k_tiles(max_k_tiles)}"
-    required = 2 if has_residue else 1
-    if min_k_tiles < required:
+    if min_k_tiles < 1 + has_residue:
         first = ", the first of them zero-filled" if has_residue else ""
-        needed = f"{_k_tiles(required)} or more of {config.block_k}{first}"
+        needed = f"{_k_tiles(1 + has_residue)} or more of {config.block_k}{first}"
         return f"interleaved copies need {needed}; here may be {min_k_tiles}"
     return ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -11,8 +11,8 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import (
     CLUSTER_SIZES,
-    REDUCTION,
-    STREAM_K,
+    SPLIT_K_VALUES,
+    STREAM_K_VALUES,
     Cores,
     Order,
     Reduction,
@@ -21,12 +21,11 @@ from cugen.families.gemm.config import (
     with_lane_layout,
 )
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages, why_invalid
-from cugen.families.gemm.selection.candidate_tiles import SPLIT_K_VALUES, STREAM_K_VALUES, tile_configs, with_stages
+from cugen.families.gemm.selection.candidate_tiles import tile_configs, with_stages
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
 from cugen.plan.request import Refusal
-from cugen.plan.subscripts import to_integer
 
 _MAX_RANKED_STAGES = 3  # valid stage counts of a tile that are ranked without a search (heuristic)
 _FORWARD_PROGRESS = (7, 0)  # the first capability with independent thread scheduling (CUDA programming guide)
@@ -34,13 +33,10 @@ _FORWARD_PROGRESS = (7, 0)  # the first capability with independent thread sched
 
 def valid_configs(contraction: Contraction, *, all_stages: bool = False) -> Iterator[TileConfig]:
     """Configs that the schedule allows and that fit the target, in order of preference."""
-    splits: dict[int, tuple[tuple[int, Reduction], ...]] = {}  # by block_k
     for stage_variants in _requested_configs(contraction):
         valid = [config for config in stage_variants if not why_invalid(contraction, config)]
         for config in valid if all_stages else valid[:_MAX_RANKED_STAGES]:
-            if config.block_k not in splits:
-                splits[config.block_k] = tuple(_splits(contraction, config.block_k))
-            yield from _with_split_k(contraction, config, splits[config.block_k])
+            yield from _with_split_k(contraction, config)
             yield from _with_stream_k(contraction, config)
 
 
@@ -54,7 +50,7 @@ def why_empty(contraction: Contraction) -> Refusal:
 
 def _requested_configs(contraction: Contraction) -> Iterator[tuple[TileConfig, ...]]:
     """Candidate tiles with everything that the schedule sets, each with its possible numbers of stages."""
-    tunables = dict(contraction.request.schedule.tunables)
+    tunables = contraction.tunables
     stages = int(tunables.get("stages", requested_stages(contraction)))
     requested = (_as_requested(contraction, candidate) for candidate in _candidates(contraction))
     for config in dict.fromkeys(config for config in requested if config is not None):
@@ -64,13 +60,10 @@ def _requested_configs(contraction: Contraction) -> Iterator[tuple[TileConfig, .
 
 def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
     """Candidate tiles of the requested cores; by default of tensor cores, too, where these are faster."""
-    tunables = dict(contraction.request.schedule.tunables)
+    tunables, device = contraction.tunables, device_of(contraction.request.target)
     cores = tunables.get("cores", Cores.TENSOR if "mma_k" in tunables else "")
-    device = device_of(contraction.request.target)
     prefers_tensor = not tensor_cores.why_unsupported(contraction) and tensor_cores.are_faster(device)
-    if any(name in tunables for name in tensor_cores.FIXED_TUNABLES):
-        prefers_tensor = False
-    if cores == Cores.TENSOR or (prefers_tensor and not cores):
+    if cores == Cores.TENSOR or (prefers_tensor and not cores and not tunables.keys() & tensor_cores.FIXED_TUNABLES):
         yield from tile_configs(Cores.TENSOR)
     if cores != Cores.TENSOR:
         yield from tile_configs(Cores.CUDA)
@@ -80,8 +73,7 @@ def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig
     """The candidate with the sizes and tunables of the schedule; None if these don't divide the tile."""
     schedule = contraction.request.schedule
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
-    tunables = dict(schedule.tunables)
-    m, n = contraction.m.name, contraction.n.name
+    tunables, m, n = contraction.tunables, contraction.m.name, contraction.n.name
     config = replace(
         candidate,
         block_m=block.get(m, candidate.block_m),
@@ -98,28 +90,20 @@ def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig
     if config.block_m % config.thread_m or config.block_n % config.thread_n:
         return None
     if config.uses_tensor_cores:
-        return tensor_cores.with_mma_layout(config, int(tunables.get("mma_k", 0)))
+        return tensor_cores.with_mma_layout(config, int(tunables.get("mma_k", candidate.mma_k)))
     return with_lane_layout(config, int(tunables.get("lanes", 0)))
 
 
-def _splits(contraction: Contraction, block_k: int) -> Iterator[tuple[int, Reduction]]:
-    """The values of split-K with their reductions that are valid for a `block_k`; none where stream-K is requested."""
+def _with_split_k(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
+    """The config with each split-K that is valid and fits the target; none where stream-K is requested."""
     if 0 not in _stream_k_values(contraction):
         return
     for split_k in _split_k_values(contraction):
         for reduction in _reductions(contraction) if split_k > 1 else (Reduction.WORKSPACE,):
-            if not _why_not_split(contraction, block_k, split_k, reduction):
-                yield split_k, reduction
-
-
-def _with_split_k(
-    contraction: Contraction, config: TileConfig, splits: Iterable[tuple[int, Reduction]]
-) -> Iterator[TileConfig]:
-    """The config with each split-K that fits the target; 1 leaves it as it is."""
-    for split_k, reduction in splits:
-        split = replace(config, split_k=split_k, reduction=reduction) if split_k > 1 else config
-        if not split.uses_cluster or not why_invalid(contraction, split):
-            yield split
+            if not _why_not_split(contraction, config.block_k, split_k, reduction):
+                split = replace(config, split_k=split_k, reduction=reduction)
+                if not split.uses_cluster or not why_invalid(contraction, split):
+                    yield split
 
 
 def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
@@ -142,36 +126,27 @@ def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[Til
 
 
 def _split_k_values(contraction: Contraction) -> tuple[int, ...]:
-    schedule = contraction.request.schedule
-    requested = dict(schedule.tunables).get("split_k", 1 if schedule.block else 0)
+    requested = contraction.tunables.get("split_k", 1 if contraction.request.schedule.block else 0)
     if not _has_forward_progress(contraction):
         return (1,)
     return (int(requested),) if requested else SPLIT_K_VALUES
 
 
 def _reductions(contraction: Contraction) -> tuple[Reduction, ...]:
-    requested = dict(contraction.request.schedule.tunables).get(REDUCTION.name)
+    requested = contraction.tunables.get("reduction")
     return (Reduction(str(requested)),) if requested else tuple(Reduction)
 
 
 def _stream_k_values(contraction: Contraction) -> tuple[int, ...]:
-    schedule = contraction.request.schedule
-    requested = dict(schedule.tunables)
-    if STREAM_K.name in requested:
-        return (int(requested[STREAM_K.name]),)
-    return (0,) if schedule.block or "split_k" in requested else STREAM_K_VALUES
+    requested = contraction.tunables
+    if "stream_k" in requested:
+        return (int(requested["stream_k"]),)
+    return (0,) if contraction.request.schedule.block or "split_k" in requested else STREAM_K_VALUES
 
 
-def why_no_split_k(contraction: Contraction, config: TileConfig) -> str:
-    """Why the config's split-K is invalid; empty if it is valid, or 1."""
-    if reason := _why_not_split(contraction, config.block_k, config.split_k, config.reduction):
-        return reason
-    return why_invalid(contraction, config) if config.uses_cluster else ""
-
-
+@lru_cache(maxsize=256)
 def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reduction: Reduction) -> str:
     """Why K can't be split like that, whatever the tile's other sizes; empty if it can."""
-    target = contraction.request.target
     if split_k == 1:
         return ""
     if reason := _why_undivided(contraction):
@@ -181,8 +156,8 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
         if not _has_forward_progress(contraction) or not k or k % (split_k * block_k):
             return f"split-K through the workspace needs sm_70 or newer and a K that {split_k} x {block_k} divides"
         return ""
-    if not target.has_clusters:
-        return f"clusters need sm_90 or newer; {target.name} has none"
+    if not contraction.request.target.has_clusters:
+        return f"clusters need sm_90 or newer; {contraction.request.target.name} has none"
     if split_k not in CLUSTER_SIZES:
         sizes = f"{', '.join(map(str, CLUSTER_SIZES[:-1]))} or {CLUSTER_SIZES[-1]}"
         return f"split-K in a cluster is over {sizes} blocks, not {split_k}"
@@ -196,10 +171,9 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
 
 def why_no_stream_k(contraction: Contraction) -> str:
     """Why stream-K is invalid for the GEMM; empty if it is valid."""
-    requested = dict(contraction.request.schedule.tunables)
-    if int(requested.get("split_k", 1)) > 1:
+    if int(contraction.tunables.get("split_k", 1)) > 1:
         return "`split_k` and `stream_k` exclude each other"
-    if requested.get(REDUCTION.name) == Reduction.CLUSTER:
+    if contraction.tunables.get("reduction") == Reduction.CLUSTER:
         return "`stream_k` reduces through the workspace, not in a cluster"
     if not _has_forward_progress(contraction):
         return f"stream-K blocks wait for each other, which needs sm_70 or newer, not {contraction.request.target.name}"
@@ -244,13 +218,12 @@ def _has_forward_progress(contraction: Contraction) -> bool:
 @lru_cache(maxsize=16)
 def static_extents(contraction: Contraction) -> tuple[int | None, ...]:
     """M, N, K and the batch's extents; None for those that aren't static."""
-    context = contraction.request.context
     indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
-    return tuple(context.static(to_integer(index.extent, context.symbols)) for index in indices)
+    return tuple(map(contraction.context.static_extent, indices))
 
 
 def _why_none_fits(contraction: Contraction) -> str:
-    problem, tunables = problem_of(contraction), dict(contraction.request.schedule.tunables)
+    problem, tunables = problem_of(contraction), contraction.tunables
     for config, *_ in _requested_configs(contraction):
         if reason := why_invalid(contraction, config):
             return reason
@@ -258,12 +231,15 @@ def _why_none_fits(contraction: Contraction) -> str:
             return f"no block of {config.threads} threads fits a multiprocessor with the registers that they need"
         if int(tunables.get("stream_k", 0)):
             return why_no_stream_k(contraction)
-    lanes, split_k = tunables.get("lanes"), int(tunables.get("split_k", 1))
-    if split_k > 1:
-        for config, *_ in _requested_configs(contraction):
-            split = [replace(config, split_k=split_k, reduction=reduction) for reduction in _reductions(contraction)]
-            if reasons := [reason for variant in split if (reason := why_no_split_k(contraction, variant))]:
-                return "; ".join(dict.fromkeys(reasons))
-    if lanes:
+    split_k = int(tunables.get("split_k", 1))
+    for config, *_ in _requested_configs(contraction):
+        reasons = []
+        for reduction in _reductions(contraction) if split_k > 1 else ():
+            split = replace(config, split_k=split_k, reduction=reduction)
+            reason = _why_not_split(contraction, config.block_k, split_k, reduction)
+            reasons.append(reason or (why_invalid(contraction, split) if split.uses_cluster else ""))
+        if any(reasons):
+            return "; ".join(dict.fromkeys(filter(None, reasons)))
+    if lanes := tunables.get("lanes"):
         return f"the block tile can't be divided into warps of {lanes} lanes along {contraction.m.name}"
     return "the block tile isn't a whole number of warp tiles"
