@@ -15,8 +15,9 @@ from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.fragments.thread_tile import add_to
 from cugen.families.gemm.reduction_epilogue import Partial, ReductionEpilogue
 from cugen.pieces.grid_sync import workspace_array
+from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import For, Loop, Node, Section, Store
+from cugen.plan.nodes import Node, Section, Store
 from cugen.plan.symbols import Integer, integer
 
 
@@ -74,5 +75,4 @@ class PartialsWorkspace:
             element = first + i.symbol * integer(config.thread_n) + j.symbol
             partial = Access(self.array, (slot, element, thread.index), "load")
             nodes.append(body(array, (i.symbol, j.symbol), partial))
-        inner = For(Loop(j, integer(0), integer(config.thread_n), unroll=True), tuple(nodes))
-        return For(Loop(i, integer(0), integer(config.thread_m), unroll=True), (inner,))
+        return unrolled(i, (unrolled(j, nodes, stop=config.thread_n),), stop=config.thread_m)

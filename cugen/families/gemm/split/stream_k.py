@@ -2,7 +2,8 @@
 
 Where a tile has several blocks, all but the last one store their partial sums in the workspace and release a flag. The
 last one waits for them and adds their partial sums in block order (fix-up). Ranges are fixed: results don't depend on
-timing.
+timing. Exactly one thread of the grid waits for a flag, and clears it for the next launch. A block has a lower dynamic
+id than the one that waits for it, so no block waits for one that hasn't begun.
 """
 
 from __future__ import annotations
@@ -16,14 +17,28 @@ from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import problem_of
+from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.selection.search_space import stream_k_schedule_of
-from cugen.families.gemm.split.fixup import FixUp
 from cugen.families.gemm.split.partials import PartialsWorkspace
 from cugen.pieces.blocks import Blocks, digits
 from cugen.pieces.grid_sync import DynamicBlockIds
-from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node, Section
-from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, ceil_div, integer
+from cugen.plan.nodes import (
+    AcquireSpinWait,
+    Barrier,
+    Comment,
+    Comparison,
+    For,
+    Guard,
+    If,
+    Index,
+    Loop,
+    Node,
+    ReleaseFlag,
+    Section,
+    Store,
+)
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, bounds, ceil_div, integer
 
 
 class StreamKKernel(GemmKernel):
@@ -42,8 +57,8 @@ class StreamKKernel(GemmKernel):
     def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
         lowering, blocks = self.lowering, integer(self.schedule.blocks)
         self.block_ids = DynamicBlockIds(self.request, lowering, blocks, left_zero=True)
-        self.fix_up = FixUp(self.block_ids, PartialsWorkspace.of(self.contraction, self.config, blocks))
-        self.workspace = self.fix_up.workspace
+        self.partials = PartialsWorkspace.of(self.contraction, self.config, blocks)
+        self.workspace = self.block_ids.flags, self.partials.array
         self.range_definitions = self._define_range()
         self.unit = Index(lowering.names.allocate("work_unit"), integer(0), (0, self._max_units - 1))
         lowering.ranges[self.unit.symbol] = self.unit.range
@@ -132,11 +147,46 @@ class StreamKKernel(GemmKernel):
         count = ceil_div(self.k_tile_begin, schedule.k_tiles_per_block)
         peers = self._named("peers", count, nodes, (0, schedule.max_peers))
         first_peer = self._named("first_peer", block_id - peers, nodes, (0, schedule.blocks - 1))
-        store = self.fix_up.store_partials(epilogue, block_id)
-        fix_up = self.fix_up.epilogue(epilogue, first_peer, peers)
+        store = self._store_partials(epilogue)
+        finish = (Section("peer_coordinates", tuple(nodes)), *self._finish(epilogue, first_peer, peers))
         is_unfinished = Guard((Comparison(self.k_tile_end, "<", integer(schedule.k_tiles)),))
-        peer_coordinates = Section("peer_coordinates", tuple(nodes))
-        return *epilogue.stage_slices(), Section("fix_up", (If(is_unfinished, store, (peer_coordinates, *fix_up)),))
+        return *epilogue.stage_slices(), Section("fix_up", (If(is_unfinished, store, finish),))
+
+    def _store_partials(self, epilogue: Epilogue) -> tuple[Section, ...]:
+        """Stores the block's partial sums to its slot and releases its flag."""
+        block_id, is_first_thread = self.block_ids.block_id, Comparison(epilogue.thread.index, "==", integer(0))
+        release = ReleaseFlag(self.block_ids.flag(1 + block_id, "atomic"), self.block_ids.set)
+        return (
+            *self.partials.store(epilogue, block_id),
+            Section("partials_stored", (Barrier(),)),
+            Section("first_thread", (If(Guard((is_first_thread,)), (Section("release_flag", (release,)),)),)),
+        )
+
+    def _finish(self, epilogue: Epilogue, first_peer: Integer, peers: Integer) -> tuple[Section, ...]:
+        """Waits for the flags of the peers, the blocks that began the tile, adds their partial sums in block order, and
+        computes the epilogue."""
+        thread = epilogue.thread
+        min_peers, max_peers = bounds(peers, thread.lowering.ranges)
+        peer = thread.loop_index("p", max_peers)
+        slot = first_peer + peer.symbol
+        flag = 1 + first_peer + thread.index
+        wait = AcquireSpinWait(self.block_ids.flag(flag, "load"), self.block_ids.set)
+        clear = Store(self.block_ids.flag(flag, "store"), self.block_ids.clear)
+        waiting = Section("acquire_flag", (wait,)), Section("clear_flag", (clear,))
+        wait_for_peers = (
+            Section("waiting_threads", (If(Guard((Comparison(thread.index, "<", peers),)), waiting),)),
+            Section("peers_stored", (Barrier(),)),
+        )
+        if isinstance(epilogue, ReductionEpilogue):
+            loop = Loop(peer, integer(0), peers, rolled=not peers.is_Integer)
+            partial = self.partials.vectors(slot, "load")
+            return *wait_for_peers, *epilogue.fix_up(loop, partial, begins_with_slices=True)
+        add = Section("add", (self.partials.add(epilogue, slot),))
+        add_partials = For(Loop(peer, integer(0), peers, rolled=True), (add,))
+        fix_up: tuple[Section, ...] = (*wait_for_peers, Section("add_partials", (add_partials,)))
+        if min_peers == 0:
+            fix_up = (Section("if_peers", (If(Guard((Comparison(peers, ">", integer(0)),)), fix_up),)),)
+        return (*fix_up, *epilogue.sections())
 
     def _reason(self) -> str:
         return f"{super()._reason()}; {self.schedule.text}"
