@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -43,7 +43,10 @@ class Epilogue:
             for s in contraction.request.group.statements
         )
         self.request = contraction.request.with_statements(statements)
-        self.width = self._store_width()
+        width = thread.fragment_widths[1]
+        if self.config.reduces_in_shared:
+            width = math.gcd(width, MAX_ACCESS_BYTES // self.dtype.bytes)
+        self.width = stored_width(self.request, contraction.n, width)  # of the stores along N, in elements
 
     def _placeholder(self, reduction: Reduce) -> Read:
         """A read of an array that stands for a sum, which makes the statements elementwise."""
@@ -57,18 +60,6 @@ class Epilogue:
         lowering.arrays = self.arrays = {**lowering.arrays, name: placeholder}
         return Read(name, (IndexValue(contraction.m.name), IndexValue(contraction.n.name)), reduction.dtype)
 
-    def _store_width(self) -> int:
-        """Vector width of the stores along N, in elements."""
-        width = self.thread.fragment_widths[1]
-        if self.config.reduces_in_shared:
-            width = math.gcd(width, MAX_ACCESS_BYTES // self.dtype.bytes)
-        return stored_width(self.request, self.contraction.n, width)
-
-    def _vector_work(self, staged: Mapping[Read, Value]) -> ConsecutiveElements:
-        n_name = self.contraction.n.name
-        wide = wide_reads(self.request, self.arrays, n_name, self.width, self.accumulated)
-        return ConsecutiveElements(self.request, self.arrays, n_name, self.extents[n_name], self.width, wide, staged)
-
     def declarations(self) -> tuple[Node, ...]:
         return ()
 
@@ -79,8 +70,7 @@ class Epilogue:
     def sections(self) -> tuple[Section, ...]:
         if self.config.is_scalar:
             return self._of_element()
-        opaque_one = Section("opaque_one", self._define_opaque_one())
-        return opaque_one, *self._from_registers()
+        return Section("opaque_one", self._define_opaque_one()), *self._from_registers()
 
     @cached_property
     def _opaque_one(self) -> Local | None:
@@ -89,16 +79,13 @@ class Epilogue:
         A vector store needs consecutive registers. Without the factor ptxas gives these to the accumulators themselves,
         and most FMAs read two operands from one register bank."""
         arrays, statements = self.request.context.arrays, self.request.group.statements
-        is_stored_unchanged = (
+        is_stored_as_vector = self.config.reduces_in_shared or (
             self.width > 1
             and not self.config.is_strided
             and any(s.value in self.accumulated and arrays[s.target].dtype == FLOAT32 for s in statements)
         )
-        if FLOAT32 not in {read.dtype for read in self.accumulated} or not (
-            is_stored_unchanged or self.config.reduces_in_shared
-        ):
-            return None
-        return Local(self.lowering.names.allocate("opaque_one"), FLOAT32)
+        is_needed = is_stored_as_vector and any(read.dtype == FLOAT32 for read in self.accumulated)
+        return Local(self.lowering.names.allocate("opaque_one"), FLOAT32) if is_needed else None
 
     def _define_opaque_one(self) -> tuple[Node, ...]:
         if self._opaque_one is None:
@@ -120,10 +107,8 @@ class Epilogue:
         """The statements on a thread's single accumulators, after a bounds check."""
         outside = Guard(tuple(self._bounds_check()))
         values = [lambda v, local=local: local for local in self.accumulators.values]
-        statements = self._unguarded(values)
-        return Section("bounds_check", (ReturnUnless(outside),) if outside.terms else ()), Section(
-            "outputs", statements
-        )
+        bounds_check = Section("bounds_check", (ReturnUnless(outside),) if outside.terms else ())
+        return bounds_check, Section("outputs", self._unguarded(values))
 
     def _from_registers(self) -> tuple[Section, ...]:
         """The loop over a thread tile's rows, with the statements; without a loop for a single row."""
@@ -134,26 +119,18 @@ class Epilogue:
         g = thread.loop_index("g" if width > 1 else "j", count)
         vector = value_of(g)
         j = vector * width
-        contraction, origin = self.contraction, thread.tile_origin
-        n = origin[contraction.n.name] + thread.column(vector, width)
         values = [lambda v, array=array: self._accumulator(array, row, j + v) for array in self.accumulators.arrays]
-        outer_symbols = dict(self.lowering.symbols)
-        define_m = self._define(contraction.m, origin[contraction.m.name] + thread.row(row))
-        define_n = self._define(contraction.n, n)
+        define_m = self._define(self.contraction.m, thread.row(row))
+        define_n = self._define(self.contraction.n, thread.column(vector, width))
         body = repeated(g, (define_n, *self._statements(values)), count)
-        self._restore(outer_symbols)
         sections = Section("coordinate", (define_m,)), Section("statements", body)
         return repeated_sections("rows", i, sections, config.thread_m)
 
-    def _define(self, index: spec.Index, definition: Integer) -> Define:
-        """Defines an output index, which the statements mention by its name."""
-        node = define(index.name, definition, self.lowering)
+    def _define(self, index: spec.Index, offset: Integer) -> Define:
+        """Defines an output index, which the statements mention by its name, at an offset in the block tile."""
+        node = define(index.name, self.thread.tile_origin[index.name] + offset, self.lowering)
         self.lowering.symbols[index.name] = node.index.symbol
         return node
-
-    def _restore(self, symbols: Mapping[str, Integer]) -> None:
-        self.lowering.symbols.clear()
-        self.lowering.symbols.update(symbols)
 
     def _statements(self, values: Sequence[Value], before: Sequence[Node] = ()) -> tuple[Node, ...]:
         """The statements for a vector whose indices are defined, guarded by the output's bounds. `values` are its v-th
@@ -176,7 +153,10 @@ class Epilogue:
         scope.nodes += before
         if self.width > 1:
             staged = dict(zip(self.accumulated, values, strict=True))
-            return vector_body(self._vector_work(staged), lowering, scope)
+            n = self.contraction.n.name
+            wide = wide_reads(self.request, self.arrays, n, self.width, self.accumulated)
+            work = ConsecutiveElements(self.request, self.arrays, n, self.extents[n], self.width, wide, staged)
+            return vector_body(work, lowering, scope)
         for read, value in zip(self.accumulated, values, strict=True):
             scalar = value(integer(0))
             if isinstance(scalar, Element) or not isinstance(scalar, Local):
@@ -191,9 +171,5 @@ class Epilogue:
         self, m_in_tile: Integer, n_in_tile: Integer, value: Value, before: Sequence[Node] = ()
     ) -> tuple[Node, ...]:
         """The statements of a single sum at an offset in the block tile."""
-        outer_symbols = dict(self.lowering.symbols)
-        offsets = ((self.contraction.m, m_in_tile), (self.contraction.n, n_in_tile))
-        definitions = [self._define(index, self.thread.tile_origin[index.name] + offset) for index, offset in offsets]
-        body = (*definitions, *self._statements((value,), before))
-        self._restore(outer_symbols)
-        return body
+        definitions = self._define(self.contraction.m, m_in_tile), self._define(self.contraction.n, n_in_tile)
+        return *definitions, *self._statements((value,), before)

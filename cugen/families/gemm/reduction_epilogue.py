@@ -7,9 +7,9 @@ tile; or of other blocks, in the workspace. They reuse the memory of the pipelin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 from cugen.families.gemm.config import WARP
 from cugen.families.gemm.epilogue import Epilogue, Value
@@ -17,7 +17,7 @@ from cugen.families.gemm.fragments.thread_tile import add_to
 from cugen.families.gemm.problem import partials_pad, problem_of
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
-from cugen.pieces.loop_variables import repeated, value_of
+from cugen.pieces.loop_variables import repeated, unrolled, value_of
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
@@ -77,15 +77,11 @@ class ReductionEpilogue(Epilogue):
 
     def stage_slices(self) -> tuple[Section, ...]:
         """Stores the accumulators of all sliced-K groups to shared memory."""
-        opaque_one = Section("opaque_one", self._define_opaque_one())
-        return opaque_one, *self._store_accumulators()
+        return Section("opaque_one", self._define_opaque_one()), *self._store_accumulators()
 
     def store_partials(self, target: Partial) -> tuple[Section, ...]:
         """Stores the block's sums over all slices to `target`, an access for (m, n, width) in the block tile."""
-        return (
-            Section("slices_stored", (Barrier(),)),
-            Section("store_partials", self._reduce_slices(target)),
-        )
+        return Section("slices_stored", (Barrier(),)), Section("store_partials", self._reduce_slices(target))
 
     def fix_up(self, loop: Loop, partial: Partial, *, begins_with_slices: bool = False) -> tuple[Section, ...]:
         """The epilogue of a block that adds partial sums of the workspace, in a `loop` over `partial`, an access for
@@ -103,16 +99,14 @@ class ReductionEpilogue(Epilogue):
             return (vector_of_thread, v)[:dimensions]
 
         def for_each_element(node: Node) -> Node:
-            return For(Loop(v, integer(0), integer(width), unroll=True), (node,)) if width > 1 else node
+            return unrolled(v, (node,), stop=width) if width > 1 else node
 
         load = partial(m, n, width)
         add_partial: tuple[Node, ...] = (add_to(sums, element(v.symbol), Element.of(load)),)
         if width > 1:
-            vector = Vector(self.lowering.names.allocate("partial"), sums.dtype.compute, sums.dtype, width)
-            add_partial = (
-                Load(vector, load),
-                for_each_element(add_to(sums, element(v.symbol), vector.component(v.symbol))),
-            )
+            vector = self._vector("partial", width)
+            add_element = add_to(sums, element(v.symbol), vector.component(v.symbol))
+            add_partial = Load(vector, load), for_each_element(add_element)
         start: tuple[Node, ...] = (Declare(sums, zeroed=True),)
         if begins_with_slices:
             loads, total = self._sum_of_slices(m, n, width)
@@ -137,8 +131,7 @@ class ReductionEpilogue(Epilogue):
 
     def _store_accumulators(self) -> tuple[Section, ...]:
         (accumulator,) = self.accumulators.arrays
-        thread, config, dtype = self.thread, self.config, accumulator.dtype
-        width = math.gcd(self.thread.fragment_widths[1], MAX_ACCESS_BYTES // dtype.bytes)
+        thread, config, width = self.thread, self.config, self._accumulator_width
         i = thread.loop_index("i", config.thread_m)
         count = config.thread_n // width
         g = thread.loop_index("g", count)
@@ -149,16 +142,24 @@ class ReductionEpilogue(Epilogue):
             "acc_vector", lambda v: self._accumulator(accumulator, i.symbol, vector_id * width + v), target
         )
         columns = repeated(g, body, count)
-        rows = For(Loop(i, integer(0), integer(config.thread_m), unroll=True), columns)
+        rows = unrolled(i, columns, stop=config.thread_m)
         whose = "partial sums of the k slices" if config.sliced_k > 1 else "the block's partial sums"
         where = Comment(f"{whose}, in the memory of the pipeline after its last read")
         return Section("pipeline_read", (where, Barrier())), Section("store_accumulators", (rows,))
+
+    @property
+    def _accumulator_width(self) -> int:
+        """Accumulators that a thread stores at once."""
+        return math.gcd(self.thread.fragment_widths[1], MAX_ACCESS_BYTES // self.dtype.bytes)
+
+    def _vector(self, name_hint: str, width: int, count: int = 0) -> Vector:
+        return Vector(self.lowering.names.allocate(name_hint), self.dtype.compute, self.dtype, width, count)
 
     def _slice_subscript(self, k_slice: Integer) -> tuple[Integer, ...]:
         return (k_slice,) if self.config.sliced_k > 1 else ()
 
     def _reduce_slices(self, target: Partial) -> tuple[Node, ...]:
-        width = math.gcd(self.thread.fragment_widths[1], MAX_ACCESS_BYTES // self.dtype.bytes)
+        width = self._accumulator_width
         _, m, n, over_tile = self._distribute(width)
         loads, total = self._sum_of_slices(m, n, width)
         return over_tile((*loads, *self._store_vector("slice_total", total, target(m, n, width))))
@@ -167,30 +168,20 @@ class ReductionEpilogue(Epilogue):
         """Stores a vector of values at once."""
         width = target.width
         v = self.thread.loop_index("w", width)
-        vector = Vector(self.lowering.names.allocate(name_hint), self.dtype.compute, self.dtype, width)
+        vector = self._vector(name_hint, width)
         assign = Assign(vector.component(v.symbol), value(v.symbol))
-        return (
-            Let(vector, None, mutable=True),
-            For(Loop(v, integer(0), integer(width), unroll=True), (assign,)),
-            Store(target, vector),
-        )
+        return Let(vector, None, mutable=True), unrolled(v, (assign,), stop=width), Store(target, vector)
 
     def _reduce_and_store(self, rank: Integer | None = None) -> tuple[Node, ...]:
         """Adds the partials of all slices, or of all blocks of the cluster in which this one has the `rank`, and
         computes the statements."""
         width = self.width
         _, m, n, over_tile = self._distribute(width, rank, _MAX_UNROLLED_VECTORS if width > 1 else 0)
-
         if rank is None:
             loads, total = self._sum_of_slices(m, n, width)
         else:
-            subscripts = (*self._slice_subscript(integer(0)), m, n)
-            loads, total = self._sum_of(
-                "block_sums",
-                "p",
-                self.config.split_k,
-                lambda p: Access(self.partials, subscripts, "load", width, rank=p),
-            )
+            block = Access(self.partials, (*self._slice_subscript(integer(0)), m, n), "load", width)
+            loads, total = self._sum_of("block_sums", "p", self.config.split_k, lambda p: replace(block, rank=p))
         return over_tile(self._statements_at(m, n, total, loads))
 
     def _distribute(
@@ -244,22 +235,14 @@ class ReductionEpilogue(Epilogue):
         if width == 1:
             total = Local(self.lowering.names.allocate("total"), self.dtype)
             add = Assign(total, Op("add", (total, Element.of(load_at)), total.dtype))
-            return [
-                Let(total, Element.of(partial(integer(0))), mutable=True),
-                For(Loop(index, integer(1), integer(count), unroll=True), (add,)),
-            ], lambda v: total
-        vector = Vector(self.lowering.names.allocate(name_hint), self.dtype.compute, self.dtype, width, count)
+            others = For(Loop(index, integer(1), integer(count), unroll=True), (add,))
+            return [Let(total, Element.of(partial(integer(0))), mutable=True), others], lambda v: total
+        vector = self._vector(name_hint, width, count)
         load = Load(vector.indexed(index.symbol), load_at)
-        loads: list[Node] = [
-            Let(vector, None, mutable=True),
-            For(Loop(index, integer(0), integer(count), unroll=True), (load,)),
-        ]
+        loads: list[Node] = [Let(vector, None, mutable=True), unrolled(index, (load,), stop=count)]
 
         def total_of(v: Integer) -> Expr:
-            first, *following = (vector.indexed(integer(p)).component(v) for p in range(count))
-            value: Expr = first
-            for component in following:
-                value = Op("add", (value, component), self.dtype)
-            return value
+            components: Iterator[Expr] = (vector.indexed(integer(p)).component(v) for p in range(count))
+            return reduce(lambda total, component: Op("add", (total, component), self.dtype), components)
 
         return loads, total_of
