@@ -76,9 +76,8 @@ class ThreadCoordinates:
         width = self.fragment_widths[0]
         if self.config.thread_m == width > 1:
             return self.m_in_tile + i
-        return (
-            self.m_in_tile + FloorDiv(i, integer(width)) * integer(self.config.lanes_m * width) + Mod(i, integer(width))
-        )
+        stride = integer(self.config.lanes_m * width)
+        return self.m_in_tile + FloorDiv(i, integer(width)) * stride + Mod(i, integer(width))
 
     def column(self, vector: Integer, width: int) -> Integer:
         """The offset in the block tile of the thread tile's vector of `width` columns."""

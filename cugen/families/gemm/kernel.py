@@ -58,7 +58,7 @@ class GemmKernel:
             name: not self.exact[name] and bounds(self.extents[name], self.lowering.ranges)[0] >= sizes[name]
             for name in ((m.name, n.name) if self._may_shift() else ())
         }
-        self.exact.update({name: True for name, is_shifted in self.shifted.items() if is_shifted})
+        self.exact |= {name: True for name, is_shifted in self.shifted.items() if is_shifted}
         self.min_blocks_per_sm = config.blocks_per_sm
         self.k_extent = self.extents[k.name]  # of the block's range
 
@@ -72,14 +72,13 @@ class GemmKernel:
         pipelines = [
             pipeline_of(thread, operand, tiles.get(operand.read, operand.array)) for operand in contraction.operands
         ]
-        copy_coordinates = tuple(node for pipeline in pipelines for node in pipeline.definitions())
         sections = (
             Section("tiles", (*self._declarations(tuple(tiles.values())), *epilogue.declarations())),
             *coordinates,
-            Section("copy_coordinates", copy_coordinates),
+            Section("copy_coordinates", tuple(node for pipeline in pipelines for node in pipeline.definitions())),
             *self._computation(pipelines, epilogue),
         )
-        x, y, z = blocks.grid
+        x, y, z = map(self._unnamed, blocks.grid)
         used = free_symbols(dissolved(sections))
         sizes = Section("sizes", tuple(node for name, node in self.sizes.items() if name in used))
         return assemble(
@@ -87,7 +86,7 @@ class GemmKernel:
             lowering,
             self.template,
             (sizes, *sections),
-            (self._unnamed(x), self._unnamed(y), self._unnamed(z)),
+            (x, y, z),
             (int(config.lanes_n), int(config.lanes_m), 1) if config.is_strided else (config.threads, 1, 1),
             minimum_blocks=self.min_blocks_per_sm,
             workspace=self.workspace,
@@ -128,10 +127,12 @@ class GemmKernel:
     def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
         contraction, config = self.contraction, self.config
         stages = f"circular buffer of {config.stages} stages" if config.is_multistage else "a single stage"
-        stage = "[stage]" if config.is_multistage else ""
-        layout = f"{stage}[{contraction.k.name}][{contraction.m.name} or {contraction.n.name}]"
-        text = f"{stages}, {'tiles in the layout of their operands' if config.uses_tensor_cores else layout}"
-        return (Comment(text), *(Declare(tile) for tile in tiles))
+        layout = f"[{contraction.k.name}][{contraction.m.name} or {contraction.n.name}]"
+        if config.uses_tensor_cores:
+            layout = "tiles in the layout of their operands"
+        elif config.is_multistage:
+            layout = f"[stage]{layout}"
+        return (Comment(f"{stages}, {layout}"), *map(Declare, tiles))
 
     def _grid_counts(self) -> tuple[Integer, Integer]:
         """Block tiles along N and along M, with the names of their sizes."""
@@ -161,18 +162,17 @@ class GemmKernel:
 
     def _with_named_sizes(self, config: TileConfig) -> TileConfig:
         """The config with names in C for the sizes of its tiles."""
-        block_m, block_n = self._named_size("BM", config.block_m), self._named_size("BN", config.block_n)
         named = replace(
             config,
-            block_m=block_m,
-            block_n=block_n,
+            block_m=self._named_size("BM", config.block_m),
+            block_n=self._named_size("BN", config.block_n),
             block_k=self._named_size("BK", config.block_k),
             stages=self._named_size("STAGES", config.stages) if config.is_multistage else 1,
         )
         if not config.is_scalar:
             thread_m, thread_n = self._named_size("TM", config.thread_m), self._named_size("TN", config.thread_n)
             named = replace(named, thread_m=thread_m, thread_n=thread_n)
-        return replace(named, lanes_m=block_m // named.thread_m) if config.is_strided else named
+        return replace(named, lanes_m=named.block_m // named.thread_m) if config.is_strided else named
 
     def _named_size(self, name_hint: str, value: int) -> Size:
         """A constant of the kernel. Indices of the spec keep their names."""
@@ -196,11 +196,8 @@ class GemmKernel:
         thread_definitions, thread = self._thread_coordinates(tile_origin, k_residue, k_offset)
         if self.contraction.conditions:
             thread = self._bounded(thread, tile_definitions)
-        sections = (
-            Section("tile_coordinates", tuple(tile_definitions)),
-            Section("thread_coordinates", thread_definitions),
-        )
-        return sections, thread
+        tile_coordinates = Section("tile_coordinates", tuple(tile_definitions))
+        return (tile_coordinates, Section("thread_coordinates", thread_definitions)), thread
 
     def _bounded(self, thread: ThreadCoordinates, nodes: list[Node]) -> ThreadCoordinates:
         """The coordinates with a range of k-tiles that the sum's conditions bound; appends it to `nodes`."""
@@ -259,14 +256,12 @@ class GemmKernel:
         if config.warps_per_slice > 1:
             warp = named("warp", FloorDiv(thread_in_slice, integer(WARP)))
         layout = "as in MMA accumulators" if config.uses_tensor_cores else "interleaved so that lane pairs broadcast"
-        nodes.append(
-            Comment(f"warp tile {config.warp_m} x {config.warp_n}, lanes {config.lanes_m} x {config.lanes_n} {layout}")
-        )
+        text = f"warp tile {config.warp_m} x {config.warp_n}, lanes {config.lanes_m} x {config.lanes_n} {layout}"
+        nodes.append(Comment(text))
         warp_m, warp_n = FloorDiv(warp, integer(config.warps_n)), Mod(warp, integer(config.warps_n))
         if config.warps_m == 1:
             warp_m, warp_n = integer(0), warp
-        lane_m, lane_n = self._lane_layout(lane)
-        lane_m, lane_n = named("lane_m", lane_m), named("lane_n", lane_n)
+        lane_m, lane_n = map(named, ("lane_m", "lane_n"), self._lane_layout(lane))
         width_m, width_n = self.fragment_widths
         warp_tile_m = integer(self._named_size("WM", config.warp_m))
         warp_tile_n = integer(self._named_size("WN", config.warp_n))
@@ -293,8 +288,7 @@ class GemmKernel:
     def _k_residue(self, nodes: list[Node]) -> Integer:
         """Elements by which the first k-tile is short of BK: zero-filled, so that all other k-tiles are full. In the
         strided layout it is the last k-tile that is partial."""
-        name, block_k = self.contraction.k.name, self.config.block_k
-        extent = self.extents[name]
+        name, block_k, extent = self.contraction.k.name, self.config.block_k, self.extents[self.contraction.k.name]
         if self.exact[name] or self.config.is_strided:
             return integer(0)
         static_extent = self.request.context.static(extent)
@@ -324,7 +318,6 @@ class GemmKernel:
         request, config = self.request, self.config
         written = {s.target for s in request.group.statements}
         written -= {a.name for a in request.context.spec.arrays if a.role == "temporary"} - set(request.stored)
-        depends = any(s.accumulate for s in request.group.statements) or any(
-            r.array in written for r in request.reads()
-        )
+        accumulates = any(s.accumulate for s in request.group.statements)
+        depends = accumulates or any(r.array in written for r in request.reads())
         return not (depends or config.is_strided or config.stream_k or self.contraction.conditions)

@@ -39,6 +39,8 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import cached_property
 
+import sympy
+
 from cugen.families.gemm.config import Prefetch
 from cugen.families.gemm.copy.elements import ElementCopies
 from cugen.families.gemm.copy.pipeline import OperandPipeline
@@ -47,6 +49,7 @@ from cugen.families.gemm.fragments.simt import SimtFragments
 from cugen.families.gemm.fragments.tensor import TensorFragments
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.blocks import define
+from cugen.pieces.loop_variables import unrolled
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import (
     AwaitCopies,
@@ -83,11 +86,10 @@ class MainLoop(ABC):
         accumulators: Accumulators,
         k_extent: Integer,
         k_padded: Integer,
-        start: Integer | None = None,
+        start: Integer = sympy.S.Zero,
     ) -> None:
         thread, self.config, self.pipelines = accumulators.thread, accumulators.config, pipelines
-        self.thread = thread
-        self.k_padded, self.start = k_padded, integer(0) if start is None else start
+        self.thread, self.k_padded, self.start = thread, k_padded, start
         self.prologue = self._prologue()
         lowering, block_k = thread.lowering, self.config.block_k
         self.max_k_tiles = bounds(ceil_div(k_extent, block_k), lowering.ranges)[1]
@@ -128,9 +130,9 @@ class MainLoop(ABC):
 
     def barrier(self) -> Node:
         """The barrier of a copy group: all threads of the block, or each sliced-K group, which has a named barrier."""
-        config = self.config
-        has_sliced_copies = config.copy_groups > 1
-        return NamedBarrier(self.thread.k_slice, config.copy_group_threads) if has_sliced_copies else Barrier()
+        if self.config.copy_groups > 1:
+            return NamedBarrier(self.thread.k_slice, self.config.copy_group_threads)
+        return Barrier()
 
     def load_fragments(self, stage: Integer, k: Integer, buffer: Integer) -> tuple[Node, ...]:
         """Loads the fragments at `k` of the slice of a k-tile that the thread's sliced-K group multiplies, into a
@@ -150,17 +152,15 @@ class SingleStage(MainLoop):
 
     def sections(self) -> tuple[Section, ...]:
         config, k_name = self.config, self.thread.contraction.k.name
-        is_exact = self.thread.exact[k_name]
         k = self.thread.loop_index(k_name, config.warp_k, "index of K")
-        k_loop = Loop(k, integer(0), integer(config.warp_k), config.fragment_k, unroll=True)
         k_step = (
             Section("load_fragments", self.load_fragments(integer(0), k.symbol, integer(0))),
             Section("multiply", self.multiply_accumulate(integer(0), k.symbol)),
         )
         body = (
-            Section("copies", self.copies(integer(0), self.k0.symbol, in_bounds=is_exact)),
+            Section("copies", self.copies(integer(0), self.k0.symbol, in_bounds=self.thread.exact[k_name])),
             Section("tiles_stored", (self.barrier(),)),
-            Section("k_steps", (For(k_loop, k_step),)),
+            Section("k_steps", (unrolled(k, k_step, config.fragment_k, stop=config.warp_k),)),
             Section("tiles_read", (self.barrier(),)),
         )
         return (
@@ -177,10 +177,6 @@ class Multistage(MainLoop):
     def stage_indices(self) -> _StageIndices:
         k_tile_index = FloorDiv(self.k0.symbol, integer(self.config.block_k))
         return _StageIndices(k_tile_index, self.max_k_tiles, self.config.stages, self.thread.lowering)
-
-    @cached_property
-    def prefetch(self) -> _Prefetch:
-        return _Prefetch(self, self.max_k_tiles)
 
     def sections(self) -> tuple[Section, ...]:
         """Fills the pipeline, waits for stage 0, loads the first fragments, loops over the k-tiles, and drains the
@@ -200,20 +196,17 @@ class Multistage(MainLoop):
         """Copies of the first STAGES - 1 k-tiles, one stage and one commit group each; before them, the pointers."""
         thread, block_k, stages = self.thread, self.config.block_k, self.config.stages
         min_k = bounds(self.k_padded, thread.lowering.ranges)[0]
-        stage = thread.loop_index("stage", stages - 1)
-        clamp: tuple[Node, ...] = ()
+        stage, clamp = thread.loop_index("stage", stages - 1), tuple[Node, ...]()
         k: Integer = stage.symbol * integer(block_k)
         # Whether no copy needs a bounds check along K: no k-tile is partial, and there is one to clamp to.
         in_bounds = thread.k_residue == 0 and min_k >= block_k
         if in_bounds and min_k < (stages - 1) * block_k:
             # There may be fewer than STAGES - 1 k-tiles: the last one is copied again, to stages of unused data.
             clamped = define("prologue_k", Minimum(k, self.k_padded - integer(block_k)), thread.lowering)
-            clamp = (clamped,)
-            k = clamped.index.symbol
+            clamp, k = (clamped,), clamped.index.symbol
         copies = Section("copies", self.copies(stage.symbol, k, in_bounds=in_bounds))
         body = (Section("k", clamp), copies, Section("commit", _commit(self.pipelines)))
-        loop = Loop(stage, integer(0), integer(stages - 1), unroll=True)
-        return *super()._prologue(), Section("prologue", (For(loop, body),))
+        return *super()._prologue(), Section("prologue", (unrolled(stage, body, stop=stages - 1),))
 
     def _k_tile_body(self) -> tuple[Section, ...]:
         """The body of the main loop. Only one of the three prefetch variants has nodes; sections may be empty.
@@ -221,32 +214,31 @@ class Multistage(MainLoop):
         A k step loads its own fragments and multiplies those of the previous one, so its distributed copies are the
         previous one's part. Those of the last k step, and their commit, are before the wait; its multiply-accumulates
         are after the barrier, where they hide the latency of the loads from the next stage."""
-        config, prefetch = self.config, self.prefetch
+        config, prefetch = self.config, _Prefetch(self)
         next_stage, commit = self.stage_indices.define("next_stage", 1), _commit(self.pipelines)
         k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k, "index of K")
         step_index = FloorDiv(k.symbol, integer(config.fragment_k))
-        read_stage = self.stage_indices.read.index.symbol
+        read_stage, previous_k = self.stage_indices.read.index.symbol, k.symbol - config.fragment_k
         k_step = (
             Section("interleaved_prefetch", prefetch.interleaved_copies(k)),
             Section("load_fragments", self.load_fragments(read_stage, k.symbol, Mod(step_index, integer(2)))),
-            Section("distributed_prefetch", prefetch.distributed_copies(k.symbol - config.fragment_k)),
-            Section(
-                "multiply", self.multiply_accumulate(Mod(step_index + 1, integer(2)), k.symbol - config.fragment_k)
-            ),
+            Section("distributed_prefetch", prefetch.distributed_copies(previous_k)),
+            Section("multiply", self.multiply_accumulate(Mod(step_index + 1, integer(2)), previous_k)),
         )
         k_loop = Loop(k, integer(config.fragment_k), integer(config.warp_k), config.fragment_k, unroll=True)
+        last_k = integer(config.warp_k - config.fragment_k)
         return (
             Section("read_stage", (self.stage_indices.read,)),
             Section("write_stage", prefetch.definitions()),
             Section("upfront_prefetch", prefetch.upfront_copies()),
             Section("commit", commit if prefetch.is_upfront else ()),
             Section("k_steps", (For(k_loop, k_step),)),
-            Section("last_distributed_prefetch", prefetch.last_distributed_copies()),
+            Section("last_distributed_prefetch", prefetch.distributed_copies(last_k)),
             Section("commit_distributed", commit if prefetch.is_distributed else ()),
             Section("wait", self._wait_for_stage()),
             Section("next_stage", (next_stage,)),
             Section("load_first_fragments", self.load_fragments(next_stage.index.symbol, integer(0), integer(0))),
-            Section("multiply", self.multiply_accumulate(integer(1), integer(config.warp_k - config.fragment_k))),
+            Section("multiply", self.multiply_accumulate(integer(1), last_k)),
         )
 
     def _wait_for_stage(self) -> tuple[Node, ...]:
@@ -259,9 +251,8 @@ class Multistage(MainLoop):
     def _drain(self) -> tuple[Node, ...]:
         """Waits for the thread's outstanding copies, whose data is unused, if the epilogue or the next tile of stream-K
         writes to the same shared memory. The barrier between the threads is in the epilogue or that tile."""
-        if _is_async(self.pipelines) and (self.config.reduces_in_shared or self.config.stream_k > 0):
-            return (AwaitCopies(0),)
-        return ()
+        is_reused = self.config.reduces_in_shared or self.config.stream_k > 0
+        return (AwaitCopies(0),) if is_reused and _is_async(self.pipelines) else ()
 
 
 class _Prefetch:
@@ -274,10 +265,10 @@ class _Prefetch:
 
     If the prologue copies all k-tiles, there are commits only."""
 
-    def __init__(self, main_loop: Multistage, max_k_tiles: int) -> None:
+    def __init__(self, main_loop: Multistage) -> None:
         self.main_loop, self.config = main_loop, main_loop.config
         config, lowering, k_padded = self.config, main_loop.thread.lowering, main_loop.k_padded
-        self.has_copies = max_k_tiles >= config.stages
+        self.has_copies = main_loop.max_k_tiles >= config.stages
         self.is_interleaved = config.prefetch == Prefetch.INTERLEAVED
         self.is_distributed = config.uses_tensor_cores and all(
             pipeline.divides_into(config.warp_k // config.fragment_k) for pipeline in main_loop.pipelines
@@ -308,7 +299,7 @@ class _Prefetch:
         first k step of the loop. A k step is one k here: this is for CUDA cores only."""
         if not self.is_interleaved:
             return ()
-        copies_a, copies_b = (self._copies(along_m=along_m) for along_m in (True, False))
+        copies_a, copies_b = self._copies(along_m=True), self._copies(along_m=False)
         commit = _commit(self.main_loop.pipelines)
         k_of_a, k_of_b = max(self.config.warp_k // 4, 1), max(self.config.warp_k // 2, 1)
         if k_of_a == k_of_b:
@@ -321,9 +312,6 @@ class _Prefetch:
         if not self.is_distributed or not self.has_copies:
             return ()
         return self._if_within_k(self._copies((k, self.config.fragment_k)))
-
-    def last_distributed_copies(self) -> tuple[Node, ...]:
-        return self.distributed_copies(integer(self.config.warp_k - self.config.fragment_k))
 
     def _definitions(self) -> tuple[Node, ...]:
         why = "past the last k-tile: copy it again, so that the loop has no branch"

@@ -57,11 +57,9 @@ class ElementCopies(OperandPipeline):
             return (node,)
         element = thread.loop_index("element", height * width)
         row, column = thread.loop_index("r", height), thread.loop_index("c", width)
-        body = (
-            Define(replace(row, definition=FloorDiv(element.symbol, integer(width)))),
-            Define(replace(column, definition=Mod(element.symbol, integer(width)))),
-            self._copy_element(k, in_bounds, row.symbol, column.symbol),
-        )
+        define_row = Define(replace(row, definition=FloorDiv(element.symbol, integer(width))))
+        define_column = Define(replace(column, definition=Mod(element.symbol, integer(width))))
+        body = (define_row, define_column, self._copy_element(k, in_bounds, row.symbol, column.symbol))
         return (For(Loop(element, thread.index, integer(height * width), config.threads), body),)
 
     def _copy_element(self, k_tile: Integer, in_bounds: bool, row: Integer, column: Integer) -> Node:
@@ -75,6 +73,4 @@ class ElementCopies(OperandPipeline):
             return Element.of(Access(self.tile, (k, mn) if self._is_k_slow else (mn, k), "load")), ()
         source, guard = self._source(k_tile + k, mn, in_bounds=self.thread.exact[self.thread.contraction.k.name])
         local = Local(self.thread.lowering.names.allocate(self.tile.name.lower()), self.operand.read.dtype)
-        if not guard.terms:
-            return local, (Load(local, source),)
-        return local, (Load(local, source, guard, Const(0, local.dtype)),)
+        return local, (Load(local, source, guard, Const(0, local.dtype)) if guard.terms else Load(local, source),)

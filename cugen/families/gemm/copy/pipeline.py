@@ -97,8 +97,8 @@ class OperandPipeline:
         """Subscripts of the operand at a global k and an offset in the block tile."""
         thread, operand = self.thread, self.operand
         name = operand.mn.name
-        indices = {name: thread.coordinate(name, mn), thread.contraction.k.name: k}
-        return tuple(to_integer(sub, {**thread.lowering.symbols, **indices}) for sub in operand.read.subscripts)
+        symbols = {**thread.lowering.symbols, name: thread.coordinate(name, mn), thread.contraction.k.name: k}
+        return tuple(to_integer(sub, symbols) for sub in operand.read.subscripts)
 
     def load(self, stage: Integer, k: Integer, mn: Integer, width: int) -> Access:
         """A vector load of consecutive elements of one k."""
@@ -120,7 +120,7 @@ class OperandPipeline:
     def _threads_along_k(self) -> int:
         """Threads that copy consecutive k. Of a K-major operand a few lanes copy one sector along K and the others
         adjacent rows: few global sectors, and few shared-memory bank conflicts of the transposed stores."""
-        if self.operand.fast == self.operand.mn.name:
+        if not self.operand.is_k_major:
             return 1
         return math.gcd(self.thread.config.copy_group_k, max(_SECTOR_BYTES // self.tile.dtype.bytes, 1))
 
@@ -193,7 +193,7 @@ class OperandPipeline:
             tile_k += index.symbol
         if count_k % k_per_pass:
             terms.append(Comparison(tile_k, "<", self._group_k + first_k + integer(count_k)))
-        node: Node = self._copy(stage, k, in_bounds, tile_k, tile_mn)
+        node = self._copy(stage, k, in_bounds, tile_k, tile_mn)
         if terms:
             node = If(Guard(tuple(terms)), (node,))
         for index, count, step in loops:
@@ -211,16 +211,14 @@ class OperandPipeline:
     def _source(self, k: Integer, tile_mn: Integer, *, in_bounds: bool) -> tuple[Access, Guard]:
         """An access to the operand in global memory, and its bounds check; `in_bounds` if `k` is known to be."""
         thread, operand = self.thread, self.operand
-        mn_name, k_name = operand.mn.name, thread.contraction.k.name
+        mn_name, k_name, terms = operand.mn.name, thread.contraction.k.name, list[Comparison]()
         subscripts = self._global_subscripts(k, tile_mn)
         source = Access(operand.array, subscripts, "load", self.width, start=self.source_pointer)
-        terms = []
         for sub in operand.read.subscripts:
             if sub == IndexValue(mn_name) and not thread.exact[mn_name]:
                 terms.append(Comparison(thread.coordinate(mn_name, tile_mn), "<", thread.extents[mn_name]))
             elif sub == IndexValue(k_name) and not in_bounds:
-                terms.append(Comparison(k, ">=", integer(0)))
-                terms.append(Comparison(k, "<", thread.extents[k_name]))
+                terms += Comparison(k, ">=", integer(0)), Comparison(k, "<", thread.extents[k_name])
         return source, thread.lowering.needed(Guard(tuple(terms)))
 
     def _copy(self, stage: Integer, k_tile: Integer, in_bounds: bool, tile_k: Integer, tile_mn: Integer) -> Node:
@@ -230,7 +228,6 @@ class OperandPipeline:
         kind = "async_copy" if self.asynchronous else "store"
         target = Access(self.tile, self._tile_subscripts(stage, tile_k, tile_mn), kind, self.width)
         if guard.terms and not self.asynchronous and self.width == 1:
-            zeroed = Access(self.tile, self._tile_subscripts(stage, tile_k, tile_mn), "store")
-            zero = Store(zeroed, Const(0, self.tile.dtype.compute))
+            zero = Store(replace(target), Const(0, self.tile.dtype.compute))
             return If(guard, (Copy(target, source),), (zero,))
         return Copy(target, source, guard if guard.terms else None)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from cugen.families.gemm.copy.elements import ElementCopies
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Declare, For, Load, Loop, Node, Store
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.nodes import Declare, Load, Node, Store
+from cugen.plan.symbols import Integer
 from cugen.spec.expressions import Expr, Local, Read, walk
 
 
@@ -39,30 +40,26 @@ class ElementFragments:
         thread, read = self.thread, pipeline.operand.read
         mn = thread.m_in_tile if pipeline.operand.is_along_m else thread.n_in_tile
         value, loads = pipeline.element(self.k_tile, k, mn)
-        if isinstance(value, Element) and (self._uses(read) > 1 or not thread.config.is_scalar):
+        uses = sum(node == read for reduction in thread.contraction.sums for node in walk(reduction.body))
+        if isinstance(value, Element) and (uses > 1 or not thread.config.is_scalar):
             local = Local(thread.lowering.names.allocate(read.array.lower()), value.dtype)
             loads = (Load(local, value.access),)
             value = local
         self._factors[read] = value
         return loads
 
-    def _uses(self, read: Read) -> int:
-        return sum(node == read for reduction in self.thread.contraction.sums for node in walk(reduction.body))
-
     def _load_fragment(self, pipeline: ElementCopies, k: Integer) -> tuple[Node, ...]:
         thread, config, read = self.thread, self.thread.config, pipeline.operand.read
-        if pipeline.operand.is_along_m:
-            index, count = thread.loop_index("i", config.thread_m), config.thread_m
-            mn = thread.row(index.symbol)
-        else:
-            index, count = thread.loop_index("j", config.thread_n), config.thread_n
-            mn = thread.column(index.symbol, 1)
+        along_m = pipeline.operand.is_along_m
+        count = config.thread_m if along_m else config.thread_n
+        index = thread.loop_index("i" if along_m else "j", count)
+        mn = thread.row(index.symbol) if along_m else thread.column(index.symbol, 1)
         name = thread.lowering.names.allocate(f"{read.array.lower()}_frag")
         fragment = dense_array(name, read.dtype, (count,), "register")
         value, loads = pipeline.element(self.k_tile, k, mn)
         self._factors[read] = fragment, index.symbol
         store = Store(Access(fragment, (index.symbol,), "store"), value)
-        return Declare(fragment), For(Loop(index, integer(0), integer(count), unroll=True), (*loads, store))
+        return Declare(fragment), unrolled(index, (*loads, store), stop=count)
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
         """The outer product of the fragments of one k of the k-tile."""

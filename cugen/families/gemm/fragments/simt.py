@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from cugen.families.gemm.config import Addressing
 from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.fragments.thread_tile import Accumulators
+from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Start, Vector
-from cugen.plan.nodes import For, Let, Load, Loop, Node
+from cugen.plan.nodes import Let, Load, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Read
 
@@ -34,7 +35,6 @@ class SimtFragment:
     tile_pointer: Start | None
 
     def vector_at(self, number: Integer, buffer: Integer) -> Vector:
-        """One vector of a buffer of the fragment."""
         if self.vector.rows:
             return self.vector.indexed(number, buffer)
         return self.vector.indexed(buffer if self.count == 1 else number)
@@ -87,7 +87,7 @@ class SimtFragments:
             access = fragment.pipeline.load(stage, k, fragment.offset + number * fragment.stride, vector.width)
             access = replace(access, start=fragment.tile_pointer)
             load: Node = Load(fragment.vector_at(number, buffer), access)
-            yield load if u is None else For(Loop(u, integer(0), integer(count), unroll=True), (load,))
+            yield load if u is None else unrolled(u, (load,), stop=count)
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
         """The outer product of the fragments of one k of the k-tile."""

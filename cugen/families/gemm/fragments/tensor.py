@@ -10,8 +10,9 @@ from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.tensor_cores import MMA_M, MMA_N
 from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Declare, For, Index, Loop, Mma, Node, Store
+from cugen.plan.nodes import Declare, Index, Mma, Node, Store
 from cugen.plan.symbols import Integer, integer
 
 _ROW_DISTANCE = 8  # rows between the halves of a fragment of A (PTX ISA, mma.m16n8k4)
@@ -69,9 +70,9 @@ class TensorFragments:
             loops = [(fragment.instruction, fragment.count)]
             element, mn = integer(0), fragment.offset + fragment.instruction.symbol * fragment.stride
             fragment_k = k
-            if self.config.mma_k > _K_DISTANCE:
-                u = self.thread.loop_index("u", self.config.mma_k // _K_DISTANCE)
-                loops.append((u, self.config.mma_k // _K_DISTANCE))
+            if (count_k := self.config.mma_k // _K_DISTANCE) > 1:
+                u = self.thread.loop_index("u", count_k)
+                loops.append((u, count_k))
                 element, fragment_k = u.symbol * fragment.halves, fragment_k + _K_DISTANCE * u.symbol
             if fragment.halves > 1:
                 h = self.thread.loop_index("h", fragment.halves)
@@ -80,7 +81,7 @@ class TensorFragments:
             register = Access(fragment.registers, (buffer, fragment.instruction.symbol, element), "store")
             node: Node = Store(register, Element.of(fragment.pipeline.mma_load(stage, fragment_k, mn)))
             for index, count in reversed(loops):
-                node = For(Loop(index, integer(0), integer(count), unroll=True), (node,))
+                node = unrolled(index, (node,), stop=count)
             yield node
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
@@ -95,5 +96,5 @@ class TensorFragments:
             self.config.mma_k,
         )
         for fragment in (b, a):
-            node = For(Loop(fragment.instruction, integer(0), integer(fragment.count), unroll=True), (node,))
+            node = unrolled(fragment.instruction, (node,), stop=fragment.count)
         return (node,)

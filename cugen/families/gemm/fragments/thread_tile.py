@@ -8,10 +8,10 @@ from cugen.families.contraction.k_range import guarded
 from cugen.families.gemm.config import Order
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.pieces.kernels import dense_array
-from cugen.pieces.loop_variables import repeated, value_of
+from cugen.pieces.loop_variables import repeated, unrolled, value_of
 from cugen.plan.intervals import bound_local, interval
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Accumulate, Assign, Comment, Declare, Define, For, If, Index, Let, Loop, Node, Store
+from cugen.plan.nodes import Accumulate, Assign, Comment, Declare, Define, If, Index, Let, Node, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer
 from cugen.plan.traversal.substitution import substitute
@@ -44,7 +44,6 @@ class Accumulators:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Those of a thread tile of several elements."""
         return tuple(value for value in self.values if isinstance(value, Array))
 
     def multiply_accumulate(self, factor: Factor, k_tile: Integer, k: Integer) -> tuple[Node, ...]:
@@ -65,10 +64,8 @@ class Accumulators:
         if not conditions:
             return in_order
         m, n = contraction.m.name, contraction.n.name
-        symbols |= {
-            m: thread.tile_origin[m] + thread.row(row),
-            n: thread.tile_origin[n] + thread.column(column, 1),
-        }
+        symbols[m] = thread.tile_origin[m] + thread.row(row)
+        symbols[n] = thread.tile_origin[n] + thread.column(column, 1)
         # A condition without n is tested once for each i, outside the loop over j; in the long unrolled loop of
         # resident operands, where branches are predicates, at each element.
         of_element = [c for c in conditions if config.is_resident or n in free_indices(c)]
@@ -99,8 +96,7 @@ def _record_range(thread: ThreadCoordinates, accumulator: Local, reduction: Redu
         return
     low, high = interval(reduction.body, {})
     terms = bounds(thread.extents[thread.contraction.k.name], thread.lowering.ranges)[1]
-    values = (min(low, 0) * terms, max(high, 0) * terms)
-    bound_local(thread.lowering.ranges, accumulator, values)
+    bound_local(thread.lowering.ranges, accumulator, (min(low, 0) * terms, max(high, 0) * terms))
 
 
 def add_to(array: Array, element: tuple[Integer, ...], value: Expr) -> Node:
@@ -127,21 +123,16 @@ def _in_order(thread: ThreadCoordinates, i: Index, j: Index, body: tuple[Node, .
         t = thread.loop_index("t", count)
         text = f"serpentine: every other {line_name} backwards"
         serpentine = (Comment(text), Define(_alternating(element, line.symbol, t.symbol, count)), *body)
-        return (_unrolled(lines, (_unrolled((t, count), serpentine),)),)
+        return (unrolled(line, (unrolled(t, serpentine, stop=count),), stop=line_count),)
     pair, t = thread.loop_index("p", line_count // 2), thread.loop_index("t", 2 * count)
     alternating = _alternating(element, pair.symbol, FloorDiv(t.symbol, integer(2)), count)
     line_of_pair = Mod(t.symbol + FloorDiv(t.symbol, integer(2)), integer(2))
     line_index = Index(line.name, 2 * pair.symbol + line_of_pair, line.range)
     text = f"zigzag: two {line_name}s at a time, every other two backwards"
     zigzag = (Comment(text), Define(alternating), Define(line_index), *body)
-    return (_unrolled((pair, line_count // 2), (_unrolled((t, 2 * count), zigzag),)),)
+    return (unrolled(pair, (unrolled(t, zigzag, stop=2 * count),), stop=line_count // 2),)
 
 
 def _alternating(element: Index, line: Integer, t: Integer, count: int) -> Index:
     """Element `t` of a line, counted from the end on odd lines."""
     return Index(element.name, t + Mod(line, integer(2)) * (integer(count - 1) - 2 * t), element.range)
-
-
-def _unrolled(loop: tuple[Index, int], body: tuple[Node, ...]) -> Node:
-    index, count = loop
-    return For(Loop(index, integer(0), integer(count), unroll=True), body)

@@ -193,12 +193,6 @@ def _why_undivided(contraction: Contraction) -> str:
     return ""
 
 
-def k_tiles_of(contraction: Contraction, config: TileConfig) -> int | None:
-    """The number of k-tiles; None if K isn't static."""
-    k = static_extents(contraction)[2]
-    return None if k is None else -(-k // config.block_k)
-
-
 def stream_k_schedule_of(contraction: Contraction, config: TileConfig) -> StreamKSchedule | None:
     """The stream-K schedule of a config; None if sizes aren't static, or no block fits a multiprocessor."""
     target, extents = contraction.request.target, static_extents(contraction)

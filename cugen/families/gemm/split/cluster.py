@@ -13,7 +13,6 @@ from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
-from cugen.families.gemm.selection.search_space import k_tiles_of
 from cugen.pieces.blocks import Blocks, make_grid
 from cugen.plan.nodes import Comment, Node, Section
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
@@ -24,9 +23,7 @@ class ClusterSplitKKernel(GemmKernel):
 
     def __init__(self, contraction: Contraction, config: TileConfig) -> None:
         super().__init__(contraction, config)
-        k_tiles = k_tiles_of(contraction, config)
-        assert k_tiles is not None
-        self.k_tiles = k_tiles
+        self.k_tiles = -(-contraction.context.max_extent(contraction.k) // config.block_k)
 
     def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
         """The blocks of a cluster are consecutive along x, and have the same tile."""
@@ -49,7 +46,6 @@ class ClusterSplitKKernel(GemmKernel):
         return k_offset
 
     def _first_k_tile(self, rank: Integer) -> Integer:
-        """The first k-tile of a block's range."""
         size = self.config.split_k
         if self.k_tiles % size == 0:
             return rank * (self.k_tiles // size)

@@ -31,7 +31,6 @@ from cugen.plan.nodes import (
     For,
     Guard,
     If,
-    Index,
     LoadBlockId,
     Loop,
     Node,
@@ -97,8 +96,7 @@ class SplitKKernel(GemmKernel):
         """The number of blocks of the tile that arrived before this one, and the sections that define it."""
         lowering = self.lowering
         broadcast = dense_array(lowering.names.allocate("arrival_of_block"), INT32, (), "shared")
-        index = Index(lowering.names.allocate("arrival"), self.k_range.index.symbol, self.k_range.index.range)
-        lowering.ranges[index.symbol] = index.range
+        index = define("arrival", self.k_range.index.symbol, lowering).index
         counter = Access(self.arrivals, (self.tile.index.symbol,), "atomic")
         is_first_thread = Guard((Comparison(thread.index, "==", integer(0)),))
         count = CountArrival(Access(broadcast, (), "store"), counter, self.config.split_k)

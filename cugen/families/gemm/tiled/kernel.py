@@ -19,11 +19,10 @@ class TiledKernel(GemmKernel):
     template = "tiled"
 
     def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
-        return tuple(Declare(tile) for tile in tiles)
+        return tuple(map(Declare, tiles))
 
     def _coordinates(self, blocks: Blocks) -> tuple[tuple[Section, ...], ThreadCoordinates]:
-        contraction, config = self.contraction, self.config
-        nodes: list[Node] = []
+        contraction, config, nodes = self.contraction, self.config, list[Node]()
         self.lowering.ranges |= {
             symbol("threadIdx.x"): (0, int(config.lanes_n) - 1),
             symbol("threadIdx.y"): (0, int(config.lanes_m) - 1),
