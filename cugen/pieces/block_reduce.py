@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import sympy
 
+from cugen.pieces.blocks import power_of_two
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.memory import Access, Array, Element, Shuffled
-from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Guard, If, Let, Loop, Node, Section, Store
+from cugen.plan.nodes import Assign, Barrier, Declare, For, If, Let, Loop, Node, Section, Store, when
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.plan.traversal.sections import dissolved
 from cugen.spec.expressions import Const, Expr, Local, Op, Reduce
@@ -72,7 +73,6 @@ class Accumulator:
 
 
 def partial_bytes(reductions: Iterable[Reduce]) -> int:
-    """The bytes of a thread's accumulators."""
     return sum(r.dtype.bytes + (r.body.dtype.bytes if r.kind in ARG_REDUCTIONS else 0) for r in reductions)
 
 
@@ -145,7 +145,7 @@ def group_reduction(
 ) -> SectionGroup:
     """`reduce_group` as the sections of templates/macros/block_reduction.cu.j2; those of the shared partials are empty
     for a segment of a warp."""
-    partners = [_partners(accumulator, lowering) for accumulator in accumulators]
+    partners = [[] if accumulator.extreme is None else _others(accumulator, lowering) for accumulator in accumulators]
     lanes = _butterfly(min(group.threads, WARP), accumulators, partners, lowering)
     if group.warps == 1:
         return SectionGroup("reduction", (Section("warp_shuffles", lanes),))
@@ -156,21 +156,21 @@ def group_reduction(
     load_partials = tuple(
         node for accumulator, arrays in partials.pairs for node in _load_partials(accumulator, arrays, group, lane)
     )
-    reduce_partials = _butterfly(1 << (group.warps - 1).bit_length(), accumulators, partners, lowering)
-    is_first_warp = Guard((Comparison(group.lane, "<", integer(WARP)),))
-    of_first_warp = (Section("load_partials", load_partials), Section("warp_shuffles", reduce_partials))
+    reduce_partials = _butterfly(power_of_two(group.warps), accumulators, partners, lowering)
+    load = Section("load_partials", load_partials)
+    if everywhere:
+        totals: tuple[Section, ...] = (load, Section("reduce_partials", reduce_partials))
+    else:
+        of_first_warp = when(group.lane, "<", integer(WARP), (load, Section("warp_shuffles", reduce_partials)))
+        totals = (Section("first_warp", (of_first_warp,)),)
     return SectionGroup(
         "reduction",
         (
             Section("warp_shuffles", lanes),
             partials.declare(),
-            Section("store_partials", (If(Guard((Comparison(lane, "==", integer(0)),)), store_partials),)),
+            Section("store_partials", (when(lane, "==", integer(0), store_partials),)),
             Section("partials_stored", (Barrier(),)),
-            *(
-                (Section("load_partials", load_partials), Section("reduce_partials", reduce_partials))
-                if everywhere
-                else (Section("first_warp", (If(is_first_warp, of_first_warp),)),)
-            ),
+            *totals,
         ),
     )
 
@@ -197,21 +197,19 @@ def merge(accumulator: Accumulator, partial: Sequence[Expr]) -> tuple[Node, ...]
 def merge_named(accumulator: Accumulator, partial: Sequence[Local], lowering: Lowering) -> Iterator[Node]:
     """As `merge`, with values that are named first where a select uses them twice, or where `||` could skip them."""
     if accumulator.extreme is not None or accumulator.kind in ("any", "all"):
-        names = [Local(lowering.names.allocate(f"other_{local.name}"), local.dtype) for local in accumulator.locals]
+        names = _others(accumulator, lowering)
         yield from (Let(name, value) for name, value in zip(names, partial, strict=True))
         partial = names
     yield from merge(accumulator, partial)
 
 
-def _partners(accumulator: Accumulator, lowering: Lowering) -> tuple[Local, ...]:
-    """Locals for the position and the element of the partner lane, which the comparison mentions more than once."""
-    if accumulator.extreme is None:
-        return ()
-    return tuple(Local(lowering.names.allocate(f"other_{local.name}"), local.dtype) for local in accumulator.locals)
+def _others(accumulator: Accumulator, lowering: Lowering) -> list[Local]:
+    """Locals for another partial result, which the comparison of extremes mentions more than once."""
+    return [Local(lowering.names.allocate(f"other_{local.name}"), local.dtype) for local in accumulator.locals]
 
 
 def _butterfly(
-    lanes: int, accumulators: Sequence[Accumulator], partners: Sequence[tuple[Local, ...]], lowering: Lowering
+    lanes: int, accumulators: Sequence[Accumulator], partners: Sequence[Sequence[Local]], lowering: Lowering
 ) -> tuple[Node, ...]:
     """A butterfly (xor) shuffle reduction over `lanes` lanes; every lane ends with the result."""
     if lanes == 1:
@@ -234,15 +232,14 @@ def _load_partials(
     accumulator: Accumulator, arrays: Sequence[Array], group: ThreadGroup, lane: Integer
 ) -> Iterator[Node]:
     """Each lane loads one warp's partial; lanes past the last warp take the identity."""
-    is_power_of_two = group.warps & (group.warps - 1) == 0
+    is_power_of_two = group.warps == power_of_two(group.warps)
     warp = Mod(group.lane, integer(group.warps)) if is_power_of_two else lane
     for local, array, start in zip(accumulator.locals, arrays, accumulator.identities, strict=True):
         element = Element.of(Access(array, (group.number, warp)[-len(array.shape) :], "load"))
         if is_power_of_two:
             yield Assign(local, element)
         else:
-            has_partial = Guard((Comparison(lane, "<", integer(group.warps)),))
-            yield If(has_partial, (Assign(local, element),), (Assign(local, start),))
+            yield when(lane, "<", integer(group.warps), (Assign(local, element),), (Assign(local, start),))
 
 
 def _takes_precedence(kind: str, candidate: tuple[Expr, Expr], current: tuple[Expr, Expr]) -> Expr:

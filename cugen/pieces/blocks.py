@@ -63,7 +63,6 @@ def define(name_hint: str, definition: Integer, lowering: Lowering, *, below: In
 
 
 def define_constant(name_hint: str, value: int, lowering: Lowering) -> Define:
-    """Defines a named compile-time constant."""
     node = define(name_hint, integer(int(value)), lowering)
     return Define(replace(node.index, constant=True))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from cugen.pieces.blocks import define_index, make_grid, thread
+from cugen.pieces.blocks import define_index, make_grid, power_of_two, thread
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
@@ -54,9 +54,8 @@ def default_block(extents: Sequence[Integer], context: Context) -> tuple[int, ..
     default = DEFAULT_BLOCK[min(max(len(extents), 1), 3)]
     limits: list[int] = []
     for axis, extent in enumerate(extents[: len(default)]):
-        size = context.static(extent)
-        limits.append(max(default) * MAX_BLOCK_Z if size is None else 1 << max(size - 1, 0).bit_length())
-        limits[-1] = min(limits[-1], MAX_BLOCK_Z) if axis == 2 else limits[-1]
+        size, most = context.static(extent), MAX_BLOCK_Z if axis == 2 else prod(default)
+        limits.append(most if size is None else min(power_of_two(size), most))
     block = [min(size, limit) for size, limit in zip(default, limits, strict=False)]
     for axis, limit in enumerate(limits):
         while 2 * block[axis] <= limit and 2 * prod(block) <= prod(default):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cugen.pieces.kernels import dense_array
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, row_major
-from cugen.plan.nodes import Barrier, Comparison, Declare, FetchBlockId, Guard, If, Index, LoadBlockId, Node
+from cugen.plan.nodes import Barrier, Declare, FetchBlockId, Index, LoadBlockId, Node, when
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.spec.expressions import Const
@@ -44,11 +44,11 @@ class DynamicBlockIds:
         """Defines the block id: the first thread increments the counter and broadcasts it through shared memory."""
         name = self.lowering.names.allocate("shared_block_id")
         broadcast = dense_array(name, INT32, (), "shared")
-        is_first = Guard((Comparison(symbol("threadIdx.x"), "==", integer(0)),))
         counter = self.flag(integer(0), "atomic")
+        fetch = FetchBlockId(Access(broadcast, (), "store"), counter, wraps=self.left_zero)
         return (
             Declare(broadcast),
-            If(is_first, (FetchBlockId(Access(broadcast, (), "store"), counter, wraps=self.left_zero),)),
+            when(symbol("threadIdx.x"), "==", integer(0), (fetch,)),
             Barrier(),
             LoadBlockId(self.index, Access(broadcast, (), "load")),
         )

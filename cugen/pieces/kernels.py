@@ -96,5 +96,4 @@ def dense_array(name: str, dtype: DType, sizes: Sequence[int], space: str, pad: 
 
 
 def tile_bytes(array: Array, ranges: Ranges) -> int:
-    """The bytes of a tile, including padding."""
     return bounds(sympy.Mul(*array.padded_shape), ranges)[1] * array.dtype.bytes

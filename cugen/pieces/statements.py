@@ -23,11 +23,10 @@ def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None
         declared = request.context.spec.array(statement.target)
         stored = request.is_stored(statement)
         target = Read(statement.target, statement.subscripts, declared.dtype.compute)
-        later = statements[position + 1 :]
-        later_reads = _reads_of(later, statement)
-        is_accumulated = any(
-            s.accumulate and (s.target, s.subscripts) == (target.array, target.subscripts) for s in later
-        )
+        element, later = (statement.target, statement.subscripts), statements[position + 1 :]
+        reads = (node for s in later for node in walk(s.value) if isinstance(node, Read))
+        later_reads = [read for read in reads if (read.array, read.subscripts) == element]
+        is_accumulated = any(s.accumulate and (s.target, s.subscripts) == element for s in later)
         if statement.accumulate:
             value = Op("add", (_old_value(statement, target, lowering, scope), value), target.dtype)
         scope.forget(statement.target)
@@ -57,12 +56,3 @@ def _old_value(statement: Statement, target: Read, lowering: Lowering, scope: Sc
 
 def _access(statement: Statement, lowering: Lowering, kind: str) -> Access:
     return access_of(lowering.arrays[statement.target], statement.subscripts, lowering.symbols, kind)
-
-
-def _reads_of(later: tuple[Statement, ...], statement: Statement) -> list[Read]:
-    return [
-        node
-        for s in later
-        for node in walk(s.value)
-        if isinstance(node, Read) and node.array == statement.target and node.subscripts == statement.subscripts
-    ]

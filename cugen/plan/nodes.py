@@ -320,6 +320,11 @@ class Section:
         return bool(self.body)
 
 
+def when(left: Integer, operator: str, right: Integer, then: tuple[Node, ...], orelse: tuple[Node, ...] = ()) -> If:
+    """A branch on a single comparison."""
+    return If(Guard((Comparison(left, operator, right),)), then, orelse)
+
+
 def _unsectioned(body: tuple[Node, ...]) -> Iterator[Node]:
     for node in body:
         if isinstance(node, Section):

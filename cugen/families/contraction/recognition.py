@@ -8,27 +8,18 @@ from dataclasses import dataclass, replace
 from cugen.families.contraction.k_range import k_bounds_refusal
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
+from cugen.pieces.loop_variables import loop_variable
+from cugen.pieces.placement import size_refusals
 from cugen.plan.context import Context
 from cugen.plan.lowering.reductions import conjuncts
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
-from cugen.plan.symbols import Integer, bounds, symbol
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import (
-    Expr,
-    IndexValue,
-    ParamValue,
-    Read,
-    Reduce,
-    Scan,
-    Select,
-    free_indices,
-    walk,
-)
+from cugen.spec.expressions import Expr, IndexValue, ParamValue, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Memory
 
 MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its operands' tiles in shared memory
@@ -136,8 +127,8 @@ def _indices(request: Request) -> tuple[spec.Index, ...]:
 
 def _has_single_operand_batch(contraction: Contraction) -> bool:
     """Whether some operand does not depend on one of the batch indices."""
-    operand_indices = [free_indices(operand.read) for operand in contraction.operands]
-    return any(not all(index.name in names for names in operand_indices) for index in contraction.batch)
+    names = {index.name for index in contraction.batch}
+    return any(not names <= free_indices(operand.read) for operand in contraction.operands)
 
 
 def _recognise(request: Request) -> Contraction | Refusal:
@@ -182,8 +173,7 @@ def _recognise(request: Request) -> Contraction | Refusal:
         return Refusal("takes sums whose terms depend on M and on N")
     batch = tuple(index for index in order if index not in (m, n))
     refusal = _fixed_refusal(request, sums, reads, {index.name for index in batch})
-    if refusal is None:
-        refusal = k_bounds_refusal(request, sums[0], (m.name, n.name), [index.name for index in batch])
+    refusal = refusal or k_bounds_refusal(request, sums[0], (m.name, n.name), [index.name for index in batch])
     if refusal is not None:
         return refusal
     return Contraction(
@@ -208,12 +198,8 @@ def _bare(read: Read) -> tuple[str, ...]:
 
 def _is_plain(name: str, reads: tuple[Read, ...]) -> bool:
     """Whether the index is at most one bare subscript of each operand, and in no compound one."""
-    for read in reads:
-        if sum(name in free_indices(sub) for sub in read.subscripts) != _bare(read).count(name):
-            return False
-        if _bare(read).count(name) > 1:
-            return False
-    return True
+    mentions = ([name in free_indices(sub) for sub in read.subscripts].count(True) for read in reads)
+    return all(_bare(read).count(name) == count <= 1 for read, count in zip(reads, mentions, strict=True))
 
 
 def _fixed_refusal(
@@ -222,11 +208,7 @@ def _fixed_refusal(
     """Why a compound subscript can't be uniform in a block. All threads load tiles, also those whose sum is masked."""
     lowering = new_lowering(request)
     for index in _indices(request):
-        name = symbol(index.name)
-        extent = to_integer(index.extent, lowering.symbols)
-        lowering.ranges[name] = (0, max(bounds(extent, lowering.ranges)[1] - 1, 0))
-        lowering.limits[name] = extent
-        lowering.symbols[index.name] = name
+        lowering.symbols[index.name] = loop_variable(index.name, request.context.extent(index), lowering).symbol
     conditions = [*_select_conditions(request, sums), *conjuncts(sums[0].where)]
     conditional = frozenset[str]().union(*map(_names, conditions))
     for read in reads:
@@ -234,9 +216,8 @@ def _fixed_refusal(
             if isinstance(sub, IndexValue):
                 continue
             if not free_indices(sub) <= batch or any(isinstance(node, Read) for node in walk(sub)):
-                return Refusal(
-                    f"takes subscripts that are one index, or uniform in a block; those of {read.array} aren't"
-                )
+                reason = "takes subscripts that are one index, or uniform in a block; those of"
+                return Refusal(f"{reason} {read.array} aren't")
             try:
                 coordinate = to_integer(sub, lowering.symbols)
             except NotAnInteger:
@@ -263,12 +244,19 @@ def _operand(request: Request, read: Read, mn: spec.Index, k: spec.Index, *, is_
     dimension = {sub.name: d for d, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue)}
     slow, fast = sorted((mn.name, k.name), key=lambda name: dimension[name])
     strides = array.strides[dimension[slow]], array.strides[dimension[fast]]
-    if strides[0] == 1 or _is_less(request, *strides):
+    slow_stride, fast_stride = map(request.context.static, strides)
+    if strides[0] == 1 or (slow_stride is not None and fast_stride is not None and slow_stride < fast_stride):
         slow, fast = fast, slow
     return Operand(read, array, memory, mn, is_along_m, slow, fast)
 
 
-def _is_less(request: Request, a: Integer, b: Integer) -> bool:
-    """Whether a stride is provably less than another."""
-    first, second = request.context.static(a), request.context.static(b)
-    return first is not None and second is not None and first < second
+def request_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    """What no tile config can honour: arrays placed where they have no tile, and sizes along indices without one."""
+    request = contraction.request
+    operands = {operand.read.array for operand in contraction.operands}
+    for array in request.touched():
+        is_operand, space = array.name in operands, array.memory.space
+        if (space == "shared" and not is_operand) or (space == "register" and array.role != "temporary"):
+            yield Refusal(f"stages its operands only; {array.name} is none", f"arrays.{array.name}.memory")
+    mn_names = sorted((contraction.m.name, contraction.n.name))
+    yield from size_refusals(request, {"block": mn_names, "thread": mn_names, "step": [contraction.k.name]})

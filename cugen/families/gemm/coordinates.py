@@ -59,7 +59,6 @@ class ThreadCoordinates:
 
     @property
     def k_bounds(self) -> KBounds:
-        """The bounds of k by the sums' conditions in the block tile."""
         contraction, config = self.contraction, self.config
         sizes = {contraction.m.name: config.block_m, contraction.n.name: config.block_n}
         block_tile = {name: (self.tile_origin[name], size) for name, size in sizes.items()}

@@ -97,7 +97,6 @@ class Epilogue:
         return Comment(why), Let(self._opaque_one, Local("blockDim.z", UINT32))
 
     def _accumulator(self, array: Array, i: Integer, j: Integer) -> Expr:
-        """The value of one accumulator, for a store."""
         value = Element.of(Access(array, (i, j), "load"))
         if self._opaque_one is None or array.dtype != FLOAT32:
             return value

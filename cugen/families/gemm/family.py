@@ -8,11 +8,10 @@ from dataclasses import replace
 from functools import partial
 
 from cugen.families.base import Family
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
 from cugen.families.gemm.config import TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import requested_stages
-from cugen.families.gemm.requests import request_refusals
 from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
@@ -63,9 +62,8 @@ def _left_to_tiled(contraction: Contraction) -> Iterator[Refusal]:
         "several sums": len(contraction.sums) > 1,
         "several operands along one index": len(contraction.operands) > 2,
     }
-    for name, applies in what.items():
-        if applies:
-            yield Refusal(f"leaves {name} to `tiled`, unless `family: gemm` requests it")
+    for name in filter(what.__getitem__, what):
+        yield Refusal(f"leaves {name} to `tiled`, unless `family: gemm` requests it")
 
 
 def _pipeline_refusals(contraction: Contraction) -> Iterator[Refusal]:
@@ -79,7 +77,7 @@ def _pipeline_refusals(contraction: Contraction) -> Iterator[Refusal]:
             yield Refusal(f"stages its operands; {name} is kept out of shared memory", f"arrays.{name}.memory")
     if len(set(stages.values())) > 1:
         yield Refusal("takes the same number of stages of both operands", f"arrays.{next(iter(stages))}.memory")
-    tunables = dict(contraction.request.schedule.tunables)
+    tunables = contraction.tunables
     if tunables.get("cores") == Cores.TENSOR or "mma_k" in tunables:
         for key in filter(tunables.__contains__, FIXED_TUNABLES):
             yield Refusal(f"{key} is fixed by the tensor-core instruction", f"schedule.{key}")

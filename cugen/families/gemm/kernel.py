@@ -95,7 +95,6 @@ class GemmKernel:
         )
 
     def _computation(self, pipelines: list[OperandPipeline], epilogue: Epilogue) -> tuple[Section, ...]:
-        """The computation of the block's output tile."""
         accumulators = epilogue.accumulators
         main_loop = self._main_loop(pipelines, accumulators)
         return Section("accumulators", accumulators.zeroed), *main_loop.sections(), *self._epilogue(epilogue)

@@ -43,7 +43,7 @@ import sympy
 
 from cugen.families.gemm.config import Prefetch
 from cugen.families.gemm.copy.elements import ElementCopies
-from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.copy.pipeline import OperandPipeline, Part
 from cugen.families.gemm.fragments.elements import ElementFragments
 from cugen.families.gemm.fragments.simt import SimtFragments
 from cugen.families.gemm.fragments.tensor import TensorFragments
@@ -56,16 +56,14 @@ from cugen.plan.nodes import (
     Barrier,
     Comment,
     CommitCopies,
-    Comparison,
     Define,
     For,
-    Guard,
-    If,
     Index,
     Loop,
     NamedBarrier,
     Node,
     Section,
+    when,
 )
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
 
@@ -116,13 +114,7 @@ class MainLoop(ABC):
         return (Section("source_pointers", tuple(pointer for pointer in pointers if pointer is not None)),)
 
     def copies(
-        self,
-        stage: Integer,
-        k: Integer,
-        *,
-        in_bounds: bool,
-        part: tuple[Integer, int] | None = None,
-        along_m: bool | None = None,
+        self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None, along_m: bool | None = None
     ) -> tuple[Node, ...]:
         """Copies of a k-tile, or of a part of it, to a stage: of all operands, or of those along M or along N."""
         pipelines = [p for p in self.pipelines if along_m in (None, p.operand.is_along_m)]
@@ -303,8 +295,9 @@ class _Prefetch:
         commit = _commit(self.main_loop.pipelines)
         k_of_a, k_of_b = max(self.config.warp_k // 4, 1), max(self.config.warp_k // 2, 1)
         if k_of_a == k_of_b:
-            return (_at_k(k, k_of_a, (*copies_a, *copies_b, *commit)),)
-        return _at_k(k, k_of_a, copies_a), _at_k(k, k_of_b, (*copies_b, *commit))
+            return (when(k.symbol, "==", integer(k_of_a), (*copies_a, *copies_b, *commit)),)
+        at_a = when(k.symbol, "==", integer(k_of_a), copies_a)
+        return at_a, when(k.symbol, "==", integer(k_of_b), (*copies_b, *commit))
 
     def distributed_copies(self, k: Integer) -> tuple[Node, ...]:
         """The part of the copies that belongs to the k step at `k`: `fragment_k` of the `warp_k` equal parts of a
@@ -317,8 +310,7 @@ class _Prefetch:
         why = "past the last k-tile: copy it again, so that the loop has no branch"
         return (self.write_stage, *((Comment(why),) if self.is_clamped else ()), self.prefetch_k)
 
-    def _copies(self, part: tuple[Integer, int] | None = None, *, along_m: bool | None = None) -> tuple[Node, ...]:
-        """Copies of all operands, or of those along M or N."""
+    def _copies(self, part: Part | None = None, *, along_m: bool | None = None) -> tuple[Node, ...]:
         stage, k = self.write_stage.index.symbol, self.prefetch_k.index.symbol
         return self.main_loop.copies(stage, k, in_bounds=True, part=part, along_m=along_m)
 
@@ -326,7 +318,7 @@ class _Prefetch:
         """The copies, in a branch if they aren't clamped: the k-tile ahead may be past the end of K."""
         if self.is_clamped or not copies:
             return copies
-        return (If(Guard((Comparison(self.k_ahead, "<", self.main_loop.k_padded),)), copies),)
+        return (when(self.k_ahead, "<", self.main_loop.k_padded, copies),)
 
 
 class _StageIndices:
@@ -344,7 +336,6 @@ class _StageIndices:
         self.read = replace(read, then=self._wrapped(read, 1)) if self.wraps else read
 
     def define(self, name_hint: str, distance: int) -> Define:
-        """The stage of the k-tile that is `distance` after the current one."""
         node = define(name_hint, Mod(self.k_tile_index + integer(distance), integer(self.stages)), self.lowering)
         if not self.wraps:
             return node
@@ -369,7 +360,3 @@ def _is_async(pipelines: list[OperandPipeline]) -> bool:
 def _commit(pipelines: list[OperandPipeline]) -> tuple[Node, ...]:
     """Commits the copies of both operands to one k-tile as one group."""
     return (CommitCopies(),) if _is_async(pipelines) else ()
-
-
-def _at_k(k: Index, value: int, nodes: tuple[Node, ...]) -> Node:
-    return If(Guard((Comparison(k.symbol, "==", integer(value)),)), nodes)

@@ -56,7 +56,17 @@ def problem_of(contraction: Contraction) -> Problem:
     """The problem at the largest sizes that its params allow; at assumed sizes where these are unbounded."""
     sizes = [contraction.context.max_extent(index) for index in (contraction.m, contraction.n, contraction.k)]
     m, n, k = (size if size < _MAX_PLANNED_EXTENT else _ASSUMED_EXTENT for size in sizes)
-    operands = tuple(_operand_tile(contraction, operand) for operand in contraction.operands)
+    operands = tuple(
+        OperandTile(
+            operand.is_along_m,
+            operand.is_k_major,
+            operand.array.dtype.bytes,
+            copy_width(contraction, operand, operand.mn),
+            pad=operand.memory.pad if operand.memory.space == "shared" else None,
+            is_swizzled=operand.memory.swizzle,
+        )
+        for operand in contraction.operands
+    )
     dtype = contraction.sums[0].dtype
     output = contraction.request.group.statements[-1].target
     return Problem(
@@ -71,18 +81,6 @@ def problem_of(contraction: Contraction) -> Problem:
         conversion_cost=1.0 if any(operand.element_bytes < dtype.bytes for operand in operands) else 0.0,
         mma_cost=tensor_cores.mma_cost(device_of(contraction.request.target)),
         sums=len(contraction.sums),
-    )
-
-
-def _operand_tile(contraction: Contraction, operand: Operand) -> OperandTile:
-    memory = operand.memory
-    return OperandTile(
-        is_along_m=operand.is_along_m,
-        is_k_major=operand.is_k_major,
-        element_bytes=operand.array.dtype.bytes,
-        copy_width=copy_width(contraction, operand, operand.mn),
-        pad=memory.pad if memory.space == "shared" else None,
-        is_swizzled=memory.swizzle,
     )
 
 
@@ -119,10 +117,8 @@ def fragment_widths(contraction: Contraction, config: TileConfig) -> tuple[int, 
         return 1, 1
     if config.uses_tensor_cores:
         return tensor_cores.FRAGMENT_WIDTHS
-    bytes_m, bytes_n = (
-        max(operand.array.dtype.bytes for operand in operands)
-        for operands in (contraction.a_operands, contraction.b_operands)
-    )
+    bytes_m = max(operand.array.dtype.bytes for operand in contraction.a_operands)
+    bytes_n = max(operand.array.dtype.bytes for operand in contraction.b_operands)
     return fragment_width(bytes_m, config.thread_m), fragment_width(bytes_n, config.thread_n)
 
 

@@ -165,7 +165,6 @@ class ReductionEpilogue(Epilogue):
         return over_tile((*loads, *self._store_vector("slice_total", total, target(m, n, width))))
 
     def _store_vector(self, name_hint: str, value: Value, target: Access) -> tuple[Node, ...]:
-        """Stores a vector of values at once."""
         width = target.width
         v = self.thread.loop_index("w", width)
         vector = self._vector(name_hint, width)

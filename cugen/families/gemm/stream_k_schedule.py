@@ -32,9 +32,8 @@ class StreamKSchedule:
 
     @property
     def text(self) -> str:
-        count = self.tiles - self.whole_tiles
+        count, whole = self.tiles - self.whole_tiles, self.whole_tiles_per_block
         tiles = f"the k-tiles of {count} tile{'s' if count > 1 else ''}"
-        whole = self.whole_tiles_per_block
         if not whole:
             return f"stream-K: {self.blocks} blocks divide {tiles}"
         each = "a whole tile" if whole == 1 else f"{whole} whole tiles"

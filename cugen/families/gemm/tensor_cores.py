@@ -66,11 +66,7 @@ def why_invalid_tile(config: TileConfig) -> str:
     if config.thread_m * LANES_M % MMA_M or config.thread_n * (WARP // LANES_M) % MMA_N:
         return f"tensor cores compute {MMA_M} x {MMA_N} accumulators: both sides of a thread tile must be even"
     if config.warp_k % (config.fragment_buffers * config.mma_k):
-        size = (
-            f"{config.fragment_buffers} x {config.mma_k}: fragments of mma_k, twice"
-            if config.is_multistage
-            else config.mma_k
-        )
+        size = f"2 x {config.mma_k}: fragments of mma_k, twice" if config.is_multistage else config.mma_k
         return f"a k-tile slice of {config.warp_k} must be a multiple of {size}"
     return ""
 

@@ -73,9 +73,8 @@ class OperandTile:
         if not self.is_swizzled:
             return ""
         if config.is_strided:
-            return (
-                f"the XOR swizzle needs tile rows of a power of two, not of {length}" if length & (length - 1) else ""
-            )
+            reason = f"the XOR swizzle needs tile rows of a power of two, not of {length}"
+            return reason if length & (length - 1) else ""
         if config.uses_tensor_cores and self.is_k_major:
             reason = f"tensor cores swizzle K-major tiles with a k-tile that 16 divides, not of {config.block_k}"
             return "" if tensor_cores.is_swizzled(config) else reason

@@ -119,7 +119,6 @@ class BatchConfig:
 
     @property
     def is_unrolled(self) -> bool:
-        """Whether the loop over k is fully unrolled."""
         return self.k <= _MAX_UNROLLED_K
 
     @property
@@ -139,27 +138,22 @@ def _candidates(contraction: Contraction) -> Iterator[tuple[int, BatchConfig]]:
     """Configs by vector width along N, each with its cost: wavefronts of a warp's shared accesses, and its stores."""
     m, n, k = (contraction.context.max_extent(index) for index in (contraction.m, contraction.n, contraction.k))
     thread = dict(contraction.request.schedule.thread)
-    thread_m = thread.get(
-        contraction.m.name, _THREAD_TILE * (2 if min(m, n) > _MIN_EXTENT_FOR_TALL_THREAD_TILES else 1)
-    )
-    thread_n = thread.get(contraction.n.name, _THREAD_TILE)
+    height = 2 * _THREAD_TILE if min(m, n) > _MIN_EXTENT_FOR_TALL_THREAD_TILES else _THREAD_TILE
     k_major = [operand for operand in contraction.operands if operand.is_k_major]
     k_width = math.gcd(k, *map(_max_width, k_major)) if k_major else 1
     m_major = [operand for operand in contraction.a_operands if not operand.is_k_major]
     m_width = math.gcd(m, *map(_max_width, m_major)) if m_major else 1
-    m_partition = _partition(contraction.m, m, thread_m, m_width)
+    m_partition = _partition(contraction.m, m, thread.get(contraction.m.name, height), m_width)
     n_width = _max_n_width(contraction)
     while n_width:
-        n_partition = _partition(contraction.n, n, thread_n, n_width)
+        n_partition = _partition(contraction.n, n, thread.get(contraction.n.name, _THREAD_TILE), n_width)
         batch = _batch_per_block(contraction, m_partition.threads * n_partition.threads)
         while True:
-            tiles = [
-                _tile(contraction, operand, m_partition, n_partition, k, k_width, batch)
-                for operand in contraction.operands
-            ]
+            sides = m_partition, n_partition
+            tiles = [_tile(contraction, operand, *sides, k, k_width, batch) for operand in contraction.operands]
             config = BatchConfig(batch, m_partition, n_partition, k, k_width, tuple(tile for _, tile in tiles))
             limit = contraction.request.target.shared_per_block
-            if batch == 1 or config.shared_bytes <= limit or _scheduled_batch(contraction):
+            if batch == 1 or config.shared_bytes <= limit or BATCH.name in contraction.tunables:
                 break
             batch //= 2
         stores = n_partition.vectors * m_partition.per_thread
@@ -167,15 +161,10 @@ def _candidates(contraction: Contraction) -> Iterator[tuple[int, BatchConfig]]:
         n_width //= 2
 
 
-def _scheduled_batch(contraction: Contraction) -> int:
-    """The `batch` tunable; 0 where the schedule doesn't set it."""
-    return int(dict(contraction.request.schedule.tunables).get(BATCH.name, 0))
-
-
 def _batch_per_block(contraction: Contraction, threads_per_matrix: int) -> int:
     """Matrices per block: up to the target block size, as long as the grid fills the planning device."""
-    if scheduled := _scheduled_batch(contraction):
-        return scheduled
+    if BATCH.name in contraction.tunables:
+        return int(contraction.tunables[BATCH.name])
     counts = [contraction.context.max_extent(index) for index in contraction.batch]
     batch = 1
     while 2 * batch * threads_per_matrix <= _TARGET_BLOCK_THREADS and 2 * batch <= counts[0]:
@@ -194,7 +183,6 @@ def _partition(index: spec.Index, extent: int, per_thread: int, width: int) -> P
 
 
 def _max_width(operand: Operand) -> int:
-    """The elements of the widest access."""
     return MAX_ACCESS_BYTES // operand.array.dtype.bytes
 
 

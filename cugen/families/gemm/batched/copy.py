@@ -10,7 +10,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import shared_loop_variable, value_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node
+from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, when
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, Range, integer
 
@@ -32,7 +32,6 @@ class MatrixCopies:
         self.array = replace(array, name=self.source.name, align=width * self.source.dtype.bytes if width > 1 else 0)
 
     def access(self, matrix: Integer, row: Integer, column: Integer, kind: str, width: int) -> Access:
-        """An access to consecutive elements of a row of the tile."""
         is_dense = len(self.array.shape) == 2 + self._has_matrices
         element = (row, column) if is_dense else (row * self.tile.pitch + column,)
         return Access(self.array, (matrix, *element) if self._has_matrices else element, kind, width)
@@ -75,11 +74,10 @@ class MatrixCopies:
             Access(self.source, tuple(subscripts), "load", tile.load_width),
         )
         # The tiles of matrices past the last stay uninitialised; their results are not stored.
-        exists = Guard((Comparison(batch, "<", to_integer(batch_index.extent, lowering.symbols)),))
-        exists = lowering.needed(exists)
+        exists = lowering.needed(Guard((Comparison(batch, "<", to_integer(batch_index.extent, lowering.symbols)),)))
         body: tuple[Node, ...] = (*nodes, If(exists, (copy,)) if exists.terms else copy)
         if vectors % threads:
-            body = (If(Guard((Comparison(vector, "<", integer(vectors)),)), body),)
+            body = (when(vector, "<", integer(vectors), body),)
         if iterations == 1:
             return (*vector_nodes, *body)
         is_unrolled = iterations <= _MAX_LOADS_IN_FLIGHT

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
 from cugen.families.gemm.batched.config import BATCH, BatchConfig, choose_config
 from cugen.families.gemm.batched.kernel import BatchedKernel
-from cugen.families.gemm.requests import request_refusals
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.spec.expressions import Reduce
 

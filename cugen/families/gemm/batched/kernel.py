@@ -120,8 +120,7 @@ class BatchedKernel:
         dk = shared_loop_variable("dk", (0, config.k_width - 1), self.lowering)
         k = k0.symbol + value_of(dk)
         factors: dict[Read, Callable[[], Expr]] = {}
-        load_k_major: list[Node] = []
-        load: list[Node] = []
+        load_k_major, load = list[Node](), list[Node]()
         for tile in self.tiles:
             is_k_major = tile.tile.operand.is_k_major
             factors[tile.tile.operand.read], loads = self._load_fragment(tile, k0.symbol if is_k_major else k, dk)
@@ -161,9 +160,6 @@ class BatchedKernel:
         problem = f"small batched GEMM, {config.m.extent} x {config.n.extent} x {config.k} (M x N x K)"
         batch = f"{config.batch} matrices per block" if config.batch > 1 else "one matrix per block"
         threads = f"{config.threads_per_matrix} threads each, thread tile {config.m.per_thread} x {config.n.per_thread}"
-        loads = [
-            f"{tile.operand.read.array} is loaded in vectors of {tile.load_width} elements"
-            for tile in config.tiles
-            if tile.load_width > 1
-        ]
+        widths = {tile.operand.read.array: tile.load_width for tile in config.tiles if tile.load_width > 1}
+        loads = (f"{array} is loaded in vectors of {width} elements" for array, width in widths.items())
         return (f"{problem}, {batch}: {threads}", *loads)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.copy.pipeline import OperandPipeline, Part
 from cugen.plan.memory import Access, Element, Start
 from cugen.plan.nodes import Copy, Define, For, Load, Loop, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
@@ -38,9 +38,7 @@ class ElementCopies(OperandPipeline):
     def _is_k_slow(self) -> bool:
         return self.operand.slow == self.thread.contraction.k.name
 
-    def copies(
-        self, stage: Integer, k: Integer, *, in_bounds: bool, part: tuple[Integer, int] | None = None
-    ) -> tuple[Node, ...]:
+    def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
         if not self._is_staged:
             return ()
         thread, config = self.thread, self.thread.config

@@ -51,7 +51,6 @@ class KMajorPipeline(OperandPipeline):
 
     @cached_property
     def _swizzled_copy_k(self) -> Define:
-        """The swizzled k of a thread's copies."""
         return self._define("swizzled_k", self._swizzled(self._first_k.index.symbol, self._first_mn.index.symbol))
 
     @staticmethod
@@ -83,7 +82,6 @@ class KMajorPipeline(OperandPipeline):
 
 
 def pipeline_of(thread: ThreadCoordinates, operand: Operand, tile: Array) -> OperandPipeline:
-    """The copy pipeline of an operand."""
     if thread.config.is_strided:
         return ElementCopies(thread, operand, tile)
     k_major = thread.config.uses_tensor_cores and operand.is_k_major

@@ -26,6 +26,8 @@ from cugen.spec.expressions import Const, IndexValue, Read
 _SECTOR_BYTES = 32  # of a global memory transaction (CUDA programming guide)
 _ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
 
+Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-tile
+
 
 def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Lowering) -> dict[Read, Array]:
     """The shared-memory arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`; a single stage has no
@@ -69,7 +71,6 @@ class OperandPipeline:
 
     @property
     def extent(self) -> int:
-        """The tile's BM or BN."""
         return self.thread.config.block_m if self.operand.is_along_m else self.thread.config.block_n
 
     @property
@@ -101,7 +102,6 @@ class OperandPipeline:
         return tuple(to_integer(sub, symbols) for sub in operand.read.subscripts)
 
     def load(self, stage: Integer, k: Integer, mn: Integer, width: int) -> Access:
-        """A vector load of consecutive elements of one k."""
         return Access(self.tile, self.in_tile(stage, k, mn), "load", width)
 
     def in_tile(self, *subscripts: Integer) -> tuple[Integer, ...]:
@@ -169,11 +169,9 @@ class OperandPipeline:
         """Whether the copies of a k-tile can be issued in equal parts by all threads."""
         return self.thread.config.block_k % (parts * self._extents_per_pass[1]) == 0
 
-    def copies(
-        self, stage: Integer, k: Integer, *, in_bounds: bool, part: tuple[Integer, int] | None = None
-    ) -> tuple[Node, ...]:
-        """Copies of the k-tile that begins at `k` of the block's range, into a stage; `in_bounds` if it is known to be
-        inside the range. `part` is (first, count) of the `warp_k` equal parts of a k-tile; without it, all of them."""
+    def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
+        """Copies of the k-tile that begins at `k` of the block's range, or of a part of it, into a stage; `in_bounds`
+        if it is known to be inside the range."""
         first_k, count_k, first_mn, count_mn = integer(0), self.thread.config.copy_group_k, integer(0), self.extent
         if part is not None:
             first_k, count_k, first_mn, count_mn = self._part(*part)

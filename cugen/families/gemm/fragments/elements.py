@@ -62,7 +62,6 @@ class ElementFragments:
         return Declare(fragment), unrolled(index, (*loads, store), stop=count)
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
-        """The outer product of the fragments of one k of the k-tile."""
         return self.accumulators.multiply_accumulate(self._factor, self.k_tile, k)
 
     def _factor(self, read: Read) -> Expr | None:

@@ -90,7 +90,6 @@ class SimtFragments:
             yield load if u is None else unrolled(u, (load,), stop=count)
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
-        """The outer product of the fragments of one k of the k-tile."""
         factors: dict[Read, Expr] = {}
         for fragment in self._fragments:
             width = integer(fragment.vector.width)

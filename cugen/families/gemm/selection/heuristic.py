@@ -125,7 +125,6 @@ def _code_variants(contraction: Contraction, config: TileConfig) -> Iterator[Til
 
 
 def _schedule(contraction: Contraction, config: TileConfig) -> Schedule:
-    """The schedule that requests a config."""
     tunables: dict[str, int | str | bool] = {"stages": config.stages}
     if not config.uses_tensor_cores:
         tunables |= {

@@ -74,8 +74,8 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
     threads = PLANNING_DEVICE.sms * _TARGET_THREADS_PER_SM // _blocks(gemm, tile_n * lanes)
     k_threads = lanes * gemm.context.max_extent(gemm.k) // k_width
     max_threads = min(threads, k_threads, gemm.request.target.threads_per_block)
-    warps = max(1 << max(max_threads // WARP_SIZE, 1).bit_length() - 1, _MIN_WARPS)
-    warps = int(tunables.get("warps", warps))
+    filling_warps = max(1 << max(max_threads // WARP_SIZE, 1).bit_length() - 1, _MIN_WARPS)
+    warps = int(tunables.get("warps", filling_warps))
     return GemvConfig(tile_n, warps, k_width, lanes, loads, max(_TARGET_THREADS_PER_SM // (warps * WARP_SIZE), 1))
 
 

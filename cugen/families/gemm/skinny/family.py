@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.base import Family, Match, Refusal, Refusals, Request
-from cugen.families.gemm.skinny.config import LANES, TILE_N, TUNABLES, GemvConfig, choose_config
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps
+from cugen.families.gemm.skinny.config import LANES, TILE_N, TUNABLES, GemvConfig, choose_config, split_k_of
 from cugen.families.gemm.skinny.k_major import KMajorKernel
 from cugen.families.gemm.skinny.n_major import NMajorKernel
 from cugen.families.gemm.skinny.recognition import SkinnyGemm, recognise
-from cugen.families.gemm.skinny.split_k import split
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.grid import divides
 from cugen.pieces.placement import tunables_only
-from cugen.spec.expressions import Reduce
+from cugen.plan.traversal.substitution import substitute
+from cugen.rewrite.temporaries import fresh, steps_of, temporary
+from cugen.spec.expressions import Const, Index, IndexValue, Op, Reduce, walk
+from cugen.spec.rewriting import replaced
+from cugen.spec.types import INT64
 
 
 def match(request: Request) -> Match | Refusals:
@@ -49,6 +52,36 @@ def _limit_refusals(gemm: SkinnyGemm, config: GemvConfig) -> Iterator[Refusal]:
     if not gemm.is_k_major and not divides(config.tile_n, gemm.context.extent(gemm.n), gemm.context):
         reason = f"a thread's {config.tile_n} columns don't provably divide the extent of {gemm.n.name}"
         yield Refusal(reason, f"schedule.{TILE_N.name}")
+
+
+def split(single: Single) -> Steps | None:
+    """The two launches of split-K, partial sums over parts of K and their sum; None if another family may split it.
+
+    A GEMV that fills the device stays a single launch."""
+    schedule, statement = single.schedule, single.statement
+    if schedule.block or schedule.thread or schedule.step or dict(schedule.tunables).get("split_k") == 1:
+        return None
+    gemm = recognise(single.request())
+    if not isinstance(gemm, SkinnyGemm):
+        return None
+    config = choose_config(gemm)
+    if config.min_blocks_per_sm:
+        return Steps((statement,), ())
+    factor, k = split_k_of(gemm, config), gemm.context.static_extent(gemm.k)
+    (reduction,) = dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce))
+    if factor < 2 or k is None or len(reduction.indices) > 1:
+        return None
+    (index,) = reduction.indices
+    taken = {array.name for array in single.context.spec.arrays} | {i.name for i in (*statement.indices, index)}
+    chunk, chunk_k = Index(fresh("part", taken), Const(factor, INT64)), Const(k // factor, INT64)
+    k_value = Op("add", (Op("mul", (IndexValue(chunk.name), chunk_k), INT64), IndexValue(index.name)), INT64)
+    body = substitute(reduction.body, {index.name: k_value})
+    partial = replace(reduction, body=body, indices=(Index(index.name, chunk_k),))
+    what = f"{k // factor} terms of: {statement.text}"
+    parts = temporary(fresh(f"{statement.target}_parts", taken), (chunk, *statement.indices), partial, what, statement)
+    total = replace(reduction, body=parts.read, indices=(chunk,))
+    last = replace(statement, value=replaced(statement.value, lambda node: total if node == reduction else None))
+    return replace(steps_of((parts,), last, tuned=(parts.array.name,)), opens_last=True)
 
 
 FAMILY = Family(

@@ -18,9 +18,8 @@ class KMajorKernel(SkinnyKernel):
     def _exit(self, n0: Index) -> tuple[Node, ...]:
         if self.is_even:
             return ()
-        guard = Guard((Comparison(self.n0, "<", self.n_extent),))
         limit(n0, self.n_extent, self.lowering)
-        return (ReturnUnless(guard),)
+        return (ReturnUnless(Guard((Comparison(self.n0, "<", self.n_extent),))),)
 
     @property
     def _has_partial_tile(self) -> bool:
@@ -32,15 +31,13 @@ class KMajorKernel(SkinnyKernel):
 
     def _epilogue(self) -> tuple[Section, ...]:
         """Warp-reduces each accumulator by butterfly shuffles; lane 0 evaluates the statements and stores."""
-        total = (Accumulator("sum", self.total),)
+        group, total = ThreadGroup(WARP_SIZE, self.lane), (Accumulator("sum", self.total),)
         terms = [Comparison(self.lane, "==", integer(0))]
         if self._has_partial_tile:
             terms.append(Comparison(self.n0 + self.column, "<", self.n_extent))
         body = (
             Section("partial_sum", (Let(self.total, self._partial(), mutable=True),)),
-            Section(
-                "warp_shuffles", reduce_group(ThreadGroup(WARP_SIZE, self.lane), total, self.lowering, everywhere=True)
-            ),
+            Section("warp_shuffles", reduce_group(group, total, self.lowering, everywhere=True)),
             Section("outputs", (If(Guard(tuple(terms)), self._outputs(self.column)),)),
         )
         return repeated_sections("warp_columns", self.j, repeated_sections("rows", self.i, body))

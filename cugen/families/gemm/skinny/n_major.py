@@ -13,22 +13,9 @@ from cugen.pieces.loop_variables import (
     unrolled,
     value_of,
 )
+from cugen.pieces.sections import guarded
 from cugen.plan.memory import Access, Array, Element, Shuffled
-from cugen.plan.nodes import (
-    Assign,
-    Barrier,
-    Comparison,
-    Declare,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Loop,
-    Node,
-    Section,
-    Store,
-)
+from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Index, Let, Loop, Node, Section, Store, when
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, integer
 from cugen.spec.expressions import Local, Op
 
@@ -81,8 +68,8 @@ class NMajorKernel(SkinnyKernel):
         steps = integer(int(groups_per_warp).bit_length() - 1)
         loop = Loop(lane_mask, integer(0), steps, unroll=True, doubles=config.lanes)
         butterfly = For(loop, (Assign(partial, Op("add", (partial, shuffled), partial.dtype)),))
-        is_first_group = Guard((Comparison(Mod(self.group, groups_per_warp), "==", integer(0)),))
-        return Let(partial, self._partial(), mutable=True), butterfly, If(is_first_group, (Store(store, partial),))
+        store_partial = when(Mod(self.group, groups_per_warp), "==", integer(0), (Store(store, partial),))
+        return Let(partial, self._partial(), mutable=True), butterfly, store_partial
 
     def _storing_threads(self, columns: Index, column: Integer, sum_nodes: tuple[Node, ...]) -> tuple[Section, ...]:
         """Evaluates the statements for some columns of the thread, after the nodes that compute their totals."""
@@ -94,8 +81,7 @@ class NMajorKernel(SkinnyKernel):
         if not self.is_even:
             terms.append(Comparison(self.n0, "<", self.n_extent))
         body = (Section("partial_sum", sum_nodes), Section("outputs", self._outputs(column)))
-        sections = repeated_sections("group_columns", columns, body)
-        return (Section("storing_threads", (If(Guard(tuple(terms)), sections),)),) if terms else sections
+        return guarded("storing_threads", tuple(terms), repeated_sections("group_columns", columns, body))
 
     def _work(self) -> str:
         config = self.config

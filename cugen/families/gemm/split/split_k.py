@@ -22,20 +22,7 @@ from cugen.pieces.blocks import Blocks, define, digits
 from cugen.pieces.grid_sync import workspace_array
 from cugen.pieces.kernels import dense_array
 from cugen.plan.memory import Access
-from cugen.plan.nodes import (
-    Barrier,
-    Comment,
-    Comparison,
-    CountArrival,
-    Declare,
-    For,
-    Guard,
-    If,
-    LoadBlockId,
-    Loop,
-    Node,
-    Section,
-)
+from cugen.plan.nodes import Barrier, Comment, CountArrival, Declare, For, LoadBlockId, Loop, Node, Section, when
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 from cugen.spec.types import INT32, UINT32
 
@@ -76,20 +63,15 @@ class SplitKKernel(GemmKernel):
             loop = Loop(p, integer(0), integer(split_k))
             reduction = epilogue.fix_up(loop, self.partials.vectors(slot_of_p, "load"))
         else:
-            first = self.partials.load(epilogue, tile * split_k)
-            add = self.partials.add(epilogue, slot_of_p)
-            others = For(Loop(p, integer(1), integer(split_k), rolled=True), (Section("add", (add,)),))
-            reduction = (
-                Section("first_partials", (first,)),
-                Section("add_partials", (others,)),
-                *epilogue.sections(),
-            )
-        is_last = Guard((Comparison(arrival, "==", integer(split_k - 1)),))
+            first = Section("first_partials", (self.partials.load(epilogue, tile * split_k),))
+            add = Section("add", (self.partials.add(epilogue, slot_of_p),))
+            others = For(Loop(p, integer(1), integer(split_k), rolled=True), (add,))
+            reduction = (first, Section("add_partials", (others,)), *epilogue.sections())
         return (
             *epilogue.stage_slices(),
             *self.partials.store(epilogue, slot),
             *count_arrival,
-            Section("last_block", (If(is_last, reduction),)),
+            Section("last_block", (when(arrival, "==", integer(split_k - 1), reduction),)),
         )
 
     def _arrival(self, thread: ThreadCoordinates) -> tuple[Integer, tuple[Section, ...]]:
@@ -98,12 +80,12 @@ class SplitKKernel(GemmKernel):
         broadcast = dense_array(lowering.names.allocate("arrival_of_block"), INT32, (), "shared")
         index = define("arrival", self.k_range.index.symbol, lowering).index
         counter = Access(self.arrivals, (self.tile.index.symbol,), "atomic")
-        is_first_thread = Guard((Comparison(thread.index, "==", integer(0)),))
         count = CountArrival(Access(broadcast, (), "store"), counter, self.config.split_k)
+        count_arrival = Section("count_arrival", (count,))
         return index.symbol, (
             Section("declare_arrival", (Declare(broadcast),)),
             Section("partials_stored", (Barrier(),)),
-            Section("first_thread", (If(is_first_thread, (Section("count_arrival", (count,)),)),)),
+            Section("first_thread", (when(thread.index, "==", integer(0), (count_arrival,)),)),
             Section("arrival_counted", (Barrier(),)),
             Section("arrival", (LoadBlockId(index, Access(broadcast, (), "load")),)),
         )

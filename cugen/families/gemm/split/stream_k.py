@@ -23,21 +23,8 @@ from cugen.families.gemm.selection.search_space import stream_k_schedule_of
 from cugen.families.gemm.split.partials import PartialsWorkspace
 from cugen.pieces.blocks import Blocks, digits
 from cugen.pieces.grid_sync import DynamicBlockIds
-from cugen.plan.nodes import (
-    AcquireSpinWait,
-    Barrier,
-    Comment,
-    Comparison,
-    For,
-    Guard,
-    If,
-    Index,
-    Loop,
-    Node,
-    ReleaseFlag,
-    Section,
-    Store,
-)
+from cugen.pieces.loop_variables import loop_variable
+from cugen.plan.nodes import AcquireSpinWait, Barrier, Comment, For, Loop, Node, ReleaseFlag, Section, Store, when
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, bounds, ceil_div, integer
 
 
@@ -60,8 +47,7 @@ class StreamKKernel(GemmKernel):
         self.partials = PartialsWorkspace.of(self.contraction, self.config, blocks)
         self.workspace = self.block_ids.flags, self.partials.array
         self.range_definitions = self._define_range()
-        self.unit = Index(lowering.names.allocate("work_unit"), integer(0), (0, self._max_units - 1))
-        lowering.ranges[self.unit.symbol] = self.unit.range
+        self.unit = loop_variable("work_unit", self._max_units, lowering)
         self.unit_definitions = self._define_unit()
         return Blocks((blocks, integer(1), integer(1)), digits(self.tile, counts))
 
@@ -135,8 +121,7 @@ class StreamKKernel(GemmKernel):
         )
         minimum, maximum = self.schedule.units_per_range
         if minimum < maximum:
-            has_k_tiles = Guard((Comparison(self.k_tile_begin, "<", self.k_tile_end),))
-            body = (Section("if_k_tiles", (If(has_k_tiles, body),)),)
+            body = (Section("if_k_tiles", (when(self.k_tile_begin, "<", self.k_tile_end, body),)),)
         loop = Loop(self.unit, integer(0), integer(self._max_units), rolled=True)
         unit = Section("unit_range", self.unit_definitions)
         return Section("block_range", self.range_definitions), Section("work_units", (For(loop, (unit, *body)),))
@@ -149,17 +134,18 @@ class StreamKKernel(GemmKernel):
         first_peer = self._named("first_peer", block_id - peers, nodes, (0, schedule.blocks - 1))
         store = self._store_partials(epilogue)
         finish = (Section("peer_coordinates", tuple(nodes)), *self._finish(epilogue, first_peer, peers))
-        is_unfinished = Guard((Comparison(self.k_tile_end, "<", integer(schedule.k_tiles)),))
-        return *epilogue.stage_slices(), Section("fix_up", (If(is_unfinished, store, finish),))
+        fix_up = when(self.k_tile_end, "<", integer(schedule.k_tiles), store, finish)
+        return *epilogue.stage_slices(), Section("fix_up", (fix_up,))
 
     def _store_partials(self, epilogue: Epilogue) -> tuple[Section, ...]:
         """Stores the block's partial sums to its slot and releases its flag."""
-        block_id, is_first_thread = self.block_ids.block_id, Comparison(epilogue.thread.index, "==", integer(0))
+        block_id = self.block_ids.block_id
         release = ReleaseFlag(self.block_ids.flag(1 + block_id, "atomic"), self.block_ids.set)
+        release_flag = Section("release_flag", (release,))
         return (
             *self.partials.store(epilogue, block_id),
             Section("partials_stored", (Barrier(),)),
-            Section("first_thread", (If(Guard((is_first_thread,)), (Section("release_flag", (release,)),)),)),
+            Section("first_thread", (when(epilogue.thread.index, "==", integer(0), (release_flag,)),)),
         )
 
     def _finish(self, epilogue: Epilogue, first_peer: Integer, peers: Integer) -> tuple[Section, ...]:
@@ -174,7 +160,7 @@ class StreamKKernel(GemmKernel):
         clear = Store(self.block_ids.flag(flag, "store"), self.block_ids.clear)
         waiting = Section("acquire_flag", (wait,)), Section("clear_flag", (clear,))
         wait_for_peers = (
-            Section("waiting_threads", (If(Guard((Comparison(thread.index, "<", peers),)), waiting),)),
+            Section("waiting_threads", (when(thread.index, "<", peers, waiting),)),
             Section("peers_stored", (Barrier(),)),
         )
         if isinstance(epilogue, ReductionEpilogue):
@@ -185,7 +171,7 @@ class StreamKKernel(GemmKernel):
         add_partials = For(Loop(peer, integer(0), peers, rolled=True), (add,))
         fix_up: tuple[Section, ...] = (*wait_for_peers, Section("add_partials", (add_partials,)))
         if min_peers == 0:
-            fix_up = (Section("if_peers", (If(Guard((Comparison(peers, ">", integer(0)),)), fix_up),)),)
+            fix_up = (Section("if_peers", (when(peers, ">", integer(0), fix_up),)),)
         return (*fix_up, *epilogue.sections())
 
     def _reason(self) -> str:

@@ -24,10 +24,9 @@ _MAX_REGISTER_TILED_SUMS = 2
 
 def refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
     """Why the spec's tile sizes and placements of operands can't be honoured."""
-    for name, block, thread in (
-        (contraction.m.name, config.block_m, config.thread_m),
-        (contraction.n.name, config.block_n, config.thread_n),
-    ):
+    m = contraction.m.name, config.block_m, config.thread_m
+    n = contraction.n.name, config.block_n, config.thread_n
+    for name, block, thread in (m, n):
         if block % thread:
             reason = f"the thread tile's {thread} must divide the block tile's {block} along {name}"
             yield Refusal(reason, f"schedule.thread.{name}")
