@@ -29,21 +29,14 @@ MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its op
 class Operand:
     """An A or B operand: a read of `array` indexed by K and by M or N (`mn`), and the spec's placement of the array.
 
-    `slow` and `fast` are the names of these two indices, the one with the smaller stride last. All other subscripts
-    are uniform in a block."""
+    `is_k_major`: K has the smaller stride of these two indices. All other subscripts are uniform in a block."""
 
     read: Read
     array: Array
     memory: Memory
     mn: spec.Index
     is_along_m: bool
-    slow: str
-    fast: str
-
-    @property
-    def is_k_major(self) -> bool:
-        """Whether K is its contiguous dimension."""
-        return self.slow == self.mn.name
+    is_k_major: bool
 
     @property
     def is_staged(self) -> bool:
@@ -242,12 +235,12 @@ def _names(expr: Expr) -> frozenset[str]:
 def _operand(request: Request, read: Read, mn: spec.Index, k: spec.Index, *, is_along_m: bool) -> Operand:
     array, memory = request.context.arrays[read.array], request.context.spec.array(read.array).memory
     dimension = {sub.name: d for d, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue)}
-    slow, fast = sorted((mn.name, k.name), key=lambda name: dimension[name])
-    strides = array.strides[dimension[slow]], array.strides[dimension[fast]]
-    slow_stride, fast_stride = map(request.context.static, strides)
-    if strides[0] == 1 or (slow_stride is not None and fast_stride is not None and slow_stride < fast_stride):
-        slow, fast = fast, slow
-    return Operand(read, array, memory, mn, is_along_m, slow, fast)
+    is_k_major = dimension[k.name] > dimension[mn.name]
+    strides = [array.strides[d] for d in sorted((dimension[k.name], dimension[mn.name]))]
+    slow, fast = map(request.context.static, strides)
+    if strides[0] == 1 or (slow is not None and fast is not None and slow < fast):
+        is_k_major = not is_k_major
+    return Operand(read, array, memory, mn, is_along_m, is_k_major)
 
 
 def request_refusals(contraction: Contraction) -> Iterator[Refusal]:

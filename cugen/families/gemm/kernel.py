@@ -121,8 +121,6 @@ class GemmKernel:
     def _epilogue(self, epilogue: Epilogue) -> tuple[Section, ...]:
         return epilogue.sections()
 
-    # Declarations and launch
-
     def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
         contraction, config = self.contraction, self.config
         stages = f"circular buffer of {config.stages} stages" if config.is_multistage else "a single stage"
@@ -157,8 +155,6 @@ class GemmKernel:
         nodes.append(Define(index))
         return index.symbol
 
-    # Sizes
-
     def _with_named_sizes(self, config: TileConfig) -> TileConfig:
         """The config with names in C for the sizes of its tiles."""
         named = replace(
@@ -184,8 +180,6 @@ class GemmKernel:
     def _unnamed(self, expr: Integer) -> Integer:
         """The expression without names of sizes, for the launch."""
         return expr.xreplace({name: node.index.definition for name, node in self.sizes.items()})
-
-    # Coordinates
 
     def _coordinates(self, blocks: Blocks) -> tuple[tuple[Section, ...], ThreadCoordinates]:
         """Index definitions before the main loop, and the thread's coordinates."""

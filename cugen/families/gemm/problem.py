@@ -164,7 +164,7 @@ def registers_per_thread(problem: Problem, config: TileConfig) -> int:
     size = max(problem.accumulator_bytes // 4, 1)
     thread_m, thread_n = config.thread_m, config.thread_n
     if config.uses_tensor_cores:
-        fragments = sum(tensor_cores.fragment_elements(config))
+        fragments = thread_m * config.mma_k // 2 + thread_n * config.mma_k // 4  # of A and B, double-buffered
         return (thread_m * thread_n + fragments) * size + _ADDRESS_REGISTERS_TENSOR
     fragments = sum(operand.of(thread_m, thread_n) for operand in problem.operands)
     return (problem.sums * thread_m * thread_n + fragments) * size + _ADDRESS_REGISTERS

@@ -72,9 +72,7 @@ def schedule_stream_k(tiles: int, k_tiles: int, resident_blocks: int, waves: int
     whole_tiles_per_block = max(-(-tiles // resident_blocks) - waves, 0)
     distributed = (tiles - whole_tiles_per_block * resident_blocks) * k_tiles
     k_tiles_per_block = max(
-        -(-distributed // resident_blocks),
-        min(_MIN_K_TILES_PER_BLOCK, distributed),
-        -(-(k_tiles - 1) // threads),
+        -(-distributed // resident_blocks), min(_MIN_K_TILES_PER_BLOCK, distributed), -(-(k_tiles - 1) // threads)
     )
     blocks = resident_blocks if whole_tiles_per_block else -(-distributed // k_tiles_per_block)
     return StreamKSchedule(tiles, k_tiles, blocks, whole_tiles_per_block, k_tiles_per_block)

@@ -71,11 +71,6 @@ def why_invalid_tile(config: TileConfig) -> str:
     return ""
 
 
-def fragment_elements(config: TileConfig) -> tuple[int, int]:
-    """Elements of A and B in a lane's double-buffered fragments."""
-    return config.thread_m * config.mma_k // 2, config.thread_n * config.mma_k // 4
-
-
 def with_mma_layout(config: TileConfig, mma_k: int = 4) -> TileConfig | None:
     """The config with the lane layout and K of tensor-core instructions; None if that doesn't fill warps."""
     return with_lane_layout(replace(config, cores=Cores.TENSOR, mma_k=mma_k), LANES_M)
@@ -84,8 +79,3 @@ def with_mma_layout(config: TileConfig, mma_k: int = 4) -> TileConfig | None:
 def is_swizzled(config: TileConfig) -> bool:
     """Whether the rows of a K-major tile without a pad are swizzled."""
     return config.block_k % (SECTOR_ELEMENTS * SWIZZLED_SECTORS) == 0
-
-
-def tile_pad(config: TileConfig, *, is_k_major: bool) -> int:
-    """Padding of a tile's rows in elements; 0 if the tile is swizzled."""
-    return 0 if is_k_major and is_swizzled(config) else PAD

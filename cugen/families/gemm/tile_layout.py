@@ -45,7 +45,7 @@ class OperandTile:
         if self.pad or self.is_swizzled:
             return self.pad or 0
         if config.uses_tensor_cores:
-            return tensor_cores.tile_pad(config, is_k_major=self.is_k_major)
+            return 0 if self.is_k_major and tensor_cores.is_swizzled(config) else tensor_cores.PAD
         # The copies of a K-major operand transpose: they store down columns, whose rows must be in different banks.
         return self._unit if self.is_k_major else 0
 

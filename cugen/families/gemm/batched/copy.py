@@ -67,7 +67,8 @@ class MatrixCopies:
         column = Mod(vector, integer(vectors_per_row)) * tile.load_width
         column = named("column", column, (0, tile.fast_extent - tile.load_width))
         batch, batch_index = batch0 + matrix if tile.is_batched else integer(0), self.contraction.batch[0]
-        coordinates = {tile.operand.slow: row, tile.operand.fast: column, batch_index.name: batch}
+        k, mn = (column, row) if tile.operand.is_k_major else (row, column)
+        coordinates = {self.contraction.k.name: k, tile.mn.index.name: mn, batch_index.name: batch}
         subscripts = (to_integer(sub, {**lowering.symbols, **coordinates}) for sub in tile.operand.read.subscripts)
         copy = Copy(
             self.access(matrix, row, column, "store", tile.load_width),

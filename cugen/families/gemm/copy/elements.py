@@ -34,16 +34,12 @@ class ElementCopies(OperandPipeline):
     def _is_staged(self) -> bool:
         return self.tile.space == "shared"
 
-    @property
-    def _is_k_slow(self) -> bool:
-        return self.operand.slow == self.thread.contraction.k.name
-
     def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
         if not self._is_staged:
             return ()
         thread, config = self.thread, self.thread.config
         threads_y, threads_x = config.lanes_m, config.lanes_n
-        height, width = (config.block_k, self.extent) if self._is_k_slow else (self.extent, config.block_k)
+        height, width = (self.extent, config.block_k) if self.operand.is_k_major else (config.block_k, self.extent)
         if height % threads_y == 0 and width % threads_x == 0:
             r = thread.loop_index("r", height) if height > threads_y else None
             c = thread.loop_index("c", width) if width > threads_x else None
@@ -61,14 +57,14 @@ class ElementCopies(OperandPipeline):
         return (For(Loop(element, thread.index, integer(height * width), config.threads), body),)
 
     def _copy_element(self, k_tile: Integer, in_bounds: bool, row: Integer, column: Integer) -> Node:
-        k, mn = (row, column) if self._is_k_slow else (column, row)
+        k, mn = (column, row) if self.operand.is_k_major else (row, column)
         source, guard = self._source(k_tile + k, mn, in_bounds=in_bounds)
         return Copy(Access(self.tile, (row, column), "store"), source, guard)
 
     def element(self, k_tile: Integer, k: Integer, mn: Integer) -> tuple[Expr, tuple[Node, ...]]:
         """The element at an offset in the tile, and the load that it needs: zero outside of the matrix."""
         if self._is_staged:
-            return Element.of(Access(self.tile, (k, mn) if self._is_k_slow else (mn, k), "load")), ()
+            return Element.of(Access(self.tile, (mn, k) if self.operand.is_k_major else (k, mn), "load")), ()
         source, guard = self._source(k_tile + k, mn, in_bounds=self.thread.exact[self.thread.contraction.k.name])
         local = Local(self.thread.lowering.names.allocate(self.tile.name.lower()), self.operand.read.dtype)
         return local, (Load(local, source, guard, Const(0, local.dtype)) if guard.terms else Load(local, source),)

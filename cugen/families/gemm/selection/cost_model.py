@@ -72,8 +72,9 @@ class Prediction:
     def text(self) -> str:
         count = f"{self.waves:.2f}".rstrip("0").rstrip(".")
         waves = f"{count} wave{'' if count == '1' else 's'} of blocks"
+        duration = f"{self.seconds * 1e3:.3g} ms" if self.seconds >= 1e-3 else f"{self.seconds * 1e6:.3g} µs"
         return (
-            f"predicted {_duration(self.seconds)}: {waves}, {self.resident} resident on a multiprocessor, "
+            f"predicted {duration}: {waves}, {self.resident} resident on a multiprocessor, "
             f"{self.multiply_fraction:.0%} of {self.multiply_text}; limited by {self.limiter}"
         )
 
@@ -221,7 +222,3 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
         max(limits, key=lambda name: limits[name]),
         "the time tensor cores multiply" if config.uses_tensor_cores else "the issue slots are multiply-adds",
     )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"

@@ -56,7 +56,8 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
     """The schedule's tunables, completed."""
     tunables = dict(gemm.request.schedule.tunables)
     if gemm.is_k_major:
-        tile_n = int(tunables.get("tile_n", _k_major_tile_n(gemm)))
+        default_tile_n = next(n for n in (4, 2, 1) if n == 1 or n * gemm.m_extent <= _MAX_ACCUMULATORS // 2)
+        tile_n = int(tunables.get("tile_n", default_tile_n))
         warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
         k_width = gemm.vector_width(gemm.b, gemm.k)
         return GemvConfig(tile_n, warps, k_width, unroll_k=_UNROLLED_VECTORS * k_width)
@@ -85,27 +86,15 @@ def _lanes_filling_device(gemm: SkinnyGemm, tile_n: int) -> int | None:
         return None
     min_lanes = _MIN_CONTIGUOUS_BYTES // (tile_n * gemm.array(gemm.b).dtype.bytes)
     choices = [lanes for lanes in reversed(_LANES) if lanes >= min(min_lanes, WARP_SIZE)]
-    blocks = {lanes: _blocks(gemm, tile_n * lanes) for lanes in choices}
-    filling = {lanes: _utilisation(count) for lanes, count in blocks.items() if 4 * count >= 3 * PLANNING_DEVICE.sms}
-    even = [lanes for lanes, utilisation in filling.items() if utilisation >= _MIN_UTILISATION]
-    return max(even) if even else max(filling, key=filling.__getitem__, default=None)
-
-
-def _utilisation(blocks: int) -> float:
-    """Mean over maximum blocks per multiprocessor."""
-    return blocks / (-(-blocks // PLANNING_DEVICE.sms) * PLANNING_DEVICE.sms)
+    blocks, sms = {lanes: _blocks(gemm, tile_n * lanes) for lanes in choices}, PLANNING_DEVICE.sms
+    utilisation = {lanes: count / (-(-count // sms) * sms) for lanes, count in blocks.items() if 4 * count >= 3 * sms}
+    even = [lanes for lanes in utilisation if utilisation[lanes] >= _MIN_UTILISATION]
+    return max(even) if even else max(utilisation, key=utilisation.__getitem__, default=None)
 
 
 def _blocks(gemm: SkinnyGemm, block_n: int) -> int:
     blocks_n = -(-gemm.context.max_extent(gemm.n) // block_n)
     return blocks_n * max(math.prod(map(gemm.context.max_extent, gemm.batch)), 1)
-
-
-def _k_major_tile_n(gemm: SkinnyGemm) -> int:
-    tile_n = 4
-    while tile_n > 1 and tile_n * gemm.m_extent > _MAX_ACCUMULATORS // 2:
-        tile_n //= 2
-    return tile_n
 
 
 def split_k_of(gemm: SkinnyGemm, config: GemvConfig) -> int:

@@ -98,8 +98,6 @@ class SkinnyKernel(ABC):
     def _work(self) -> str:
         """The distribution of work, for people."""
 
-    # Main loop
-
     def _main_loop(self) -> tuple[Section, ...]:
         """The loop over K: a thread loads its k of all its columns of B, and multiplies them with all rows of A."""
         gemm, config, symbols = self.gemm, self.config, self.lowering.symbols
@@ -168,8 +166,6 @@ class SkinnyKernel(ABC):
         streaming = read == gemm.b and gemm.streams_b and vector_width * array.dtype.bytes == MAX_ACCESS_BYTES
         access = Access(array, subscripts, "load", vector_width, streaming=streaming)
         return fragment, fragment.load(access, address_nodes)
-
-    # Epilogue
 
     def _partial(self) -> Element:
         return Element.of(Access(self.accumulator, (self.row, self.column), "load"))
