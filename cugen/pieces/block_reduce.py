@@ -36,8 +36,7 @@ ARG_REDUCTIONS = ("argmax", "argmin")  # their accumulators also hold the extrem
 class ThreadGroup:
     """Threads that reduce together: 2 … 32 lanes of a warp (a power of two), or whole warps, up to 1024 threads.
 
-    `lane` is the thread's number in its group, along x; `number` is the group's among `groups` of the block, along y.
-    """
+    `lane` is the thread's number in its group, along x; `number` the group's among `groups` of the block, along y."""
 
     threads: int
     lane: Integer
@@ -135,16 +134,14 @@ def reduce_group(
 ) -> tuple[Node, ...]:
     """Reduces every accumulator over the group, with one barrier for all of them.
 
-    `everywhere`: the results reach all threads of the group, not only those of its first warp.
-    """
+    `everywhere`: the results reach all threads of the group, not only those of its first warp."""
     return dissolved(group_reduction(group, accumulators, lowering, everywhere=everywhere).body)
 
 
 def group_reduction(
     group: ThreadGroup, accumulators: Sequence[Accumulator], lowering: Lowering, *, everywhere: bool
 ) -> SectionGroup:
-    """`reduce_group` as the sections of templates/macros/block_reduction.cu.j2; those of the shared partials are empty
-    for a segment of a warp."""
+    """The sections of templates/macros/block_reduction.cu.j2; a segment of a warp has none for shared partials."""
     partners = [[] if accumulator.extreme is None else _others(accumulator, lowering) for accumulator in accumulators]
     lanes = _butterfly(min(group.threads, WARP), accumulators, partners, lowering)
     if group.warps == 1:
@@ -243,8 +240,7 @@ def _load_partials(
 
 
 def _takes_precedence(kind: str, candidate: tuple[Expr, Expr], current: tuple[Expr, Expr]) -> Expr:
-    """Whether a candidate (position, element) replaces the current one: NaN first, then the better element, ties to the
-    lower position."""
+    """Whether a candidate (position, element) wins: NaN first, then the better element, ties to the lower position."""
     (position, value), (current_position, current_value) = candidate, current
     better = _op("gt" if kind == "argmax" else "lt", value, current_value)
     tied = _op("eq", value, current_value)

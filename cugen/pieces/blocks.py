@@ -25,9 +25,7 @@ class Blocks:
 def make_grid(counts: Sequence[Integer], lowering: Lowering, target: Target) -> Blocks:
     """A grid of `counts` blocks per axis, the first axis fastest.
 
-    The first two axes map to x and y, the others are flattened to z; if y or z would exceed its limit, all are
-    flattened to x.
-    """
+    The first two axes map to x and y, the others are flattened to z; all to x if y or z would exceed its limit."""
     first, second, others = (*[*counts, integer(1), integer(1)][:2], sympy.Mul(*counts[2:]))
     if any(bounds(count, lowering.ranges)[1] > target.grid_yz for count in (second, others)):
         total = sympy.Mul(*counts)

@@ -68,8 +68,7 @@ def map_threads(
 ) -> ThreadMapping:
     """Defines every index of `order` (fastest first) per thread, and the grid that covers the domain.
 
-    `sizes`: threads along an index, as the schedule requests.
-    """
+    `sizes`: threads along an index, as the schedule requests."""
     extents = list(map(request.context.extent, order))
     defaults = default_block(extents, request.context)
     block = [sizes.get(index.name, 1 if sizes else size) for index, size in zip(order, defaults, strict=False)]

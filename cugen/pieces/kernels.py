@@ -41,8 +41,7 @@ def assemble(
     reasons: tuple[str, ...] = (),
     cluster: int = 1,
 ) -> Kernel:
-    """The kernel with the parameters that its body mentions, in the order of the spec; workspace arrays follow the
-    spec's arrays."""
+    """The kernel with the parameters that its body mentions, in the spec's order; `workspace` follows its arrays."""
     context = request.context
     named = tuple(part if isinstance(part, Section) else Section(*part) for part in parts)
     sections = tuple(node for node in without_unused(named) if isinstance(node, Section))
@@ -86,8 +85,7 @@ def _static_shared_bytes(tiles: Sequence[Array], ranges: Ranges) -> int:
 
 
 def dense_array(name: str, dtype: DType, sizes: Sequence[int], space: str, pad: int = 0) -> Array:
-    """A row-major tile in shared memory, or an array in registers, printed with the names of its sizes; `pad` elements
-    are added to its rows."""
+    """A row-major array in shared memory or registers, printed with the names of its sizes; `pad` widens its rows."""
     shape = tuple(integer(int(size)) for size in sizes)
     array = Array("", name, dtype, shape, (), space, flat=False, pad=pad)
     padded = array.padded_shape

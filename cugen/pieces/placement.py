@@ -51,8 +51,7 @@ def placement_refusals(request: Request) -> tuple[Refusal, ...]:
 
 
 def useless_placements(request: Request, staged: Collection[str] = ()) -> Iterator[Refusal]:
-    """Placements in shared memory or registers that are useless to a kernel of which a thread reads an element once;
-    `staged` inputs have tiles."""
+    """Placements that are useless to a kernel of which a thread reads an element once; `staged` inputs have tiles."""
     for array in request.touched():
         key, space = f"arrays.{array.name}.memory", array.memory.space
         if space == "shared" and array.name not in staged:

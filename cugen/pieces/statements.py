@@ -46,8 +46,7 @@ def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None
 
 
 def _old_value(statement: Statement, target: Read, lowering: Lowering, scope: Scope) -> Expr:
-    known = scope.recall(target)
-    if known is not None:
+    if (known := scope.recall(target)) is not None:
         return known
     local = Local(lowering.names.allocate(f"{statement.target.lower()}_old"), target.dtype)
     scope.nodes.append(Load(local, _access(statement, lowering, "load")))

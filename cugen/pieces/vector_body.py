@@ -128,8 +128,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
 
 
 def row_end_elements(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> For:
-    """Of a vector that is partly outside its row, the elements inside, one by one; `lowering` maps `along` to its first
-    element."""
+    """Of a vector partly outside its row, the elements inside, one by one; `lowering` maps `along` to the first one."""
     number = loop_variable("v", work.width, lowering)
     first = lowering.symbols[work.along]
     edge = define_index(work.along, first + number.symbol, work.extent, lowering, name_hint="edge")

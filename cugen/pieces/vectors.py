@@ -59,8 +59,7 @@ def is_contiguous(array: Array, subscripts: Sequence[Expr], along: str) -> bool:
 def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
     """The widest vector along the index `along` that starts at a multiple of its width.
 
-    Subscripts must be bare indices or the same for all elements; any other makes the width 1.
-    """
+    Subscripts must be bare indices or the same for all elements; any other makes the width 1."""
     if not is_contiguous(array, subscripts, along):
         return _not_contiguous(array, along)
     for dimension, sub in enumerate(subscripts):

@@ -103,8 +103,7 @@ def with_fused_indices(request: Request) -> Request:
     """The request over fused dimensions. NotInStages for reductions inside another's loop, and for scans."""
     statements = with_common_indices(request.group.statements, request.context)
     fused = with_fused_dimensions(statements, request.context)
-    group, context = replace(request.group, statements=fused.statements), replace(request.context, arrays=fused.arrays)
-    return replace(request, group=group, context=context)
+    return replace(request.with_statements(fused.statements), context=replace(request.context, arrays=fused.arrays))
 
 
 def _keeps_scheduled_indices(request: Request, fused: Request) -> bool:
@@ -129,7 +128,7 @@ def _recognise(request: Request) -> Contraction | Refusal:
     loops = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce | Scan)}
     if len(loops) > 1 and all(isinstance(n, Reduce) for n in loops):
         statements = with_common_indices(statements, request.context)
-        request = replace(request, group=replace(request.group, statements=statements))
+        request = request.with_statements(statements)
         loops = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce)}
     if not any(n in loops for n in walk(statements[0].value)):
         return Refusal("takes a contraction in the first statement, and there is none")

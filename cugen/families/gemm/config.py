@@ -236,8 +236,7 @@ class TileConfig:
 
     @property
     def copy_groups(self) -> int:
-        """Warp groups with a copy pipeline and a named barrier of their own: the sliced-K groups where these are small,
-        else the whole block."""
+        """Warp groups with a copy pipeline and a barrier of their own: small sliced-K groups, else the whole block."""
         independent = self.warps_per_slice <= _MAX_WARPS_PER_INDEPENDENT_GROUP and not self.uses_tensor_cores
         return self.sliced_k if independent else 1
 

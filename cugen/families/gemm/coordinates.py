@@ -47,8 +47,7 @@ class ThreadCoordinates:
     _loops: dict[str, Index] = field(default_factory=dict)
 
     def loop_index(self, name_hint: str, count: int, loop: str = "") -> Index:
-        """The variable of an unrolled loop over `count` values; loops of the same hint, or of the same `loop`, share
-        its name and range."""
+        """The variable of a loop over `count` values; loops of the same hint or `loop` share its name and range."""
         loop, count = loop or name_hint, int(count)
         previous = self._loops.get(loop)
         name = previous.name if previous else self.lowering.names.allocate(name_hint)

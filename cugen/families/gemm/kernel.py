@@ -1,5 +1,4 @@
-"""The kernel of a contraction: thread coordinates, copies, main loop and epilogue of one block tile, as its tile config
-picks them.
+"""The kernel of a contraction: coordinates, copies, main loop and epilogue of a block tile, by its tile config.
 
 Split-K and stream-K derive from it; they change which tiles and which range of K a block takes, and the epilogue. The
 strided layout of `tiled` has other coordinates.
@@ -213,10 +212,8 @@ class GemmKernel:
             nodes.append(Comment(f"raster: {config.raster} rows of tiles at a time, column by column"))
             y, x = y * config.raster + Mod(x, integer(config.raster)), FloorDiv(x, integer(config.raster))
         origin = {}
-        for index, offset, size in (
-            (contraction.m, y * integer(config.block_m), config.block_m),
-            (contraction.n, x * integer(config.block_n), config.block_n),
-        ):
+        for index, tile, size in ((contraction.m, y, config.block_m), (contraction.n, x, config.block_n)):
+            offset = tile * integer(size)
             if self.shifted.get(index.name):
                 offset = Minimum(offset, self.extents[index.name] - integer(size))
             origin[index.name] = self._named(f"{index.name}0", offset, nodes)
@@ -245,9 +242,7 @@ class GemmKernel:
             thread_in_slice = lane
             if config.warps_per_slice > 1:
                 thread_in_slice = named("thread_in_slice", Mod(thread, slice_threads))
-        warp: Integer = integer(0)
-        if config.warps_per_slice > 1:
-            warp = named("warp", FloorDiv(thread_in_slice, integer(WARP)))
+        warp = named("warp", FloorDiv(thread_in_slice, integer(WARP))) if config.warps_per_slice > 1 else integer(0)
         layout = "as in MMA accumulators" if config.uses_tensor_cores else "interleaved so that lane pairs broadcast"
         text = f"warp tile {config.warp_m} x {config.warp_n}, lanes {config.lanes_m} x {config.lanes_n} {layout}"
         nodes.append(Comment(text))
@@ -260,9 +255,7 @@ class GemmKernel:
         warp_tile_n = integer(self._named_size("WN", config.warp_n))
         thread_m = named("thread_m", warp_m * warp_tile_m + lane_m * width_m)
         thread_n = named("thread_n", warp_n * warp_tile_n + lane_n * width_n)
-        b_fragment_n = thread_n
-        if config.uses_tensor_cores:
-            b_fragment_n = named("b_frag_n", warp_n * warp_tile_n + lane_m)
+        b_fragment_n = named("b_frag_n", warp_n * warp_tile_n + lane_m) if config.uses_tensor_cores else thread_n
         coordinates = self.thread_at(
             k_residue=k_residue,
             k_offset=k_offset,

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from functools import cached_property
 
 import sympy
 
@@ -50,7 +49,6 @@ from cugen.families.gemm.fragments.tensor import TensorFragments
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.blocks import define
 from cugen.pieces.loop_variables import unrolled
-from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import (
     AwaitCopies,
     Barrier,
@@ -66,8 +64,6 @@ from cugen.plan.nodes import (
     when,
 )
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
-
-Fragments = ElementFragments | SimtFragments | TensorFragments
 
 
 class MainLoop(ABC):
@@ -95,7 +91,7 @@ class MainLoop(ABC):
         self.k0 = Index(name, integer(0), (0, self.max_k_tiles * int(block_k)))  # with its value after the last k-tile
         lowering.ranges[self.k0.symbol] = (0, max(self.max_k_tiles - 1, 0) * int(block_k))  # inside of the loop
         k_tile = thread.k_offset + self.k0.symbol - thread.k_residue
-        self.fragments: Fragments
+        self.fragments: ElementFragments | SimtFragments | TensorFragments
         if self.config.is_strided:
             elements = [pipeline for pipeline in pipelines if isinstance(pipeline, ElementCopies)]
             self.fragments = ElementFragments(elements, accumulators, k_tile)
@@ -127,8 +123,7 @@ class MainLoop(ABC):
         return Barrier()
 
     def load_fragments(self, stage: Integer, k: Integer, buffer: Integer) -> tuple[Node, ...]:
-        """Loads the fragments at `k` of the slice of a k-tile that the thread's sliced-K group multiplies, into a
-        register buffer."""
+        """Loads the fragments at `k` of the slice that the thread's sliced-K group multiplies into a buffer."""
         return tuple(self.fragments.load(stage, self._in_slice(k), buffer))
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
@@ -165,14 +160,7 @@ class SingleStage(MainLoop):
 class Multistage(MainLoop):
     """The pipeline of the module's docstring."""
 
-    @cached_property
-    def stage_indices(self) -> _StageIndices:
-        k_tile_index = FloorDiv(self.k0.symbol, integer(self.config.block_k))
-        return _StageIndices(k_tile_index, self.max_k_tiles, self.config.stages, self.thread.lowering)
-
     def sections(self) -> tuple[Section, ...]:
-        """Fills the pipeline, waits for stage 0, loads the first fragments, loops over the k-tiles, and drains the
-        pipeline if its shared memory is reused."""
         k_tile = self._k_tile_body()
         what = Comment(f"{self.fragments.description}, double-buffered")
         return (
@@ -206,11 +194,12 @@ class Multistage(MainLoop):
         A k step loads its own fragments and multiplies those of the previous one, so its distributed copies are the
         previous one's part. Those of the last k step, and their commit, are before the wait; its multiply-accumulates
         are after the barrier, where they hide the latency of the loads from the next stage."""
-        config, prefetch = self.config, _Prefetch(self)
-        next_stage, commit = self.stage_indices.define("next_stage", 1), _commit(self.pipelines)
+        config, stage_indices = self.config, _StageIndices(self)
+        prefetch = _Prefetch(self, stage_indices)
+        next_stage, commit = stage_indices.define("next_stage", 1), _commit(self.pipelines)
         k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k, "index of K")
         step_index = FloorDiv(k.symbol, integer(config.fragment_k))
-        read_stage, previous_k = self.stage_indices.read.index.symbol, k.symbol - config.fragment_k
+        read_stage, previous_k = stage_indices.read.index.symbol, k.symbol - config.fragment_k
         k_step = (
             Section("interleaved_prefetch", prefetch.interleaved_copies(k)),
             Section("load_fragments", self.load_fragments(read_stage, k.symbol, Mod(step_index, integer(2)))),
@@ -220,7 +209,7 @@ class Multistage(MainLoop):
         k_loop = Loop(k, integer(config.fragment_k), integer(config.warp_k), config.fragment_k, unroll=True)
         last_k = integer(config.warp_k - config.fragment_k)
         return (
-            Section("read_stage", (self.stage_indices.read,)),
+            Section("read_stage", (stage_indices.read,)),
             Section("write_stage", prefetch.definitions()),
             Section("upfront_prefetch", prefetch.upfront_copies()),
             Section("commit", commit if prefetch.is_upfront else ()),
@@ -257,7 +246,7 @@ class _Prefetch:
 
     If the prologue copies all k-tiles, there are commits only."""
 
-    def __init__(self, main_loop: Multistage) -> None:
+    def __init__(self, main_loop: Multistage, stage_indices: _StageIndices) -> None:
         self.main_loop, self.config = main_loop, main_loop.config
         config, lowering, k_padded = self.config, main_loop.thread.lowering, main_loop.k_padded
         self.has_copies = main_loop.max_k_tiles >= config.stages
@@ -271,14 +260,13 @@ class _Prefetch:
         min_k = bounds(k_padded, lowering.ranges)[0]
         self.is_clamped = min_k >= (2 if main_loop.thread.k_residue != 0 else 1) * config.block_k
         assert not self.is_interleaved or (self.is_clamped and self.has_copies)
-        self.write_stage = main_loop.stage_indices.define("write_stage", config.stages - 1)
+        self.write_stage = stage_indices.define("write_stage", config.stages - 1)
         self.k_ahead = main_loop.k0.symbol + integer((config.stages - 1) * config.block_k)
         k = Minimum(self.k_ahead, k_padded - integer(config.block_k)) if self.is_clamped else self.k_ahead
         self.prefetch_k = define("prefetch_k", k, lowering)
 
     def definitions(self) -> tuple[Node, ...]:
-        """Definitions of write_stage and prefetch_k, before all copies. An upfront prefetch that isn't clamped has them
-        inside of its branch instead."""
+        """write_stage and prefetch_k, before all copies; an upfront prefetch with a branch has them in it."""
         return () if not self.has_copies or (self.is_upfront and not self.is_clamped) else self._definitions()
 
     def upfront_copies(self) -> tuple[Node, ...]:
@@ -300,8 +288,7 @@ class _Prefetch:
         return at_a, when(k.symbol, "==", integer(k_of_b), (*copies_b, *commit))
 
     def distributed_copies(self, k: Integer) -> tuple[Node, ...]:
-        """The part of the copies that belongs to the k step at `k`: `fragment_k` of the `warp_k` equal parts of a
-        k-tile, from part `k` on."""
+        """The part of the copies that belongs to the k step at `k`: `fragment_k` of the parts, from part `k` on."""
         if not self.is_distributed or not self.has_copies:
             return ()
         return self._if_within_k(self._copies((k, self.config.fragment_k)))
@@ -329,10 +316,11 @@ class _StageIndices:
     others are printed as a selection (`shown`): a modulo in each k-tile costs more instructions than all other loop
     overhead. The definitions keep the modulo, for the analyses of the kernel."""
 
-    def __init__(self, k_tile_index: Integer, max_k_tiles: int, stages: int, lowering: Lowering) -> None:
-        self.k_tile_index, self.stages, self.lowering = k_tile_index, stages, lowering
-        self.wraps = max_k_tiles > stages
-        read = define("read_stage", Mod(k_tile_index, integer(stages)), lowering)
+    def __init__(self, main_loop: Multistage) -> None:
+        self.stages, self.lowering = main_loop.config.stages, main_loop.thread.lowering
+        self.k_tile_index = FloorDiv(main_loop.k0.symbol, integer(main_loop.config.block_k))
+        self.wraps = main_loop.max_k_tiles > self.stages
+        read = define("read_stage", Mod(self.k_tile_index, integer(self.stages)), self.lowering)
         self.read = replace(read, then=self._wrapped(read, 1)) if self.wraps else read
 
     def define(self, name_hint: str, distance: int) -> Define:

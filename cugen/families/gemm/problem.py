@@ -174,8 +174,7 @@ def why_invalid(contraction: Contraction, config: TileConfig) -> str:
     """Why a GEMM can't be computed with a config; empty if it can."""
     problem, target = problem_of(contraction), contraction.request.target
     if config.uses_tensor_cores:
-        reason = tensor_cores.why_unsupported(contraction) or tensor_cores.why_invalid_tile(config)
-        if reason:
+        if reason := tensor_cores.why_unsupported(contraction) or tensor_cores.why_invalid_tile(config):
             return reason
     elif problem.sums > 1 and config.reduces_in_shared:
         return "the epilogue through shared memory adds the partial sums of one accumulator, not of several"

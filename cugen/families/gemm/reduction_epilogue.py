@@ -112,13 +112,10 @@ class ReductionEpilogue(Epilogue):
             loads, total = self._sum_of_slices(m, n, width)
             store = for_each_element(Store(Access(sums, element(v.symbol), "store"), total(v.symbol)))
             start = (Declare(sums), *over_tile((*loads, store)))
-        add = Section("add", over_tile(add_partial))
+        add_partials = For(loop, (Section("add", over_tile(add_partial)),))
         statements = over_tile(self._statements_at(m, n, lambda v: Element.of(Access(sums, element(v), "load"))))
-        return (
-            Section("first_partials", start),
-            Section("add_partials", (For(loop, (add,)),)),
-            Section("statements", statements),
-        )
+        sections = Section("first_partials", start), Section("add_partials", (add_partials,))
+        return *sections, Section("statements", statements)
 
     @cached_property
     def partials(self) -> Array:
@@ -172,8 +169,7 @@ class ReductionEpilogue(Epilogue):
         return Let(vector, None, mutable=True), unrolled(v, (assign,), stop=width), Store(target, vector)
 
     def _reduce_and_store(self, rank: Integer | None = None) -> tuple[Node, ...]:
-        """Adds the partials of all slices, or of all blocks of the cluster in which this one has the `rank`, and
-        computes the statements."""
+        """Adds the partials of all slices, or of a cluster's blocks if there is a `rank`; computes the statements."""
         width = self.width
         _, m, n, over_tile = self._distribute(width, rank, _MAX_UNROLLED_VECTORS if width > 1 else 0)
         if rank is None:
@@ -187,8 +183,7 @@ class ReductionEpilogue(Epilogue):
         self, width: int, rank: Integer | None = None, unroll_by: int = 0
     ) -> tuple[Integer, Integer, Integer, Callable[[tuple[Node, ...]], tuple[Node, ...]]]:
         """Distributes the vectors of a tile over the threads of the block, or of the cluster in which the block has the
-        `rank`. Returns the vector's number, row and column, and what puts a body into the loop over a thread's vectors.
-        """
+        `rank`. Returns the vector's number, row and column, and what puts a body into a thread's loop over them."""
         thread, threads, vectors_n = self.thread, self.config.threads, self.config.block_n // width
         per_block = count = self.config.block_m * vectors_n
         if rank is not None:

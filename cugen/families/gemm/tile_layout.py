@@ -81,8 +81,7 @@ class OperandTile:
         return f"the XOR swizzle permutes {unit} elements at a time, and a tile row has {length}" if rows < 2 else ""
 
     def _pad_of_odd_pitch(self, width: int) -> int:
-        """Adjacent threads read a K-major tile along N down its columns: a pitch of an odd number of 32-bit words
-        avoids bank conflicts."""
+        """Threads read a K-major tile along N down its columns: a pitch of odd 32-bit words avoids bank conflicts."""
         if self.is_along_m or not self.is_k_major:
             return 0
         words = -(-width * self.element_bytes // 4)

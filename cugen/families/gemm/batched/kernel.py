@@ -137,8 +137,7 @@ class BatchedKernel:
         return For(loop, (Section("load_k_major_fragments", tuple(load_k_major)), *body))
 
     def _load_fragment(self, tile: MatrixCopies, k: Integer, dk: Index) -> tuple[Callable[[], Expr], tuple[Node, ...]]:
-        """A factor of the thread's outer product, and the loads of its fragment: vectors along K of a K-major tile,
-        else along M or N."""
+        """A factor of the outer product, and the loads of its fragment: along K if it is K-major, else along M or N."""
         thread, mn, width, lowering = self.thread, tile.tile.mn, tile.tile.read_width, self.lowering
         read, along_m = tile.tile.operand.read, tile.tile.operand.is_along_m
         index = thread.loop_index("i" if along_m else "j", mn.per_thread)

@@ -30,8 +30,7 @@ Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-
 
 
 def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Lowering) -> dict[Read, Array]:
-    """The shared-memory arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`; a single stage has no
-    dimension of its own."""
+    """The arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`; a single stage has no dimension."""
     problem = problem_of(contraction)
     exceeds_static = pipeline_bytes(problem, config) > contraction.request.target.shared_per_block
     all_dynamic = config.reduces_in_shared or (
@@ -62,8 +61,7 @@ def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Loweri
 
 @dataclass(frozen=True)
 class OperandPipeline:
-    """The circular buffer `tile` of one operand, or the tile of a single stage. `mn` is the operand's M or N offset in
-    the block tile."""
+    """The circular buffer `tile` of one operand, or the tile of a single stage. `mn` is an offset in the block tile."""
 
     thread: ThreadCoordinates
     operand: Operand
@@ -170,8 +168,8 @@ class OperandPipeline:
         return self.thread.config.block_k % (parts * self._extents_per_pass[1]) == 0
 
     def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
-        """Copies of the k-tile that begins at `k` of the block's range, or of a part of it, into a stage; `in_bounds`
-        if it is known to be inside the range."""
+        """Copies of the k-tile from `k` of the block's range on, or of a part of it, into a stage; `in_bounds` if it is
+        known to be inside the range."""
         first_k, count_k, first_mn, count_mn = integer(0), self.thread.config.copy_group_k, integer(0), self.extent
         if part is not None:
             first_k, count_k, first_mn, count_mn = self._part(*part)

@@ -41,8 +41,7 @@ class SimtFragment:
 
 
 class SimtFragments:
-    """The fragments of all operands. `buffer` selects a register buffer; the current k-tile begins at the global
-    `k_tile`."""
+    """The fragments of all operands. `buffer` selects a register buffer; the k-tile begins at the global `k_tile`."""
 
     description = "register fragments of A and B for one k"
 

@@ -1,5 +1,4 @@
-"""Register fragments of a lane on tensor cores: its elements of A and B for one `mma_k`, double-buffered in a
-multistage pipeline."""
+"""Register fragments of a lane on tensor cores: its elements of A and B for one `mma_k`, in one or two buffers."""
 
 from __future__ import annotations
 
@@ -28,14 +27,10 @@ class TensorFragment:
     offset: Integer
     stride: int
     halves: int
+    elements: int  # of a lane for one instruction
     registers: Array
     instruction: Index
     count: int  # instructions along this operand's M or N
-
-    @property
-    def elements(self) -> int:
-        """Elements of a lane for one instruction."""
-        return int(self.registers.shape[2])
 
 
 class TensorFragments:
@@ -59,7 +54,7 @@ class TensorFragments:
         name = self.thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_frag")
         extents = self.config.fragment_buffers, count, elements
         registers = dense_array(name, pipeline.tile.dtype, extents, "register")
-        return TensorFragment(pipeline, offset, stride, halves, registers, instruction, count)
+        return TensorFragment(pipeline, offset, stride, halves, elements, registers, instruction, count)
 
     def declarations(self) -> tuple[Node, ...]:
         return Declare(self._a.registers), Declare(self._b.registers)

@@ -50,8 +50,7 @@ class Accumulators:
         """acc[i][j] += a[i] * b[j] over the thread tile for every sum, in the config's `order`; `factor` is an
         operand's element at `k` of the k-tile that begins at the global `k_tile`.
 
-        Terms that the sums' conditions mask are left out; but for the strided layout, in boundary tiles only, since
-        others have none."""
+        Masked terms are left out; but for the strided layout, in boundary tiles only, since others have none."""
         thread, contraction, config, lowering = self.thread, self.thread.contraction, self.config, self.lowering
         conditions = contraction.conditions
         symbols = {**lowering.symbols, contraction.k.name: k_tile + k}

@@ -154,8 +154,7 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
     store_cycles = config.block_m * config.block_n * problem.output_bytes / H200.store_bytes_per_cycle
 
     def cycles_with(blocks: int) -> tuple[float, float, bool]:
-        """Cycles of a k-tile and of an epilogue with so many blocks on a multiprocessor, and whether issue slots limit
-        the k-tile rather than shared memory."""
+        """Cycles of a k-tile and an epilogue with so many resident blocks; whether issue slots limit the k-tile."""
         warps_per_scheduler = -(-blocks * warps // schedulers)
         issue = work.issue_slots * warps_per_scheduler
         shared = blocks * warps * work.shared_loads * H200.shared_load_cycles

@@ -39,8 +39,7 @@ def choose_config(contraction: Contraction) -> TileConfig | Refusal:
 
 
 def _has_long_k(contraction: Contraction, config: TileConfig) -> bool:
-    """Whether the blocks of a stream-K without slices compute whole tiles of a long K, where an interleaved prefetch is
-    faster."""
+    """Whether blocks of stream-K without slices compute whole tiles of a long K: interleaved prefetches are faster."""
     if not config.stream_k or config.sliced_k > 1 or config.uses_tensor_cores:
         return False
     schedule = stream_k_schedule_of(contraction, config)
@@ -98,15 +97,11 @@ def reason(contraction: Contraction, config: TileConfig) -> str:
 
 
 def candidates(contraction: Contraction, chosen: TileConfig) -> Iterator[Schedule]:
-    """Schedules to time: of the `chosen` config, then by predicted time; code variants of the best come before the
-    slower ones."""
+    """Schedules to time: of the `chosen` config, then by predicted time, variants of the best before slower ones."""
     by_time = sorted(rank(contraction, all_stages=True), key=lambda pair: pair[0])
     configs = [config for _, config in by_time]
-    variants = [
-        variant
-        for config in (chosen, *configs[:_CONFIGS_WITH_VARIANTS])
-        for variant in _code_variants(contraction, config)
-    ]
+    varied = (chosen, *configs[:_CONFIGS_WITH_VARIANTS])
+    variants = [variant for config in varied for variant in _code_variants(contraction, config)]
     for config in dict.fromkeys((chosen, *configs[:_CONFIGS_BEFORE_VARIANTS], *variants, *configs)):
         yield _schedule(contraction, config)
 

@@ -12,8 +12,7 @@ from cugen.plan.symbols import bounds
 
 
 def without_ineffective(contraction: Contraction, config: TileConfig) -> TileConfig:
-    """The config with indexed addressing of swizzled tiles, and an upfront prefetch where copies can't be
-    interleaved."""
+    """The config with indexed addressing of swizzled tiles; with an upfront prefetch if copies can't be interleaved."""
     if _is_swizzled(contraction):
         config = replace(config, addressing=Addressing.INDEXED)
     if config.prefetch == Prefetch.INTERLEAVED and _why_not_interleaved(contraction, config):

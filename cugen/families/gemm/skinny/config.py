@@ -105,13 +105,12 @@ def split_k_of(gemm: SkinnyGemm, config: GemvConfig) -> int:
         return 1
     blocks = _blocks(gemm, config.block_n(gemm))
     target_warps = PLANNING_DEVICE.sms * _TARGET_WARPS_PER_SM
+    factors = [factor for factor in map(int, SPLIT_K.values) if k % factor == 0]
+    if scheduled is not None:
+        return int(scheduled) if scheduled in factors else 1
     best = 1
     min_k = max(config.k_width * (2 * WARP_SIZE if gemm.is_k_major else 4 * config.warps), MIN_EXTENT)
-    for value in SPLIT_K.values:
-        factor = int(value)
-        if scheduled is not None:
-            if factor == int(scheduled) and k % factor == 0:
-                return factor
-        elif k % factor == 0 and k // factor >= min_k and best * blocks * config.warps < target_warps:
+    for factor in factors:
+        if k // factor >= min_k and best * blocks * config.warps < target_warps:
             best = factor
     return best

@@ -30,8 +30,7 @@ from cugen.spec.expressions import Local, Read
 
 
 class SkinnyKernel(ABC):
-    """Builder of the kernel of one skinny GEMM. Subclasses clamp the columns and add the partial sums, as the layout of
-    B and of the threads requires."""
+    """Builder of a skinny GEMM's kernel. Subclasses clamp columns and add partial sums as the layout of B requires."""
 
     def __init__(self, gemm: SkinnyGemm, config: GemvConfig) -> None:
         self.gemm, self.config, self.request = gemm, config, gemm.request

@@ -126,7 +126,9 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
             operands.append(read)
     if len(operands) != 2:
         return Refusal("takes a sum of A·B with two operands that are linear in k")
-    a, b = sorted(operands, key=lambda read: _output_points(request, indices, read))
+    extents = {index.name: request.context.max_extent(index) for index in indices}
+    # B is the operand that depends on more of the output.
+    a, b = sorted(operands, key=lambda read: math.prod(extents.get(name, 1) for name in free_indices(read)))
     m_indices = [index for index in indices if index.name not in free_indices(b)]
     n_indices = [index for index in indices if index.name not in free_indices(a)]
     batch = [index for index in indices if index not in m_indices and index not in n_indices]
@@ -148,12 +150,6 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
         is_k_major=not contiguous,
     )
     return _size_refusal(gemm) or gemm
-
-
-def _output_points(request: Request, indices: tuple[spec.Index, ...], read: Read) -> int:
-    """The product of the extents of the output indices on which a read depends."""
-    names = free_indices(read)
-    return math.prod(request.context.max_extent(index) for index in indices if index.name in names)
 
 
 def _size_refusal(gemm: SkinnyGemm) -> Refusal | None:

@@ -25,7 +25,6 @@ from cugen.plan.symbols import Integer, integer
 class PartialsWorkspace:
     """Workspace `array`: [slot][accumulator][thread], or [slot][BM][BN] with sliced-K, which has one sum."""
 
-    config: TileConfig
     array: Array
 
     @staticmethod
@@ -35,7 +34,7 @@ class PartialsWorkspace:
             sizes = config.block_m, config.block_n
         extents = (slots, *(integer(int(size)) for size in sizes))
         array = workspace_array(contraction.request, "partials", contraction.sums[0].dtype, extents)
-        return PartialsWorkspace(config, replace(array, printed_shape=(slots, *map(integer, sizes))))
+        return PartialsWorkspace(replace(array, printed_shape=(slots, *map(integer, sizes))))
 
     def store(self, epilogue: Epilogue, slot: Integer) -> tuple[Section, ...]:
         """Stores the block's partial sums to its slot (after `stage_slices`, with sliced-K)."""
@@ -45,17 +44,15 @@ class PartialsWorkspace:
         def store(sums: Array, ij: tuple[Integer, ...], partial: Access) -> Node:
             return Store(replace(partial, kind="store"), Element.of(Access(sums, ij, "load")))
 
-        return (Section("store_partials", (self._for_each_accumulator(epilogue, slot, store),)),)
+        return (Section("store_partials", (self._for_each(epilogue, slot, store),)),)
 
     def add(self, epilogue: Epilogue, slot: Integer) -> Node:
         """Adds the partial sums of a slot to the accumulators."""
-        return self._for_each_accumulator(
-            epilogue, slot, lambda sums, ij, partial: add_to(sums, ij, Element.of(partial))
-        )
+        return self._for_each(epilogue, slot, lambda sums, ij, partial: add_to(sums, ij, Element.of(partial)))
 
     def load(self, epilogue: Epilogue, slot: Integer) -> Node:
         """Replaces the accumulators by the partial sums of a slot."""
-        return self._for_each_accumulator(
+        return self._for_each(
             epilogue, slot, lambda sums, ij, partial: Store(Access(sums, ij, "store"), Element.of(partial))
         )
 
@@ -63,11 +60,11 @@ class PartialsWorkspace:
         """Accesses to consecutive partial sums of a row of the block tile, with sliced-K."""
         return lambda m, n, width: Access(self.array, (slot, m, n), kind, width)
 
-    def _for_each_accumulator(
+    def _for_each(
         self, epilogue: Epilogue, slot: Integer, body: Callable[[Array, tuple[Integer, ...], Access], Node]
     ) -> Node:
         """Loops over the thread tile; `body` takes accumulators, an element, and a load of its partial sum."""
-        config, thread = self.config, epilogue.thread
+        config, thread = epilogue.config, epilogue.thread
         i, j = thread.loop_index("i", config.thread_m), thread.loop_index("j", config.thread_n)
         nodes = []
         for number, array in enumerate(epilogue.accumulators.arrays):

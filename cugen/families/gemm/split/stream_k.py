@@ -47,13 +47,10 @@ class StreamKKernel(GemmKernel):
         self.partials = PartialsWorkspace.of(self.contraction, self.config, blocks)
         self.workspace = self.block_ids.flags, self.partials.array
         self.range_definitions = self._define_range()
-        self.unit = loop_variable("work_unit", self._max_units, lowering)
+        self.max_units = self.schedule.whole_tiles_per_block + self.schedule.units_per_range[1]
+        self.unit = loop_variable("work_unit", self.max_units, lowering)
         self.unit_definitions = self._define_unit()
         return Blocks((blocks, integer(1), integer(1)), digits(self.tile, counts))
-
-    @property
-    def _max_units(self) -> int:
-        return self.schedule.whole_tiles_per_block + self.schedule.units_per_range[1]
 
     def _define_range(self) -> tuple[Node, ...]:
         """The block's range of k-tiles, counted over all tiles."""
@@ -122,7 +119,7 @@ class StreamKKernel(GemmKernel):
         minimum, maximum = self.schedule.units_per_range
         if minimum < maximum:
             body = (Section("if_k_tiles", (when(self.k_tile_begin, "<", self.k_tile_end, body),)),)
-        loop = Loop(self.unit, integer(0), integer(self._max_units), rolled=True)
+        loop = Loop(self.unit, integer(0), integer(self.max_units), rolled=True)
         unit = Section("unit_range", self.unit_definitions)
         return Section("block_range", self.range_definitions), Section("work_units", (For(loop, (unit, *body)),))
 
@@ -149,8 +146,7 @@ class StreamKKernel(GemmKernel):
         )
 
     def _finish(self, epilogue: Epilogue, first_peer: Integer, peers: Integer) -> tuple[Section, ...]:
-        """Waits for the flags of the peers, the blocks that began the tile, adds their partial sums in block order, and
-        computes the epilogue."""
+        """Waits for the peers, which began the tile, and adds their partial sums in block order; then the epilogue."""
         thread = epilogue.thread
         min_peers, max_peers = bounds(peers, thread.lowering.ranges)
         peer = thread.loop_index("p", max_peers)

@@ -41,8 +41,7 @@ def refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
 
 
 def padding_refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
-    """Outputs of a few columns, or sums of a few terms, leave most of a tile to padding; they are refused unless the
-    spec requests tiles."""
+    """Outputs of few columns and sums of few terms, whose tiles are mostly padding, unless the spec requests tiles."""
     if contraction.request.schedule != Schedule() or any(o.memory.space == "shared" for o in contraction.operands):
         return
     if contraction.context.static_extent(contraction.k) == 1:

@@ -36,11 +36,10 @@ def split(single: Single) -> Steps | None:
     def is_taken(request: Request) -> bool:
         return FAMILY.takes(request) or single.is_specialised(request)
 
-    return with_stored_operands(single, is_taken) or separated(single, _is_taken_by_pipelined)
+    def is_taken_by_others(request: Request) -> bool:
+        return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
-
-def _is_taken_by_pipelined(request: Request) -> bool:
-    return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
+    return with_stored_operands(single, is_taken) or separated(single, is_taken_by_others)
 
 
 FAMILY = Family(
