@@ -54,8 +54,8 @@ def default_block(extents: Sequence[Integer], context: Context) -> tuple[int, ..
     default = DEFAULT_BLOCK[min(max(len(extents), 1), 3)]
     limits: list[int] = []
     for axis, extent in enumerate(extents[: len(default)]):
-        size, most = context.static(extent), MAX_BLOCK_Z if axis == 2 else prod(default)
-        limits.append(most if size is None else min(power_of_two(size), most))
+        size, limit = context.static(extent), MAX_BLOCK_Z if axis == 2 else prod(default)
+        limits.append(limit if size is None else min(power_of_two(size), limit))
     block = [min(size, limit) for size, limit in zip(default, limits, strict=False)]
     for axis, limit in enumerate(limits):
         while 2 * block[axis] <= limit and 2 * prod(block) <= prod(default):

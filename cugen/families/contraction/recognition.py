@@ -208,8 +208,8 @@ def _fixed_refusal(
             if isinstance(sub, IndexValue):
                 continue
             if not free_indices(sub) <= batch or any(isinstance(node, Read) for node in walk(sub)):
-                reason = "takes subscripts that are one index, or uniform in a block; those of"
-                return Refusal(f"{reason} {read.array} aren't")
+                reason = f"takes subscripts that are one index, or uniform in a block; those of {read.array} aren't"
+                return Refusal(reason)
             try:
                 coordinate = to_integer(sub, lowering.symbols)
             except NotAnInteger:

@@ -214,7 +214,7 @@ class OperandPipeline:
             if sub == IndexValue(mn_name) and not thread.exact[mn_name]:
                 terms.append(Comparison(thread.coordinate(mn_name, tile_mn), "<", thread.extents[mn_name]))
             elif sub == IndexValue(k_name) and not in_bounds:
-                terms += Comparison(k, ">=", integer(0)), Comparison(k, "<", thread.extents[k_name])
+                terms += [Comparison(k, ">=", integer(0)), Comparison(k, "<", thread.extents[k_name])]
         return source, thread.lowering.needed(Guard(tuple(terms)))
 
     def _copy(self, stage: Integer, k_tile: Integer, in_bounds: bool, tile_k: Integer, tile_mn: Integer) -> Node:
