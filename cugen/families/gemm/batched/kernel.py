@@ -159,6 +159,6 @@ class BatchedKernel:
         problem = f"small batched GEMM, {config.m.extent} x {config.n.extent} x {config.k} (M x N x K)"
         batch = f"{config.batch} matrices per block" if config.batch > 1 else "one matrix per block"
         threads = f"{config.threads_per_matrix} threads each, thread tile {config.m.per_thread} x {config.n.per_thread}"
-        widths = {tile.operand.read.array: tile.load_width for tile in config.tiles if tile.load_width > 1}
-        loads = (f"{array} is loaded in vectors of {width} elements" for array, width in widths.items())
+        wide = (tile for tile in config.tiles if tile.load_width > 1)
+        loads = (f"{tile.operand.read.array} is loaded in vectors of {tile.load_width} elements" for tile in wide)
         return (f"{problem}, {batch}: {threads}", *loads)
