@@ -25,19 +25,7 @@ from cugen.plan.request import Request, Single, Steps
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
-from cugen.spec.expressions import (
-    Const,
-    Expr,
-    Index,
-    IndexValue,
-    Op,
-    Read,
-    Reduce,
-    Scan,
-    Select,
-    free_indices,
-    walk,
-)
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Memory, Schedule, Statement
 from cugen.spec.rewriting import replaced
 

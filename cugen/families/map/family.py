@@ -17,10 +17,7 @@ from cugen.spec.expressions import IndexValue, free_indices
 _WIDTHS = (1, 2, 4, 8, 16)
 _VECTOR_COUNTS = (1, 2, 4, 8)
 _VECTOR = Tunable(
-    "vector",
-    _WIDTHS,
-    "widest",
-    "elements per access, at most 16 bytes; by default the widest that alignment allows",
+    "vector", _WIDTHS, "widest", "elements per access, at most 16 bytes; by default the widest that alignment allows"
 )
 _VECTORS = Tunable(
     "vectors",

@@ -22,20 +22,7 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loop_bound
 from cugen.plan.memory import Access, Vector
-from cugen.plan.nodes import (
-    Comparison,
-    Define,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Loop,
-    Node,
-    ReturnUnless,
-    Section,
-)
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

@@ -79,15 +79,7 @@ class StencilBuilder:
             *self.each_row(origins, self._row),
         )
         self.widen_ranges(sections)
-        return assemble(
-            self.whole,
-            self.lowering,
-            self.family,
-            sections,
-            blocks.grid,
-            block,
-            reasons=self.reasons(),
-        )
+        return assemble(self.whole, self.lowering, self.family, sections, blocks.grid, block, reasons=self.reasons())
 
     def producer(self, blocks: Blocks) -> tuple[Section, ...]:
         """Computes what the outputs read from shared memory."""

@@ -28,20 +28,7 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.names import Names
-from cugen.plan.nodes import (
-    Assign,
-    Barrier,
-    Comparison,
-    Copy,
-    Declare,
-    Define,
-    Index,
-    Let,
-    Load,
-    Node,
-    Section,
-    Store,
-)
+from cugen.plan.nodes import Assign, Barrier, Comparison, Copy, Declare, Define, Index, Let, Load, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
@@ -87,13 +74,7 @@ class PackedTileKernel:
             *self.store(),
         )
         return assemble(
-            self.request,
-            self.lowering,
-            "transpose",
-            sections,
-            blocks.grid,
-            (*self.block, 1),
-            reasons=self.reasons(),
+            self.request, self.lowering, "transpose", sections, blocks.grid, (*self.block, 1), reasons=self.reasons()
         )
 
     def counts(self) -> list[Integer]:
@@ -208,10 +189,7 @@ class PackedTileKernel:
         load_rows = self._loop("load_rows", rows, step, (Section("load_row", tuple(inner)), *filled))
         load_column = self._load_in_bounds("load_column_in_bounds", 1, n_in, load_rows)
         in_column = Section("load_column", tuple(outer)), *load_column
-        return (
-            Section("load_threads", threads),
-            *self._loop("load_columns", columns, config.load.span, in_column),
-        )
+        return (Section("load_threads", threads), *self._loop("load_columns", columns, config.load.span, in_column))
 
     def _load_in_bounds(
         self, name: str, axis: int, coordinate: Integer, sections: tuple[Section, ...]
