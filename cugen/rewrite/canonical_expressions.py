@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import copysign
 
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, Read, Reduce, Select, walk
-from cugen.spec.model import Param, Spec, Statement
+from cugen.spec.model import Param, Spec
 from cugen.spec.prove.affine import Variable, affine_form
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL, INT64
@@ -26,21 +26,18 @@ _OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": 
 
 def with_canonical_expressions(spec: Spec) -> Spec:
     """The spec with the canonical form of its statements; the same object if they have it."""
-    statements = tuple(_statement(statement, spec) for statement in spec.statements)
+    params = {param.name: param for param in spec.params}
+    statements = tuple(
+        replace(s, subscripts=tuple(_subscript(sub, params) for sub in s.subscripts), value=_value(s.value, params))
+        for s in spec.statements
+    )
     return spec if statements == spec.statements else replace(spec, statements=statements)
 
 
-def _statement(statement: Statement, spec: Spec) -> Statement:
-    params = {param.name: param for param in spec.params}
-    subscripts = tuple(_subscript(sub, params) for sub in statement.subscripts)
-    return replace(statement, subscripts=subscripts, value=canonical(statement.value, params))
-
-
-def canonical(expr: Expr, params: Mapping[str, Param]) -> Expr:
-    """The canonical form of a value."""
+def _value(expr: Expr, params: Mapping[str, Param]) -> Expr:
     if isinstance(expr, Read):
         return replace(expr, subscripts=tuple(_subscript(sub, params) for sub in expr.subscripts))
-    expr = rebuild(expr, lambda part: canonical(part, params))
+    expr = rebuild(expr, lambda part: _value(part, params))
     match expr:
         case Op(name="mul" | "div" | "pow", args=(x, unit)) if _is(unit, 1):
             return x
@@ -128,11 +125,11 @@ def _both(first: Expr | None, second: Expr) -> Expr:
 
 def _subscript(sub: Expr, params: Mapping[str, Param]) -> Expr:
     """The index that a subscript equals, else the subscript with canonical parts."""
-    sub = rebuild(sub, lambda part: canonical(part, params))
+    sub = rebuild(sub, lambda part: _value(part, params))
     if isinstance(sub, Op) and sub.dtype == INT64:
         form = affine_form(sub, params)
         if form.constant == 0 and len(form.terms) == 1:
             ((atom, coefficient),) = form.terms
             if coefficient == 1 and isinstance(atom, Variable) and atom.name not in params:
                 return IndexValue(atom.name)
-    return canonical(sub, params) if isinstance(sub, Op) else sub
+    return _value(sub, params) if isinstance(sub, Op) else sub

@@ -9,10 +9,10 @@ the same value.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, ParamValue, Read, Reduce, Scan, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, ParamValue, Read, Reduce, Scan, bound_indices, walk
 from cugen.spec.model import Array, Spec, Statement
 from cugen.spec.prove.affine import affine_form
 from cugen.spec.resolve.keys.layout import dense_strides
@@ -76,7 +76,7 @@ class _Classes:
 
 def _connect(classes: _Classes, statement: Statement, number: int, spec: Spec) -> None:
     shapes = {array.name: array.shape for array in spec.arrays}
-    bound = {index.name: index for index in (*statement.indices, *_bound(statement.value))}
+    bound = {index.name: index for index in (*statement.indices, *bound_indices(statement.value))}
     target = Read(statement.target, statement.subscripts, statement.value.dtype)
     for node in (target, *walk(statement.value)):
         if isinstance(node, Scan):
@@ -89,15 +89,6 @@ def _connect(classes: _Classes, statement: Statement, number: int, spec: Spec) -
             if isinstance(sub, IndexValue) and (index := bound.get(sub.name)) is not None:
                 extent = shapes[node.array][position]
                 classes.connect((number, index.name), index.extent, (node.array, position), extent)
-
-
-def _bound(value: Expr) -> Iterator[Index]:
-    """The indices that reductions and scans bind; those of equal names have equal extents."""
-    for node in walk(value):
-        if isinstance(node, Reduce):
-            yield from node.indices
-        elif isinstance(node, Scan):
-            yield node.inner
 
 
 def _array(array: Array, chosen: Mapping[_Dimension, Expr]) -> Array:

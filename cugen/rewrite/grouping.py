@@ -7,6 +7,7 @@ A statement is fused with earlier ones if each thread reads no results but those
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,16 +70,14 @@ def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJ
         position += 1
     stored = []
     group_of = [n for n, group in enumerate(groups) for _ in group]
-    writers_of: dict[str, list[int]] = {}
+    writers_of: dict[str, set[int]] = defaultdict(set)
     for n, statement in zip(group_of, statements, strict=True):
-        writers_of.setdefault(statement.target, []).append(n)
+        writers_of[statement.target].add(n)
     for array in spec.arrays:
         if array.role != "temporary":
             continue
-        writers = writers_of.get(array.name, [])
-        reading = readers_of.positions(array.name)
-        readers = [group_of[n] for n in reading]
-        if any(reader not in writers for reader in readers) or (writers and array.memory.space == "scratch"):
+        writers, reading = writers_of[array.name], readers_of.positions(array.name)
+        if not {group_of[n] for n in reading} <= writers or (writers and array.memory.space == "scratch"):
             stored.append(array.name)
             notes.append(f"{array.name} is stored in the workspace: a later kernel needs all of it")
         elif writers:
@@ -135,8 +134,7 @@ def _is_related(statements: list[Statement], readers: Readers, first: int, last:
 
 def inlined_statements(spec: Spec) -> tuple[Statement, ...]:
     """The statements with the temporaries inlined that are recomputed where they are read."""
-    statements, _ = _recompute(spec)
-    return tuple(statements)
+    return tuple(_recompute(spec)[0])
 
 
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
@@ -144,11 +142,8 @@ def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
     inlined: dict[str, Statement] = {}
     notes: list[str] = []
     result: list[Statement] = []
-    written: dict[str, int] = {}
-    last_write: dict[str, int] = {}
-    for position, statement in enumerate(spec.statements):
-        written[statement.target] = written.get(statement.target, 0) + 1
-        last_write[statement.target] = position
+    written = Counter(statement.target for statement in spec.statements)
+    last_write = {statement.target: position for position, statement in enumerate(spec.statements)}
     recomputed = _recomputed_elsewhere(spec, written)
     for position, statement in enumerate(spec.statements):
         value = _inline(statement.value, inlined, spec)
@@ -201,14 +196,9 @@ def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, 
 
 def _needs_other_elements(statement: Statement, readers: Sequence[Statement]) -> bool:
     """Whether one of the readers of its target reads elements that other threads compute."""
-    for reader in readers:
-        aligned = _aligned(reader, statement)
-        if aligned is None:
-            return True
-        reads = [r for r in array_reads(aligned) if r.array == statement.target]
-        if any(read.subscripts != statement.subscripts for read in reads):
-            return True
-    return False
+    aligned = [_aligned(reader, statement) for reader in readers]
+    reads = (read for reader in filter(None, aligned) for read in array_reads(reader) if read.array == statement.target)
+    return None in aligned or any(read.subscripts != statement.subscripts for read in reads)
 
 
 def _is_read_by_other_threads(statement: Statement, array: str) -> bool:
@@ -245,9 +235,9 @@ class _FusedStatements:
 
     def __init__(self, first: Statement) -> None:
         self._first = first
-        self._written: dict[str, dict[tuple[Expr, ...], None]] = {}
-        self._read: dict[str, dict[tuple[Expr, ...], None]] = {}
-        self._scans: dict[tuple[str, bool], None] = {}
+        self._written: dict[str, set[tuple[Expr, ...]]] = defaultdict(set)  # subscripts by array
+        self._read: dict[str, set[tuple[Expr, ...]]] = defaultdict(set)
+        self._scans: set[tuple[str, bool]] = set()
         self._has_reduction = False  # in a statement without scans
         self.add(first)
 
@@ -256,32 +246,30 @@ class _FusedStatements:
         aligned = _aligned(statement, self._first)
         if aligned is None:
             return None
-        reads, scans = array_reads(aligned), _scans(aligned)
-        if scans and (self._has_reduction or (self._scans and scans.keys() != self._scans.keys())):
+        scans = _scans(aligned)
+        if scans and (self._has_reduction or (self._scans and scans != self._scans)):
             return None
         if self._scans and not scans and _has_reduction((aligned,)):
             return None
-        for read in reads:
-            written = self._written.get(read.array)
-            if written and (read.exact or any(subscripts != read.subscripts for subscripts in written)):
+        for read in array_reads(aligned):
+            written = self._written[read.array]
+            if written and (read.exact or written != {read.subscripts}):
                 return None
-        if any(subscripts != aligned.subscripts for subscripts in self._read.get(aligned.target, ())):
-            return None
-        return aligned
+        return aligned if self._read[aligned.target] <= {aligned.subscripts} else None
 
     def add(self, statement: Statement) -> None:
         """Adds an aligned statement."""
         scans = _scans(statement)
-        self._written.setdefault(statement.target, {})[statement.subscripts] = None
+        self._written[statement.target].add(statement.subscripts)
         for read in array_reads(statement):
-            self._read.setdefault(read.array, {})[read.subscripts] = None
+            self._read[read.array].add(read.subscripts)
         self._scans |= scans
         self._has_reduction |= not scans and _has_reduction((statement,))
 
 
-def _scans(statement: Statement) -> dict[tuple[str, bool], None]:
+def _scans(statement: Statement) -> set[tuple[str, bool]]:
     """The index and direction of each scan."""
-    return {(node.outer, node.reverse): None for node in walk(statement.value) if isinstance(node, Scan)}
+    return {(node.outer, node.reverse) for node in walk(statement.value) if isinstance(node, Scan)}
 
 
 def _has_reduction(statements: Iterable[Statement]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 
 from cugen.spec.expressions import Read, walk
@@ -10,22 +11,20 @@ from cugen.spec.model import Statement
 
 
 class Readers:
-    """The arrays that statements read, and the statements that read an array.
-
-    in_value: by position, the arrays read by a statement's value.
-    """
+    """The arrays that statements read, and the statements that read an array. `in_value`: by position, the arrays that
+    a statement's value reads."""
 
     def __init__(self, statements: Sequence[Statement]) -> None:
-        self.in_value = [{read.array: None for read in array_reads(statement)} for statement in statements]
-        self._positions: dict[str, list[int]] = {}
+        self.in_value = [{read.array for read in array_reads(statement)} for statement in statements]
+        self._positions: dict[str, list[int]] = defaultdict(list)
         for position, statement in enumerate(statements):
-            in_subscripts = (n.array for sub in statement.subscripts for n in walk(sub) if isinstance(n, Read))
-            for array in {**self.in_value[position], **dict.fromkeys(in_subscripts)}:
-                self._positions.setdefault(array, []).append(position)
+            in_subscripts = {n.array for sub in statement.subscripts for n in walk(sub) if isinstance(n, Read)}
+            for array in self.in_value[position] | in_subscripts:
+                self._positions[array].append(position)
 
     def positions(self, array: str, first: int = 0) -> list[int]:
         """The positions from `first` on of the statements that read an array, in their values or subscripts."""
-        positions = self._positions.get(array, [])
+        positions = self._positions[array]
         return positions[bisect_left(positions, first) :]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.spec.expressions import Reduce, Scan, walk
+from cugen.spec.expressions import bound_indices
 from cugen.spec.model import Schedule, Spec, Statement
 
 
@@ -17,24 +17,13 @@ def schedule_of(spec: Spec, statements: tuple[Statement, ...]) -> Schedule:
     common = schedules.get("")
     if common is None:
         return Schedule()
-    names = _index_names(statements)
+    if len(spec.statements) == 1:
+        return common
+    names = {index.name for s in statements for index in (*s.indices, *bound_indices(s.value))}
 
     def applicable(sizes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
         return tuple((name, size) for name, size in sizes if name in names)
 
-    if len(spec.statements) == 1:
-        return common
     return replace(
         common, block=applicable(common.block), thread=applicable(common.thread), step=applicable(common.step)
     )
-
-
-def _index_names(statements: tuple[Statement, ...]) -> frozenset[str]:
-    names = {index.name for statement in statements for index in statement.indices}
-    for statement in statements:
-        for node in walk(statement.value):
-            if isinstance(node, Reduce):
-                names |= {index.name for index in node.indices}
-            elif isinstance(node, Scan):
-                names.add(node.inner.name)
-    return frozenset(names)

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
-from cugen.plan.context import make_context
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Request, Single, Steps
-from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
 from cugen.spec.expressions import Expr, Reduce, children, free_indices
-from cugen.spec.model import Memory, Schedule
+from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
 
 _MIN_TERMS = 32  # arithmetic per element of a temporary of the output's size that outweighs its traffic (heuristic)
@@ -32,11 +31,7 @@ def separated(single: Single, takes: Callable[[Request], bool]) -> Steps | None:
         stored = [reduction for reduction in reductions if reduction != last]
         if names <= free_indices(last) and all(_is_profitable(r, names, single) for r in stored):
             steps = _steps(single, stored)
-            context = make_context(
-                replace(single.context.spec, arrays=(*single.context.spec.arrays, *steps.temporaries))
-            )
-            whole = replace(single, statement=steps.statements[-1], context=context)
-            if takes(whole.request(steps.open)):
+            if takes(last_request(single, steps)):
                 return steps
     return None
 
@@ -63,10 +58,7 @@ def _steps(single: Single, stored: list[Reduce]) -> Steps:
         name = fresh(f"{statement.target}_{ACCUMULATORS[reduction.kind]}", taken)
         over = ", ".join(index.name for index in reduction.indices)
         what = f"{reduction.kind} over {over}, of: {statement.text}"
-        stored_values = temporary(name, indices, reduction, what, statement)
-        # Without a placement it would be computed in the kernel that reads it.
-        array = replace(stored_values.array, memory=Memory("scratch"))
-        temporaries[reduction] = replace(stored_values, array=array)
+        temporaries[reduction] = temporary(name, indices, reduction, what, statement, is_stored=True)
     reads: dict[Expr, Expr] = {reduction: stored.read for reduction, stored in temporaries.items()}
     last = replace(statement, value=replaced(statement.value, reads.get))
     return replace(steps_of(tuple(temporaries.values()), last, again=True), opens_last=True)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.rewrite.temporaries import fresh
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, bound_indices, walk
 from cugen.spec.model import Array, Param, Spec, Statement
 from cugen.spec.prove.affine import affine_form, multiply
 from cugen.spec.resolve.keys.layout import dense_strides, product
@@ -122,10 +122,8 @@ def _with_parts(statement: Statement, index: Index, outer: Index, inner: Index) 
 
 
 def _indices(statement: Statement) -> dict[str, Index]:
-    """All indices of a statement by their names; those of equal names have equal extents."""
-    bound = [i for node in walk(statement.value) if isinstance(node, Reduce) for i in node.indices]
-    bound += [node.inner for node in walk(statement.value) if isinstance(node, Scan)]
-    return {index.name: index for index in (*statement.indices, *bound)}
+    """All indices of a statement by their names."""
+    return {index.name: index for index in (*statement.indices, *bound_indices(statement.value))}
 
 
 def _split(sub: Expr, extent: Expr, indices: Mapping[str, Index], params: Mapping[str, Param]) -> _Split | None:

@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, prod
 
-from cugen.plan.context import Context, make_context
+from cugen.plan.context import Context
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
-from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
-from cugen.spec.model import Memory, Schedule, Statement
+from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import replaced
 
 _MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
@@ -58,10 +58,8 @@ def with_stored_operands(single: Single, is_taken: Callable[[Request], bool]) ->
         reads[value] = shared or matrices[-1].read
     a, b = (replaced(operand, reads.get) for operand in operands)
     product: dict[Expr, Expr] = {reduction: replace(reduction, body=Op("mul", (a, b), reduction.body.dtype))}
-    contraction = replace(statement, value=replaced(statement.value, product.get))
-    steps = steps_of(matrices, contraction)
-    context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
-    return steps if is_taken(replace(single, context=context, statement=contraction).request(steps.open)) else None
+    steps = steps_of(matrices, replace(statement, value=replaced(statement.value, product.get)))
+    return steps if is_taken(last_request(single, steps)) else None
 
 
 def _reduction(single: Single) -> Reduce | None:
@@ -264,7 +262,6 @@ def _matrix(single: Single, value: Expr, indices: tuple[Index, ...], taken: set[
     array = reads[0].array if reads else statement.target
     name = fresh(f"{array}_unfolded" if isinstance(value, Read) else f"{array}_operand", taken)
     what = f"{array} as it is read by: {statement.text}" if reads else f"operand of: {statement.text}"
-    matrix = temporary(name, indices, value, what, statement)
+    matrix = temporary(name, indices, value, what, statement, is_stored=True)
     dtype = single.context.spec.array(array).dtype if isinstance(value, Read) else value.dtype
-    # Without a placement it would be recomputed where it is read, being cheap.
-    return replace(matrix, array=replace(matrix.array, dtype=dtype, memory=Memory("scratch")))
+    return replace(matrix, array=replace(matrix.array, dtype=dtype))

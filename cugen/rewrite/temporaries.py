@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.plan.request import Steps
+from cugen.plan.context import make_context
+from cugen.plan.request import Request, Single, Steps
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, walk
-from cugen.spec.model import Array, Statement
+from cugen.spec.model import Array, Memory, Statement
 from cugen.spec.resolve.statements import dense_strides
 from cugen.spec.rewriting import rename
 
@@ -34,10 +35,13 @@ class Temporary:
         return replace(self.read, subscripts=tuple(rename(sub, names) for sub in self.read.subscripts))
 
 
-def temporary(name: str, indices: tuple[Index, ...], value: Expr, what: str, source: Statement) -> Temporary:
-    """`value` for all `indices`; `what` describes it, a part of the statement `source`."""
-    shape = tuple(index.extent for index in indices)
-    array = Array(name, shape, value.dtype, "temporary", dense_strides(shape), is_temporary=True)
+def temporary(
+    name: str, indices: tuple[Index, ...], value: Expr, what: str, source: Statement, *, is_stored: bool = False
+) -> Temporary:
+    """`value` for all `indices`; `what` describes it, a part of the statement `source`. Unless it `is_stored`, it may
+    be computed in the kernel that reads it."""
+    shape, memory = tuple(index.extent for index in indices), Memory("scratch" if is_stored else None)
+    array = Array(name, shape, value.dtype, "temporary", dense_strides(shape), memory=memory, is_temporary=True)
     subscripts = tuple(IndexValue(index.name) for index in indices)
     subscripted = f"[{', '.join(index.name for index in indices)}]" if indices else ""
     text = f"{name}{subscripted} = {what}"
@@ -53,6 +57,13 @@ def steps_of(
     open_ = tuple(array.name for array in arrays if array.name not in tuned)
     statements = (*(stored.statement for stored in temporaries), last)
     return Steps(statements, arrays, open_, tuned, again=open_ if again else ())
+
+
+def last_request(single: Single, steps: Steps) -> Request:
+    """The last of the steps as a kernel of its own."""
+    spec = single.context.spec
+    context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
+    return replace(single, context=context, statement=steps.statements[-1]).request(steps.open)
 
 
 def fresh(name: str, taken: set[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, ParamValue, Read, Reduce, Scan, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue, Read, bound_indices, walk
 from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.integers import evaluate
 
@@ -21,7 +21,8 @@ def gather_ranges(spec: Spec, params: Mapping[str, int]) -> dict[str, Interval]:
     For a read with a boundary the range includes one element outside at either end, which exercises the boundary."""
     ranges: dict[str, Interval] = {}
     for statement in spec.statements:
-        extents = {index.name: evaluate(index.extent, params) for index in _indices(statement)}
+        indices = (*statement.indices, *bound_indices(statement.value))
+        extents = {index.name: evaluate(index.extent, params) for index in indices}
         for read in _reads(statement):
             shape = [evaluate(extent, params) for extent in spec.array(read.array).shape]
             for subscript, extent in zip(read.subscripts, shape, strict=True):
@@ -35,16 +36,6 @@ def gather_ranges(spec: Spec, params: Mapping[str, int]) -> dict[str, Interval]:
                     old_low, old_high = ranges.get(name, (low, high))
                     ranges[name] = (max(low, old_low), min(high, old_high))
     return ranges
-
-
-def _indices(statement: Statement) -> Iterator[Index]:
-    yield from statement.indices
-    for node in walk(statement.value):
-        match node:
-            case Reduce():
-                yield from node.indices
-            case Scan():
-                yield node.inner
 
 
 def _reads(statement: Statement) -> Iterator[Read]:

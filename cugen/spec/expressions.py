@@ -231,6 +231,15 @@ def walk(expr: Expr) -> Iterator[Expr]:
         pending.extend(reversed(children(node)))
 
 
+def bound_indices(expr: Expr) -> Iterator[Index]:
+    """The indices that reductions and scans bind; within a statement, those of equal names have equal extents."""
+    for node in walk(expr):
+        if isinstance(node, Reduce):
+            yield from node.indices
+        elif isinstance(node, Scan):
+            yield node.inner
+
+
 def free_indices(expr: Expr) -> frozenset[str]:
     """The names of the free indices of an expression."""
     match expr:

@@ -28,6 +28,7 @@ from cugen.spec.expressions import (
     ScalarValue,
     Scan,
     Select,
+    bound_indices,
     walk,
 )
 from cugen.spec.model import Spec, Statement
@@ -79,10 +80,7 @@ class Writer:
         self.say = file.dialect
         self._statement = statement
         self._known: dict[Expr, Term] = {}
-        nodes = list(walk(statement.value))
-        indices = [*statement.indices]
-        for node in nodes:
-            indices += node.indices if isinstance(node, Reduce) else [node.inner] if isinstance(node, Scan) else []
+        indices = (*statement.indices, *bound_indices(statement.value))
         self.extents = {index.name: integer(index.extent, file.params) for index in indices}
         self._positions = {name: position for position, name in enumerate(self.extents)}
         sizes = [math.prod(integer(extent, file.params) for extent in array.shape) for array in file.spec.arrays]

@@ -14,7 +14,7 @@ from cugen.plan.lowering.reductions import ACCUMULATORS, combine, conjunction
 from cugen.plan.request import Refusal, Single, Steps
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, bound_indices, walk
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, INT64
 
@@ -34,8 +34,8 @@ class _MultiPass:
         self.along, self.fastest = problem.along, problem.fastest
         spec = single.context.spec
         self.taken = {a.name for a in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
-        names = self.taken | {index.name for index in self.statement.indices}
-        names |= {node.inner.name for node in walk(self.statement.value) if isinstance(node, Scan)}
+        indices = (*self.statement.indices, *bound_indices(self.statement.value))
+        names = self.taken | {index.name for index in indices}
         self.tile = fresh("tile", names)
         self.tiles = Index(self.tile, tile_count(self.along.extent, length))
         self.source = replace(self.tiles, name=f"{self.tile}_")  # another tile, whose aggregate is combined

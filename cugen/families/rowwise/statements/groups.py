@@ -16,7 +16,7 @@ from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, symbol
 from cugen.rewrite.fuse_dimensions import subscripted
 from cugen.rewrite.temporaries import fresh
-from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, walk
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, bound_indices, walk
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import INT64
@@ -72,8 +72,7 @@ class _Splitter:
     def __init__(self, split: GroupSplit, context: Context, statements: tuple[Statement, ...]) -> None:
         self.split, self.context = split, context
         self.dimensions: dict[str, tuple[int, ...]] = {}
-        taken = {i.name for s in statements for i in s.indices}
-        taken |= {i.name for s in statements for n in walk(s.value) if isinstance(n, Reduce) for i in n.indices}
+        taken = {index.name for s in statements for index in (*s.indices, *bound_indices(s.value))}
         self.names = tuple(fresh(name, taken) for name in ("group", "member"))
         for statement in statements:
             for array, subscripts in subscripted((statement,)):
