@@ -261,19 +261,13 @@ def _apply(current: FusedStatements, fusion: _Fusion, naming: Naming) -> FusedSt
             return replaced(replace(node, indices=indices(node.indices)), change)
         return None
 
+    values = [replaced(s.value, change) for s in current.statements]
     statements = tuple(
-        replace(
-            s,
-            subscripts=subscripts(s.target, s.subscripts),
-            indices=indices(s.indices),
-            value=replaced(s.value, change),
-        )
-        for s in current.statements
+        replace(s, subscripts=subscripts(s.target, s.subscripts), indices=indices(s.indices), value=value)
+        for s, value in zip(current.statements, values, strict=True)
     )
-    arrays = dict(current.arrays)
-    for array, (a, b) in fusion.dimensions.items():
-        arrays[array] = fused_array(arrays[array], (a, b))
-    return FusedStatements(statements, arrays, origins)
+    arrays = {name: fused_array(current.arrays[name], pair) for name, pair in fusion.dimensions.items()}
+    return FusedStatements(statements, {**current.arrays, **arrays}, origins)
 
 
 def fused_array(array: Array, dimensions: tuple[int, ...]) -> Array:
@@ -305,14 +299,9 @@ def _linearised(current: FusedStatements, context: Context) -> FusedStatements:
             return replace(node, subscripts=tuple(subs.values()))
         return None
 
-    arrays = {
-        name: fused_array(array, runs[name]) if runs.get(name) else array for name, array in current.arrays.items()
-    }
-    return replace(
-        current,
-        statements=tuple(replace(s, value=replaced(s.value, change)) for s in current.statements),
-        arrays=arrays,
-    )
+    statements = tuple(replace(s, value=replaced(s.value, change)) for s in current.statements)
+    arrays = {name: fused_array(current.arrays[name], run) for name, run in runs.items() if run}
+    return replace(current, statements=statements, arrays={**current.arrays, **arrays})
 
 
 def _delinearised_dimensions(array: Array, subscripts: tuple[Expr, ...], context: Context) -> tuple[int, ...]:

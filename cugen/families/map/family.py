@@ -15,13 +15,12 @@ from cugen.plan.symbols import integer, symbol
 from cugen.spec.expressions import IndexValue, free_indices
 
 _WIDTHS = (1, 2, 4, 8, 16)
-_VECTOR_COUNTS = (1, 2, 4, 8)
 _VECTOR = Tunable(
     "vector", _WIDTHS, "widest", "elements per access, at most 16 bytes; by default the widest that alignment allows"
 )
 _VECTORS = Tunable(
     "vectors",
-    _VECTOR_COUNTS,
+    (1, 2, 4, 8),
     "enough",
     "vectors per thread, one block width apart; by default enough bytes in flight to hide memory latency",
 )

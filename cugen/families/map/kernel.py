@@ -21,8 +21,6 @@ from cugen.plan.symbols import Integer, Mod, ceil_div, integer
 
 
 class MapKernel:
-    """The kernel of one group."""
-
     def __init__(self, work: Work) -> None:
         self.work, self.lowering = work, new_lowering(work.request, work.arrays)
         self.context = work.request.context
@@ -41,16 +39,9 @@ class MapKernel:
         if self.config.shift:
             counts[0] = blocks_to_cover(self.extents[0], self.config.span(0), self.config.shift, self.lowering.ranges)
         blocks = make_grid(counts, self.lowering, self.work.request.target)
-        coordinates = Section("coordinates", self._coordinates(blocks))
-        return assemble(
-            self.work.request,
-            self.lowering,
-            "map",
-            (coordinates, *self._body()),
-            blocks.grid,
-            self.config.threads,
-            reasons=self._reasons(),
-        )
+        sections = Section("coordinates", self._coordinates(blocks)), *self._body()
+        request, threads = self.work.request, self.config.threads
+        return assemble(request, self.lowering, "map", sections, blocks.grid, threads, reasons=self._reasons())
 
     def _coordinates(self, blocks: Blocks) -> tuple[Node, ...]:
         """The thread's first element; along the axis of its vectors, the start of its loop."""

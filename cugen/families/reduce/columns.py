@@ -44,7 +44,7 @@ def column_width(problem: ReductionProblem) -> Width:
     """The vector width along the columns."""
     along = problem.column_index
     (index,) = (index for index in problem.output_indices if index.name == along)
-    count = math.gcd(divisor(problem.extent(index), problem.context), MAX_COLUMNS_PER_THREAD)
+    count = math.gcd(divisor(problem.context.extent(index), problem.context), MAX_COLUMNS_PER_THREAD)
     widths = [Width(count, f"the number of columns {along} is only known to be a multiple of {count}")]
     for stage in problem.stages:
         widths += [problem.widest_access(read, along) for read in problem.wide_reads(stage, along)]
@@ -87,7 +87,6 @@ class ColumnKernel(StagedKernel):
         return (*declared, *initialised)
 
     def _for_each_column(self, body: Callable[[Integer], Iterable[Node]]) -> tuple[Node, ...]:
-        """The nodes of `body` for each of the thread's columns."""
         if self.config.width == 1:
             return tuple(body(integer(0)))
         lane = vector_lane(self.config.width, self.lowering)
@@ -99,7 +98,7 @@ class ColumnKernel(StagedKernel):
         """The longest index is distributed over threads along y; the innermost loop is over rows of the columns."""
         index, config = self.next_index(stage), self.config
         is_innermost = index == stage.fastest
-        longest = max(reversed(stage.indices), key=self.problem.max_extent)
+        longest = max(reversed(stage.indices), key=self.problem.context.max_extent)
         loop = self.with_named_stop(self.loop_range(stage, index, (self.along, config.width)), scope)
         first, step = (loop.start + self.y, config.threads_per_column) if index == longest else (loop.start, 1)
         unroll = config.unroll if is_innermost else 0

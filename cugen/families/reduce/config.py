@@ -81,14 +81,14 @@ def choose_config(problem: ReductionProblem) -> ThreadConfig:
 
 def point_count(problem: ReductionProblem, indices: tuple[Index, ...]) -> int:
     """The number of points of an index space, for the largest extents."""
-    return math.prod(problem.max_extent(index) for index in indices)
+    return math.prod(problem.context.max_extent(index) for index in indices)
 
 
 def _row_config(problem: ReductionProblem) -> RowConfig:
     tunables = dict(problem.request.schedule.tunables)
     width = min(row_width(problem, stage).count for stage in problem.stages)
     width = min(width, int(tunables.get("vector", width)))
-    longest = max(problem.max_extent(stage.fastest) for stage in problem.stages)
+    longest = max(problem.context.max_extent(stage.fastest) for stage in problem.stages)
     while width > 1 and width > longest:
         width //= 2
     row_count = point_count(problem, problem.output_indices)
@@ -104,12 +104,14 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         threads = min(threads, MAX_ROW_THREADS)
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and threads >= WARP:
             threads = min(power_of_two(max(vectors, WARP)), MAX_BLOCK_THREADS)
-        outer = max((problem.max_extent(index) for stage in problem.stages for index in stage.indices[:-1]), default=1)
+        outer = max(
+            (problem.context.max_extent(index) for stage in problem.stages for index in stage.indices[:-1]), default=1
+        )
         if outer > 1:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
     rows = 1
     if threads <= WARP and outer_threads == 1 and problem.output_indices:
-        rows = min(BLOCK_THREADS // threads, power_of_two(problem.max_extent(problem.output_indices[0])))
+        rows = min(BLOCK_THREADS // threads, power_of_two(problem.context.max_extent(problem.output_indices[0])))
         rows = int(tunables.get("rows", rows))
     return RowConfig(threads, outer_threads, rows, width, int(tunables.get("unroll", _unroll(problem, width))))
 
@@ -122,7 +124,7 @@ def _lanes(vectors: int) -> int:
 
 def _column_config(problem: ReductionProblem) -> ColumnConfig:
     tunables = dict(problem.request.schedule.tunables)
-    (columns,) = (problem.max_extent(i) for i in problem.output_indices if i.name == problem.column_index)
+    (columns,) = (problem.context.max_extent(i) for i in problem.output_indices if i.name == problem.column_index)
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
     width = column_width(problem).count
     if longest < MIN_LONG_COLUMN_ELEMENTS:

@@ -43,8 +43,6 @@ class LoopRange:
 
 
 ExprT = TypeVar("ExprT", Read, Reduce, Expr)
-
-
 Grid = tuple[Integer, Integer, Integer]
 KernelParts = tuple[tuple[Section, ...], Grid, tuple[int, int, int]]  # the sections, the grid and the block
 
@@ -71,7 +69,7 @@ class ReductionKernel:
         """The indices of a thread's first result, and the grid: of `groups` in a block the thread is in the group
         `number`, which has `per_group` consecutive results. Groups past the last return, unless `all_stay`."""
         lowering, indices = self.lowering, self.problem.output_indices
-        extents, per_block = list(map(self.problem.extent, indices)), groups * per_group
+        extents, per_block = list(map(self.problem.context.extent, indices)), groups * per_group
         counts = [ceil_div(extent, per_block) for extent in extents[:1]]
         blocks = make_grid([*counts, *extents[1:]], lowering, self.request.target)
         nodes = define_indices(indices[1:], extents[1:], blocks.coordinates[1 : len(extents)], lowering)
@@ -191,11 +189,11 @@ class StagedKernel(ReductionKernel, ABC):
 
         if starts:
             stages = tuple(
-                replace(
-                    stage,
-                    reductions=tuple(map(named, stage.reductions)),
-                    reads=tuple(map(named, stage.reads)),
-                    extremes=tuple((named(extreme), named(arg)) for extreme, arg in stage.extremes),
+                Stage(
+                    stage.indices,
+                    tuple(map(named, stage.reductions)),
+                    tuple(map(named, stage.reads)),
+                    tuple((named(extreme), named(arg)) for extreme, arg in stage.extremes),
                 )
                 for stage in problem.stages
             )
@@ -226,7 +224,7 @@ class StagedKernel(ReductionKernel, ABC):
         lowering, loop_symbol, (vector_index, count) = self.lowering, symbol(index.name), vector
         symbols = {**lowering.symbols, index.name: loop_symbol}
         start: Integer = integer(0)
-        stop = self.problem.extent(index)
+        stop = self.problem.context.extent(index)
         implied: list[Expr] = []
         undefined = {i.name for i in stage.indices} - lowering.symbols.keys() - {index.name}
         for condition in stage.common_conditions():
@@ -265,7 +263,7 @@ class StagedKernel(ReductionKernel, ABC):
         last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
         variable = index_loop_variable(loop.index.name, (0, last), lowering, name_hint)
         variable = replace(variable, definition=first)
-        lowering.limits[variable.symbol] = self.problem.extent(loop.index)
+        lowering.limits[variable.symbol] = self.problem.context.extent(loop.index)
         lowering.symbols[loop.index.name] = variable.symbol
         return variable
 

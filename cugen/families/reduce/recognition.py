@@ -98,12 +98,6 @@ class ReductionProblem:
     stages: tuple[Stage, ...]
     column_index: str
 
-    def extent(self, index: spec.Index) -> Integer:
-        return self.request.context.extent(index)
-
-    def max_extent(self, index: spec.Index) -> int:
-        return self.request.context.max_extent(index)
-
     @property
     def context(self) -> Context:
         return self.request.context
@@ -118,13 +112,12 @@ class ReductionProblem:
 
     def wide_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
         """The reads that are contiguous along an index."""
-        return tuple(read for read in stage.reads if self._stride(read, along) == 1)
 
-    def _stride(self, read: Read, along: str) -> Integer | None:
-        array = self.arrays[read.array]
-        pairs = zip(read.subscripts, array.strides, strict=True)
-        strides = [stride for sub, stride in pairs if along in free_indices(sub)]
-        return strides[0] if len(strides) == 1 and array.space in IN_MEMORY else None
+        def strides(read: Read) -> list[Integer]:
+            pairs = zip(read.subscripts, self.arrays[read.array].strides, strict=True)
+            return [stride for sub, stride in pairs if along in free_indices(sub)]
+
+        return tuple(r for r in stage.reads if strides(r) == [1] and self.arrays[r.array].space in IN_MEMORY)
 
     def main_read(self, stage: Stage) -> Read:
         """The contiguous read of the most elements, whose alignment the vector loads follow."""
@@ -137,15 +130,12 @@ class ReductionProblem:
         names = {name for read in stage.reads for name in free_indices(read)}
         symbols = {**self.context.symbols, **{name: symbol(name) for name in names}}
 
-        def offset(read: Read) -> Integer:
-            return offset_of(self.arrays, (read.array, read.subscripts), symbols)
-
         def has_equal_alignment(read: Read) -> bool:
             array = self.arrays[read.array]
             if array.space == "readonly" or array.dtype.bytes * width > MAX_ACCESS_BYTES:
                 return False
-            difference = offset(read) - offset(main)
-            return divisor(difference.expand(), self.context) % width == 0
+            offset, of_main = (offset_of(self.arrays, (r.array, r.subscripts), symbols) for r in (read, main))
+            return divisor((offset - of_main).expand(), self.context) % width == 0
 
         aligned = [read for read in self.wide_reads(stage, along) if read != main and has_equal_alignment(read)]
         return (main, *aligned)
@@ -234,9 +224,9 @@ def _stage(
         if _smallest(_strides(read, fused, names, request), request) != fastest:
             raise NotReductions(f"consecutive {fastest} are not contiguous in {read.array}")
     order = tuple(sorted(indices, key=lambda index: _slowness(index, strides, fastest, request)))
-    extremes = tuple((r, arg) for r in reductions if (arg := _arg_reduction(r, reductions)) is not None)
-    computed = tuple(r for r in reductions if all(r != extreme for extreme, _ in extremes))
-    return Stage(order, computed, moving, extremes), "" if fastest in reduced else fastest
+    extremes = {r: arg for r in reductions if (arg := _arg_reduction(r, reductions)) is not None}
+    computed = tuple(r for r in reductions if r not in extremes)
+    return Stage(order, computed, moving, tuple(extremes.items())), "" if fastest in reduced else fastest
 
 
 def _arg_reduction(reduction: Reduce, candidates: tuple[Reduce, ...]) -> Reduce | None:
@@ -267,9 +257,9 @@ def _is_supported(
     """Whether each reduced index is a subscript by itself, or the offset in a chunk: `part * chunk + i`."""
     if read.boundary is not None:
         return False
-    symbols = {**request.context.symbols, **{name: symbol(name) for name in (*reduced, *output_names)}}
+    index_symbols = {name: symbol(name) for name in (*reduced, *output_names)}
+    symbols = {**request.context.symbols, **index_symbols}
     extents = {index.name: request.context.extent(index) for index in indices}
-    index_symbols = {symbol(name) for name in (*reduced, *output_names)}
     for sub in read.subscripts:
         used = free_indices(sub) & reduced
         if not used or isinstance(sub, IndexValue):
@@ -282,7 +272,7 @@ def _is_supported(
         except NotAnInteger:
             return False
         chunks = (subscript - symbol(name) - symbol(output) * extents[name] for output in output_names)
-        if all(chunk.expand().free_symbols & index_symbols for chunk in chunks):
+        if all(chunk.expand().free_symbols & set(index_symbols.values()) for chunk in chunks):
             return False
     return True
 
@@ -316,9 +306,9 @@ def _smallest(strides: Mapping[str, Integer], request: Request) -> str | None:
 
 def _slowness(index: spec.Index, strides: Mapping[str, Integer], fastest: str, request: Request) -> tuple[int, int]:
     """A sort key: large strides first, the fastest index last; indices without a constant stride in written order."""
+    stride = strides.get(index.name)
     if index.name == fastest:
         return (1, 0)
-    stride = strides.get(index.name)
     if stride is None:
         return (0, 0)
     return (0, -max(bounds(stride, dict(request.context.ranges))[1], divisor(stride, request.context)))

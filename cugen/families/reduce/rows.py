@@ -48,7 +48,7 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     if any(map(is_read, main.subscripts)):
         return width
     is_wide = width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "readonly"
-    if is_wide or problem.max_extent(stage.fastest) < MIN_PEELED_ROW_ELEMENTS:
+    if is_wide or problem.context.max_extent(stage.fastest) < MIN_PEELED_ROW_ELEMENTS:
         return width
     count = MAX_ACCESS_BYTES // array.dtype.bytes
     return Width(count, f"rows of {array.name} are not aligned to {count} elements: a scalar head precedes the vectors")
@@ -111,7 +111,7 @@ class RowKernel(StagedKernel):
 
     def _trips(self, stage: Stage) -> int:
         """The most iterations of a thread along the row."""
-        return -(-self.problem.max_extent(stage.fastest) // (self.config.threads * self.config.width))
+        return -(-self.problem.context.max_extent(stage.fastest) // (self.config.threads * self.config.width))
 
     def _unrolled(self, loop: Loop, stage: Stage) -> Loop:
         """A loop along the row, unrolled for several loads in flight; completely if short and inside another loop."""

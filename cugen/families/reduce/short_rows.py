@@ -49,7 +49,7 @@ def short_row_config(problem: ReductionProblem) -> ShortRowConfig | None:
     if problem.column_index or len(problem.stages) != 1 or len(problem.output_indices) != 1:
         return None
     (stage,), (row,) = problem.stages, problem.output_indices
-    length = problem.context.static(problem.extent(stage.fastest))
+    length = problem.context.static(problem.context.extent(stage.fastest))
     if length is None or len(stage.indices) != 1 or len(stage.reads) != 1:
         return None
     (read,) = stage.reads
@@ -79,7 +79,7 @@ class ShortRowKernel(ReductionKernel):
         self.accumulators = self.new_accumulators(self.stage)
 
     def kernel_parts(self) -> KernelParts:
-        lowering, extent, rows_per_thread = self.lowering, self.problem.extent(self.row), self.config.rows
+        lowering, extent, rows_per_thread = self.lowering, self.problem.context.extent(self.row), self.config.rows
         indices, grid = self.define_results(BLOCK_THREADS, self.x, rows_per_thread, all_stay=False)
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
         first = lowering.symbols[self.row.name]
@@ -100,7 +100,7 @@ class ShortRowKernel(ReductionKernel):
 
         element = load_vectors(loaded, vector, lowering, scope)
         thread_row = shared_loop_variable("r", (0, config.rows - 1), lowering)
-        extent = self.problem.extent(self.row)
+        extent = self.problem.context.extent(self.row)
         row = define_index(self.row.name, first + thread_row.symbol, extent, lowering)
         *reduction, results = self._row(lambda column: element(thread_row.symbol * config.length + column))
         body, gathered = gather_stores(results.body, self.request, thread_row, lowering, self._fits_vector)
@@ -116,7 +116,7 @@ class ShortRowKernel(ReductionKernel):
 
     def _scalar_rows(self, first: Integer) -> tuple[Node, ...]:
         """The last rows, by scalar loads."""
-        lowering, extent = self.lowering, self.problem.extent(self.row)
+        lowering, extent = self.lowering, self.problem.context.extent(self.row)
         row = loop_variable(self.row.name, extent, lowering, first)
         lowering.symbols[self.row.name] = row.symbol
         return (For(Loop(row, first, extent, rolled=True), self._row(None)),)

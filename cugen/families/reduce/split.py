@@ -37,14 +37,12 @@ def split(single: Single) -> Steps | None:
     parts = _part_count(problem)
     if parts < 2:
         return None
-    (statement,) = problem.unfused
-    stages = [stage.indices for stage in problem.stages]
+    (statement,), stages = problem.unfused, [stage.indices for stage in problem.stages]
     aligned = () if problem.column_index else [stage.fastest for stage in problem.stages]
     is_open = schedule == Schedule() and any(map(problem.shares_elements, problem.stages))
-    splitter = ReductionSplitter(
+    return ReductionSplitter(
         statement, single.context, stages, problem.origins, parts, aligned=aligned, is_open=is_open
-    )
-    return splitter.steps()
+    ).steps()
 
 
 def _part_count(problem: ReductionProblem) -> int:

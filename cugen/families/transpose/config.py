@@ -96,10 +96,6 @@ class TransposeConfig:
     def rows(self) -> int:
         return self.across // self.pack
 
-    @property
-    def elements(self) -> int:
-        return self.rows * self.pitch * self.pack
-
 
 def choose_config(transpose: Transpose) -> TransposeConfig:
     """The tile for the widest accesses that alignment allows, or a smaller one if there would be too few tiles."""
@@ -113,7 +109,9 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
         config = shifted
     else:
         config = _tile((VECTOR_TILES if load > 1 and store > 1 else SCALAR_TILES)[size], size, load, store)
-    if _tiles(transpose, config) < MIN_TILES or shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
+    across, down, *outer = map(transpose.request.context.max_extent, transpose.order)
+    tiles = -(-across // config.step) * -(-down // config.down) * math.prod(outer)
+    if tiles < MIN_TILES or shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
         config = _tile(SMALL_TILES[size], size, load, store)
     return config
 
@@ -140,7 +138,8 @@ def _shift(transpose: Transpose) -> int:
 
 
 def shared_bytes(transpose: Transpose, config: TransposeConfig) -> int:
-    return sum(config.elements * transpose.arrays[read.array].dtype.bytes for read in transpose.reads)
+    elements = config.rows * config.pitch * config.pack
+    return sum(elements * transpose.arrays[read.array].dtype.bytes for read in transpose.reads)
 
 
 def _tile(sizes: tuple[int, int, int], size: int, load: int, store: int) -> TransposeConfig:
@@ -166,17 +165,8 @@ def _tile(sizes: tuple[int, int, int], size: int, load: int, store: int) -> Tran
     pitch += bank_step if pitch // bank_step % 2 == 0 else 0
     store_lanes = min(MAX_SCALAR_LANES, across) if store == 1 else min(bank_words, BANKS) * pack // store
     threads = min(threads, load_lanes * across // pack, store_lanes * down)
-    return TransposeConfig(
-        across,
-        down,
-        threads,
-        pack,
-        load=RowMapping(load, load_lanes),
-        store=RowMapping(store, store_lanes),
-        period=period,
-        gap=gap,
-        pitch=pitch,
-    )
+    rows, columns = RowMapping(load, load_lanes), RowMapping(store, store_lanes)
+    return TransposeConfig(across, down, threads, pack, rows, columns, period, gap, pitch)
 
 
 def _width(transpose: Transpose, along: spec.Index, accesses: Iterable[ElementRef]) -> int:
@@ -184,9 +174,3 @@ def _width(transpose: Transpose, along: spec.Index, accesses: Iterable[ElementRe
     context = transpose.request.context
     widths = (widest(transpose.arrays[array], subs, along.name, context).count for array, subs in accesses)
     return math.gcd(divisor(context.extent(along), context) or MAX_ACCESS_BYTES, *widths)
-
-
-def _tiles(transpose: Transpose, config: TransposeConfig) -> int:
-    """The number of tiles at the largest extents."""
-    counts = list(map(transpose.request.context.max_extent, transpose.order))
-    return -(-counts[0] // config.step) * -(-counts[1] // config.down) * math.prod(counts[2:])

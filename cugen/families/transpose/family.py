@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from cugen.families.base import Family
-from cugen.families.transpose.config import Transpose, TransposeConfig, choose_config, shared_bytes
+from cugen.families.transpose.config import Transpose, choose_config, shared_bytes
 from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
 from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKernel, choose_square_config
@@ -41,7 +41,8 @@ def match(request: Request) -> Match | Refusals:
         build = partial(SquareTileKernel, transpose, square)
     else:
         config = choose_config(transpose)
-        reasons += _packed_refusals(transpose, config)
+        if (count := shared_bytes(transpose, config)) > STATIC_SHARED_BYTES:
+            reasons.append(Refusal(f"{len(transpose.reads)} tiles at once take {count} bytes of shared memory"))
         build = partial(ShiftedRowsKernel if config.shift else PackedTileKernel, transpose, config)
     reasons += _extent_refusals(transpose)
     return Refusals(tuple(reasons)) if reasons else Match(lambda: build().kernel())
@@ -52,16 +53,13 @@ def _recognise(request: Request) -> Transpose | Refusal:
     form = FusedStatements(request.group.statements, request.context.arrays) if is_placed else canonical(request)
     request = request.with_statements(form.statements)
     order = iteration_order(request, form)
-    matches = [_match(request, form, across, order) for across in order if _is_row(form, across)]
+    stores = [(form.arrays[s.target], s.subscripts) for s in form.statements]
+    rows = [index for index in order if all(is_contiguous(*store, index.name) for store in stores)]
+    matches = [_match(request, form, across, order) for across in rows]
     if not matches:
         return Refusal(f"consecutive {order[0].name} are not contiguous in every output")
     # Several matches only if an extent of 1 makes rows and columns the same.
     return next((match for match in matches if isinstance(match, Transpose)), matches[0])
-
-
-def _is_row(form: FusedStatements, across: spec.Index) -> bool:
-    """Whether every output is contiguous along the index."""
-    return all(is_contiguous(form.arrays[s.target], s.subscripts, across.name) for s in form.statements)
 
 
 def _match(
@@ -124,11 +122,6 @@ def _square_refusals(transpose: Transpose, tile: SquareTileConfig) -> Iterator[R
         if transpose.request.context.spec.array(read.array).memory.swizzle and tile.size & (tile.size - 1):
             key = f"arrays.{read.array}.memory"
             yield Refusal(f"the xor swizzle needs a tile of a power of two, not of {tile.size}", key)
-
-
-def _packed_refusals(transpose: Transpose, config: TransposeConfig) -> Iterator[Refusal]:
-    if (count := shared_bytes(transpose, config)) > STATIC_SHARED_BYTES:
-        yield Refusal(f"{len(transpose.reads)} tiles at once take {count} bytes of shared memory")
 
 
 def _extent_refusals(transpose: Transpose) -> Iterator[Refusal]:

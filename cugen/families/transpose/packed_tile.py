@@ -57,7 +57,9 @@ class PackedTileKernel:
 
     def kernel(self) -> Kernel:
         blocks = make_grid([*self.counts(), *self.extents[2:]], self.lowering, self.request.target)
-        self.tiles = {read: self.tile(read, self._tile_name(read)) for read in self.transpose.reads}
+        reads, arrays, allocate = self.transpose.reads, self.transpose.arrays, self.lowering.names.allocate
+        name_hints = ["tile"] if len(reads) == 1 else [f"{arrays[read.array].symbol}_tile" for read in reads]
+        self.tiles = {read: self.tile(read, allocate(hint)) for read, hint in zip(reads, name_hints, strict=True)}
         coordinates = (*self._tile_coordinates(blocks), *self._thread_coordinates())
         outer = self.lowering.names
         self.lowering.names = Names(outer)
@@ -80,10 +82,6 @@ class PackedTileKernel:
     def counts(self) -> list[Integer]:
         """The tiles across and down."""
         return [ceil_div(extent, size) for extent, size in zip(self.extents, self.sizes, strict=False)]
-
-    def _tile_name(self, read: Read) -> str:
-        symbol = self.transpose.arrays[read.array].symbol
-        return self.lowering.names.allocate("tile" if len(self.transpose.reads) == 1 else f"{symbol}_tile")
 
     def _tile_coordinates(self, blocks: Blocks) -> tuple[Define, ...]:
         """The tile's first element in both directions, after the other indices."""
@@ -171,9 +169,9 @@ class PackedTileKernel:
     def load(self) -> tuple[Section, ...]:
         """Copies input rows to the tile."""
         config, transpose = self.config, self.transpose
-        threads = self._thread_in_row(config.load, "_in")
+        threads, step = self._thread_in_row(config.load, "_in"), config.threads // config.load.lanes
         c, columns = self._index("c", config.down, config.load.span)
-        r, rows = self._index("r", config.rows, config.threads // config.load.lanes)
+        r, rows = self._index("r", config.rows, step)
         outer: list[Node] = []
         across = c + self.tx * config.load.width
         n_in = self._source(1, f"{transpose.down.name}_in", across, config.load.width, outer)
@@ -184,17 +182,14 @@ class PackedTileKernel:
         elements: list[Node] = []
         for read, tile in self.tiles.items():
             elements += self._fill(read, tile, (m_in, n_in), (row, column))
-        step = config.threads // config.load.lanes
-        filled = self._load_in_bounds("load_row_in_bounds", 0, m_in, (Section("fill_tile", tuple(elements)),))
+        filled: tuple[Section, ...] = (Section("fill_tile", tuple(elements)),)
+        if not self.clamps:
+            filled = self.in_bounds("load_row_in_bounds", 0, m_in, filled)
         load_rows = self._loop("load_rows", rows, step, (Section("load_row", tuple(inner)), *filled))
-        load_column = self._load_in_bounds("load_column_in_bounds", 1, n_in, load_rows)
-        in_column = Section("load_column", tuple(outer)), *load_column
+        if not self.clamps:
+            load_rows = self.in_bounds("load_column_in_bounds", 1, n_in, load_rows)
+        in_column = Section("load_column", tuple(outer)), *load_rows
         return (Section("load_threads", threads), *self._loop("load_columns", columns, config.load.span, in_column))
-
-    def _load_in_bounds(
-        self, name: str, axis: int, coordinate: Integer, sections: tuple[Section, ...]
-    ) -> tuple[Section, ...]:
-        return sections if self.clamps else self.in_bounds(name, axis, coordinate, sections)
 
     def _source_row(self, row: Integer, scope: list[Node]) -> Integer:
         return self._source(0, f"{self.transpose.across.name}_in", row * self.config.pack, self.config.pack, scope)
@@ -242,9 +237,8 @@ class PackedTileKernel:
 
     def store(self) -> tuple[Section, ...]:
         config, transpose, lowering = self.config, self.transpose, self.lowering
-        threads = self._thread_in_row(config.store, "")
+        threads, step = self._thread_in_row(config.store, ""), config.threads // config.store.lanes
         c, columns = self._index("c", config.across, config.store.span)
-        step = config.threads // config.store.lanes
         r, rows = self._index("r", config.down, step)
         along = c + self.tx * config.store.width
         name_hint = f"{transpose.across.name}_first" if self.needs_index else ""
@@ -299,11 +293,7 @@ class PackedTileKernel:
         """Loads a thread's words of a tile column."""
         pack, count = self.config.pack, self.config.store.width // self.config.pack
         words = vector_of(tile, tile.name, pack, lowering, count)
-
-        def part(w: Integer) -> Access:
-            return Access(tile, (row + w, column * pack), "load", pack)
-
-        return load_vectors(words, part, lowering, scope)
+        return load_vectors(words, lambda w: Access(tile, (row + w, column * pack), "load", pack), lowering, scope)
 
     def tile_reason(self) -> str:
         transpose, arrays = self.transpose, ", ".join(read.array for read in self.tiles)
@@ -317,12 +307,8 @@ class PackedTileKernel:
         reasons = [self.tile_reason(), f"{config.load.width} elements per load, {config.store.width} per store"]
         if config.pack > 1:
             reasons.append(f"{config.pack} consecutive elements of the output are packed into a word of the tile")
-        reasons.append(
-            "the tile's pitch is an odd number of words"
-            + (f", with {config.gap} of padding after every {config.period}" if config.gap else "")
-            + ": no bank conflicts"
-        )
-        return tuple(reasons)
+        padding = f", with {config.gap} of padding after every {config.period}" if config.gap else ""
+        return (*reasons, f"the tile's pitch is an odd number of words{padding}: no bank conflicts")
 
 
 def _each(index: Index | None, nodes: tuple[Node, ...]) -> tuple[Node, ...]:

@@ -20,8 +20,6 @@ from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, ceil_di
 
 
 class ShiftedRowsKernel(PackedTileKernel):
-    """The kernel of one group."""
-
     def counts(self) -> list[Integer]:
         """Enough tiles that a row that starts almost a sector early still reaches its end."""
         across, down = self.extents[:2]
@@ -81,11 +79,8 @@ class ShiftedRowsKernel(PackedTileKernel):
         c, columns = self._index("c", config.step, config.store.span)
         along = c + self.tx * width
         row = define("row", along + config.shift - misalignment.index.symbol, self.lowering)
-        element = define(
-            f"{name}_first" if self.needs_index else name,
-            self.first[0] + row.index.symbol - config.shift,
-            self.lowering,
-        )
+        name_hint = f"{name}_first" if self.needs_index else name
+        element = define(name_hint, self.first[0] + row.index.symbol - config.shift, self.lowering)
         first, extent = element.index.symbol, self.extents[0]
         self.lowering.symbols[name] = first
         is_inside = Guard((Comparison(first, ">=", integer(0)), Comparison(first + (width - 1), "<", extent)))

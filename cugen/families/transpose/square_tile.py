@@ -22,10 +22,6 @@ class SquareTileConfig:
     size: int
     rows: int
 
-    @property
-    def threads_y(self) -> int:
-        return self.size // self.rows
-
 
 def choose_square_config(transpose: Transpose) -> SquareTileConfig:
     """The schedule's tile, or 64 × 64; 32 × 32 for elements wider than 4 bytes or small matrices of 4-byte ones."""
@@ -45,14 +41,12 @@ def choose_square_config(transpose: Transpose) -> SquareTileConfig:
 
 
 class SquareTileKernel(PackedTileKernel):
-    """The kernel of one group."""
-
     clamps = False
 
     def __init__(self, transpose: Transpose, config: SquareTileConfig) -> None:
         size, row = config.size, RowMapping(1, config.size)
-        tile = TransposeConfig(size, size, size * config.threads_y, 1, row, row, period=size, gap=0, pitch=size)
-        super().__init__(transpose, tile)
+        threads = size * (size // config.rows)
+        super().__init__(transpose, TransposeConfig(size, size, threads, 1, row, row, period=size, gap=0, pitch=size))
         self.dynamic_bytes = 0
 
     def tile(self, read: Read, name: str) -> Array:
