@@ -138,19 +138,10 @@ def choose_config(problem: RowProblem) -> RowConfig:
     if not is_known and levels[-1].is_cached:
         passes = _passes(problem, CachePolicy.NOTHING)
         levels = (*levels, StorageLevel(Storage.GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
-    min_blocks = 0
     registers = levels[0].slots * width.count * _registers_per_element(problem)
-    if cluster > 1 and threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD:
-        min_blocks = 1024 // threads
-    return RowConfig(
-        threads=threads,
-        rows=rows,
-        width=width,
-        levels=levels,
-        contiguous_row=contiguous_row,
-        cluster=cluster,
-        min_blocks_per_sm=min_blocks,
-    )
+    is_small = threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD
+    min_blocks = 1024 // threads if cluster > 1 and is_small else 0
+    return RowConfig(threads, rows, width, levels, contiguous_row, cluster, min_blocks)
 
 
 def _cluster(problem: RowProblem, shortest: int, length: int, width: int) -> int:
@@ -220,9 +211,7 @@ def _storage_levels(problem: RowProblem, threads: int, width: int, slots: int) -
 def _can_reuse_buffers(problem: RowProblem, *, as_computed: bool) -> bool:
     """Whether each costly value can overwrite the shared-memory buffer of a dead one."""
     passes = _passes(problem, CachePolicy.ALL)
-    has_later_values = any(row_pass.cached for row_pass in passes[1:])
-    reused = reused_buffers(passes, lambda expr: expr.dtype if as_computed else storage_type(expr, problem))
-    return bool(has_later_values and reused)
+    return bool(reused_buffers(passes, lambda expr: expr.dtype if as_computed else storage_type(expr, problem)))
 
 
 def storage_type(expr: Expr, problem: RowProblem) -> DType:
@@ -260,11 +249,8 @@ def _threads(length: int, width: int, *, is_costly: bool) -> int:
 def _width(problem: RowProblem) -> Width:
     """The widest access that the alignment of all arrays allows."""
     context, along = problem.request.context, problem.column.name
-    widths = [
-        _widest(problem.arrays[array], subscripts, along, context)
-        for array, subscripts in _accesses(problem)
-        if is_vector(problem.arrays[array], subscripts, along)
-    ]
+    accesses = [(problem.arrays[array], subscripts) for array, subscripts in _accesses(problem)]
+    widths = [_widest(*access, along, context) for access in accesses if is_vector(*access, along)]
     if not widths:
         return Width(1, f"no array is contiguous along {along}")
     multiple = divisor(context.extent(problem.column), context)
@@ -321,15 +307,16 @@ def reads_vector(expr: Expr, problem: RowProblem, width: int) -> bool:
 def _accesses(problem: RowProblem) -> Iterator[ElementRef]:
     """The reads without a boundary rule, and the stores per element."""
     for output in problem.outputs:
-        yield from ((read.array, read.subscripts) for read in _unbounded_reads(output.value))
+        yield from _unbounded_reads(output.value)
     yield from ((output.target, output.subscripts) for output in problem.outputs if output.is_per_element)
 
 
-def _unbounded_reads(expr: Expr) -> Iterator[Read]:
-    """The reads without a boundary rule."""
-    if isinstance(expr, Read):
-        if expr.boundary is None:
-            yield expr
-        return
-    for child in children(expr):
-        yield from _unbounded_reads(child)
+def _unbounded_reads(expr: Expr) -> Iterator[ElementRef]:
+    """The reads without a boundary rule; none in the subscripts of another."""
+    match expr:
+        case Read(boundary=boundary):
+            if boundary is None:
+                yield expr.array, expr.subscripts
+        case _:
+            for child in children(expr):
+                yield from _unbounded_reads(child)

@@ -70,11 +70,8 @@ def _size_refusals(request: Request, problem: RowProblem, config: RowConfig) -> 
     if config.threads * config.rows > 1024:
         reason = f"{config.rows} rows of {config.threads} threads exceed the 1024 threads of a block"
         yield Refusal(reason, "schedule.rows")
-    if config.cluster > 1:
-        yield from _cluster_refusals(request, config)
-
-
-def _cluster_refusals(request: Request, config: RowConfig) -> Iterator[Refusal]:
+    if config.cluster == 1:
+        return
     if not request.target.has_clusters:
         yield Refusal(f"clusters need sm_90 or newer; {request.target.name} has no clusters", _CLUSTER_KEY)
     if config.contiguous_row:
@@ -85,23 +82,19 @@ def _cluster_refusals(request: Request, config: RowConfig) -> Iterator[Refusal]:
 
 def _has_element_per_row(problem: RowProblem) -> bool:
     """Whether an array is stored per element, or read along all row and column indices."""
+    if any(output.is_per_element for output in problem.outputs):
+        return True
     names = {index.name for index in (*problem.domain.rows, *problem.domain.columns)}
-    reads = [node for output in problem.outputs for node in walk(output.value) if isinstance(node, Read)]
-    full_reads = [(problem.arrays[read.array], read.subscripts) for read in reads if names <= free_indices(read)]
-    return any(output.is_per_element for output in problem.outputs) or any(
-        is_contiguous(array, subscripts, name) for array, subscripts in full_reads for name in names
-    )
+    reads = (node for output in problem.outputs for node in walk(output.value) if isinstance(node, Read))
+    full_reads = [read for read in reads if names <= free_indices(read)]
+    return any(is_contiguous(problem.arrays[r.array], r.subscripts, name) for r in full_reads for name in names)
 
 
 def _have_equal_layouts(problem: RowProblem) -> bool:
     """Whether all outputs per element are contiguous along the same index."""
     names = [index.name for index in (*problem.domain.columns, *problem.domain.rows)]
-    layouts = {
-        tuple(is_contiguous(problem.arrays[output.target], output.subscripts, name) for name in names)
-        for output in problem.outputs
-        if output.is_per_element
-    }
-    return len(layouts) <= 1
+    stores = [(problem.arrays[o.target], o.subscripts) for o in problem.outputs if o.is_per_element]
+    return len({tuple(is_contiguous(*store, name) for name in names) for store in stores}) <= 1
 
 
 class _Builder:
@@ -120,7 +113,7 @@ class _Builder:
         grid, indices = self._rows()
         arrive: tuple[Node, ...] = ()
         if self.config.cluster > 1:
-            indices = (*indices, *self._cluster_indices())
+            indices += self._cluster_indices()
             arrive = (ClusterBarrier("arrive"),)
         row_passes = RowPasses(self.problem, self.lowering, self.config, self.group, self.in_range)
         count = len(self.config.levels[0].passes)
@@ -128,7 +121,7 @@ class _Builder:
             row_passes.build_pass(number, broadcast=number < count - 1)
         row_outputs = row_passes.row_outputs(tuple(o for o in self.problem.outputs if not o.is_per_element))
         sections = (
-            Section("indices", tuple(indices)),
+            Section("indices", indices),
             Section("block_started", arrive),
             Section("passes", tuple(row_passes.root.nodes)),
             row_outputs,
@@ -145,13 +138,13 @@ class _Builder:
             cluster=self.config.cluster,
         )
 
-    def _cluster_indices(self) -> Iterator[Node]:
+    def _cluster_indices(self) -> tuple[Node, ...]:
         """The block's rank and the thread's index in the cluster."""
         size, group = self.config.cluster, self.group
         rank = define("rank", Mod(symbol("blockIdx.x"), integer(size)), self.lowering)
         thread_in_row = define("thread", rank.index.symbol * group.threads + group.lane, self.lowering)
         self.group = replace(group, thread_in_row=thread_in_row.index.symbol, cluster=size, rank=rank.index.symbol)
-        return iter((rank, thread_in_row))
+        return rank, thread_in_row
 
     def _rows(self) -> tuple[tuple[Integer, Integer, Integer], tuple[Node, ...]]:
         """The grid, and the indices of the thread group's row."""
@@ -168,12 +161,11 @@ class _Builder:
         total = sympy.Mul(*counts)
         blocks = make_grid([ceil_div(total, size)], lowering, self.request.target)
         name = order[0].name if len(order) == 1 else "row"
-        nodes: list[Node] = [*self._linear_row(name, total, blocks)]
-        if len(order) == 1:
-            lowering.symbols[name] = self.row
-        else:
-            nodes += define_indices(order, counts, digits(self.row, counts), lowering)
-        return blocks.grid, tuple(nodes)
+        nodes = tuple(self._linear_row(name, total, blocks))
+        if len(order) > 1:
+            return blocks.grid, (*nodes, *define_indices(order, counts, digits(self.row, counts), lowering))
+        lowering.symbols[name] = self.row
+        return blocks.grid, nodes
 
     def _linear_row(self, name: str, total: Integer, blocks: Blocks) -> Iterator[Node]:
         """The linear number of the thread group's row. Groups past the end recompute the last row without storing it,

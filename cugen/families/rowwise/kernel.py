@@ -232,12 +232,9 @@ class RowPasses:
         self.root.nodes += vectors
         if segment.level.is_cached:
             return
-        maxima = (
-            (accumulators[maximum], self.online[total].thread_max)
-            for maximum, total in self.pairs.items()
-            if maximum in accumulators
-        )
-        self.root.nodes += [Assign(a.value, combine(a.kind, a.value, thread_max)) for a, thread_max in maxima]
+        for maximum, total in self.pairs.items():
+            if a := accumulators.get(maximum):
+                self.root.nodes.append(Assign(a.value, combine(a.kind, a.value, self.online[total].thread_max)))
         append_section(self.root, "thread_maximum")
 
     def _inner_scope(self, scope: Scope) -> Scope:
@@ -312,7 +309,7 @@ class RowPasses:
                     inner.remember(read, vector.component(self.lane))
             else:
                 code.vector_scope.nodes += cached.fill(code.slot, vector, source)
-                vector = cached.vector.indexed(code.slot) if cached.vector is not None else vector
+                vector = cached.buffer.indexed(code.slot) if isinstance(cached.buffer, Vector) else vector
             if uses := self._uses(read, counts):
                 inner.remember(read, self._named(read, vector.component(self.lane), uses, inner))
 

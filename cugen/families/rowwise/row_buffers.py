@@ -22,14 +22,11 @@ from cugen.spec.types import DType
 
 @dataclass(frozen=True, slots=True)
 class CachedValue:
-    """The buffer of one value for all of the thread's elements.
-
-    `vector` is an array of register vectors. `array` is in registers where `threads` is 0, else in shared memory with
-    the elements of `threads` threads interleaved, vector by vector."""
+    """The buffer of one value for all of the thread's elements: an array of register vectors, or an array in registers
+    where `threads` is 0, else in shared memory with the elements of `threads` threads interleaved, vector by vector."""
 
     width: int
-    vector: Vector | None = None
-    array: Array | None = None
+    buffer: Vector | Array
     threads: int = 0
     thread: Integer = sympy.S.Zero
 
@@ -40,38 +37,32 @@ class CachedValue:
     @property
     def element(self) -> DType:
         """The element type of the buffer."""
-        if self.vector is not None:
-            return self.vector.element
-        assert self.array is not None
-        return self.array.dtype
+        return self.buffer.element if isinstance(self.buffer, Vector) else self.buffer.dtype
 
     def declaration(self) -> Node:
-        if self.vector is not None:
-            return Let(self.vector, None, mutable=True)
-        assert self.array is not None
-        return Declare(self.array)
+        return Let(self.buffer, None, mutable=True) if isinstance(self.buffer, Vector) else Declare(self.buffer)
 
     def access(self, slot: Integer, kind: str) -> Access:
-        """The access to the thread's elements of a slot."""
-        assert self.array is not None
+        """The access to the thread's elements of a slot of an array."""
+        assert isinstance(self.buffer, Array)
         offset = (slot * self.threads + self.thread) * self.width if self.is_shared else slot
-        return Access(self.array, (offset.expand(),), kind, self.width)
+        return Access(self.buffer, (offset.expand(),), kind, self.width)
 
     def get(self, slot: Integer, lane: Integer) -> Expr:
         """Element `lane` of a slot, without a vector load."""
-        if self.vector is not None:
-            return self.vector.indexed(slot).component(lane)
+        if isinstance(self.buffer, Vector):
+            return self.buffer.indexed(slot).component(lane)
         return Element.of(self.access(slot, "load"))
 
     def put(self, slot: Integer, lane: Integer, value: Expr) -> Node:
-        if self.vector is not None:
-            return Assign(self.vector.indexed(slot).component(lane), value)
+        if isinstance(self.buffer, Vector):
+            return Assign(self.buffer.indexed(slot).component(lane), value)
         return Store(self.access(slot, "store"), value)
 
     def fill(self, slot: Integer, loaded: Vector, source: Access) -> tuple[Node, ...]:
         """A vector load into the slot; shared memory is written through the register vector `loaded`."""
-        if self.vector is not None:
-            return (Load(self.vector.indexed(slot), source),)
+        if isinstance(self.buffer, Vector):
+            return (Load(self.buffer.indexed(slot), source),)
         return Load(loaded, source), Store(self.access(slot, "store"), loaded)
 
 
@@ -105,10 +96,9 @@ class RowBuffers:
                 name = self.names.lowering.names.allocate(f"row{vector}")
             else:
                 name = self.names.allocate(expr, name_hint(expr), vector or "_row")
-            if width > 1:
-                cached = CachedValue(width, Vector(name, expr.dtype, element, width, level.slots))
-            else:
-                cached = CachedValue(1, array=dense_array(name, expr.dtype, (level.slots,), "register"))
+            vectors = Vector(name, expr.dtype, element, width, level.slots)
+            values = dense_array(name, expr.dtype, (level.slots,), "register")
+            cached = CachedValue(width, vectors if width > 1 else values)
         else:
             cached = self._in_shared_memory(self.names.allocate(expr, name_hint(expr), "_shared"), element, level)
         self.cached[level.storage, resolved(expr)] = cached
@@ -126,4 +116,4 @@ class RowBuffers:
         tile = dense_array(name, element, (count,), "shared")
         array = replace(tile, flat=True, dynamic=True, dynamic_offset=self.shared_bytes)
         self.shared_bytes += -(-count * element.bytes // 16) * 16
-        return CachedValue(width, None, array, threads, group.thread)
+        return CachedValue(width, array, threads, group.thread)

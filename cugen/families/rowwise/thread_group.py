@@ -35,9 +35,8 @@ class RowThreadGroup(ThreadGroup):
     @property
     def thread(self) -> Integer:
         """The linear thread index in the block."""
-        if self.rows_along_x:
-            return self.number + self.lane * self.groups
-        return self.lane + self.number * self.threads
+        along_x, along_y = (self.number, self.lane) if self.rows_along_x else (self.lane, self.number)
+        return along_x + along_y * self.block[0]
 
     @property
     def may_return(self) -> bool:

@@ -39,9 +39,9 @@ class OnlineSoftmax:
             Let(self.thread_sum, identity("sum", self.thread_sum.dtype), mutable=True),
         )
 
-    def rescaled_sum(self, row_max: Local) -> Expr:
-        """The thread's sum of exponentials, relative to the maximum of the row."""
-        return Op("mul", (self.thread_sum, _exp(self.thread_max, row_max)), self.thread_sum.dtype)
+    def rescaled_sum(self, maximum: Local) -> Expr:
+        """The thread's sum of exponentials, relative to another maximum than the thread's."""
+        return Op("mul", (self.thread_sum, _exp(self.thread_max, maximum)), self.thread_sum.dtype)
 
 
 def online_pairs(passes: tuple[RowPass, ...]) -> dict[Reduce, Reduce]:
@@ -85,7 +85,7 @@ def online_step(
         sum_update = unrolled(each, (sum_update,))
     return (
         Let(shift, Select(is_empty, Const(0, dtype), new_max, dtype)),
-        Assign(online.thread_sum, Op("mul", (online.thread_sum, _exp(online.thread_max, shift)), dtype)),
+        Assign(online.thread_sum, online.rescaled_sum(shift)),
         sum_update,
         Assign(online.thread_max, new_max),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -34,8 +35,8 @@ class RowPass:
 
     reductions: tuple[Reduce, ...]
     outputs: tuple[Output, ...]
-    cached: tuple[Expr, ...]
-    reused: tuple[Expr, ...]
+    cached: tuple[Expr, ...] = ()
+    reused: tuple[Expr, ...] = ()
 
     @property
     def values(self) -> tuple[Expr, ...]:
@@ -48,10 +49,9 @@ class RowPass:
 
 def plan_passes(outputs: tuple[Output, ...], columns: frozenset[str], policy: CachePolicy) -> tuple[RowPass, ...]:
     """The passes in order. The first only loads and computes what is cached from the start."""
-    per_element = tuple(output for output in outputs if output.is_per_element)
-    uncached = [RowPass((), (), (), ()), *(RowPass(level, (), (), ()) for level in reduction_levels(outputs))]
-    if per_element:
-        uncached.append(RowPass((), per_element, (), ()))
+    uncached = [RowPass((), ()), *(RowPass(level, ()) for level in reduction_levels(outputs))]
+    if per_element := tuple(output for output in outputs if output.is_per_element):
+        uncached.append(RowPass((), per_element))
     no_cache = policy is CachePolicy.NOTHING
     cached = {} if no_cache else _cached_values(uncached, columns, costly=policy is CachePolicy.ALL)
     while True:
@@ -80,12 +80,11 @@ def reduction_levels(outputs: tuple[Output, ...]) -> tuple[tuple[Reduce, ...], .
 
 def _cached_values(passes: list[RowPass], columns: frozenset[str], *, costly: bool) -> dict[Expr, int]:
     """The values to cache, each with the number of the pass that computes it."""
-    uses: dict[Expr, set[int]] = {}
+    uses: dict[Expr, set[int]] = defaultdict(set)
     for number, row_pass in enumerate(passes):
-        for value in row_pass.values:
-            for node in evaluated_nodes(value):
-                if _is_element_data(node, columns):
-                    uses.setdefault(node, set()).add(number)
+        for node in (node for value in row_pass.values for node in evaluated_nodes(value)):
+            if _is_element_data(node, columns):
+                uses[node].add(number)
     cached: dict[Expr, int] = {}
     for row_pass in passes:
         for value in row_pass.values:
@@ -101,8 +100,7 @@ def _select_cached(
         return
     using_passes = uses.get(expr, set())
     if len(using_passes) > 1:
-        needs_no_reduction = not any(isinstance(node, Reduce) for node in walk(expr))
-        if needs_no_reduction:
+        if not any(isinstance(node, Reduce) for node in walk(expr)):
             cached[expr] = 0
             return
         if costly and _is_costly(expr, columns):
@@ -152,13 +150,13 @@ def has_costly_elements(outputs: tuple[Output, ...], column: str) -> bool:
     return any(_is_costly(value, frozenset((column,))) for value in (*values, *(o.value for o in outputs)))
 
 
-def use_counts(row_pass: RowPass) -> dict[Expr, int]:
+def use_counts(row_pass: RowPass) -> Counter[Expr]:
     """How often the code of a pass uses each value. Cached values count where they are used, not where computed."""
     leaves = frozenset((*row_pass.reused, *row_pass.cached))
-    counts: dict[Expr, int] = {}
+    counts: Counter[Expr] = Counter()
 
     def count(expr: Expr) -> None:
-        counts[expr] = counts.get(expr, 0) + 1
+        counts[expr] += 1
         if expr not in leaves and not isinstance(expr, Read | Reduce):
             for child in children(expr):
                 count(child)
@@ -174,10 +172,8 @@ def use_counts(row_pass: RowPass) -> dict[Expr, int]:
 
 def element_reads(row_pass: RowPass, column: str) -> tuple[Read, ...]:
     """The reads of row elements that the pass makes from global memory."""
-    used = (*row_pass.cached, *use_counts(row_pass))
-    return tuple(
-        dict.fromkeys(e for e in used if isinstance(e, Read) and e not in row_pass.reused and column in free_indices(e))
-    )
+    reads = (e for e in (*row_pass.cached, *use_counts(row_pass)) if isinstance(e, Read) and e not in row_pass.reused)
+    return tuple(dict.fromkeys(read for read in reads if column in free_indices(read)))
 
 
 def uses_element_index(row_pass: RowPass, column: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cugen.families.rowwise.passes.schedule import RowPass
@@ -110,9 +110,7 @@ class RowIndexing:
             is_used = True
             body = guarded("guard", (Comparison(self.first.symbol, "<", self.extent),), body)
         slots = Index(str(self.slot), integer(segment.start), (segment.start, segment.stop - 1))
-        first_slot, stop = integer(segment.start), integer(segment.stop)
-        if segment.level.storage == Storage.REGISTERS:
-            loop = Loop(slots, first_slot, stop, unroll=True)
-        else:
-            loop = Loop(slots, first_slot, stop, unroll_by=UNROLL_BEYOND_REGISTERS)
+        loop = Loop(slots, integer(segment.start), integer(segment.stop), unroll=True)
+        if segment.level.storage != Storage.REGISTERS:
+            loop = replace(loop, unroll=False, unroll_by=UNROLL_BEYOND_REGISTERS)
         return guarded("guard", terms, (Section("vectors", (For(loop, (index, *body) if is_used else body),)),))

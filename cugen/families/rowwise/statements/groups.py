@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import chain, permutations
 
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
@@ -24,7 +24,7 @@ from cugen.spec.types import INT64
 
 @dataclass(frozen=True, slots=True)
 class GroupSplit:
-    """An index of extent `whole` as `groups` of `size`; size divides the extent."""
+    """An index of extent `whole` as `groups` of `size`, which divides it."""
 
     whole: Expr
     groups: Expr
@@ -49,9 +49,9 @@ def _find_split(statements: tuple[Statement, ...], context: Context) -> GroupSpl
             for sub, groups in zip(read.subscripts, context.spec.array(read.array).shape, strict=True):
                 match sub:
                     case Op(name="floordiv", args=(IndexValue(name=name), size)) if name in extents:
-                        whole = to_integer(extents[name], context.symbols)
-                        parts = to_integer(groups, context.symbols) * to_integer(size, context.symbols)
-                        if _are_equal(whole, parts, context):
+                        whole, count, each = (to_integer(e, context.symbols) for e in (extents[name], groups, size))
+                        is_whole = (whole - count * each).expand() == 0
+                        if is_whole or context.static(whole) == context.static(count * each) is not None:
                             return GroupSplit(extents[name], groups, size)
     return None
 
@@ -59,11 +59,6 @@ def _find_split(statements: tuple[Statement, ...], context: Context) -> GroupSpl
 def _split_names(statement: Statement, split: GroupSplit) -> list[str]:
     """The indices of a statement that are split, by their extent."""
     return [index.name for index in statement.indices if index.extent == split.whole]
-
-
-def _are_equal(a: Integer, b: Integer, context: Context) -> bool:
-    known = context.static(a)
-    return bool((a - b).expand() == 0) or (known is not None and known == context.static(b))
 
 
 class _Splitter:
@@ -114,10 +109,11 @@ class _Splitter:
 
     def _value(self, expr: Expr, name: str) -> Expr:
         group, member = map(IndexValue, self.names)
+        divided = (IndexValue(name), self.split.size)
         match expr:
-            case Op(name="floordiv", args=(IndexValue(name=index), size)) if index == name and size == self.split.size:
+            case Op(name="floordiv", args=args) if args == divided:
                 return group
-            case Op(name="mod", args=(IndexValue(name=index), size)) if index == name and size == self.split.size:
+            case Op(name="mod", args=args) if args == divided:
                 return member
             case IndexValue(name=index) if index == name:
                 return Op("add", (Op("mul", (group, self.split.size), INT64), member), INT64)
@@ -128,13 +124,8 @@ class _Splitter:
 
     def _subscripts(self, array: str, subscripts: tuple[Expr, ...], name: str) -> tuple[Expr, ...]:
         dimensions = self.dimensions.get(array, ())
-        result: list[Expr] = []
-        for dimension, sub in enumerate(subscripts):
-            if dimension in dimensions:
-                result += self._pair(sub, name)
-            else:
-                result.append(self._value(sub, name))
-        return tuple(result)
+        parts = (self._pair(s, name) if d in dimensions else (self._value(s, name),) for d, s in enumerate(subscripts))
+        return tuple(chain.from_iterable(parts))
 
     def _pair(self, sub: Expr, name: str) -> tuple[Expr, Expr]:
         """The group and the member of a subscript."""

@@ -6,7 +6,7 @@ NaN. `fmaxf` is one instruction, a maximum that propagates NaN several.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.rowwise.statements.recognition import RowProblem
@@ -24,12 +24,16 @@ def with_nan_free_maxima(problem: RowProblem) -> RowProblem:
     """The same problem, with maxima that ignore NaN wherever no output changes."""
     values = [output.value for output in problem.outputs]
     maxima = {node: None for value in values for node in walk(value) if isinstance(node, Reduce) and node.kind == "max"}
-    replaceable = frozenset(node for node in maxima if _sums_propagate_nan(node, values))
+    replaceable = [node for node in maxima if _sums_propagate_nan(node, values)]
     if not replaceable:
         return problem
-    outputs = tuple(replace(output, value=_replaced(output.value, replaceable)) for output in problem.outputs)
-    names = {_replaced(value, replaceable): name for value, name in problem.names.items()}
-    return replace(problem, outputs=outputs, names=names)
+
+    def changed(expr: Expr) -> Expr:
+        result = rebuild(expr, changed)
+        return replace(result, kind=NAN_FREE_MAXIMUM) if isinstance(result, Reduce) and expr in replaceable else result
+
+    outputs = tuple(replace(output, value=changed(output.value)) for output in problem.outputs)
+    return replace(problem, outputs=outputs, names={changed(value): name for value, name in problem.names.items()})
 
 
 def subtracted_maximum(total: Expr) -> Reduce | None:
@@ -57,8 +61,3 @@ def _propagating_parts(expr: Expr) -> Iterator[Expr]:
                 yield from _propagating_parts(arg)
         case Cast(arg=arg, to=to) if arg.dtype.is_float and to.is_float:
             yield from _propagating_parts(arg)
-
-
-def _replaced(expr: Expr, maxima: Collection[Expr]) -> Expr:
-    changed = rebuild(expr, lambda part: _replaced(part, maxima))
-    return replace(changed, kind=NAN_FREE_MAXIMUM) if isinstance(changed, Reduce) and expr in maxima else changed

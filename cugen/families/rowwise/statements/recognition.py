@@ -148,10 +148,9 @@ def evaluated_nodes(expr: Expr, cached: Set[Expr] = frozenset()) -> Iterator[Exp
 
 def _bound_columns(statements: tuple[Statement, ...], taken: set[str]) -> tuple[Index, ...]:
     """The indices of the first reduction, where nothing is stored per element."""
-    for statement in statements:
-        for node in walk(statement.value):
-            if isinstance(node, Reduce):
-                return tuple(replace(i, name=i.name + "_" if i.name in taken else i.name) for i in node.indices)
+    for node in (node for statement in statements for node in walk(statement.value)):
+        if isinstance(node, Reduce):
+            return tuple(replace(i, name=i.name + "_" if i.name in taken else i.name) for i in node.indices)
     raise NotRowwise("needs a reduction along rows; here is none")
 
 
@@ -160,16 +159,15 @@ def _row_indices(statement: Statement, readers: tuple[Statement, ...], rows: tup
     if len(statement.indices) != len(rows):
         raise NotRowwise("takes statements over the same rows; these have different extents")
     known = {index.name: index for index in rows}
-    for reader in readers:
-        for node in evaluated_nodes(reader.value):
-            if isinstance(node, Read) and node.array == statement.target:
-                row_of = {
-                    index.name: known[sub.name]
-                    for index, sub in zip(statement.subscripts, node.subscripts, strict=True)
-                    if isinstance(index, IndexValue) and isinstance(sub, IndexValue) and sub.name in known
-                }
-                if len(row_of) == len(rows):
-                    return tuple(row_of[index.name] for index in statement.indices)
+    for node in (node for reader in readers for node in evaluated_nodes(reader.value)):
+        if isinstance(node, Read) and node.array == statement.target:
+            row_of = {
+                index.name: known[sub.name]
+                for index, sub in zip(statement.subscripts, node.subscripts, strict=True)
+                if isinstance(index, IndexValue) and isinstance(sub, IndexValue) and sub.name in known
+            }
+            if len(row_of) == len(rows):
+                return tuple(row_of[index.name] for index in statement.indices)
     return rows
 
 
@@ -223,15 +221,9 @@ class _Inliner:
 
     def _reduction(self, reduction: Reduce, names: Mapping[str, str]) -> Expr:
         columns = self.domain.columns
-        order = next(
-            (
-                order
-                for order in permutations(reduction.indices)
-                if [i.extent for i in order] == [c.extent for c in columns]
-            ),
-            None,
-        )
-        if order is None:
+        extents = [column.extent for column in columns]
+        orders = (order for order in permutations(reduction.indices) if [i.extent for i in order] == extents)
+        if (order := next(orders, None)) is None:
             along = ", ".join(index.name for index in columns)
             reduced = ", ".join(index.name for index in reduction.indices)
             raise NotRowwise(f"reduces rows along {along}; here a {reduction.kind} runs over {reduced}")

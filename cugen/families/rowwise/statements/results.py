@@ -52,18 +52,12 @@ def with_reciprocals(expr: Expr, along: str, results: Results, is_cached: Callab
     """Divisions by row invariants as multiplications by their reciprocals; cached values stay as they are."""
     if is_cached(expr) or along not in free_indices(expr):
         return expr
-    match rebuild(expr, lambda part: with_reciprocals(part, along, results, is_cached)):
-        case Op(name="div", args=(dividend, divisor)) as quotient if (
-            _is_result(divisor, along) and expr.dtype == FLOAT32
-        ):
-            if not results.has_normal_inverse(divisor):
-                return replace(quotient, name="divided_by")
-            inverse = Op("div", (Const(1, FLOAT32), divisor), FLOAT32)
-            return Op("mul", (dividend, inverse), FLOAT32)
-        case changed:
-            return changed
-
-
-def _is_result(expr: Expr, along: str) -> bool:
-    """Whether it is a function of the row's reductions alone."""
-    return along not in free_indices(expr) and any(isinstance(part, Local) for part in walk(expr))
+    changed = rebuild(expr, lambda part: with_reciprocals(part, along, results, is_cached))
+    if not isinstance(changed, Op) or changed.name != "div" or expr.dtype != FLOAT32:
+        return changed
+    dividend, divisor = changed.args
+    if along in free_indices(divisor) or not any(isinstance(part, Local) for part in walk(divisor)):
+        return changed
+    if not results.has_normal_inverse(divisor):
+        return replace(changed, name="divided_by")
+    return Op("mul", (dividend, Op("div", (Const(1, FLOAT32), divisor), FLOAT32)), FLOAT32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from cugen.families.rowwise.statements.recognition import Domain, NotRowwise, Output, RowProblem
+from cugen.pieces.vectors import is_contiguous
 from cugen.plan.memory import Array
 from cugen.plan.symbols import Integer, integer
 from cugen.rewrite.fuse_dimensions import delinearised, fused_array, product
@@ -56,35 +57,28 @@ class _Fuser:
             order = [s.name for s in subscripts if isinstance(s, IndexValue) and s.name in names]
             if sorted(order) != sorted(names):
                 continue
-            dimensions = [d for d, s in enumerate(subscripts) if isinstance(s, IndexValue) and s.name in names]
-            strides = self.problem.arrays[array].strides
-            if strides[dimensions[0]] == 1:
+            if is_contiguous(self.problem.arrays[array], subscripts, order[0]):
                 order.reverse()
             return tuple(next(c for c in columns if c.name == name) for name in order)
         return columns
 
     def _output(self, output: Output) -> Output:
-        value = self._rewritten(output.value)
+        output = replace(output, value=self._rewritten(output.value))
         if not output.is_per_element:
-            return replace(output, value=value)
-        subscripts = self._subscripts(output.target, output.subscripts)
-        return replace(output, value=value, subscripts=subscripts)
+            return output
+        return replace(output, subscripts=self._subscripts(output.target, output.subscripts))
 
     def _rewritten(self, expr: Expr) -> Expr:
         match expr:
             case IndexValue(name=name):
                 return self.coordinates.get(name, expr)
+            case Read() if expr.boundary is None and not expr.exact:
+                return replace(expr, subscripts=self._subscripts(expr.array, expr.subscripts))
             case Read():
-                return self._read(expr)
+                self.unfused[expr.array] = None
             case Reduce():
                 expr = replace(expr, indices=(self.column,))
         return rebuild(expr, self._rewritten)
-
-    def _read(self, read: Read) -> Expr:
-        if read.boundary is None and not read.exact:
-            return replace(read, subscripts=self._subscripts(read.array, read.subscripts))
-        self.unfused[read.array] = None
-        return rebuild(read, self._rewritten)
 
     def _subscripts(self, name: str, subscripts: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The subscripts into the array's view: one for all columns over which the array is dense."""
