@@ -80,11 +80,9 @@ class ColumnScan:
     def reason(self) -> str:
         config, along = self.config, self.problem.along.name
         columns = f"{config.width} columns" if config.width > 1 else "one column"
-        if config.threads_per_column == 1:
-            return f"one thread for {columns} along {along}, {config.vectors} elements per iteration"
-        return (
-            f"{config.threads_per_column} threads share {columns} along {along}, {config.step} elements per iteration"
-        )
+        count = config.threads_per_column
+        threads = f"one thread for {columns}" if count == 1 else f"{count} threads share {columns}"
+        return f"{threads} along {along}, {config.step} elements per iteration"
 
     def _indices(self) -> tuple[Node, ...]:
         lowering, config, fastest = self.lowering, self.config, self.problem.fastest

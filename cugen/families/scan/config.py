@@ -92,10 +92,8 @@ def size_refusals(problem: ScanProblem, config: RowConfig | LookBackConfig | Col
                 yield Refusal("look-back takes one row per block", "schedule.rows")
         case RowConfig():
             if problem.tiles is not None and problem.tiles.length % config.step:
-                yield Refusal(
-                    f"{config.step} elements per iteration don't divide a tile of {problem.tiles.length}",
-                    "schedule.threads",
-                )
+                reason = f"{config.step} elements per iteration don't divide a tile of {problem.tiles.length}"
+                yield Refusal(reason, "schedule.threads")
             if config.threads > WARP and config.rows > 1:
                 yield Refusal("several rows per block take thread groups of at most a warp", "schedule.rows")
     x, y = config.block
@@ -146,13 +144,9 @@ def uses_look_back(problem: ScanProblem) -> bool:
     if algorithm == Algorithm.LOOK_BACK:
         return True
     is_long = problem.max_extent(problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
-    return is_long and tile_length(problem) is not None and not _is_pass(problem)
-
-
-def _is_pass(problem: ScanProblem) -> bool:
-    """Whether the scan is one pass of a multi-pass scan."""
     declared = {array.name for array in problem.request.context.original.arrays}
-    return all(statement.target not in declared for statement in problem.request.group.statements)
+    is_pass = all(statement.target not in declared for statement in problem.request.group.statements)
+    return is_long and not is_pass and tile_length(problem) is not None
 
 
 def _why_no_look_back(problem: ScanProblem) -> str:

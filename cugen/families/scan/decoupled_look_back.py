@@ -108,18 +108,18 @@ class LookBackScan(RowScan):
         if self.has_groups:
             tile_in_group = define("tile_in_group", Mod(self.tile_position, last_thread + 1), self.lowering)
             in_group, in_group_nodes = tile_in_group.index.symbol, [tile_in_group]
+        prefixes = [(n, accumulator.value) for n, accumulator in zip(names, self.accumulators, strict=True)]
         is_publishing = [Comparison(self.thread, "==", last_thread)]
         publish_prefix: tuple[Node, ...] = ()
         if self.has_groups:
-            inclusive = [n.combine(a.value, n.block_total) for n, a in zip(names, self.accumulators, strict=True)]
             is_last_tile = Guard((*is_publishing, Comparison(in_group, "==", last_thread)))
+            inclusive = [n.combine(prefix, n.block_total) for n, prefix in prefixes]
             publish_prefix = (If(is_last_tile, self._publish(inclusive)),)
             is_publishing.append(Comparison(in_group, "<", last_thread))
         publish = If(Guard(tuple(is_publishing)), self._publish([n.block_total for n in names]))
         group = ThreadGroup(self.config.threads, self.thread)
         reduction = group_reduction(group, self.accumulators, self.lowering, everywhere=True)
-        prefixes = zip(names, self.accumulators, strict=True)
-        add_prefix = (Assign(n.warp_prefix, n.combine(a.value, n.warp_prefix)) for n, a in prefixes)
+        add_prefix = (Assign(n.warp_prefix, n.combine(prefix, n.warp_prefix)) for n, prefix in prefixes)
         return (
             *combine_warps,
             Section("publish_aggregate", (*in_group_nodes, publish)),

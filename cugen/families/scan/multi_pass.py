@@ -31,14 +31,17 @@ def multi_pass(single: Single) -> Steps | None:
 class _MultiPass:
     def __init__(self, single: Single, problem: ScanProblem, length: int) -> None:
         self.statement, self.length = single.statement, length
-        self.along, self.fastest = problem.along, problem.fastest
+        self.along = problem.along
         spec = single.context.spec
         self.taken = {a.name for a in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
         indices = (*self.statement.indices, *bound_indices(self.statement.value))
         names = self.taken | {index.name for index in indices}
         self.tile = fresh("tile", names)
-        self.tiles = Index(self.tile, tile_count(self.along.extent, length))
-        self.source = replace(self.tiles, name=f"{self.tile}_")  # another tile, whose aggregate is combined
+        tiles = Index(self.tile, tile_count(self.along.extent, length))
+        rows = (index for index in self.statement.indices if index not in (self.along, problem.fastest))
+        # Of the tile aggregates, in the memory order of the output.
+        self.indices = (*rows, tiles) if problem.is_row else (*rows, tiles, problem.fastest)
+        self.source = replace(tiles, name=f"{self.tile}_")  # another tile, whose aggregate is combined
         self.element = fresh(f"{self.along.name}_in_tile", names)
         self.has_whole_tiles = divides(length, single.context.extent(problem.along), single.context)
         self.reduces_preceding = can_reduce_preceding(problem, length)
@@ -59,11 +62,6 @@ class _MultiPass:
         final = replace(self.statement, value=replaced(self.statement.value, tile_scans.get))
         return steps_of(temporaries, final)
 
-    def _indices(self) -> tuple[Index, ...]:
-        """The indices of the tile aggregates, in the memory order of the output."""
-        rows = tuple(index for index in self.statement.indices if index not in (self.along, self.fastest))
-        return (*rows, self.tiles) if self.fastest == self.along else (*rows, self.tiles, self.fastest)
-
     def _of_tile(self, read: Read, tile: Expr) -> Read:
         """The element of another tile."""
         return replace(read, subscripts=tuple(tile if s == IndexValue(self.tile) else s for s in read.subscripts))
@@ -71,7 +69,7 @@ class _MultiPass:
     def _stored(self, scan: Scan, suffix: str, value: Expr, what: str) -> Temporary:
         """A value per tile, and the statement that stores it."""
         name = fresh(f"{self.statement.target}_{ACCUMULATORS[scan.kind]}{suffix}", self.taken)
-        stored = temporary(name, self._indices(), value, "", self.statement)
+        stored = temporary(name, self.indices, value, "", self.statement)
         return replace(stored, statement=replace(stored.statement, text=f"{name}: the {_NOUNS[scan.kind]} of {what}"))
 
     def _aggregates(self, scan: Scan) -> Temporary:
@@ -82,10 +80,8 @@ class _MultiPass:
         conditions: list[Expr] = [] if self.has_whole_tiles else [Op("lt", (position, self.along.extent), BOOL)]
         if scan.where is not None:
             conditions.append(substitute(scan.where, at_position))
-        elements = (Index(self.element, Const(self.length, INT64)),)
-        value = Reduce(
-            scan.kind, substitute(scan.body, at_position), elements, scan.dtype, conjunction(conditions), scan.span
-        )
+        body, elements = substitute(scan.body, at_position), (Index(self.element, Const(self.length, INT64)),)
+        value = Reduce(scan.kind, body, elements, scan.dtype, conjunction(conditions), scan.span)
         return self._stored(scan, "", value, f"each {self.length} elements along {self.along.name}")
 
     def _reduce_preceding(self, scan: Scan, aggregate: Read, tile: Expr) -> Expr:

@@ -96,11 +96,8 @@ def match_scans(request: Request) -> ScanProblem | Refusal:
     indexed = tuple(read for read in reads if read.boundary is not None or not all(map(is_plain, read.subscripts)))
     arrays, order = request.context.arrays, fastest_first(request)
     fastest = order[0]
-    vector_reads = tuple(
-        read
-        for read in reads
-        if read not in indexed and IndexValue(fastest.name) in read.subscripts and arrays[read.array].space in IN_MEMORY
-    )
+    in_memory = (read for read in reads if read not in indexed and arrays[read.array].space in IN_MEMORY)
+    vector_reads = tuple(read for read in in_memory if IndexValue(fastest.name) in read.subscripts)
     accessed = [(read.array, read.subscripts) for read in vector_reads]
     accessed += [(s.target, s.subscripts) for s in pattern.request.stored_statements()]
     for array, subscripts in accessed:
@@ -138,14 +135,12 @@ def _tile_name(request: Request, indices: tuple[spec.Index, ...]) -> str:
 def _prefix_reductions(pattern: SerialScan, tiles: Tiles) -> tuple[Reduce, ...]:
     """Reductions over preceding tiles that are the same for all elements of a tile."""
     values = [statement.value for statement in pattern.request.group.statements]
-    reductions = {node: None for value in values for node in walk(value) if isinstance(node, Reduce)}
+    reductions = {node: free_indices(node) for value in values for node in walk(value) if isinstance(node, Reduce)}
     return tuple(
         reduction
-        for reduction in reductions
-        if len(reduction.indices) == 1
-        and isinstance(reduction.body, Read)
-        and tiles.index in free_indices(reduction)
-        and pattern.index.name not in free_indices(reduction)
+        for reduction, names in reductions.items()
+        if len(reduction.indices) == 1 and isinstance(reduction.body, Read)
+        if tiles.index in names and pattern.index.name not in names
     )
 
 
@@ -184,11 +179,8 @@ def extract_tiles(request: Request) -> tuple[Request, Tiles | None]:
     tiles = Tiles(length, _tile_name(request, statements[0].indices))
     changes: dict[Expr, Expr] = {tile_of(IndexValue(outer), length): IndexValue(tiles.index)}
     for scan in scans:
-        match scan.where:
-            case Op(name="and", args=(_, condition)):
-                changes[scan] = replace(scan, where=condition)
-            case _:
-                changes[scan] = replace(scan, where=None)
+        rest = scan.where.args[1] if isinstance(scan.where, Op) and scan.where.name == "and" else None
+        changes[scan] = replace(scan, where=rest)
     statements = tuple(replace(s, value=replaced(s.value, changes.get)) for s in statements)
     return request.with_statements(statements), tiles
 
