@@ -85,8 +85,7 @@ class ColumnScan:
         return f"{threads} along {along}, {config.step} elements per iteration"
 
     def _indices(self) -> tuple[Node, ...]:
-        lowering, config, fastest = self.lowering, self.config, self.problem.fastest
-        context = self.problem.request.context
+        lowering, config, fastest, context = self.lowering, self.config, self.problem.fastest, self.problem.context
         extent, outer = context.extent(fastest), list(map(context.extent, self.problem.outer))
         count = ceil_div(extent, config.threads * config.width)
         blocks = make_grid([count, *outer], lowering, self.problem.request.target)

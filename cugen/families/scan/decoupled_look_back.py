@@ -41,7 +41,7 @@ class LookBackScan(RowScan):
     inclusive prefix where it is the last of a group."""
 
     def __init__(self, problem: ScanProblem, lowering: Lowering, config: LookBackConfig) -> None:
-        self.counts = list(map(problem.request.context.extent, problem.outer))
+        self.counts = list(map(problem.context.extent, problem.outer))
         super().__init__(problem, lowering, config)
         self.accumulators = tuple(Accumulator(n.scan.kind, self._tile_prefix(n)) for n in self.names)
         self.partials = [

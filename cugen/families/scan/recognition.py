@@ -9,6 +9,7 @@ from cugen.pieces.grid import fastest_first
 from cugen.pieces.serial_scan import SerialScan, recognise
 from cugen.pieces.vectors import Width, is_contiguous, narrowest, widest
 from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
 from cugen.plan.request import Refusal, Request
 from cugen.rewrite.temporaries import fresh
 from cugen.spec import expressions as spec
@@ -57,14 +58,16 @@ class ScanProblem:
     def along(self) -> spec.Index:
         return self.pattern.index
 
-    def max_extent(self, index: spec.Index) -> int:
-        """Upper bound of the extent of an index."""
-        return self.request.context.max_extent(index)
+    @property
+    def context(self) -> Context:
+        return self.pattern.request.context
 
     @property
     def max_length(self) -> int:
         """Upper bound of the elements that are scanned without a restart."""
-        return self.max_extent(self.along) if self.tiles is None or self.tiles_carry_over else self.tiles.length
+        if self.tiles is not None and self.tiles.restart:
+            return self.tiles.length
+        return self.context.max_extent(self.along)
 
     @property
     def tiles_carry_over(self) -> bool:

@@ -42,8 +42,8 @@ class Registers:
 
     def __init__(self, problem: ScanProblem, lowering: Lowering, width: int, vectors: int) -> None:
         self.problem, self.lowering, self.width, self.vectors = problem, lowering, width, vectors
-        extent = problem.request.context.extent(problem.fastest)
-        self.end = None if divides(width, extent, problem.request.context) else extent
+        extent = problem.context.extent(problem.fastest)
+        self.end = None if divides(width, extent, problem.context) else extent
         self.vector_counter = loop_variable("u", vectors, lowering)
         self.element_counter = Index(lowering.names.allocate("v"), integer(0), (0, width - 1))
         self.first: Integer = integer(0)  # index of the current vector's first element

@@ -73,7 +73,7 @@ class RowScan:
             self.exchange = Exchange(self.thread_scan, self.loop, (config.warps,), lambda warp: (warp,))
 
     def _blocks(self) -> Blocks:
-        counts = list(map(self.problem.request.context.extent, self.problem.outer))
+        counts = list(map(self.problem.context.extent, self.problem.outer))
         counts[:1] = [ceil_div(count, self.config.rows) for count in counts[:1]]
         return make_grid(counts or [integer(1)], self.lowering, self.problem.request.target)
 
@@ -88,12 +88,12 @@ class RowScan:
         """The row, and the thread's lane and warp. Rows out of bounds are clamped to the last one, since all lanes of a
         warp take part in shuffles, and not stored."""
         lowering, config, outer = self.lowering, self.config, self.problem.outer
-        extents = list(map(self.problem.request.context.extent, outer))
+        extents = list(map(self.problem.context.extent, outer))
         coordinates = list(self.blocks.coordinates[: len(outer)])
         unclamped = list[Node]()
         if outer:
             coordinates[0] = coordinates[0] * config.rows + thread("y", config.rows, lowering)
-            if not divides(config.rows, extents[0], self.problem.request.context):
+            if not divides(config.rows, extents[0], self.problem.context):
                 below = ceil_div(extents[0], config.rows) * config.rows
                 node = define(f"{outer[0].name}_unclamped", coordinates[0], lowering, below=below)
                 unclamped.append(node)
@@ -126,7 +126,7 @@ class RowScan:
         """The tile's exclusive prefix, from the aggregates of all preceding tiles: one reduction per warp."""
         lowering = self.lowering
         (bound,) = reduction.indices
-        count = self.problem.request.context.extent(bound)
+        count = self.problem.context.extent(bound)
         accumulator = Local(lowering.names.allocate(f"tile_prefix_{ACCUMULATORS[reduction.kind]}"), reduction.dtype)
         index = loop_variable("preceding", count, lowering, self.lane.symbol)
         lowering.symbols[bound.name] = index.symbol

@@ -17,13 +17,13 @@ class ScanLoop:
 
     def __init__(self, problem: ScanProblem, lowering: Lowering, step: int) -> None:
         self.problem, self.lowering, self.step = problem, lowering, step
-        self.extent = problem.request.context.extent(problem.along)
+        self.extent = problem.context.extent(problem.along)
         self.length = self.extent if problem.tiles is None else integer(problem.tiles.length)
         self.start: Integer = integer(0)
         self.index: Index | None = None
         max_length = bounds(self.length, lowering.ranges)[1]
         if max_length > step:
-            last = max_length - (step if divides(step, self.length, problem.request.context) else 1)
+            last = max_length - (step if divides(step, self.length, problem.context) else 1)
             # The increment past the last element must not overflow a 32-bit loop variable.
             max_start = last if last + step <= INT32_MAX else last + step
             self.index = loop_variable("start", max_start + 1, lowering)
@@ -49,7 +49,7 @@ class ScanLoop:
 
         `certain`: the offset is within an iteration that runs.
         """
-        problem, lowering, context = self.problem, self.lowering, self.problem.request.context
+        problem, lowering, context = self.problem, self.lowering, self.problem.context
         padded = self.extent
         if not divides(width, self.extent, context):
             padded = FloorDiv(self.extent + (width - 1), integer(width)) * width
@@ -71,8 +71,7 @@ class ScanLoop:
 
     def _has_whole_iterations(self) -> bool:
         """Whether the loop surely covers whole iterations, with at least one where there is no loop."""
-        problem, context = self.problem, self.problem.request.context
-        if problem.tiles is not None:
-            length = problem.tiles.length
-            return length % self.step == 0 and divides(length, self.extent, context)
-        return not self.is_single and divides(self.step, self.extent, context)
+        if self.problem.tiles is not None:
+            length = self.problem.tiles.length
+            return length % self.step == 0 and divides(length, self.extent, self.problem.context)
+        return not self.is_single and divides(self.step, self.extent, self.problem.context)

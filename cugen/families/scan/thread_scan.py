@@ -99,7 +99,7 @@ class ThreadScan:
         inner = Scope(outer, frozenset((fastest.name,)))
         if self.registers.width > 1:
             self.element = self.element or define(fastest.name, self.registers.element_index, lowering)
-            limit(self.element.index, self.problem.request.context.extent(fastest), lowering)
+            limit(self.element.index, self.problem.context.extent(fastest), lowering)
             lowering.symbols[fastest.name] = self.element.index.symbol
         for read, stored in self.registers.storage.items():
             value = self.registers.value(stored)

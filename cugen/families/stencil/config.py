@@ -70,52 +70,46 @@ def choose_config(
     if width > max_width:
         return (Refusal(f"a vector of {width} along {along} is too wide: {reason}", "schedule.vector"),)
     outputs = {along: width}
-    second = order[1].name if len(order) > 1 else None
-    outer = [name for name in (index.name for index in order[2:]) if _halo(footprints, name)]
-    if second is not None:
+    if len(order) > 1:
+        second = order[1].name
         outputs[second] = int(tunables.get("rows", sizes.get(second, _rows(request, footprints, order, outputs))))
-    if outer:
-        outputs[outer[0]] = sizes.get(outer[0], 4)
+    outer = [index.name for index in order[2:] if _halo(footprints, index.name)]
+    for name in outer[:1]:
+        outputs[name] = sizes.get(name, 4)
     if channel_reductions:
-        channels = [
-            index for index in order[2:] if not any(a.index == index.name for w in footprints.values() for a in w.axes)
-        ]
-        for index in channels[:1]:
-            outputs[index.name] = CHANNELS_PER_THREAD
+        moved = {axis.index for footprint in footprints.values() for axis in footprint.axes}
+        channels = [index.name for index in order[2:] if index.name not in moved]
+        outputs |= dict.fromkeys(channels[:1], CHANNELS_PER_THREAD)
+
+    def registers() -> int:
+        return _thread_registers(request, footprints, channel_reductions, outputs)
+
     is_free = {name: name not in sizes and tunables.keys().isdisjoint(("vector", "rows")) for name in outputs}
     for name in reversed(outputs):
-        while (
-            is_free[name]
-            and outputs[name] > 1
-            and (_thread_registers(request, footprints, channel_reductions, outputs) > MAX_THREAD_REGISTERS)
-        ):
+        while is_free[name] and outputs[name] > 1 and registers() > MAX_THREAD_REGISTERS:
             outputs[name] //= 2
-    registers = _thread_registers(request, footprints, channel_reductions, outputs)
-    if all(is_free.values()) and registers > MAX_THREAD_REGISTERS:
-        return (Refusal(f"its windows need {registers} registers, at most {MAX_THREAD_REGISTERS} fit in a thread"),)
-    if all(is_free.values()) and math.prod(outputs.values()) == 1 and registers > MAX_UNSHARED_REGISTERS:
-        return (Refusal(f"a thread computes one output, which reads each of {registers} registers once"),)
+    if all(is_free.values()) and registers() > MAX_THREAD_REGISTERS:
+        return (Refusal(f"its windows need {registers()} registers, at most {MAX_THREAD_REGISTERS} fit in a thread"),)
+    if all(is_free.values()) and math.prod(outputs.values()) == 1 and registers() > MAX_UNSHARED_REGISTERS:
+        return (Refusal(f"a thread computes one output, which reads each of {registers()} registers once"),)
     return StencilConfig(order, outputs, _threads(request, order, outputs), reason)
 
 
 def smaller_config(request: Request, config: StencilConfig) -> StencilConfig | None:
     """Half the outputs per thread along the slowest index with several; None for two outputs or fewer, as a window for
     one output saves nothing."""
-    names = [name for name in reversed(config.outputs) if config.outputs[name] > 1]
     if math.prod(config.outputs.values()) <= 2:
         return None
-    outputs = {**config.outputs, names[0]: config.outputs[names[0]] // 2}
+    slowest = next(name for name in reversed(config.outputs) if config.outputs[name] > 1)
+    outputs = {**config.outputs, slowest: config.outputs[slowest] // 2}
     return replace(config, outputs=outputs, threads=_threads(request, config.order, outputs), idle=0)
 
 
 def output_order(request: Request, footprints: Mapping[str, Footprint]) -> tuple[spec.Index, ...]:
     """The output's indices: the contiguous one, then the fastest along which footprints extend, then all others."""
     first, *slower = fastest_first(request)
-    extending = [index for index in slower if _halo(footprints, index.name)]
-    if extending:
-        slower.remove(extending[0])
-        slower.insert(0, extending[0])
-    return (first, *slower)
+    extending = [index for index in slower if _halo(footprints, index.name)][:1]
+    return (first, *extending, *(index for index in slower if index not in extending))
 
 
 def _halo(footprints: Mapping[str, Footprint], name: str) -> int:
@@ -190,21 +184,20 @@ def _rows(
         rows = 2 if is_deep else 8 if outputs[along] == 1 or is_bytes else 4
     else:
         rows = 16 if height >= 24 else 8 if height >= 8 else 4
-    registers = sum(_registers(request, footprint, {**outputs, second: rows}) for footprint in footprints.values())
+    points = sum(len(footprint.points) for footprint in footprints.values())
     min_threads = PLANNING_DEVICE.sms * THREADS_PER_SM
+
+    def window_registers() -> int:
+        return sum(_registers(request, footprint, {**outputs, second: rows}) for footprint in footprints.values())
+
     while rows > 1 and (
-        (_halo(footprints, along) and registers > MAX_WINDOW_REGISTERS)
+        (_halo(footprints, along) and window_registers() > MAX_WINDOW_REGISTERS)
         or rows >= 2 * max(extents[1], 1)
         or math.prod(extents) < min_threads * rows * outputs[along]
-        or _points(footprints) * rows * outputs[along] > MAX_UNROLLED_ITERATIONS
+        or points * rows * outputs[along] > MAX_UNROLLED_ITERATIONS
     ):
         rows //= 2
-        registers = sum(_registers(request, footprint, {**outputs, second: rows}) for footprint in footprints.values())
     return rows
-
-
-def _points(footprints: Mapping[str, Footprint]) -> int:
-    return sum(len(footprint.points) for footprint in footprints.values())
 
 
 def _registers(request: Request, footprint: Footprint, outputs: dict[str, int]) -> int:

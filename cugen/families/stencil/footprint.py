@@ -217,10 +217,8 @@ def _offsets(
         return f"{read.array} is read along a diagonal"
     if not 0 < math.prod(sizes) <= MAX_FOOTPRINT_POINTS:
         return f"the footprint in {read.array} has {math.prod(sizes)} points, the limit is {MAX_FOOTPRINT_POINTS}"
-    points = []
-    for values in itertools.product(*map(range, sizes)):
-        tap = dict(zip(names, values, strict=True))
-        points.append(tuple(sum(c * tap[n] for n, c in taps.items()) + constant for taps, constant in terms))
+    each_tap = (dict(zip(names, values, strict=True)) for values in itertools.product(*map(range, sizes)))
+    points = (tuple(sum(c * tap[n] for n, c in taps.items()) + first for taps, first in terms) for tap in each_tap)
     return _Offsets(tuple(axes), tuple(points))
 
 

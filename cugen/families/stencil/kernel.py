@@ -124,16 +124,11 @@ class StencilBuilder:
     def make_windows(self) -> list[RegisterWindow]:
         """The register windows that are loaded from global memory."""
         along, outputs, width = self.config.along, self.config.outputs, self.config.width
-        return [
-            self.lowering.add_window(
-                footprint,
-                along,
-                outputs,
-                access_width(self.request, self.lowering.arrays[name], footprint, along, width),
-                self.lowering.symbols,
-            )
-            for name, footprint in self.footprints.items()
-        ]
+        windows = []
+        for name, footprint in self.footprints.items():
+            access = access_width(self.request, self.lowering.arrays[name], footprint, along, width)
+            windows.append(self.lowering.add_window(footprint, along, outputs, access, self.lowering.symbols))
+        return windows
 
     # Outputs of a thread
 
@@ -141,8 +136,7 @@ class StencilBuilder:
         """The nodes that `fill` adds to the scope of each row of outputs whose first output is in bounds.
 
         The sections are those of templates/macros/thread_outputs.cu.j2."""
-        outer = Scope()
-        return self._loops(list(reversed(self.config.order[1:])), outer, origins, fill)
+        return self._loops(list(reversed(self.config.order[1:])), Scope(), origins, fill)
 
     def _loops(
         self,
@@ -176,15 +170,10 @@ class StencilBuilder:
         )
 
     def _output_counter(self, name: str, count: int) -> Index:
-        """The loop variable over the thread's outputs along an index."""
+        """The loop variable over the thread's outputs along an index, shared by consecutive loops."""
         position = [i.name for i in self.config.order].index(name)
-        if position < 2:
-            return self.counter("v" if position == 0 else "row", count)
         moves = any(axis.index == name for footprint in self.footprints.values() for axis in footprint.axes)
-        return self.counter("plane" if moves else "channel", count)
-
-    def counter(self, hint: str, count: int) -> Index:
-        """A loop variable of `count` iterations, shared by consecutive loops."""
+        hint = ("v", "row", "plane" if moves else "channel")[min(position, 2)]
         key = (hint, count)
         if key not in self.counters:
             name = counter_name(self.lowering.loops, self.lowering.names, hint, self.lowering.symbols)
@@ -230,19 +219,17 @@ class StencilBuilder:
         v = self._output_counter(along, width)
         body, vectors = gather_stores(inner.nodes, self.request, v, lowering)
         scope.nodes += [Let(vector, None, mutable=True) for _, vector in vectors]
-        scope.nodes.append(unrolled(v, body))
-        for statement, vector in vectors:
-            scope.nodes += self._store(vector, statement, first, v)
+        scope.nodes += [unrolled(v, body), *(self._store(vector, statement, first, v) for statement, vector in vectors)]
 
-    def _store(self, vector: Vector, statement: Statement, first: Integer, v: Index) -> tuple[Node, ...]:
+    def _store(self, vector: Vector, statement: Statement, first: Integer, v: Index) -> Node:
         width, extent = self.config.width, self.extents[0]
         vector_store = Store(self._target(statement, first, width), vector)
         if divides(width, extent, self.context):
-            return (vector_store,)
+            return vector_store
         guard = Guard((Comparison(first + width, "<=", extent),))
         element_store = Store(self._target(statement, first + v.symbol, 1), vector.component(v.symbol))
         single = If(Guard((Comparison(first + v.symbol, "<", extent),)), (element_store,))
-        return (If(guard, (vector_store,), (unrolled(v, (single,)),)),)
+        return If(guard, (vector_store,), (unrolled(v, (single,)),))
 
     def _target(self, statement: Statement, index: Integer, width: int) -> Access:
         symbols = {**self.lowering.symbols, self.config.along: index}

@@ -172,20 +172,21 @@ def _start(window: RegisterWindow, origins: Mapping[str, Integer]) -> Integer:
     return axis.scale * origins[axis.index or ""] + window.origin[window.along]
 
 
-def _inside(lowering: Lowering, window: RegisterWindow, start: Integer) -> Guard:
-    """The condition on its first column under which a row has all columns."""
-    end = start + window.counts[window.along]
-    terms = (Comparison(start, ">=", integer(0)), Comparison(end, "<=", window.source.shape[window.along]))
-    return lowering.needed(Guard(terms))
+def _inside(lowering: Lowering, window: RegisterWindow, start: Integer, columns: Columns | None = None) -> Guard:
+    """The condition on its first column under which a row has all columns, or those from begin to end."""
+    first, end = columns or (0, window.counts[window.along])
+    extent = window.source.shape[window.along]
+    return lowering.needed(Guard((Comparison(start + first, ">=", integer(0)), Comparison(start + end, "<=", extent))))
 
 
 def _has_scalar_halo(lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer]) -> bool:
-    """Whether the few halo columns of a row have scalar loads, and the center columns vector loads."""
+    """Whether the few halo columns of a row have scalar loads, and the center columns vector loads in bounds."""
     start, center = _start(window, origins), _center_columns(window)
     return (
         bool(_inside(lowering, window, start).terms)
         and has_narrow_halo(read_columns(window), center)
-        and not _may_exceed(lowering, window, start, center)
+        and not any(column % window.access_width for column in center)
+        and not _inside(lowering, window, start, center).terms
     )
 
 
@@ -194,17 +195,6 @@ def _center_columns(window: RegisterWindow) -> Columns:
     axis = window.footprint.axes[window.along]
     first = -window.origin[window.along]
     return first, first + axis.scale * window.outputs.get(axis.index or "", 1)
-
-
-def _may_exceed(lowering: Lowering, window: RegisterWindow, start: Integer, center: Columns) -> bool:
-    """Whether vector loads of the center columns may be out of bounds."""
-    if center[0] % window.access_width or center[1] % window.access_width:
-        return True
-    terms = (
-        Comparison(start + center[0], ">=", integer(0)),
-        Comparison(start + center[1], "<=", window.source.shape[window.along]),
-    )
-    return bool(lowering.needed(Guard(terms)).terms)
 
 
 def _loads(
@@ -370,25 +360,23 @@ class _WindowLoader:
 
     def _subscripts(self, row: tuple[Integer, ...], column: Integer) -> tuple[Integer, ...]:
         """The subscripts in the source of an element of the window, before its boundary mode applies."""
-        subscripts: list[Integer] = []
-        coordinates = iter(row)
-        for dimension, (axis, first) in enumerate(zip(self.window.footprint.axes, self.window.origin, strict=True)):
-            if dimension == self.window.along:
-                subscripts.append(column)
-                continue
-            base = axis.scale * self.origins[axis.index] if axis.index is not None else integer(0)
-            subscripts.append(base + first + next(coordinates))
-        return tuple(subscripts)
+        along, coordinates = self.window.along, iter(row)
+        pairs = zip(self.window.footprint.axes, self.window.origin, strict=True)
+        bases = (first if a.index is None else a.scale * self.origins[a.index] + first for a, first in pairs)
+        return tuple(column if d == along else next(coordinates) + base for d, base in enumerate(bases))
 
     def _store(self, row: tuple[Integer, ...], column: Integer, value: Expr) -> Node:
-        subscripts = self.window.subscripts(_insert(row, self.window.along, column))
+        along = self.window.along
+        subscripts = self.window.subscripts((*row[:along], column, *row[along:]))
         return Store(Access(self.window.array, subscripts, "store"), value)
 
 
 def _row_sections(nodes: Sequence[Node]) -> tuple[Section, ...]:
     """A single loop over rows as a section, with the definitions before it; otherwise a section per row, or loop."""
     *before, last = nodes
-    if _is_row_loop(last) and all(isinstance(node, Define) for node in before):
+    # A loop over the columns of a row has no sections.
+    is_row_loop = isinstance(last, For) and any(isinstance(inner, Section) for inner in last.body)
+    if is_row_loop and all(isinstance(node, Define) for node in before):
         return (Section("row_invariants", tuple(before)), Section("row_loop", (last,)))
     rows: list[Section] = []
     start = 0
@@ -399,14 +387,5 @@ def _row_sections(nodes: Sequence[Node]) -> tuple[Section, ...]:
     return (Section("rows", tuple(rows)),)
 
 
-def _is_row_loop(node: Node) -> bool:
-    """Whether a node is a loop over rows, rather than over the columns of one."""
-    return isinstance(node, For) and any(isinstance(inner, Section) for inner in node.body)
-
-
 def replace_item(values: tuple[Integer, ...], position: int, value: Integer) -> tuple[Integer, ...]:
     return (*values[:position], value, *values[position + 1 :])
-
-
-def _insert(values: tuple[Integer, ...], position: int, value: Integer) -> tuple[Integer, ...]:
-    return (*values[:position], value, *values[position:])

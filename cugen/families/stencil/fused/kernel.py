@@ -18,7 +18,7 @@ from cugen.pieces.sections import SectionGroup, guarded
 from cugen.pieces.vector_body import vector_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import within
-from cugen.plan.memory import Access, Array, row_major
+from cugen.plan.memory import Access, row_major
 from cugen.plan.names import Names
 from cugen.plan.nodes import (
     Assign,
@@ -79,16 +79,17 @@ class FusedStencil:
         """The tile's extent in each dimension of the intermediate array; rows are whole vectors."""
         counts = []
         for axis in self.footprint.axes:
-            size = self.config.width if axis.index == self.config.along else 1
-            counts.append(
-                -(-(axis.high - self.tile_offset(axis) + self.config.per_block(axis.index or "")) // size) * size
-            )
+            count, size = axis.high - self.tile_offset(axis) + self.config.per_block(axis.index or ""), self._step(axis)
+            counts.append(-(-count // size) * size)
         return tuple(counts)
 
     def tile_offset(self, axis: Axis) -> int:
         """The tile's first element relative to the block's first output."""
-        size = self.config.width if axis.index == self.config.along else 1
-        return axis.low // size * size
+        return axis.low // self._step(axis) * self._step(axis)
+
+    def _step(self, axis: Axis) -> int:
+        """The elements of a vector along an axis."""
+        return self.config.width if axis.index == self.config.along else 1
 
     @property
     def dimensions(self) -> tuple[int, ...]:
@@ -167,22 +168,14 @@ class IntermediateTile:
         self.fused, self.config, self.width = fused, fused.config, fused.config.width
         self.outer = outer
         self.source = outer.arrays[fused.footprint.array]
-        self.array = self._array()
+        symbol = outer.names.allocate(f"{self.source.symbol}_tile")
+        shape = tuple(integer(fused.counts[d]) for d in fused.dimensions)
+        align = self.width * self.source.dtype.bytes if self.width > 1 else 0
+        tile = replace(self.source, symbol=symbol, shape=shape, strides=row_major(shape))
+        self.array = replace(tile, space="shared", flat=False, align=align)
         self.producer = fused.parts.first.group.statements[0]
         self.names = tuple(sub.name for sub in self.producer.subscripts if isinstance(sub, IndexValue))
         self.along = self.names[fused.along]
-
-    def _array(self) -> Array:
-        shape = tuple(integer(self.fused.counts[d]) for d in self.fused.dimensions)
-        return replace(
-            self.source,
-            symbol=self.outer.names.allocate(f"{self.source.symbol}_tile"),
-            shape=shape,
-            strides=row_major(shape),
-            space="shared",
-            flat=False,
-            align=self.width * self.source.dtype.bytes if self.width > 1 else 0,
-        )
 
     def define_origin(self, blocks: Mapping[str, Integer]) -> tuple[Node, ...]:
         """The tile's first element in each dimension of the array, possibly out of bounds."""
