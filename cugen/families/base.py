@@ -13,8 +13,6 @@ from cugen.spec.model import Schedule
 
 __all__ = ["Family", "Match", "Refusal", "Refusals", "Request", "Single", "Steps", "Tunable", "refuse_tunables"]
 
-_MIXED = Refusal("takes statements over the same indices; these are over rows and over their elements")
-
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -43,7 +41,8 @@ class Family:
     def answer(self, request: Request) -> Match | Refusals:
         """The family's match of a request, or why it refuses it. TypeError for a family without `match`."""
         if request.group.mixed and not self.mixes:
-            return Refusals((_MIXED,))
+            reason = "takes statements over the same indices; these are over rows and over their elements"
+            return Refusals((Refusal(reason),))
         if self.match is not None:
             return self.match(request)
         if self.refusals is None or self.build is None:

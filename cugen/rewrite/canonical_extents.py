@@ -80,9 +80,8 @@ def _connect(classes: _Classes, statement: Statement, number: int, spec: Spec) -
     target = Read(statement.target, statement.subscripts, statement.value.dtype)
     for node in (target, *walk(statement.value)):
         if isinstance(node, Scan):
-            classes.connect(
-                (number, node.inner.name), node.inner.extent, (number, node.outer), bound[node.outer].extent
-            )
+            inner, outer = node.inner, bound[node.outer]
+            classes.connect((number, inner.name), inner.extent, (number, outer.name), outer.extent)
         if not isinstance(node, Read):
             continue
         for position, sub in enumerate(node.subscripts):

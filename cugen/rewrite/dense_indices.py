@@ -10,9 +10,10 @@ from __future__ import annotations
 from cugen.plan.request import Request
 from cugen.plan.symbols import bounds
 from cugen.rewrite.fuse_dimensions import FusedStatements, fused, without_unit_dimensions
+from cugen.rewrite.readers import array_reads
 from cugen.rewrite.temporaries import fresh
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, IndexValue, Read, children, free_indices, walk
+from cugen.spec.expressions import Expr, IndexValue, Read, children, free_indices
 from cugen.spec.model import Statement
 
 _MAX_NAME_LENGTH = 8  # of a fused index, in characters
@@ -63,11 +64,8 @@ def index_values(expr: Expr) -> frozenset[str]:
 
 def _compound_indices(statement: Statement) -> frozenset[str]:
     """The indices of compound subscripts, and of reads with a boundary."""
-    names = {name for sub in statement.subscripts if not isinstance(sub, IndexValue) for name in free_indices(sub)}
-    for node in walk(statement.value):
-        if isinstance(node, Read):
-            whole = node.boundary is not None or node.exact
-            for sub in node.subscripts:
-                if whole or not isinstance(sub, IndexValue):
-                    names |= free_indices(sub)
-    return frozenset(names)
+    subs: list[Expr] = [sub for sub in statement.subscripts if not isinstance(sub, IndexValue)]
+    for read in array_reads(statement):
+        is_plain = read.boundary is None and not read.exact
+        subs += [sub for sub in read.subscripts if not is_plain or not isinstance(sub, IndexValue)]
+    return frozenset[str]().union(*map(free_indices, subs))

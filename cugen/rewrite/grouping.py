@@ -81,11 +81,11 @@ def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJ
             stored.append(array.name)
             notes.append(f"{array.name} is stored in the workspace: a later kernel needs all of it")
         elif writers:
-            is_shared = any(_is_read_by_other_threads(statements[n], array.name) for n in reading)
+            reads = (read for n in reading for read in array_reads(statements[n]) if read.array == array.name)
+            is_shared = any(not isinstance(sub, IndexValue) for read in reads for sub in read.subscripts)
             notes.append(f"{array.name} stays in {'shared memory' if is_shared else 'registers'}")
-    return Grouping(
-        tuple(Group(tuple(group), n in mixed) for n, group in enumerate(groups)), tuple(stored), tuple(notes)
-    )
+    kernels = tuple(Group(tuple(group), n in mixed) for n, group in enumerate(groups))
+    return Grouping(kernels, tuple(stored), tuple(notes))
 
 
 def _longest_mixed_run(spec: Spec, statements: list[Statement], readers: Readers, first: int, can_fuse: CanFuse) -> int:
@@ -199,12 +199,6 @@ def _needs_other_elements(statement: Statement, readers: Sequence[Statement]) ->
     aligned = [_aligned(reader, statement) for reader in readers]
     reads = (read for reader in filter(None, aligned) for read in array_reads(reader) if read.array == statement.target)
     return None in aligned or any(read.subscripts != statement.subscripts for read in reads)
-
-
-def _is_read_by_other_threads(statement: Statement, array: str) -> bool:
-    """Whether the array is read at compound subscripts."""
-    reads = [read for read in array_reads(statement) if read.array == array]
-    return any(not isinstance(sub, IndexValue) for read in reads for sub in read.subscripts)
 
 
 def _inline(value: Expr, inlined: Mapping[str, Statement], spec: Spec) -> Expr:

@@ -57,13 +57,20 @@ def hoisted(spec: Spec) -> Spec:
     for statement in spec.statements:
         current = statement
         weights: list[Temporary] = []
-        reads: dict[Expr, Expr]
         while schedule_of(spec, (statement,)) == Schedule():
+            reads: dict[Expr, Expr] = {}
             nested = list(_reductions(current.value, {index.name: index for index in statement.indices}, ()))
             chosen = next((r for r in nested if _is_profitable(r, current, spec)), None)
-            if chosen is None:
-                if (factor := _invariant_factor(current, spec)) is None:
-                    break
+            if chosen is not None:
+                identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
+                order, reduction = _dimension_order(chosen, current), identical[0].reduction
+                indices = tuple(identical[0].free[position] for position in order)
+                what = f"{reduction.kind} over {', '.join(index.name for index in reduction.indices)},"
+                stored = store(f"{current.target}_{reduction.kind}", indices, reduction, what, current)
+                for r in identical:
+                    subscripts = tuple(IndexValue(r.free[position].name) for position in order)
+                    reads[r.reduction] = replace(stored.read, subscripts=subscripts)
+            elif factor := _invariant_factor(current, spec):
                 value, indices = factor
                 known = {index.name: index for index in (*current.indices, *indices)}
                 read = next(filter(None, (stored.read_of(value, known) for stored in weights)), None)
@@ -72,20 +79,9 @@ def hoisted(spec: Spec) -> Spec:
                     read = weights[-1].read
                     # Once its reduction is split off, it would be recomputed where it is read.
                     temporaries[-1] = replace(temporaries[-1], memory=Memory("scratch"))
-                reads = {value: read}
-                current = replace(current, value=replaced(current.value, reads.get))
-                continue
-            identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
-            order, reduction = _dimension_order(chosen, current), identical[0].reduction
-            indices = tuple(identical[0].free[position] for position in order)
-            over = ", ".join(index.name for index in reduction.indices)
-            stored = store(
-                f"{current.target}_{reduction.kind}", indices, reduction, f"{reduction.kind} over {over},", current
-            )
-            reads = {}
-            for r in identical:
-                subscripts = tuple(IndexValue(r.free[position].name) for position in order)
-                reads[r.reduction] = replace(stored.read, subscripts=subscripts)
+                reads[value] = read
+            else:
+                break
             current = replace(current, value=replaced(current.value, reads.get))
         statements.append(current)
     if not temporaries:

@@ -158,12 +158,9 @@ def _array(array: Array, chosen: Mapping[tuple[str, int], _Split | None]) -> Arr
     shape: list[Expr] = []
     strides: list[Expr] = []
     for dimension, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
-        if split := chosen.get((array.name, dimension)):
-            shape += [split.outer.extent, split.inner.extent]
-            strides += [product(split.inner.extent, stride), stride]
-        else:
-            shape.append(extent)
-            strides.append(stride)
+        split = chosen.get((array.name, dimension))
+        shape += [split.outer.extent, split.inner.extent] if split else [extent]
+        strides += [product(split.inner.extent, stride), stride] if split else [stride]
     is_dense = array.strides == dense_strides(array.shape)
     return replace(array, shape=tuple(shape), strides=dense_strides(shape) if is_dense else tuple(strides))
 

@@ -96,9 +96,7 @@ class ReductionSplitter:
         extreme = replace(partial, kind=kind, dtype=reduction.body.dtype)
         position = self._step(partial, indices, "positions", self._text(reduction, chunks))
         value = self._step(extreme, indices, "parts", self._text(replace(reduction, kind=kind), chunks))
-        has_element: Expr | None = None
-        if reduction.where is not None:
-            has_element = Op("ge", (position, Const(0, INT64)), BOOL)
+        has_element = None if reduction.where is None else Op("ge", (position, Const(0, INT64)), BOOL)
         winner = replace(reduction, body=value, where=has_element, indices=(chunks.number,))
         chunk_number = self._stored(winner, reduction, "part")
         in_chunk = replace(position, subscripts=(chunk_number, *position.subscripts[1:]))

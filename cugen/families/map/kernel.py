@@ -132,8 +132,7 @@ class MapKernel:
     def _reasons(self) -> tuple[str, ...]:
         work, config = self.work, self.config
         what = f"{config.width} consecutive elements along {work.along}" if config.width > 1 else "one element"
-        reasons = [f"elementwise, {what} per access", work.max_width.reason]
-        return (*reasons, *([config.reason] if config.reason else []))
+        return (f"elementwise, {what} per access", work.max_width.reason, *filter(None, [config.reason]))
 
 
 def _tail(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> For:

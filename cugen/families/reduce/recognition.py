@@ -174,15 +174,8 @@ def _problem(request: Request) -> ReductionProblem:
         raise NotReductions("reduces either rows or columns in one launch; here are both")
     if column_index:
         output_indices = tuple(sorted(output_indices, key=lambda index: index.name != column_index))
-    return ReductionProblem(
-        request=request.with_statements(fused.statements),
-        unfused=unfused,
-        arrays=fused.arrays,
-        origins=fused.origins,
-        output_indices=output_indices,
-        stages=tuple(stage for stage, _ in oriented),
-        column_index=column_index,
-    )
+    request, stages = request.with_statements(fused.statements), tuple(stage for stage, _ in oriented)
+    return ReductionProblem(request, unfused, fused.arrays, fused.origins, output_indices, stages, column_index)
 
 
 def _check_form(statements: tuple[Statement, ...]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from enum import StrEnum
 
 from cugen.families.scan.columns import ColumnConfig
 from cugen.families.scan.decoupled_look_back import LookBackConfig
@@ -34,12 +33,7 @@ LINE_BYTES = 128  # a cache line (CUDA programming guide)
 LOOK_BACK_BYTES_PER_THREAD = 128  # loads in flight
 LOOK_BACK_THREADS_PER_SM = 1024  # that the register file has to hold
 
-
-class Algorithm(StrEnum):
-    """How few long rows are scanned."""
-
-    MULTI_PASS = "multi_pass"
-    LOOK_BACK = "look_back"
+MULTI_PASS, LOOK_BACK = "multi_pass", "look_back"  # how few long rows are scanned
 
 
 THREADS = Tunable(
@@ -60,7 +54,7 @@ THREADS_PER_COLUMN = Tunable(
 VECTORS = Tunable("vectors", (1, 2, 4, 8, 16), "by length", "vectors per thread and iteration", reorders=True)
 ALGORITHM = Tunable(
     "algorithm",
-    tuple(algorithm.value for algorithm in Algorithm),
+    (MULTI_PASS, LOOK_BACK),
     "by length",
     "few long rows: several launches, or a single pass with decoupled look-back",
     reorders=True,
@@ -82,7 +76,7 @@ def size_refusals(problem: ScanProblem, config: RowConfig | LookBackConfig | Col
         yield Refusal(f"{problem.along.name} runs along rows, not columns", "schedule.threads_per_column")
     if not problem.is_row and "rows" in tunables:
         yield Refusal(f"{problem.along.name} runs along columns, not rows", "schedule.rows")
-    if tunables.get("algorithm") == Algorithm.LOOK_BACK and (reason := _why_no_look_back(problem)):
+    if tunables.get("algorithm") == LOOK_BACK and (reason := _why_no_look_back(problem)):
         yield Refusal(reason, "schedule.algorithm")
     match config:
         case LookBackConfig():
@@ -139,9 +133,9 @@ def row_config(problem: ScanProblem) -> RowConfig:
 def uses_look_back(problem: ScanProblem) -> bool:
     """Whether the scan is a single pass with decoupled look-back."""
     algorithm = dict(problem.request.schedule.tunables).get("algorithm")
-    if algorithm == Algorithm.MULTI_PASS or _why_no_look_back(problem):
+    if algorithm == MULTI_PASS or _why_no_look_back(problem):
         return False
-    if algorithm == Algorithm.LOOK_BACK:
+    if algorithm == LOOK_BACK:
         return True
     is_long = problem.context.max_extent(problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
     declared = {array.name for array in problem.context.original.arrays}

@@ -103,20 +103,12 @@ def without_unread_columns(
 
 def project(window: RegisterWindow, dimensions: tuple[int, ...], source: Array) -> RegisterWindow:
     """The window over some of its dimensions, loaded from a source that has only these; no element is out of bounds."""
-    footprint = window.footprint
-    return replace(
-        window,
-        footprint=replace(
-            footprint,
-            axes=tuple(footprint.axes[d] for d in dimensions),
-            points=tuple(sorted({tuple(point[d] for d in dimensions) for point in footprint.points})),
-            boundary=None,
-        ),
-        source=source,
-        origin=tuple(window.origin[d] for d in dimensions),
-        counts=tuple(window.counts[d] for d in dimensions),
-        along=dimensions.index(window.along),
-    )
+    axes = tuple(window.footprint.axes[d] for d in dimensions)
+    points = tuple(sorted({tuple(point[d] for d in dimensions) for point in window.footprint.points}))
+    footprint = replace(window.footprint, axes=axes, points=points, boundary=None)
+    origin, counts = (tuple(values[d] for d in dimensions) for values in (window.origin, window.counts))
+    along = dimensions.index(window.along)
+    return replace(window, footprint=footprint, source=source, origin=origin, counts=counts, along=along)
 
 
 def read_columns(window: RegisterWindow) -> dict[tuple[int, ...], Columns]:

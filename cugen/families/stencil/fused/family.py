@@ -128,9 +128,9 @@ def _choose(request: Request, parts: Parts, first_footprints: Footprints) -> Fus
     height = max((axis.high - axis.low for axis in parts.footprint.axes if axis.index != along), default=0)
     tunables, block = dict(request.schedule.tunables), dict(request.schedule.block)
     rows = int(tunables.get("rows", 4 if height <= 8 else 8)) if len(order) > 1 else 1
-    x, y = (
-        next(block for halo_rows, block in BLOCKS_BY_HALO_ROWS if height >= halo_rows) if len(order) > 1 else (256, 1)
-    )
+    x, y = 256, 1
+    if len(order) > 1:
+        x, y = next(block for halo_rows, block in BLOCKS_BY_HALO_ROWS if height >= halo_rows)
     axis = parts.footprint.axes[parts.footprint.axis_along(along)]
     idle = -(axis.low // width) - (-axis.high // width)
     while x < 4 * idle and x < 256:
@@ -158,10 +158,9 @@ def _width(parts: Parts, first_footprints: Footprints) -> int:
     arrays = parts.second.context.arrays
     statement = parts.second.group.statements[0]
     stored = widest(arrays[statement.target], statement.subscripts, parts.along, parts.second.context)
-    widths = [MAX_ACCESS_BYTES // arrays[parts.footprint.array].dtype.bytes, stored.count]
-    for footprint in first_footprints.by_array.values():
-        widths.append(outputs_per_load(parts.first, arrays[footprint.array], footprint, parts.first_along))
-    return min(widths)
+    footprints = first_footprints.by_array.values()
+    loaded = (outputs_per_load(parts.first, arrays[f.array], f, parts.first_along) for f in footprints)
+    return min(MAX_ACCESS_BYTES // arrays[parts.footprint.array].dtype.bytes, stored.count, *loaded)
 
 
 FAMILY = Family(
