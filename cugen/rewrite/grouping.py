@@ -58,16 +58,14 @@ def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJ
         if run:
             mixed[len(groups)] = None
             groups.append(statements[position : position + run])
-            position += run
             fused = None
-            continue
-        if fused and (aligned := fused.aligned(statement)) and joins_last(aligned):
+        elif fused and (aligned := fused.aligned(statement)) and joins_last(aligned):
             groups[-1].append(aligned)
             fused.add(aligned)
         else:
             groups.append([statement])
             fused = _FusedStatements(statement)
-        position += 1
+        position += run or 1
     stored = []
     group_of = [n for n, group in enumerate(groups) for _ in group]
     writers_of: dict[str, set[int]] = defaultdict(set)
@@ -252,7 +250,6 @@ class _FusedStatements:
         return aligned if self._read[aligned.target] <= {aligned.subscripts} else None
 
     def add(self, statement: Statement) -> None:
-        """Adds an aligned statement."""
         scans = _scans(statement)
         self._written[statement.target].add(statement.subscripts)
         for read in array_reads(statement):

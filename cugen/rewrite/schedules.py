@@ -14,9 +14,7 @@ def schedule_of(spec: Spec, statements: tuple[Statement, ...]) -> Schedule:
     for statement in statements:
         if statement.target in schedules:
             return schedules[statement.target]
-    common = schedules.get("")
-    if common is None:
-        return Schedule()
+    common = schedules.get("", Schedule())
     if len(spec.statements) == 1:
         return common
     names = {index.name for s in statements for index in (*s.indices, *bound_indices(s.value))}

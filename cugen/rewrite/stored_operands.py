@@ -15,7 +15,7 @@ whose r, s, c are dense in both operands and are fused into one K dimension.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, prod
@@ -103,8 +103,6 @@ def _is_in_bounds(read: Read, indices: Mapping[str, Index], context: Context) ->
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """A factor of a product, or a divisor."""
-
     expr: Expr
     is_divisor: bool = False
 
@@ -191,7 +189,7 @@ def _stored(single: Single, reduction: Reduce, operands: tuple[Expr, Expr]) -> d
     order = [sub.name for read in k_reads for sub in read.subscripts if isinstance(sub, IndexValue)]
     k_indices = tuple(sorted(reduction.indices, key=lambda index: order.index(index.name) if order else 0))
     if stored:
-        stored += [operand for operand in kept if not _is_k_contiguous(_reads(operand)[0], k_names)]
+        stored += [operand for operand in kept if not _are_adjacent(_reads(operand)[0], k_names)]
     dimensions: dict[Expr, tuple[Index, ...]] = {}
     for operand in stored:
         (partner,) = (o for o in operands if o is not operand)
@@ -205,9 +203,9 @@ def _stored(single: Single, reduction: Reduce, operands: tuple[Expr, Expr]) -> d
     return dimensions
 
 
-def _is_k_contiguous(read: Read, k_names: set[str]) -> bool:
-    """Whether the contracted indices subscript adjacent dimensions of an operand."""
-    dimensions = [d for d, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue) and sub.name in k_names]
+def _are_adjacent(read: Read, names: Set[str]) -> bool:
+    """Whether indices subscript adjacent dimensions of an operand."""
+    dimensions = [d for d, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue) and sub.name in names]
     return dimensions == list(range(dimensions[0], dimensions[0] + len(dimensions)))
 
 
@@ -222,16 +220,11 @@ def _matrix_indices(
     indices = {index.name: index for index in (*statement.indices, *k_indices) if index.name in names}
     for read in _reads(operand):
         order = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
-        if not _is_plain(read) or set(order) != names or not _is_k_contiguous(read, k_names):
+        if not _is_plain(read) or set(order) != names or sorted(order, key=k_names.__contains__) != list(indices):
             continue
-        in_order = [*(i.name for i in statement.indices if i.name in names), *(index.name for index in k_indices)]
-        m_positions = [position for position, name in enumerate(order) if name in m_names]
-        if sorted(order, key=k_names.__contains__) == in_order and len(m_positions) == (
-            m_positions[-1] - m_positions[0] + 1
-        ):
+        if _are_adjacent(read, k_names) and _are_adjacent(read, m_names):
             return tuple(indices[name] for name in order)
-    n_positions = [n for n, index in enumerate(statement.indices) if index.name not in names]
-    last = max(n_positions, default=-1)
+    last = max((n for n, index in enumerate(statement.indices) if index.name not in names), default=-1)
     leading = [index for index in statement.indices[: last + 1] if index.name in names]
     trailing = [index for index in statement.indices[last + 1 :] if index.name in names]
     return (*leading, *k_indices, *trailing)

@@ -92,8 +92,6 @@ class ColumnKernel(StagedKernel):
         lane = vector_lane(self.config.width, self.lowering)
         return (unrolled(lane, body(lane.symbol)),)
 
-    # The loops of a thread
-
     def loops(self, stage: Stage, scope: Scope) -> None:
         """The longest index is distributed over threads along y; the innermost loop is over rows of the columns."""
         index, config = self.next_index(stage), self.config
@@ -112,8 +110,6 @@ class ColumnKernel(StagedKernel):
             else:
                 reads = self.problem.wide_reads(stage, self.along)
                 self.accumulate_vector(loop.stage, self.along, config.width, reads, inner)
-
-    # The reduction over the threads of a column
 
     def reduce_over_threads(self, *, is_last: bool) -> tuple[Section, ...]:
         """The reduction through shared memory, in a fixed order; after the last stage threads of y > 0 return."""
@@ -165,8 +161,6 @@ class ColumnKernel(StagedKernel):
             yield from map(Let, named, values)
             values = named
         yield from merge(accumulator, values)
-
-    # The stores
 
     def store(self) -> tuple[Node, ...]:
         """The statements with the results; vector stores follow the loop over the thread's columns."""

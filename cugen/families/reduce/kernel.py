@@ -56,12 +56,12 @@ class ReductionKernel:
         self.terms: tuple[Comparison, ...] = ()  # fail for threads without a result
         self.accumulators: tuple[Accumulator, ...] = ()  # of the current stage
         self.results: dict[Reduce, Local] = {}  # of the stages so far
+        self.vectors: dict[Read, Vector] = {}  # of loads, shared by successive loops
+        self.scope = Scope()  # of all stages and of the statements: what one of them names, the next ones use
 
     @property
     def request(self) -> Request:
         return self.problem.request
-
-    # The indices of results
 
     def define_results(
         self, groups: int, number: Integer, per_group: int = 1, *, all_stay: bool
@@ -128,11 +128,6 @@ class ReductionKernel:
 class StagedKernel(ReductionKernel, ABC):
     """A kernel in stages: a thread accumulates its elements, in loops over the reduced indices, then the threads that
     share a result reduce their accumulators."""
-
-    def __init__(self, problem: ReductionProblem, lowering: Lowering, block: tuple[int, int]) -> None:
-        super().__init__(problem, lowering, block)
-        self.vectors: dict[Read, Vector] = {}  # of loads, shared by successive loops
-        self.scope = Scope()  # of all stages and of the statements: what one of them names, the next ones use
 
     def in_stages(self, indices: tuple[Node, ...], grid: Grid) -> KernelParts:
         """The kernel of the problem's stages, after the indices of a thread's results."""

@@ -84,15 +84,10 @@ class RowKernel(StagedKernel):
     def store(self) -> tuple[Node, ...]:
         """The statements with the results, for the first thread of each group."""
         lower_statements(self.request, self.lowering, self.stage_scope())
-        is_first_thread = [*self.terms]
-        if self.config.threads > 1:
-            is_first_thread.append(Comparison(self.x, "==", integer(0)))
-        if self.config.outer_threads > 1:
-            is_first_thread.append(Comparison(self.y, "==", integer(0)))
-        returns = (ReturnUnless(Guard(tuple(is_first_thread))),) if is_first_thread else ()
+        axes = (self.x, self.config.threads), (self.y, self.config.outer_threads)
+        terms = (*self.terms, *(Comparison(axis, "==", integer(0)) for axis, threads in axes if threads > 1))
+        returns = (ReturnUnless(Guard(terms)),) if terms else ()
         return (*returns, *self.scope.nodes)
-
-    # The loops of a thread
 
     def loops(self, stage: Stage, scope: Scope) -> None:
         """The last of the slower reduced indices is distributed over threads along y."""

@@ -1,8 +1,5 @@
 """Two-pass (split) reduction for few results of long reductions: partial results that fill the device, then their
-reduction in a second launch.
-
-Both passes are statements of the spec language. The first reduces chunks of equal length of one index, the second the
-partial results. The order of summation depends on the sizes alone, so that results are reproducible."""
+reduction in a second launch."""
 
 from __future__ import annotations
 

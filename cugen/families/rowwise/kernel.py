@@ -106,8 +106,6 @@ class RowPasses:
         lowering.limits[index.symbol] = self.extent
         return index
 
-    # One pass
-
     def build_pass(self, number: int, *, broadcast: bool) -> None:
         """The loops over the thread's elements, and the reductions over the thread group."""
         lowering, root, levels = self.lowering, self.root, self.config.levels
@@ -360,8 +358,6 @@ class RowPasses:
     def _vector_access(self, array: str, subscripts: tuple[Expr, ...], kind: str, code: VectorCode) -> Access:
         symbols = {**self.lowering.symbols, self.column.name: code.first}
         return access_of(self.lowering.arrays[array], subscripts, symbols, kind, self.config.width.count)
-
-    # After the passes
 
     def row_outputs(self, outputs: tuple[Output, ...]) -> Section:
         """The stores of the outputs of one value per row, by the first thread of the group."""

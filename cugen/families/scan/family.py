@@ -63,7 +63,9 @@ def _sections(scan: RowScan | ColumnScan, problem: ScanProblem, lowering: Loweri
     top = Scope()
     body = Scope(top, certain=bounds(scan.loop.extent, lowering.ranges)[0] >= 1)
     # Tiles of columns have their prefixes in memory.
-    tile_prefixes = scan.tile_prefixes(top) if isinstance(scan, RowScan) else ()
+    tile_prefixes: tuple[Section, ...] = ()
+    if isinstance(scan, RowScan):
+        tile_prefixes = tuple(scan.reduce_preceding(reduction, top) for reduction in problem.prefix_reductions)
     first, inside = scan.position(scan.loop.start)
     prologue, load = scan.load(first, inside)
     combine = scan.combine(body, first, inside)

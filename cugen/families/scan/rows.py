@@ -118,11 +118,7 @@ class RowScan:
             return self.thread_scan.initialise(n.warp_total for n in self.names)
         return () if self.loop.is_single else self.thread_scan.initialise(n.block_total for n in self.names)
 
-    def tile_prefixes(self, top: Scope) -> tuple[Section, ...]:
-        """The tile's exclusive prefixes, where each tile reduces the aggregates of the preceding ones."""
-        return tuple(self._reduce_preceding(reduction, top) for reduction in self.problem.prefix_reductions)
-
-    def _reduce_preceding(self, reduction: Reduce, top: Scope) -> Section:
+    def reduce_preceding(self, reduction: Reduce, top: Scope) -> Section:
         """The tile's exclusive prefix, from the aggregates of all preceding tiles: one reduction per warp."""
         lowering = self.lowering
         (bound,) = reduction.indices

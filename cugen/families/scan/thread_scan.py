@@ -17,7 +17,7 @@ from cugen.plan.memory import Array, Vector
 from cugen.plan.nodes import Assign, Define, Guard, Let, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.traversal.usage import mentions
-from cugen.spec.expressions import Local, Read, walk
+from cugen.spec.expressions import Local, walk
 
 
 class ThreadScan:
@@ -101,19 +101,16 @@ class ThreadScan:
             self.element = self.element or define(fastest.name, self.registers.element_index, lowering)
             limit(self.element.index, self.problem.context.extent(fastest), lowering)
             lowering.symbols[fastest.name] = self.element.index.symbol
+        nodes = [node for s in self.problem.request.group.statements for node in walk(s.value)]
         for read, stored in self.registers.storage.items():
             value = self.registers.value(stored)
-            if isinstance(stored, Array) or (isinstance(stored, Vector) and self._use_count(read) != 1):
+            if isinstance(stored, Array) or (isinstance(stored, Vector) and nodes.count(read) != 1):
                 hint = lowering.read_names.get(read, read.array.lower())
                 local = Local(lowering.name_for(read, hint, inner), read.dtype)
                 self.read_locals.append(Let(local, value))
                 value = local
             inner.remember(read, value)
         return inner
-
-    def _use_count(self, read: Read) -> int:
-        values = [statement.value for statement in self.problem.request.group.statements]
-        return sum(1 for value in values for node in walk(value) if node == read)
 
     def _each_element(self, inner: Scope, updates: Sequence[Node]) -> tuple[Node, ...]:
         nodes = (*inner.nodes, *updates)

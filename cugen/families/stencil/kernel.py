@@ -130,8 +130,6 @@ class StencilBuilder:
             windows.append(self.lowering.add_window(footprint, along, outputs, access, self.lowering.symbols))
         return windows
 
-    # Outputs of a thread
-
     def each_row(self, origins: Mapping[str, Integer], fill: Callable[[Scope, Integer], None]) -> tuple[Section, ...]:
         """The nodes that `fill` adds to the scope of each row of outputs whose first output is in bounds.
 
