@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import permutations
 
 import sympy
@@ -81,13 +81,7 @@ def delinearised(linear_index: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, .
 def product(factors: tuple[Expr, ...]) -> Expr:
     if not factors:
         return Const(1, INT64)
-    result = factors[0]
-    for factor in factors[1:]:
-        result = Op("mul", (result, factor), INT64)
-    return result
-
-
-# Unit dimensions
+    return reduce(lambda result, factor: Op("mul", (result, factor), INT64), factors)
 
 
 def without_unit_dimensions(
@@ -119,9 +113,6 @@ def _with_zeros(statement: Statement, names: list[str]) -> Statement:
         subscripts=tuple(replaced(sub, change) for sub in statement.subscripts),
         value=replaced(statement.value, change),
     )
-
-
-# Dense dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +268,6 @@ def fused_array(array: Array, dimensions: tuple[int, ...]) -> Array:
     shape[last] = sympy.Mul(*(array.shape[d] for d in dimensions))
     strides = tuple(stride for d, stride in enumerate(array.strides) if d not in removed)
     return replace(array, shape=tuple(shape.values()), strides=strides)
-
-
-# Linear indices
 
 
 def _linearised(current: FusedStatements, context: Context) -> FusedStatements:

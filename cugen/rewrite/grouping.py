@@ -168,8 +168,7 @@ def _recomputed_elsewhere(spec: Spec, written: Mapping[str, int]) -> set[str]:
     """The cheap temporaries of which other elements are read or none, and those that one of these reads in turn."""
     recomputed: set[str] = set()
     readers_of = Readers(spec.statements)
-    for position in reversed(range(len(spec.statements))):
-        statement = spec.statements[position]
+    for position, statement in reversed(tuple(enumerate(spec.statements))):
         if not _is_cheap_temporary(statement, spec, written):
             continue
         readers = [spec.statements[n] for n in readers_of.positions(statement.target, position + 1)]

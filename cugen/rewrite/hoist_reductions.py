@@ -63,7 +63,9 @@ def hoisted(spec: Spec) -> Spec:
             chosen = next((r for r in nested if _is_profitable(r, current, spec)), None)
             if chosen is not None:
                 identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
-                order, reduction = _dimension_order(chosen, current), identical[0].reduction
+                reduction, rank = identical[0].reduction, {index.name: n for n, index in enumerate(current.indices)}
+                # The statement's indices come first, in its order.
+                order = sorted(range(len(chosen.free)), key=lambda n: rank.get(chosen.free[n].name, len(rank)))
                 indices = tuple(identical[0].free[position] for position in order)
                 what = f"{reduction.kind} over {', '.join(index.name for index in reduction.indices)},"
                 stored = store(f"{current.target}_{reduction.kind}", indices, reduction, what, current)
@@ -172,13 +174,6 @@ def _invariant_factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Ind
 def _value(extent: Expr, spec: Spec) -> int | None:
     form = affine_form(extent, {param.name: param for param in spec.params})
     return form.constant if form.is_constant else None
-
-
-def _dimension_order(nested: _NestedReduction, statement: Statement) -> tuple[int, ...]:
-    """The positions of the free indices as dimensions: first those of the statement, in its order."""
-    names = [index.name for index in statement.indices]
-    rank = {name: position for position, name in enumerate(names)}
-    return tuple(sorted(range(len(nested.free)), key=lambda n: rank.get(nested.free[n].name, len(names))))
 
 
 def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:

@@ -155,9 +155,8 @@ class ReductionSplitter:
 
     def _stored(self, result: Expr, reduction: Reduce, suffix: str = "") -> Read:
         kind = result.kind if isinstance(result, Reduce) else reduction.kind
-        return self._step(
-            result, self.statement.indices, suffix or ACCUMULATORS[reduction.kind], f"{kind} of the parts"
-        )
+        suffix = suffix or ACCUMULATORS[reduction.kind]
+        return self._step(result, self.statement.indices, suffix, f"{kind} of the parts")
 
     def _text(self, reduction: Reduce, chunks: _Chunks) -> str:
         element, chunk = chunks.element.name, text_of(chunks.element.extent)

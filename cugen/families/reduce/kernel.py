@@ -88,8 +88,6 @@ class ReductionKernel:
                 nodes.append(ReturnUnless(Guard(terms)))
         return tuple(nodes), blocks.grid
 
-    # A thread's elements
-
     def new_accumulators(self, stage: Stage) -> tuple[Accumulator, ...]:
         """Accumulators with names that say what they accumulate."""
         lowering, hints = self.lowering, _name_hints(self.problem)
@@ -160,8 +158,6 @@ class StagedKernel(ReductionKernel, ABC):
     @abstractmethod
     def store(self) -> tuple[Node, ...]:
         """The statements with the results."""
-
-    # Loops
 
     def name_starts(self) -> tuple[Define, ...]:
         """Names the start of each chunk, `start` for `part * chunk`, and prepares the lowering of the statements."""

@@ -50,8 +50,7 @@ class Stage:
         """The locals with the results of the reductions."""
         by_reduction = dict(zip(self.reductions, accumulators, strict=True))
         results = {reduction: accumulator.value for reduction, accumulator in by_reduction.items()}
-        results.update({extreme: by_reduction[arg].locals[-1] for extreme, arg in self.extremes})
-        return results
+        return results | {extreme: by_reduction[arg].locals[-1] for extreme, arg in self.extremes}
 
     def common_conditions(self) -> tuple[Expr, ...]:
         """The conditions that all of the reductions have."""
@@ -217,16 +216,10 @@ def _stage(
         if _smallest(_strides(read, fused, names, request), request) != fastest:
             raise NotReductions(f"consecutive {fastest} are not contiguous in {read.array}")
     order = tuple(sorted(indices, key=lambda index: _slowness(index, strides, fastest, request)))
-    extremes = {r: arg for r in reductions if (arg := _arg_reduction(r, reductions)) is not None}
+    by_values = {(r.kind, r.body, r.where, r.body.dtype): r for r in reductions}
+    extremes = {r: arg for r in reductions if (arg := by_values.get((f"arg{r.kind}", r.body, r.where, r.dtype)))}
     computed = tuple(r for r in reductions if r not in extremes)
     return Stage(order, computed, moving, tuple(extremes.items())), "" if fastest in reduced else fastest
-
-
-def _arg_reduction(reduction: Reduce, candidates: tuple[Reduce, ...]) -> Reduce | None:
-    """The argmax or argmin of the same values as a max or min."""
-    same = (reduction.body, reduction.where, reduction.dtype)
-    matches = (c for c in candidates if c.kind == f"arg{reduction.kind}" and (c.body, c.where, c.body.dtype) == same)
-    return next(matches, None)
 
 
 def _operand_reads(reductions: Sequence[Reduce]) -> tuple[Read, ...]:

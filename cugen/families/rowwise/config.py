@@ -20,14 +20,14 @@ from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.pieces.block_reduce import partial_bytes
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.elementwise import IN_MEMORY
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, is_contiguous, narrowest, widest
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, is_contiguous, is_read, narrowest, widest
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.request import Tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices, walk
+from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices
 from cugen.spec.types import DType
 
 # Heuristics, tuned on H200 unless said otherwise.
@@ -73,6 +73,7 @@ CLUSTER = Tunable(
     "than 32768, or 32768 of a narrow type",
     reorders=True,
 )
+TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,8 @@ def choose_config(problem: RowProblem) -> RowConfig:
         rows = max(rows, 1, 1 if is_single else SHORT_ROW_BLOCK_THREADS // threads)
     slots = -(-length // (threads * width.count))
     levels = _storage_levels(problem, threads * rows, width.count, slots)
-    if (
-        width.count > FLOATS_PER_ACCESS
-        and levels[-1].storage == Storage.SHARED
-        and _can_reuse_buffers(problem, as_computed=True)
-    ):
+    is_narrow_in_shared = width.count > FLOATS_PER_ACCESS and levels[-1].storage == Storage.SHARED
+    if is_narrow_in_shared and _can_reuse_buffers(problem, as_computed=True):
         # Buffers of the compute type save recomputation, and allow two blocks per multiprocessor if they fit.
         shared_bytes = (length - threads * REGISTER_VALUES_WITH_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
         two_fit = 2 * shared_bytes <= request.target.shared_opt_in
@@ -268,7 +266,7 @@ def _widest(array: Array, subscripts: tuple[Expr, ...], along: str, context: Con
 def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
     """Whether consecutive elements of the row, or of a segment of it, are contiguous in memory, with subscripts of
     indices alone."""
-    if array.space not in IN_MEMORY or any(isinstance(n, Read) for sub in subscripts for n in walk(sub)):
+    if array.space not in IN_MEMORY or any(map(is_read, subscripts)):
         return False
     in_segment, _ = _in_segment(subscripts, along)
     return is_contiguous(array, in_segment, along) and sum(along in free_indices(sub) for sub in in_segment) == 1
@@ -296,12 +294,9 @@ def _in_segment(subscripts: tuple[Expr, ...], along: str) -> tuple[tuple[Expr, .
 
 def reads_vector(expr: Expr, problem: RowProblem, width: int) -> bool:
     """Whether one vector load reads `width` consecutive elements."""
-    return (
-        width > 1
-        and isinstance(expr, Read)
-        and expr.boundary is None
-        and is_vector(problem.arrays[expr.array], expr.subscripts, problem.column.name)
-    )
+    if width == 1 or not isinstance(expr, Read) or expr.boundary is not None:
+        return False
+    return is_vector(problem.arrays[expr.array], expr.subscripts, problem.column.name)
 
 
 def _accesses(problem: RowProblem) -> Iterator[ElementRef]:

@@ -8,15 +8,7 @@ from dataclasses import replace
 import sympy
 
 from cugen.families.base import Family
-from cugen.families.rowwise.config import (
-    CLUSTER,
-    REGISTER_ELEMENTS,
-    ROWS,
-    THREADS,
-    RowConfig,
-    choose_config,
-    has_too_few_rows,
-)
+from cugen.families.rowwise.config import TUNABLES, RowConfig, choose_config, has_too_few_rows
 from cugen.families.rowwise.kernel import RowPasses
 from cugen.families.rowwise.split import split
 from cugen.families.rowwise.statements.nan_free_maxima import with_nan_free_maxima
@@ -38,11 +30,10 @@ from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, intege
 from cugen.spec.expressions import Read, Reduce, free_indices, walk
 
 _CLUSTER_KEY = "schedule.cluster"
-_TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
 
 
 def match(request: Request) -> Match | Refusals:
-    refused = tunables_only(request, _TUNABLES, "takes the tunables `threads` and `rows`, not a block or step")
+    refused = tunables_only(request, TUNABLES, "takes the tunables `threads` and `rows`, not a block or step")
     try:
         problem = with_nan_free_maxima(fuse_columns(match_rows(request)))
     except NotRowwise as error:
@@ -206,7 +197,7 @@ FAMILY = Family(
     needs=Reduce,
     doc="rows that are reduced and mapped in one launch (softmax, normalisation), a thread group for each",
     match=match,
-    tunables=_TUNABLES,
+    tunables=TUNABLES,
     split=split,
     mixes=True,
 )

@@ -174,7 +174,7 @@ def look_back_config(problem: ScanProblem) -> LookBackConfig:
 
 def min_blocks_per_sm(problem: ScanProblem, config: LookBackConfig) -> int:
     """Resident look-back blocks per multiprocessor, for the launch bounds; fewer for 8-byte values."""
-    is_wide = _max_element_bytes(problem) > 4 or any(scan.dtype.bytes > 4 for scan in problem.scans)
+    is_wide = _max_element_bytes(problem) > 4 or any(scan.dtype.bytes > 4 for scan in problem.pattern.scans)
     return max((LOOK_BACK_THREADS_PER_SM * 3 // 4 if is_wide else LOOK_BACK_THREADS_PER_SM) // config.threads, 1)
 
 

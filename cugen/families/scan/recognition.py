@@ -51,10 +51,6 @@ class ScanProblem:
         return self.pattern.request
 
     @property
-    def scans(self) -> tuple[Scan, ...]:
-        return self.pattern.scans
-
-    @property
     def along(self) -> spec.Index:
         return self.pattern.index
 

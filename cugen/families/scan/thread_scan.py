@@ -29,7 +29,7 @@ class ThreadScan:
     def __init__(self, problem: ScanProblem, lowering: Lowering, registers: Registers, step: int) -> None:
         self.problem, self.lowering, self.registers = problem, lowering, registers
         columns = 0 if problem.is_row else registers.width
-        self.names = tuple(ScanLocals(scan, lowering, columns) for scan in problem.scans)
+        self.names = tuple(ScanLocals(scan, lowering, columns) for scan in problem.pattern.scans)
         self.max_elements = max(-(-problem.max_length // step) * step, 1)  # in one accumulator
         self.is_backward = problem.pattern.reverse and problem.is_row
         self.element: Define | None = None  # the index of an element

@@ -182,13 +182,8 @@ def _offsets(
     context = request.context
     array = context.arrays[read.array]
     moving = channels | {index.name for index in statement.indices}
-    # Known at compile time, else None.
-    extents = {
-        index.name: context.static_extent(index)
-        for node in walk(statement.value)
-        if isinstance(node, Reduce)
-        for index in node.indices
-    }
+    bound = (index for node in walk(statement.value) if isinstance(node, Reduce) for index in node.indices)
+    extents = {index.name: context.static_extent(index) for index in bound}  # known at compile time, else None
     if read.exact or array.space not in IN_MEMORY:
         return f"{read.array} is read only where a division is exact, or is not in global memory"
     axes: list[tuple[str | None, int]] = []

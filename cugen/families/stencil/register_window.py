@@ -11,7 +11,7 @@ from typing import cast
 import sympy
 
 from cugen.families.stencil.footprint import Footprint
-from cugen.families.stencil.window_rows import Columns, Tree, has_narrow_halo, tree_of
+from cugen.families.stencil.window_rows import Columns, Tree, tree_of
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
@@ -29,6 +29,7 @@ from cugen.plan.traversal.usage import free_symbols
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.expressions import Expr, Local
 
+MAX_SCALAR_HALO = 2  # halo elements of a row with scalar loads in place of a vector access (heuristic)
 _Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]
 LOOP_NAMES = ("row", "plane", "slab", "layer")  # loop variables over the dimensions of a window, the fastest first
 
@@ -173,13 +174,12 @@ def _inside(lowering: Lowering, window: RegisterWindow, start: Integer, columns:
 
 def _has_scalar_halo(lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer]) -> bool:
     """Whether the few halo columns of a row have scalar loads, and the center columns vector loads in bounds."""
-    start, center = _start(window, origins), _center_columns(window)
-    return (
-        bool(_inside(lowering, window, start).terms)
-        and has_narrow_halo(read_columns(window), center)
-        and not any(column % window.access_width for column in center)
-        and not _inside(lowering, window, start, center).terms
-    )
+    start, (first, end) = _start(window, origins), _center_columns(window)
+    halo = max(max(first - low, 0) + max(high + 1 - end, 0) for low, high in read_columns(window).values())
+    if halo > MAX_SCALAR_HALO or first < 0 or first % window.access_width or end % window.access_width:
+        return False
+    may_exceed = _inside(lowering, window, start).terms
+    return bool(may_exceed) and not _inside(lowering, window, start, (first, end)).terms
 
 
 def _center_columns(window: RegisterWindow) -> Columns:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 Columns = tuple[int, int]  # the first and the last that are read
 Tree = tuple[tuple[int, int, "Tree | Columns"], ...]  # runs of coordinates (begin, end) with equal subtrees
-MAX_SCALAR_HALO = 2  # halo elements of a row with scalar loads in place of a vector access (heuristic)
 
 
 def tree_of(rows: Mapping[tuple[int, ...], Columns]) -> Tree | Columns:
@@ -24,9 +23,3 @@ def tree_of(rows: Mapping[tuple[int, ...], Columns]) -> Tree | Columns:
         else:
             nodes.append((first, first + 1, tree))
     return tuple(nodes)
-
-
-def has_narrow_halo(rows: Mapping[tuple[int, ...], Columns], center: Columns) -> bool:
-    """Whether rows have few halo elements besides the center columns, which are whole vectors."""
-    halo = max(max(center[0] - low, 0) + max(high + 1 - center[1], 0) for low, high in rows.values())
-    return halo <= MAX_SCALAR_HALO and center[0] >= 0

@@ -139,12 +139,10 @@ class PackedTileKernel:
         if not self.is_flat:
             return ()
         number = thread("x", self.config.threads, self.lowering)
-        nodes = [
-            define(f"tx{suffix}", Mod(number, integer(mapping.lanes)), self.lowering),
-            define(f"ty{suffix}", FloorDiv(number, integer(mapping.lanes)), self.lowering),
-        ]
-        self.tx, self.ty = nodes[0].index.symbol, nodes[1].index.symbol
-        return tuple(nodes)
+        tx = define(f"tx{suffix}", Mod(number, integer(mapping.lanes)), self.lowering)
+        ty = define(f"ty{suffix}", FloorDiv(number, integer(mapping.lanes)), self.lowering)
+        self.tx, self.ty = tx.index.symbol, ty.index.symbol
+        return tx, ty
 
     def _index(self, name_hint: str, count: int, step: int = 1) -> tuple[Integer, Index | None]:
         """A loop variable, or 0 and no loop for a single trip."""
@@ -211,11 +209,8 @@ class PackedTileKernel:
         width, pack, (row, column) = self.config.load.width, self.config.pack, target
         array = self.transpose.arrays[read.array]
         p, each = self._index("p", pack)
-        symbols = {
-            **self.lowering.symbols,
-            self.transpose.across.name: source[0] + p,
-            self.transpose.down.name: source[1],
-        }
+        across, down = self.transpose.across.name, self.transpose.down.name
+        symbols = {**self.lowering.symbols, across: source[0] + p, down: source[1]}
         access = access_of(array, read.subscripts, symbols, "load", width)
         if width == 1 and pack == 1:
             return (Copy(Access(tile, (row, column), "store"), access),)

@@ -33,10 +33,9 @@ class ShiftedRowsKernel(PackedTileKernel):
         wide = {}
         for read in certain_reads(self.request, transpose.arrays):
             reference, array = (read.array, read.subscripts), transpose.arrays[read.array]
-            if read in transpose.reads or array.space not in IN_MEMORY:
-                continue
-            is_aligned = transpose.have_equal_alignment(reference, transpose.outputs[0], width)
-            if is_contiguous(array, read.subscripts, name) and is_aligned:
+            is_operand = read not in transpose.reads and array.space in IN_MEMORY
+            is_vector = is_operand and is_contiguous(array, read.subscripts, name)
+            if is_vector and transpose.have_equal_alignment(reference, transpose.outputs[0], width):
                 wide[read] = min(width, MAX_ACCESS_BYTES // array.dtype.bytes)
         return ConsecutiveElements(self.request, transpose.arrays, name, self.extents[0], width, wide)
 

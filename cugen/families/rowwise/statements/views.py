@@ -50,9 +50,8 @@ class _Fuser:
         columns = self.problem.domain.columns
         names = self.problem.domain.column_names
         accesses = [(o.target, o.subscripts) for o in self.problem.outputs if o.is_per_element]
-        accesses += [
-            (n.array, n.subscripts) for o in self.problem.outputs for n in walk(o.value) if isinstance(n, Read)
-        ]
+        reads = (node for o in self.problem.outputs for node in walk(o.value) if isinstance(node, Read))
+        accesses += [(read.array, read.subscripts) for read in reads]
         for array, subscripts in accesses:
             order = [s.name for s in subscripts if isinstance(s, IndexValue) and s.name in names]
             if sorted(order) != sorted(names):

@@ -141,11 +141,8 @@ class FusedStencilBuilder(StencilBuilder):
 
     def reasons(self) -> tuple[str, ...]:
         size = " x ".join(str(int(extent)) for extent in self.tile.array.shape)
-        name = self.fused.footprint.array
-        return (
-            f"{name} stays in a shared-memory tile of {size}: a block computes {self.fused.redundancy:.2f} elements"
-            f" of it per output",
-        )
+        computed = f"a block computes {self.fused.redundancy:.2f} elements of it per output"
+        return (f"{self.fused.footprint.array} stays in a shared-memory tile of {size}: {computed}",)
 
 
 @dataclass(frozen=True, slots=True)
