@@ -96,9 +96,10 @@ class RowBuffers:
                 name = self.names.lowering.names.allocate(f"row{vector}")
             else:
                 name = self.names.allocate(expr, name_hint(expr), vector or "_row")
-            vectors = Vector(name, expr.dtype, element, width, level.slots)
-            values = dense_array(name, expr.dtype, (level.slots,), "register")
-            cached = CachedValue(width, vectors if width > 1 else values)
+            if width > 1:
+                cached = CachedValue(width, Vector(name, expr.dtype, element, width, level.slots))
+            else:
+                cached = CachedValue(1, dense_array(name, expr.dtype, (level.slots,), "register"))
         else:
             cached = self._in_shared_memory(self.names.allocate(expr, name_hint(expr), "_shared"), element, level)
         self.cached[level.storage, resolved(expr)] = cached

@@ -178,8 +178,8 @@ def extract_tiles(request: Request) -> tuple[Request, Tiles | None]:
     tiles = Tiles(length, _tile_name(request, statements[0].indices))
     changes: dict[Expr, Expr] = {tile_of(IndexValue(outer), length): IndexValue(tiles.index)}
     for scan in scans:
-        rest = scan.where.args[1] if isinstance(scan.where, Op) and scan.where.name == "and" else None
-        changes[scan] = replace(scan, where=rest)
+        condition = scan.where.args[1] if isinstance(scan.where, Op) and scan.where.name == "and" else None
+        changes[scan] = replace(scan, where=condition)
     statements = tuple(replace(s, value=replaced(s.value, changes.get)) for s in statements)
     return request.with_statements(statements), tiles
 
