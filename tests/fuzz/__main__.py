@@ -36,7 +36,7 @@ MAX_PROFILED_OPERATIONS = 3e9
 
 def faults(seed: int, *, compile: bool, run: str | None) -> list[str]:
     text = draw(seed)
-    found = list(plan_faults(text))
+    found = list(plan_faults(text, sizes(seed)))
     if found or not (compile or run):
         return found
     kernel = generate(load_text(text)[0], remarks="none")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cugen.kernel import Kernel, generate
 from cugen.plan.alignment import unaligned
@@ -16,14 +16,16 @@ from cugen.toolchain.cuda import compile_cubin
 from cugen.toolchain.errors import CompileError
 from tests.cpu_time import usual_seconds
 
+from .stores import store_faults
+
 MAX_SECONDS = 10.0  # of CPU for one spec (heuristic; the slowest of 2,000 took 6 on a slow machine)
 MAX_SPILLED_BYTES = 64  # per thread: what a compiler spills round a loop, not in it
 MAX_STACK_BYTES = 64  # per thread: that of a mathematical function
 
 
-def plan_faults(text: str) -> Iterator[str]:
+def plan_faults(text: str, dynamic: Mapping[str, int]) -> Iterator[str]:
     """Why a valid spec can't be generated: an error or an exception, an unaligned access, an array in registers that is
-    indexed at run time, seconds of analysis."""
+    indexed at run time, stores that don't make up the outputs, seconds of analysis."""
     began = time.process_time()
     try:
         (spec,) = load_text(text)
@@ -41,6 +43,7 @@ def plan_faults(text: str) -> Iterator[str]:
         yield from (f"{a.array.name} is not always aligned" for a in unaligned(launch.body, kernel.plan.context))
         for name in sorted(dynamic_arrays(launch, kernel.plan.context)):
             yield f"{name} is in registers and indexed at run time"
+    yield from store_faults(kernel, dynamic)
 
 
 def compile_faults(kernel: Kernel) -> Iterator[str]:

@@ -9,7 +9,7 @@ from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compilers
 
 from .checks import compile_faults, plan_faults
-from .operators import OPERATORS, draw
+from .operators import OPERATORS, draw, sizes
 
 PER_BATCH = 250
 BATCHES = 8  # of the slow test: 2,000 specs
@@ -23,7 +23,7 @@ def test_a_seed_draws_one_spec_and_seeds_draw_all_operators():
 
 
 def _faulty(seeds: range) -> dict[int, list[str]]:
-    return {seed: found for seed in seeds if (found := list(plan_faults(draw(seed))))}
+    return {seed: found for seed in seeds if (found := list(plan_faults(draw(seed), sizes(seed))))}
 
 
 @pytest.mark.parametrize("batch", range(2))
