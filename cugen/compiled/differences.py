@@ -74,12 +74,8 @@ def code_of(
     open_loops = frozenset(
         loop.index.symbol for loop in loops if not (loop.stop - loop.start).xreplace(values).is_Integer
     )
-    conditions: dict[tuple[Predicate, ...], frozenset[frozenset[object]]] = {}
     for printed_site, instructions in zip(printed, matches.instructions, strict=True):
         site = printed_site.site
-        for instruction in instructions if not any(map(transformed_sites.is_loop, site.counters)) else ():
-            known = conditions.get(site.predicates, frozenset())
-            conditions[site.predicates] = known | {program.conditions(instruction)}
         around = _loops_round(site, open_loops)
         reading = [i for i in instructions if not fills_zeros(i)]
         max_elements[around] = max(_copies(site, reading), max_elements.get(around, 0))
@@ -100,8 +96,26 @@ def code_of(
         max_elements,
         forms,
         kept,
-        conditions,
+        _conditions_by_guards(program, printed, matches, pinned),
     )
+
+
+def _conditions_by_guards(
+    program: Program, printed: Sequence[PrintedSite], matches: Matches, pinned: Mapping[int, Site]
+) -> dict[tuple[Predicate, ...], frozenset[frozenset[object]]]:
+    """On what instructions outside of loops depend, by the guards of their accesses; but for loads that may be
+    speculated, as they run beside a store under other guards."""
+    conditions: dict[tuple[Predicate, ...], frozenset[frozenset[object]]] = {}
+    for printed_site, instructions in zip(printed, matches.instructions, strict=True):
+        site = printed_site.site
+        if any(map(transformed_sites.is_loop, site.counters)):
+            continue
+        for instruction in instructions:
+            store = pinned.get(program.block_of(instruction), site)
+            if site.access.kind != "load" or store.predicates == site.predicates:
+                known = conditions.get(site.predicates, frozenset())
+                conditions[site.predicates] = known | {program.conditions(instruction)}
+    return conditions
 
 
 def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
@@ -293,8 +307,8 @@ def _is_sunk(code: Code, site: Site, instructions: Sequence[Instruction]) -> boo
     if site.access.kind != "load" or loops & set(code.uneven) or _loops_round(site, code.open)[1]:
         return False
     always: frozenset[object] = frozenset()
-    others = code.conditions.get(site.predicates, frozenset()) | ({always} if not site.predicates else frozenset())
-    return any(code.program.conditions(i) > other for i in instructions for other in others)
+    usual = code.conditions.get(site.predicates, frozenset()) | ({always} if not site.predicates else frozenset())
+    return any(code.program.conditions(i) > conditions for i in instructions for conditions in usual)
 
 
 def _loops(site: Site) -> frozenset[sympy.Symbol]:

@@ -46,7 +46,7 @@ def made(code: str, site: Site, indices: tuple[str, ...] = (), unrolled: tuple[s
     parsed = program(code)
     known = frozenset(symbol(name) for name in indices)
     nothing = {(site.counters, frozenset()): 0}
-    about = Code(parsed, (32, 1, 1), (), known, unrolled, (), {}, nothing, {}, {})
+    about = Code(parsed, (32, 1, 1), (), known, unrolled, (), {}, nothing, {}, {}, {})
     return transformations(about, site, tuple(i for i in parsed.instructions if i.space))
 
 

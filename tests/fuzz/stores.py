@@ -22,11 +22,11 @@ def store_faults(kernel: Kernel, dynamic: Mapping[str, int]) -> Iterator[str]:
     params = {context.symbols[name].name: value for name, value in known_params(spec, dynamic).items()}
     values = {symbol(name): integer(value) for name, value in params.items()}
     elements: Counter[str] = Counter()
-    most: Counter[str] = Counter()  # stores, where each statement is a launch
+    limits: Counter[str] = Counter()  # of stores, where each statement is a launch
     for position, statement in enumerate(spec.statements):
         count = prod(int(context.extent(index).xreplace(values)) for index in statement.indices)
-        before = {(other.target, other.subscripts) for other in spec.statements[:position]}
-        most[statement.target] += count
+        before = {(earlier.target, earlier.subscripts) for earlier in spec.statements[:position]}
+        limits[statement.target] += count
         elements[statement.target] += 0 if (statement.target, statement.subscripts) in before else count
     stores: Counter[str] = Counter()
     unknown: set[str] = set()
@@ -43,5 +43,5 @@ def store_faults(kernel: Kernel, dynamic: Mapping[str, int]) -> Iterator[str]:
                 stores[array.name] += totals.lanes * site.access.width
     added = {statement.target for statement in spec.statements if statement.accumulate}
     for name in stores.keys() & elements.keys() - unknown:
-        if stores[name] < elements[name] or (name in added and stores[name] > most[name]):
+        if stores[name] < elements[name] or (name in added and stores[name] > limits[name]):
             yield f"{name} has {elements[name]} elements and {stores[name]} stores"
