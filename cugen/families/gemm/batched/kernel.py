@@ -16,7 +16,7 @@ from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.loop_variables import index_loop_variable, repeated_sections, shared_loop_variable, value_of
 from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import Barrier, Declare, For, Index, Loop, Node, Section
+from cugen.plan.nodes import Barrier, Comparison, Declare, For, Guard, Index, Loop, Node, ReturnUnless, Section
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, ceil_div, integer
 from cugen.spec.expressions import Expr, Read
@@ -44,12 +44,13 @@ class BatchedKernel:
         self.thread = self._thread_coordinates(coordinates)
         batch0 = self._batch_coordinates(blocks.coordinates, coordinates)
         copies = tuple(node for tile in self.tiles for node in tile.copies(batch0, self.thread.copy_thread))
+        tiles_stored = Section("tiles_stored", (Barrier(), *self._return_past_last()))
         epilogue = Epilogue(self.thread)
         sections = (
             Section("tiles", tuple(Declare(tile.array) for tile in self.tiles)),
             Section("coordinates", tuple(coordinates)),
             Section("copies", copies),
-            Section("tiles_stored", (Barrier(),)),
+            tiles_stored,
             Section("accumulators", epilogue.accumulators.zeroed),
             Section("main_loop", (self._main_loop(epilogue),)),
             *epilogue.sections(),
@@ -72,14 +73,16 @@ class BatchedKernel:
             batch = define(first.name, batch0.index.symbol + self.matrix, self.lowering, below=below)
             nodes.append(batch)
         self.lowering.symbols[first.name] = batch.index.symbol
-        if self._is_even:
-            limit(batch.index, extent, self.lowering)
+        self.batch = batch.index
         return batch0.index.symbol
 
-    @property
-    def _is_even(self) -> bool:
-        """Whether no block has matrices past the last."""
-        return divides(self.config.batch, self.extents[self.contraction.batch[0].name], self.request.context)
+    def _return_past_last(self) -> tuple[Node, ...]:
+        """Ends the threads of matrices past the last, once the block's tiles are stored."""
+        extent = self.extents[self.contraction.batch[0].name]
+        is_even = divides(self.config.batch, extent, self.request.context)
+        ends = () if is_even else (ReturnUnless(Guard((Comparison(self.batch.symbol, "<", extent),))),)
+        limit(self.batch, extent, self.lowering)
+        return ends
 
     def _thread_coordinates(self, nodes: list[Node]) -> ThreadCoordinates:
         """The thread's coordinates in its matrix; appends their definitions to `nodes`."""
@@ -95,7 +98,7 @@ class BatchedKernel:
         ty = named("ty", FloorDiv(self.in_matrix, integer(n.threads)))
         tx = named("tx", Mod(self.in_matrix, integer(n.threads)))
         exact = {partition.index.name: partition.padded_extent == partition.extent for partition in (m, n)}
-        exact |= {contraction.k.name: True, contraction.batch[0].name: self._is_even}
+        exact[contraction.k.name] = True
         return ThreadCoordinates(
             contraction,
             config.tile_config,
