@@ -90,6 +90,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         }
     }
     __syncthreads();
+    if (z >= Z)
+        return;
 
     float acc[4][4] = {};
     #pragma unroll
@@ -116,15 +118,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
     for (int i = 0; i < 4; ++i) {
         const int m = ty + 4 * i;
         const int n = 4 * tx;
-        if (z < Z) {
-            const auto bias4 = load<4>(&bias[n]);
-            Vector<float, 4> c4;
-            #pragma unroll
-            for (int v = 0; v < 4; ++v) {
-                c4.data[v] = acc[i][v] + bias4.data[v];
-            }
-            store<4>(&C[(z * M + m) * N + n], c4);
+        const auto bias4 = load<4>(&bias[n]);
+        Vector<float, 4> c4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            c4.data[v] = acc[i][v] + bias4.data[v];
         }
+        store<4>(&C[(z * M + m) * N + n], c4);
     }
 }
 
