@@ -18,7 +18,7 @@ from tests.cpu_time import usual_seconds
 
 from .stores import store_faults
 
-MAX_SECONDS = 10.0  # of CPU for one spec (heuristic; the slowest of 2,000 took 6 on a slow machine)
+MAX_SECONDS = 10.0  # of CPU for one spec (heuristic)
 MAX_SPILLED_BYTES = 64  # per thread: what a compiler spills round a loop, not in it
 MAX_STACK_BYTES = 64  # per thread: that of a mathematical function
 

@@ -15,7 +15,7 @@ from .spelt_operators import OPERATORS
 
 TOLERANCE = 1.05  # ratio of modelled times that count as equal
 SEED = 7
-SAMPLED = 4  # operators in the quick tests: a few seconds
+SAMPLED = 2  # operators in the quick tests: a few seconds
 
 
 def plans(name: str) -> dict[str, tuple[tuple[str, ...], float | None]]:

@@ -50,10 +50,14 @@ compute: C[m, n] = sum(A[m, {k}] * B[{k}, n], {k})
 """
 
 
-@pytest.mark.sampled(15)
 @pytest.mark.parametrize("k", NAMES)
-def test_a_gemm_is_right_whatever_its_summed_index_is_called(k):
+def test_a_gemm_has_no_such_names_whatever_its_summed_index_is_called(k):
+    kernel = generate(load_text(product(k))[0], analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["gemm"]
+
+
+@pytest.mark.parametrize("k", ["i", "k0", pytest.param("row", marks=pytest.mark.slow)])
+def test_it_is_right_whatever_its_summed_index_is_called(k):
     (spec,) = load_text(product(k))
     kernel = generate(spec, analysis=False)
-    assert [launch.family for launch in kernel.plan.kernels] == ["gemm"]
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
