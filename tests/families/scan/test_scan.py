@@ -387,7 +387,7 @@ def test_drawn_scans_agree_with_the_reference(prove, text):
 
 
 @pytest.mark.slow
-@settings(max_examples=90, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=45, deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn())
 def test_many_drawn_scans_agree_with_the_reference(prove, text):
     prove(text)
