@@ -112,6 +112,11 @@ class Totals:
         return max(self.patterns, key=lambda pattern: (pattern.excess, pattern.warps), default=None)
 
 
+# Sums with these in guards fit in 64 bits: counters and thread indices are below 2^31.
+_MAX_CONSTANT = 1 << 61
+_MAX_COEFFICIENT = 1 << 30
+
+
 @dataclass(frozen=True)
 class _GuardTerm:
     affine: Affine
@@ -145,7 +150,10 @@ def totals(
     """
     if site.opaque:
         raise Unknown(site.opaque)
-    return _LaunchCount(site, block, element_bytes, period, measure, start, budget or Budget()).run()
+    try:
+        return _LaunchCount(site, block, element_bytes, period, measure, start, budget or Budget()).run()
+    except OverflowError as error:
+        raise Unknown("its indices exceed 64 bits") from error
 
 
 class _LaunchCount:
@@ -371,7 +379,11 @@ def _equal_rows(rows: Numbers) -> list[Numbers]:
 
 
 def _holds(term: _GuardTerm, values: Values) -> Any:
-    value = term.values(values) + sum(c * values[v] for v, c in term.affine.coefficients.items())
+    constant, coefficients = term.values(values), term.affine.coefficients
+    is_large = isinstance(constant, int) and abs(constant) >= _MAX_CONSTANT
+    if is_large or any(abs(c) >= _MAX_COEFFICIENT for c in coefficients.values()):
+        raise OverflowError
+    value = constant + sum(c * values[v] for v, c in coefficients.items())
     match term.operator:
         case "<":
             return value < 0

@@ -181,3 +181,18 @@ def test_a_large_product_is_analysed_in_about_as_many_steps_as_a_small_one():
 
     calls(64)
     assert calls(8192) < 2 * calls(64)
+
+
+def test_sizes_whose_product_exceeds_64_bits_are_unknown_and_no_error():
+    text = """
+cugen: 1
+kernel: groups_of_five
+params: {N: {range: [1, 16383]}, I: dynamic, J: dynamic}
+arrays:
+  x: {shape: [N, I, J], dtype: float32}
+  u: {shape: [N, I, (J + 4) // 5], dtype: float32}
+  y: {shape: [N, I, J], dtype: float32, layout: column}
+compute: y[n, i, j] = x[n, i, j] + u[n, i, j // 5]
+"""
+    (spec,) = load_text(text)
+    assert "__global__" in generate(spec).source
