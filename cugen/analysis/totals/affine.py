@@ -89,6 +89,11 @@ def quasi_period(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | Non
     return None
 
 
+def in_extremum(expr: Integer, variable: sympy.Symbol) -> bool:
+    """Whether an operand of a Minimum or Maximum depends on the variable."""
+    return any(variable in extremum.free_symbols for extremum in expr.atoms(Minimum, Maximum))
+
+
 def resolve_extrema(expr: Integer, varying: frozenset[sympy.Symbol], values: Values) -> Integer:
     """Replaces each Minimum and Maximum over a varying counter by the operand selected at `values`.
 

@@ -23,6 +23,7 @@ from cugen.analysis.totals.affine import (
     affine_form,
     evaluator,
     extremum_differences,
+    in_extremum,
     quasi_period,
     resolve_extrema,
 )
@@ -185,6 +186,8 @@ class _LaunchCount:
         self.address = evaluator(self.offset.residual)
         self.extrema = extremum_differences(self.offset.residual)
         self.predicates = [self._compiled_predicate(predicate) for predicate in predicates]
+        self.nonaffine = self._nonaffine()
+        self.of_extrema = [c for c in self.counters if in_extremum(self.offset.residual, c)]
         self.classes: dict[bytes, dict[int, Pattern]] = {}  # by shape, then by lowest address modulo the period
         self.batches: dict[tuple[int, ...], _Batch] = {}  # by the number of values of each counter
         self.evaluations = 0
@@ -237,10 +240,9 @@ class _LaunchCount:
 
     def _region(self, region: Mapping[sympy.Symbol, Interval], multiplicity: int) -> None:
         residual = self.offset.residual
-        if self.extrema:
-            varying = frozenset(c for c in self.counters if region[c][1] > 1)
+        if varying := frozenset([c for c in self.of_extrema if region[c][1] > 1]):
             residual = resolve_extrema(residual, varying, {**{c: region[c][0] for c in self.counters}, **self.threads})
-        repeating = {c: self._repeating(c, region[c], residual) for c in self._nonaffine() if region[c][1] > 1}
+        repeating = {c: self._repeating(c, region[c], residual) for c in self.nonaffine if region[c][1] > 1}
         if prod(map(len, repeating.values())) > _MAX_COMBINATIONS:
             raise Unknown("its subscript repeats with too long a period")
         self.budget.regions(prod(map(len, repeating.values())))
