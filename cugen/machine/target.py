@@ -76,6 +76,9 @@ class Target:
     global_kinds: tuple[str, ...] = ALL_GLOBAL_KINDS
     measured: bool = False  # whether hardware counters confirm the undocumented rules
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __post_init__(self) -> None:
         derived = {
             "warps_per_sm": self.threads_per_sm // 32,

@@ -40,7 +40,7 @@ class Group:
     mixed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity: a key of caches
 class Request:
     """Statements to be planned as one kernel. `stored` names the temporaries that live in the workspace."""
 

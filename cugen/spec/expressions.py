@@ -46,7 +46,7 @@ class IndexValue:
     """The value of an index at this point of the iteration space (int64)."""
 
     name: str
-    dtype: DType = INT64
+    dtype: DType = field(default=INT64, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ParamValue:
     """The value of a param (int64), static or dynamic."""
 
     name: str
-    dtype: DType = INT64
+    dtype: DType = field(default=INT64, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +208,8 @@ OPERATORS: dict[str, int] = {
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct subexpressions, including subscripts and `where`, in evaluation order."""
     match expr:
+        case IndexValue() | Const() | ParamValue():  # first, since every other node is one of these
+            return ()
         case Read():
             return expr.subscripts + tuple(dividend for dividend, _ in expr.exact)
         case Op():
@@ -228,7 +230,8 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(reversed(children(node)))
+        if below := children(node):
+            pending.extend(reversed(below))
 
 
 def bound_indices(expr: Expr) -> Iterator[Index]:
@@ -245,6 +248,8 @@ def free_indices(expr: Expr) -> frozenset[str]:
     match expr:
         case IndexValue():
             return frozenset((expr.name,))
+        case Const() | ParamValue() | ScalarValue():
+            return frozenset()
         case Reduce():
             inner = frozenset[str]().union(*map(free_indices, children(expr)))
             return inner - {index.name for index in expr.indices}

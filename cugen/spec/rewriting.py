@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from operator import is_
 
-from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select
+from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, children
 
 # Separates the source name of a bound index from a unique number, until extents are known and `FinalNames` chooses
 # printable names.
@@ -13,19 +14,25 @@ SEPARATOR = "'"
 
 
 def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The node with `change` applied to each direct child."""
+    """The node with `change` applied to each direct child; the same node where that changes none."""
+    before = children(expr)
+    after = tuple(map(change, before))
+    if all(map(is_, before, after)):
+        return expr
     match expr:
         case Read(subscripts=subscripts, exact=exact):
-            divisions = tuple((change(dividend), divisor) for dividend, divisor in exact)
-            return replace(expr, subscripts=tuple(map(change, subscripts)), exact=divisions)
-        case Op(args=args):
-            return replace(expr, args=tuple(map(change, args)))
-        case Select(condition=condition, then=then, orelse=orelse):
-            return replace(expr, condition=change(condition), then=change(then), orelse=change(orelse))
-        case Cast(arg=arg):
-            return replace(expr, arg=change(arg))
-        case Reduce(body=body, where=where) | Scan(body=body, where=where):
-            return replace(expr, where=None if where is None else change(where), body=change(body))
+            dividends = after[len(subscripts) :]
+            divisions = tuple((dividend, divisor) for dividend, (_, divisor) in zip(dividends, exact, strict=True))
+            return replace(expr, subscripts=after[: len(subscripts)], exact=divisions)
+        case Op():
+            return replace(expr, args=after)
+        case Select():
+            condition, then, orelse = after
+            return replace(expr, condition=condition, then=then, orelse=orelse)
+        case Cast():
+            return replace(expr, arg=after[0])
+        case Reduce(where=where) | Scan(where=where):
+            return replace(expr, where=None if where is None else after[0], body=after[-1])
         case _:
             return expr
 
@@ -39,7 +46,7 @@ def replaced(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
     """The tree with free indices renamed; bound indices must have distinct names (no capture)."""
     if isinstance(expr, IndexValue):
-        return replace(expr, name=names.get(expr.name, expr.name))
+        return replace(expr, name=names[expr.name]) if expr.name in names else expr
     if isinstance(expr, Scan) and expr.outer in names:
         expr = replace(expr, outer=names[expr.outer])
     return rebuild(expr, lambda child: rename(child, names))

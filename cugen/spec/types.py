@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -20,8 +20,8 @@ class DType:
     """One element type of the language. `bits` is the stored width (a bool takes one byte)."""
 
     name: str
-    kind: Kind
-    bits: int
+    kind: Kind = field(hash=False)
+    bits: int = field(hash=False)
 
     @property
     def bytes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from cugen.families.contraction.k_range import k_bounds_refusal
 from cugen.pieces.grid import fastest_first
@@ -99,6 +100,7 @@ def recognise(request: Request, *, fuses_batch: bool = False) -> Contraction | R
     return fused_match if isinstance(fused_match, Contraction) else match
 
 
+@lru_cache(maxsize=16)
 def with_fused_indices(request: Request) -> Request:
     """The request over fused dimensions. NotInStages for reductions inside another's loop, and for scans."""
     statements = with_common_indices(request.group.statements, request.context)
@@ -123,6 +125,7 @@ def _has_single_operand_batch(contraction: Contraction) -> bool:
     return any(not names <= free_indices(operand.read) for operand in contraction.operands)
 
 
+@lru_cache(maxsize=16)
 def _recognise(request: Request) -> Contraction | Refusal:
     statements = request.group.statements
     loops = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce | Scan)}

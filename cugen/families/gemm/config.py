@@ -257,7 +257,7 @@ def with_lane_layout(config: TileConfig, lanes_m: int = 0) -> TileConfig | None:
     threads_m, threads_n = config.block_m // config.thread_m, config.block_n // config.thread_n
     for lanes in (lanes_m,) if lanes_m else (4, 8, 2, 16):
         if threads_m % lanes == 0 and threads_n % (WARP // lanes) == 0:
-            return replace(config, lanes_m=lanes)
+            return replace(config, lanes_m=lanes) if lanes != config.lanes_m else config
     return None
 
 

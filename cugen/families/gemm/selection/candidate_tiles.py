@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from cugen.families.gemm.config import Cores, TileConfig, with_lane_layout
 from cugen.families.gemm.tensor_cores import with_mma_layout
@@ -84,14 +85,16 @@ _SLICED_K_STAGES = (3, 4, 2, 5)  # a slice has fewer k steps to hide the latency
 _TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores multiply faster, and leave shared memory for it
 
 
-def tile_configs(cores: Cores) -> Iterator[TileConfig]:
+@cache
+def tile_configs(cores: Cores) -> tuple[TileConfig, ...]:
     """Candidate tiles of some cores; stages, split-K and stream-K keep their defaults."""
     tiles, with_layout = (_TENSOR_TILES, with_mma_layout) if cores == Cores.TENSOR else (_TILES, with_lane_layout)
-    for block_m, block_n, thread_m, thread_n, block_k, slice_counts in tiles:
-        for sliced_k in slice_counts:
-            config = with_layout(TileConfig(block_m, block_n, thread_m, thread_n, block_k, sliced_k=sliced_k))
-            assert config is not None
-            yield config
+    configs = [
+        with_layout(TileConfig(block_m, block_n, thread_m, thread_n, block_k, sliced_k=sliced_k))
+        for block_m, block_n, thread_m, thread_n, block_k, slice_counts in tiles
+        for sliced_k in slice_counts
+    ]
+    return tuple(config for config in configs if config is not None)
 
 
 def with_stages(config: TileConfig) -> Iterator[TileConfig]:

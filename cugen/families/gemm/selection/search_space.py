@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from math import prod
 
 from cugen.families.contraction.recognition import Contraction
@@ -34,8 +35,8 @@ _FORWARD_PROGRESS = (7, 0)  # the first capability with independent thread sched
 def valid_configs(contraction: Contraction, *, all_stages: bool = False) -> Iterator[TileConfig]:
     """Configs that the schedule allows and that fit the target, in order of preference."""
     for stage_variants in _requested_configs(contraction):
-        valid = [config for config in stage_variants if not why_invalid(contraction, config)]
-        for config in valid if all_stages else valid[:_MAX_RANKED_STAGES]:
+        valid = (config for config in stage_variants if not why_invalid(contraction, config))
+        for config in islice(valid, None if all_stages else _MAX_RANKED_STAGES):
             yield from _with_split_k(contraction, config)
             yield from _with_stream_k(contraction, config)
 
@@ -48,14 +49,14 @@ def why_empty(contraction: Contraction) -> Refusal:
     return Refusal(_why_none_fits(contraction), "schedule.block" if contraction.request.schedule.block else "")
 
 
-def _requested_configs(contraction: Contraction) -> Iterator[tuple[TileConfig, ...]]:
+def _requested_configs(contraction: Contraction) -> Iterator[Iterator[TileConfig]]:
     """Candidate tiles with everything that the schedule sets, each with its possible numbers of stages."""
     tunables = contraction.tunables
     stages = int(tunables.get("stages", requested_stages(contraction)))
     requested = (_as_requested(contraction, candidate) for candidate in _candidates(contraction))
     for config in dict.fromkeys(config for config in requested if config is not None):
         stage_variants = (replace(config, stages=stages),) if stages else with_stages(config)
-        yield tuple(with_inner_loop_tunables(variant, tunables) for variant in stage_variants)
+        yield (with_inner_loop_tunables(variant, tunables) for variant in stage_variants)
 
 
 def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
@@ -99,7 +100,10 @@ def _with_split_k(contraction: Contraction, config: TileConfig) -> Iterator[Tile
     if 0 not in _stream_k_values(contraction):
         return
     for split_k in _split_k_values(contraction):
-        for reduction in _reductions(contraction) if split_k > 1 else (Reduction.WORKSPACE,):
+        if split_k == 1:
+            yield config
+            continue
+        for reduction in _reductions(contraction):
             if not _why_not_split(contraction, config.block_k, split_k, reduction):
                 split = replace(config, split_k=split_k, reduction=reduction)
                 if not split.uses_cluster or not why_invalid(contraction, split):
@@ -112,16 +116,16 @@ def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[Til
     if not any(values) or why_no_stream_k(contraction):
         return
     previous: StreamKSchedule | None = None
+    resident = _resident_blocks(contraction, config)
     for waves in filter(None, values):
-        variant = replace(config, stream_k=waves)
-        schedule = stream_k_schedule_of(contraction, variant)
+        schedule = _stream_k_schedule(contraction, config, resident, waves)
         if schedule is None:
             return
         if not schedule.needs_fix_up:  # whole tiles only, as without stream-K
             if 0 not in values:
                 yield replace(config, stream_k=0)
         elif schedule != previous:
-            yield variant
+            yield replace(config, stream_k=waves)
         previous = schedule
 
 
@@ -195,13 +199,24 @@ def _why_undivided(contraction: Contraction) -> str:
 
 def stream_k_schedule_of(contraction: Contraction, config: TileConfig) -> StreamKSchedule | None:
     """The stream-K schedule of a config; None if sizes aren't static, or no block fits a multiprocessor."""
-    target, extents = contraction.request.target, static_extents(contraction)
-    resident = resident_blocks_per_sm(problem_of(contraction), config, target) * device_of(target).sms
+    return _stream_k_schedule(contraction, config, _resident_blocks(contraction, config), config.stream_k)
+
+
+def _resident_blocks(contraction: Contraction, config: TileConfig) -> int:
+    """Blocks that the device runs at a time."""
+    target = contraction.request.target
+    return resident_blocks_per_sm(problem_of(contraction), config, target) * device_of(target).sms
+
+
+def _stream_k_schedule(
+    contraction: Contraction, config: TileConfig, resident: int, waves: int
+) -> StreamKSchedule | None:
+    extents = static_extents(contraction)
     if not resident or not all(extents):
         return None
     m, n, k, *batch = (extent or 0 for extent in extents)
     tiles = -(-m // config.block_m) * -(-n // config.block_n) * prod(batch)
-    return schedule_stream_k(tiles, -(-k // config.block_k), resident, config.stream_k, config.threads)
+    return schedule_stream_k(tiles, -(-k // config.block_k), resident, waves, config.threads)
 
 
 def _has_forward_progress(contraction: Contraction) -> bool:
