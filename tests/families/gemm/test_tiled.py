@@ -92,6 +92,16 @@ def test_edge_sizes_are_right(prove, sizes, schedule):
     )
 
 
+@pytest.mark.parametrize(
+    ("sizes", "block"), [((7, 5), (8, 8)), ((9, 33), (16, 16)), ((200, 3), (8, 16)), ((1, 90), (16, 8))]
+)
+def test_a_chosen_tile_is_no_longer_than_short_extents(prove, planned, sizes, block):
+    m, n = sizes
+    text = contraction(m, 70, n, a=", memory: shared", b=", memory: shared", schedule="family: tiled")
+    assert planned(text).block[:2] == block
+    prove(text, races=True)
+
+
 CONDITIONS = [
     "k <= m",
     "k < m",

@@ -8,11 +8,13 @@ from fractions import Fraction
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import Order, TileConfig
 from cugen.families.gemm.problem import problem_of
+from cugen.pieces.blocks import power_of_two
 from cugen.plan.request import Refusal
 from cugen.spec.model import Schedule
 
 # Heuristic: below this extent of M or N, a 64 x 64 block tile would be mostly padding.
 _MIN_EXTENT_FOR_REGISTER_TILES = 64
+_MIN_BLOCK = 8  # along M and N: 32 blocks of 8 x 8 threads fill a multiprocessor
 # Heuristics, from the modelled times of `tiled` and `direct` for 40 drawn shapes, not measured: of a tile's
 # multiply-adds, the least share of elements, not padding, that pays for the copies to shared memory; a K-major operand
 # would be read from global memory at a stride.
@@ -59,18 +61,20 @@ def padding_refusals(contraction: Contraction, config: TileConfig) -> Iterator[R
 
 
 def choose_config(contraction: Contraction) -> TileConfig:
-    """The schedule's sizes, completed: 64 x 64 with 4 x 4 per thread for large M and N, else 16 x 16 with 1 x 1."""
+    """The schedule's sizes, completed: 64 x 64 with 4 x 4 per thread for large M and N, else 16 x 16 with 1 x 1,
+    less along extents that are shorter."""
     schedule = contraction.request.schedule
     m, n, k = contraction.m, contraction.n, contraction.k
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
     min_extent = min(contraction.context.max_extent(index) for index in (m, n))
     is_large = min_extent >= _MIN_EXTENT_FOR_REGISTER_TILES and len(contraction.sums) <= _MAX_REGISTER_TILED_SUMS
     block_size, thread_size = (64, 4) if is_large and not block and not thread else (16, 1)
-    block_m = block.get(m.name, block_size * thread.get(m.name, 1))
+    sizes = {i: min(block_size, max(_MIN_BLOCK, power_of_two(contraction.context.max_extent(i)))) for i in (m, n)}
+    block_m = block.get(m.name, sizes[m] * thread.get(m.name, 1))
     thread_m = thread.get(m.name, thread_size)
     return TileConfig(
         block_m=block_m,
-        block_n=block.get(n.name, block_size * thread.get(n.name, 1)),
+        block_n=block.get(n.name, sizes[n] * thread.get(n.name, 1)),
         thread_m=thread_m,
         thread_n=thread.get(n.name, thread_size),
         block_k=step.get(k.name, 16),
