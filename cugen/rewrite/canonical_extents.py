@@ -4,7 +4,7 @@
 becomes
     x: [M, DO], y: [M, DO]
 so that families compare extents by their trees. Dimensions that no index has in common keep their own, as M and N of
-the same value.
+the same value. An extent whose value is 1 is the literal 1: a stride that it is a factor of is seen as contiguous.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from dataclasses import replace
 
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, ParamValue, Read, Reduce, Scan, bound_indices, walk
 from cugen.spec.model import Array, Spec, Statement
-from cugen.spec.prove.affine import affine_form
+from cugen.spec.prove.affine import AffineForm, affine_form
 from cugen.spec.resolve.keys.layout import dense_strides
 from cugen.spec.rewriting import rebuild, replaced
+from cugen.spec.types import INT64
 
+_UNIT_EXTENT = AffineForm((), 1)
 _Dimension = tuple[Hashable, ...]  # (array, position) or (statement, index name)
 
 
@@ -42,14 +44,21 @@ class _Classes:
         self._order = {param.name: position for position, param in enumerate(spec.params)}
         self._parents: dict[_Dimension, _Dimension] = {}
         self._extents: dict[_Dimension, Expr] = {}
+        for array in spec.arrays:
+            for position, extent in enumerate(array.shape):
+                self.add((array.name, position), extent)
+
+    def add(self, dimension: _Dimension, extent: Expr) -> None:
+        """Adds a dimension as a class of its own, unless it is in one."""
+        self._parents.setdefault(dimension, dimension)
+        self._extents.setdefault(dimension, extent)
 
     def connect(self, a: _Dimension, a_extent: Expr, b: _Dimension, b_extent: Expr) -> None:
         """Joins two dimensions, unless one may be longer than the other."""
         if a_extent != b_extent and affine_form(a_extent, self._params) != affine_form(b_extent, self._params):
             return
-        for dimension, extent in ((a, a_extent), (b, b_extent)):
-            self._parents.setdefault(dimension, dimension)
-            self._extents.setdefault(dimension, extent)
+        self.add(a, a_extent)
+        self.add(b, b_extent)
         self._parents[self._root(a)] = self._root(b)
 
     def _root(self, dimension: _Dimension) -> _Dimension:
@@ -58,15 +67,18 @@ class _Classes:
         return dimension
 
     def chosen(self) -> Mapping[_Dimension, Expr]:
-        """The extent for each dimension of a class that has several; the simplest, the first of the params."""
+        """The extent of each dimension whose class has several, or is 1; the simplest, the first of the params."""
         members: dict[_Dimension, list[_Dimension]] = {}
         for dimension in self._parents:
             members.setdefault(self._root(dimension), []).append(dimension)
         result: dict[_Dimension, Expr] = {}
         for dimensions in members.values():
-            extents = dict.fromkeys(self._extents[dimension] for dimension in dimensions)
-            if len(extents) > 1:
-                result |= dict.fromkeys(dimensions, min(extents, key=self._rank))
+            extents = list(dict.fromkeys(self._extents[dimension] for dimension in dimensions))
+            if affine_form(extents[0], self._params) == _UNIT_EXTENT:
+                extents = [Const(1, INT64)]
+            elif len(extents) == 1:
+                continue
+            result |= dict.fromkeys(dimensions, min(extents, key=self._rank))
         return result
 
     def _rank(self, extent: Expr) -> tuple[int, int, int]:
@@ -77,6 +89,8 @@ class _Classes:
 def _connect(classes: _Classes, statement: Statement, number: int, spec: Spec) -> None:
     shapes = {array.name: array.shape for array in spec.arrays}
     bound = {index.name: index for index in (*statement.indices, *bound_indices(statement.value))}
+    for index in bound.values():
+        classes.add((number, index.name), index.extent)
     target = Read(statement.target, statement.subscripts, statement.value.dtype)
     for node in (target, *walk(statement.value)):
         if isinstance(node, Scan):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cugen.rewrite.canonical_extents import with_canonical_extents
-from cugen.spec.expressions import Op, ParamValue, Reduce, walk
+from cugen.spec.expressions import Const, Op, ParamValue, Reduce, walk
 from cugen.spec.load import load_text
+from cugen.spec.types import INT64
 
 
 def spec_of(params: str, arrays: str, compute: str):
@@ -50,3 +51,11 @@ def test_dynamic_extents_have_one_form_where_they_are_always_equal():
     canonical = with_canonical_extents(spec)
     assert canonical.array("x").shape == canonical.array("y").shape
     assert isinstance(canonical.array("x").shape[0], Op)
+
+
+def test_an_extent_of_one_is_the_literal_and_no_factor_of_a_stride():
+    spec = spec_of("{M: 1, K: 8}", "x [K, M]; y [M]", "y[m] = sum(x[k, m], k)")
+    canonical = with_canonical_extents(spec)
+    assert canonical.array("x").shape == (ParamValue("K"), Const(1, INT64))
+    assert canonical.array("x").strides == (Const(1, INT64), Const(1, INT64))
+    assert canonical.statements[0].indices[0].extent == Const(1, INT64)
