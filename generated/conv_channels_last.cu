@@ -129,11 +129,9 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_last_y(
 
 #include <cuda_runtime.h>
 
-constexpr int N = 1;
-
 extern "C" size_t conv_channels_last_workspace_bytes(void)
 {
-    return 256LL * ((36 * C * H * N * W + 255) / 256);
+    return 256LL * ((36 * C * H * W + 255) / 256);
 }
 
 extern "C" cudaError_t conv_channels_last_launch(
