@@ -89,8 +89,8 @@ class _Classes:
 def _connect(classes: _Classes, statement: Statement, number: int, spec: Spec) -> None:
     shapes = {array.name: array.shape for array in spec.arrays}
     bound = {index.name: index for index in (*statement.indices, *bound_indices(statement.value))}
-    for index in bound.values():
-        classes.add((number, index.name), index.extent)
+    for name, bound_index in bound.items():
+        classes.add((number, name), bound_index.extent)
     target = Read(statement.target, statement.subscripts, statement.value.dtype)
     for node in (target, *walk(statement.value)):
         if isinstance(node, Scan):
