@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, lru_cache, reduce
+from random import Random
 
 import numpy as np
 import pytest
@@ -38,7 +40,8 @@ class Warp:
 class Walk:
     """The oracle: runs the nodes of a kernel for every warp, its lanes in lockstep, and adds up single requests.
 
-    `sums` holds the counts of each access by its id; `warps`, if asked for, each instruction by itself."""
+    `sums` holds the counts of each access by its id; `warps`, if asked for, each instruction by itself. `blocks` limits
+    it to so many blocks, the first and the last among them, and `trips` to the first iterations of each loop."""
 
     def __init__(
         self,
@@ -48,14 +51,21 @@ class Walk:
         offsets: dict[str, int] | None = None,
         *,
         record: bool = False,
+        blocks: int | None = None,
+        trips: int | None = None,
     ) -> None:
         self.kernel, self.target, self.offsets, self.record = kernel, target, offsets or {}, record
+        self.trips = trips
         self.params = {sympy.Symbol(name, integer=True): value for name, value in params.items()}
         self.sums: dict[int, Counter[str]] = {}
         self.warps: dict[int, list[Warp]] = {}
         grid = [int(e.xreplace({s: sympy.Integer(v) for s, v in self.params.items()})) for e in kernel.grid]
         x, y, z = kernel.block
-        for block in [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]:
+        count = math.prod(grid)
+        numbers = range(count)
+        if blocks is not None and count > blocks:
+            numbers = [0, count - 1, *Random(count).sample(range(1, count - 1), blocks - 2)]
+        for block in [(n % grid[0], n // grid[0] % grid[1], n // (grid[0] * grid[1])) for n in numbers]:
             for first in range(0, x * y * z, 32):
                 threads = np.arange(first, min(first + 32, x * y * z))
                 names = self._names(block, (threads % x, threads // x % y, threads // (x * y)))
@@ -105,7 +115,8 @@ class Walk:
         loop = node.loop
         start, stop = numbers_of(loop.start, names), numbers_of(loop.stop, names)
         done = np.zeros_like(start)
-        while (mask := active & (start + done < stop)).any():
+        last = math.inf if self.trips is None else self.trips * loop.step
+        while (mask := active & (start + done < stop) & (done < last)).any():
             names[loop.index.symbol] = stop - 1 - done if loop.downward else start + done
             self._run(node.body, names, mask)
             done = done + loop.step

@@ -1,7 +1,8 @@
 """Dynamic sizes: the worst verdict over all residues of params without a value.
 
 The cost of a warp depends on a stride only modulo the period of banks or sectors, so one value per residue is enough.
-Guards over such params are assumed to hold: the verdict is for the interior of the launch.
+Guards over such params are assumed to hold: the verdict is for the interior of the launch. It is given if the exact
+analysis at sizes with these residues, under all guards, has such a request; else it is unknown which lanes run.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from cugen.analysis.verdicts.report import (
     make_config,
     per_request,
     period_of,
+    request_figures,
     unknown,
 )
 from cugen.analysis.verdicts.wording import Wording
@@ -41,6 +43,7 @@ from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod,
 
 _MAX_COMBINATIONS = 512  # heuristic: of residues; beyond, the verdict is `unknown`
 _LARGE_SIZE = 4096  # elements: rows of this length don't overlap within a warp
+_SIZES = (_LARGE_SIZE, 512, 64, 1 << 18)  # elements: branches for long and short rows run at some (heuristic)
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,10 @@ def analyze_any_size(
     config = replace(make_config(kernel, target, offsets, bank_bytes, cache), budget=Budget())
     wording = Wording.of(kernel, (*params, *dynamic))
     costs = _Costs(kernel, config)
+    launches = _Launches(kernel, config, params, dynamic)
     accesses = tuple(
-        _worst(kernel, site, costs, wording, dynamic)
-        for site in sites(kernel, params, dynamic)
+        _worst(kernel, site, costs, wording, launches, position)
+        for position, site in enumerate(sites(kernel, params, dynamic))
         if site.access.array.space in SPACES
     )
     return KernelReport(kernel.name, config.target.name, accesses)
@@ -100,8 +104,64 @@ class _Costs:
         return self._known[key]
 
 
-def _worst(kernel: Kernel, site: Site, costs: _Costs, wording: Wording, dynamic: Mapping[str, int]) -> AccessReport:
-    config = costs.config
+class _Launches:
+    """Launches at given sizes, whose accesses are analysed under all guards."""
+
+    def __init__(
+        self, kernel: Kernel, config: AnalysisConfig, params: Mapping[str, int], dynamic: Mapping[str, int]
+    ) -> None:
+        self.kernel, self.params, self.dynamic = kernel, params, dynamic
+        self.config = replace(config, budget=Budget())
+        self._sites: dict[tuple[int, ...], tuple[Site, ...]] = {}
+
+    def attaining(
+        self, position: int, report: AccessReport, residues: tuple[Residues, ...], worst: tuple[int, ...]
+    ) -> dict[str, int] | None:
+        """Sizes with the residues of `worst` at which the access has a request with the worst figure of its report.
+        None if it has none at those that are tried: long and short rows, two values of each other size."""
+        each = report.per_request
+        wanted = {str(r.name): (r.modulus, value) for r, value in zip(residues, worst, strict=True)}
+        for size, last in product(_SIZES, (0, -1)):
+            sizes = self._near(size, last, wanted)
+            figures = self._figures(self._launch(sizes)[position], report.unit)
+            if each is not None and (each.worst, each.worst_ideal) in figures:
+                return sizes
+        return None
+
+    def _figures(self, site: Site, unit: str) -> set[tuple[int, int]]:
+        """(cost, ideal) of each kind of request; of one block and iteration where all can't be counted."""
+        try:
+            return request_figures(unit, self.config.totals(self.kernel, site)[0])
+        except Unknown:
+            middle = {c.symbol: sympy.Integer(c.count // 2) for c in site.counters}
+        try:
+            point = replace(_substituted(site, middle), counters=())
+            return request_figures(unit, replace(self.config, budget=None).totals(self.kernel, point)[0])
+        except Unknown:
+            return set()
+
+    def _near(self, size: int, last: int, wanted: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+        """A value near `size` for each param; of those with a (modulus, value), one with this residue if there is."""
+        ranges = dict(self.kernel.ranges)
+        sizes = {}
+        for name, multiple in self.dynamic.items():
+            modulus, value = wanted.get(name, (2 * multiple, None))
+            values = _values(symbol(name), modulus, multiple, ranges[symbol(name)], size).values
+            same = [] if value is None else [each for each in values if (each - value) % modulus == 0]
+            sizes[name] = same[0] if same else values[last]
+        return sizes
+
+    def _launch(self, sizes: Mapping[str, int]) -> tuple[Site, ...]:
+        key = tuple(sizes.values())
+        if key not in self._sites:
+            self._sites[key] = sites(self.kernel, {**self.params, **sizes})
+        return self._sites[key]
+
+
+def _worst(
+    kernel: Kernel, site: Site, costs: _Costs, wording: Wording, launches: _Launches, position: int
+) -> AccessReport:
+    config, dynamic = costs.config, launches.dynamic
     sizes = frozenset(map(symbol, dynamic))
     try:
         if site.opaque:
@@ -115,20 +175,42 @@ def _worst(kernel: Kernel, site: Site, costs: _Costs, wording: Wording, dynamic:
         worst = max(excess, key=lambda values: excess[values])
         fixed = _fixed(interior, residues, worst)
         report = assess(kernel, fixed, config, wording, *config.totals(kernel, fixed))
+        chosen: dict[str, int] | None = {str(r.name): value for r, value in zip(residues, worst, strict=True)}
+        if deciding := _deciding_sizes(site, sizes):
+            chosen = launches.attaining(position, report, residues, worst)
+            # Any lanes of a request that costs 1 cost 1.
+            if chosen is None and report.per_request is not None and report.per_request.worst > 1:
+                raise Unknown(f"which lanes of a warp run depends on {', '.join(deciding)}")
     except Unknown as why:
         return unknown(kernel, site, wording, str(why))
-    residue_text, size_text = _worst_residues(worst, excess, residues)
-    if any(p.negated and _depends_on(p, sizes) for p in site.predicates):
-        size_text = ""  # the edge of a launch, where only some lanes run: no size need attain the figure
-    guards = len(interior.predicates) < len(site.predicates) or interior.source_guard != site.source_guard
+    residue_text = size_text = ""
+    if chosen is not None:
+        causes = _causes(worst, excess, residues)
+        residue_text = " and ".join(f"{r.name} mod {r.modulus} = {chosen[str(r.name)] % r.modulus}" for r in causes)
+        names = chosen.keys() & {*deciding, *(str(r.name) for r in causes)}
+        size_text = " and ".join(f"{name} = {chosen[name]}" for name in sorted(names))
+    guards = interior.predicates != site.predicates or interior.source_guard != site.source_guard
     return _any_size(report, residue_text, size_text, ", ".join(sorted(dynamic)), guards=guards)
 
 
 def _fixed(site: Site, residues: tuple[Residues, ...], values: tuple[int, ...]) -> Site:
     """The access where the sizes have these values."""
-    chosen = {r.name: sympy.Integer(value) for r, value in zip(residues, values, strict=True)}
-    source = None if site.source_offset is None else site.source_offset.xreplace(chosen)
-    return replace(site, offset=site.offset.xreplace(chosen), source_offset=source)
+    return _substituted(site, {r.name: sympy.Integer(value) for r, value in zip(residues, values, strict=True)})
+
+
+def _substituted(site: Site, values: Mapping[sympy.Symbol, Integer]) -> Site:
+    """The access with values in place of names."""
+
+    def of_guard(predicate: Predicate) -> Predicate:
+        return replace(predicate, terms=tuple((term.xreplace(values), operator) for term, operator in predicate.terms))
+
+    return replace(
+        site,
+        offset=site.offset.xreplace(values),
+        predicates=tuple(map(of_guard, site.predicates)),
+        source_offset=None if site.source_offset is None else site.source_offset.xreplace(values),
+        source_guard=None if site.source_guard is None else of_guard(site.source_guard),
+    )
 
 
 def _excess(access: Access, totals: Totals) -> tuple[int, Fraction]:
@@ -155,19 +237,16 @@ def _any_size(report: AccessReport, residue_text: str, size_text: str, names: st
     )
 
 
-def _worst_residues(
+def _causes(
     worst: tuple[int, ...], excess: Mapping[tuple[int, ...], tuple[int, Fraction]], residues: tuple[Residues, ...]
-) -> tuple[str, str]:
-    """`M mod 8 = 1 and N mod 8 = 3`, and sizes that have these residues, `M = 4097 and N = 4099`.
-
-    Params that don't affect the worst case are left out."""
-    parts, sizes = [], []
+) -> list[Residues]:
+    """The params that the worst case depends on."""
+    causes = []
     for position, residue in enumerate(residues):
         variants = [(*worst[:position], value, *worst[position + 1 :]) for value in residue.values]
         if any(excess[values] != excess[worst] for values in variants):
-            parts.append(f"{residue.name} mod {residue.modulus} = {worst[position] % residue.modulus}")
-            sizes.append(f"{residue.name} = {worst[position]}")
-    return " and ".join(parts), " and ".join(sizes)
+            causes.append(residue)
+    return causes
 
 
 def _interior(kernel: Kernel, site: Site, sizes: frozenset[sympy.Symbol]) -> Site:
@@ -182,8 +261,8 @@ def _interior(kernel: Kernel, site: Site, sizes: frozenset[sympy.Symbol]) -> Sit
     counters = [*site.counters]
     for part, counter in quotients.items():
         counters.append(replace(counter, count=bounds(part, ranges)[1] + 1))
-    kept = tuple(p for p in site.predicates if not _depends_on(p, sizes))
-    source_guard = None if site.source_guard is None or _depends_on(site.source_guard, sizes) else site.source_guard
+    kept = tuple(p for predicate in site.predicates if (p := _without_sizes(predicate, sizes)) is not None)
+    source_guard = None if site.source_guard is None else _without_sizes(site.source_guard, sizes)
     return replace(
         site,
         offset=sympy.expand(offset),
@@ -192,6 +271,22 @@ def _interior(kernel: Kernel, site: Site, sizes: frozenset[sympy.Symbol]) -> Sit
         source_offset=source,
         source_guard=source_guard,
     )
+
+
+def _deciding_sizes(site: Site, sizes: frozenset[sympy.Symbol]) -> list[str]:
+    """The sizes in guards, and in bounds of the subscript."""
+    predicates = (*site.predicates, *(() if site.source_guard is None else (site.source_guard,)))
+    deciding = {difference for p in predicates for difference, _ in p.terms} | site.offset.atoms(Minimum, Maximum)
+    return sorted({name.name for expr in deciding for name in expr.free_symbols & sizes})
+
+
+def _without_sizes(predicate: Predicate, sizes: frozenset[sympy.Symbol]) -> Predicate | None:
+    """What is left of a guard where its comparisons with sizes hold; None if nothing is. A negated one that depends on
+    a size is left out."""
+    if not _depends_on(predicate, sizes):
+        return predicate
+    terms = tuple(term for term in predicate.terms if not term[0].free_symbols & sizes)
+    return replace(predicate, terms=terms) if terms and not predicate.negated else None
 
 
 def _depends_on(predicate: Predicate, sizes: frozenset[sympy.Symbol]) -> bool:
@@ -250,15 +345,8 @@ def _numbered(site: Site) -> Site:
     symbols = site.offset.free_symbols.union(*(term.free_symbols for p in site.predicates for term, _ in p.terms))
     used = [counter for counter in site.counters if counter.symbol in symbols or not counter.count]
     names = {counter.symbol: symbol(f"counter {number}") for number, counter in enumerate(used)}
-    return replace(
-        site,
-        offset=site.offset.xreplace(names),
-        counters=tuple(replace(counter, symbol=names[counter.symbol]) for counter in used),
-        predicates=tuple(
-            replace(p, terms=tuple((term.xreplace(names), operator) for term, operator in p.terms))
-            for p in site.predicates
-        ),
-    )
+    counters = tuple(replace(counter, symbol=names[counter.symbol]) for counter in used)
+    return replace(_substituted(site, names), counters=counters)
 
 
 def _quotient(dividend: Integer, divisor: Integer) -> Integer:
@@ -309,9 +397,9 @@ def _residues(kernel: Kernel, site: Site, config: AnalysisConfig, dynamic: Mappi
     return tuple(residues)
 
 
-def _values(name: sympy.Symbol, modulus: int, multiple: int, allowed: Range) -> Residues:
-    """One value per residue, from `_LARGE_SIZE` on if the range allows: the guards of short rows wouldn't hold."""
+def _values(name: sympy.Symbol, modulus: int, multiple: int, allowed: Range, size: int = _LARGE_SIZE) -> Residues:
+    """One value per residue, from `size` on if the range allows: the guards of short rows wouldn't hold."""
     low, high = (-(-allowed[0] // multiple), allowed[1] // multiple)  # in multiples
     count = min(modulus // gcd(multiple, modulus), max(high - low + 1, 1))
-    first = max(low, min(-(-_LARGE_SIZE // multiple), high - count + 1))
+    first = max(low, min(-(-size // multiple), high - count + 1))
     return Residues(name, modulus, range(multiple * first, multiple * (first + count), multiple))

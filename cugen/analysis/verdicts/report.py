@@ -298,6 +298,11 @@ def figures(unit: str, totals: Totals) -> tuple[int, int]:
     }[unit]
 
 
+def request_figures(unit: str, totals: Totals) -> set[tuple[int, int]]:
+    """(cost, ideal) of each kind of request, in a unit."""
+    return {_cost_of(unit, pattern) for pattern in totals.patterns}
+
+
 def _cost_of(unit: str, pattern: Pattern) -> tuple[int, int]:
     requests, wavefronts, ideal, sectors, ideal_sectors = pattern.cost
     return {"wavefronts": (wavefronts, ideal), "sectors": (sectors, ideal_sectors), "requests": (requests, ideal)}[unit]

@@ -89,7 +89,9 @@ def test_the_worst_residue_is_named_and_reached_at_the_size_that_is_named():
     for actual in analyze_any_size(launch, "sm_90", {}, dynamic).accesses:
         said = re.search(r"worst at N mod 8 = (\d)", actual.claim)
         assert said, actual.claim
-        named = re.match(rf"worst at N mod 8 = {said[1]}, as at N = (\d+), where its guards hold: ", actual.reason)
+        named = re.match(
+            rf"worst at N mod 8 = {said[1]}, as at M = \d+ and N = (\d+), where its guards hold: ", actual.reason
+        )
         assert named, actual.reason
         assert int(named[1]) % 8 == int(said[1])
         assert worst_of_full_warps(launch, "sm_90", 66, int(named[1]))[actual.text] == 1
@@ -179,4 +181,50 @@ schedule: {family: reduce, parts: 64}
 """)
     wide, tail, *_ = analyze_any_size(launch, "sm_90", {}, dynamic).accesses
     assert wide.claim == "16 sectors, ideal 16 (at any N)"
-    assert "N mod 32" in tail.claim
+    assert (tail.verdict, tail.doubt) == ("unknown", "which lanes of a warp run depends on N")  # 31 lanes at most
+
+
+def test_the_edge_of_a_vectorised_map_is_unknown_as_no_size_has_a_full_warp_there():
+    launch, dynamic = launch_of("""
+cugen: 1
+kernel: doubled
+params: {N: dynamic}
+arrays:
+  x: {shape: [N], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = x[i] * 2
+""")
+    verdicts = [r.verdict for r in analyze_any_size(launch, "sm_90", {}, dynamic).accesses]
+    assert verdicts == ["ideal", "ideal", "unknown", "unknown"]
+
+
+def test_a_comparison_without_a_size_holds_its_lanes_back_beside_one_with_a_size():
+    launch, dynamic = launch_of("""
+cugen: 1
+kernel: skinny
+target: sm_80
+params: {N: {multiple_of: 8}}
+arrays:
+  A: {shape: [4, 127], dtype: float32}
+  B: {shape: [N, 127], dtype: float32, layout: column}
+  y: {shape: [4, N], dtype: float32}
+compute: y[m, n] = sum(A[m, k] * B[n, k], k)
+""")
+    (store,) = (r for r in analyze_any_size(launch, "sm_80", {}, dynamic).accesses if r.access.array.name == "y")
+    assert store.claim.startswith("16 sectors, ideal 4")  # of warps 0 to 3; the others would touch 17
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_edge_of_a_transposition_has_no_figure_of_a_full_warp(dtype):
+    launch, dynamic = launch_of(f"""
+cugen: 1
+kernel: transposed
+params: {{M: dynamic, N: dynamic}}
+arrays:
+  A: {{shape: [M, N], dtype: {dtype}}}
+  B: {{shape: [N, M], dtype: {dtype}}}
+compute: B[j, i] = A[i, j]
+""")
+    edge = [r for r in analyze_any_size(launch, "sm_90", {}, dynamic).accesses if "edge" in r.text]
+    assert edge
+    assert {r.verdict for r in edge} == {"unknown"}

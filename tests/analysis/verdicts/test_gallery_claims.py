@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from cugen.kernel import generate
-from cugen.spec.load import load_all, load_text
+from cugen.spec.load import load_all
 
 SPECS_FOLDER = Path(__file__).parents[3] / "specs"
 SPECS = ("gemm_int8", "matmul_small", "rms_norm_dynamic", "suffix_sums")
@@ -57,40 +56,3 @@ def test_no_full_warp_costs_more_than_is_printed(walk, name):
 @pytest.mark.parametrize("name", SPECS)
 def test_no_full_warp_costs_more_than_is_printed_at_three_sizes_of_each_param(walk, name):
     check_claims(walk, name, 3)
-
-
-ARRAYS = """
-cugen: 1
-kernel: k
-params: {M: {range: [1, 60000]}, N: {range: [1, 60000], multiple_of: 3}}
-arrays:
-  A: {shape: [M, N], dtype: float32, layout: LAYOUT}
-  C: {shape: SHAPE, dtype: float32}
-"""
-TRANSPOSED = ARRAYS.replace("SHAPE", "[N, M]") + "compute: C[n, m] = A[m, n] * 2\n"
-SUMS = ARRAYS.replace("SHAPE", "[N]") + "compute: C[n] = sum(A[m, n], m)\n"
-ROWS = ARRAYS.replace("SHAPE", "[M, N]") + "compute: C[m, n] = A[m, n] * 2\nschedule: {family: direct}\n"
-
-
-@pytest.mark.parametrize("layout", ["row", "column"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(TRANSPOSED, id="transposed", marks=pytest.mark.slow),
-        pytest.param(SUMS, id="column sums"),
-        pytest.param(ROWS, id="rows"),
-    ],
-)
-def test_the_worst_request_is_reached_at_the_sizes_that_its_reason_names(walk, text, layout):
-    (spec,) = load_text(text.replace("LAYOUT", layout))
-    kernel = generate(spec)
-    for launch, report in zip(kernel.plan.kernels, kernel.reports, strict=True):
-        for access in report.accesses:
-            sizes = re.search(r"^worst at .*?, as at (.*?)(?:, where its guards hold)?: ", access.reason)
-            if access.per_request is None or not sizes:
-                continue
-            named = {name: int(size) for name, size in (part.split(" = ") for part in sizes[1].split(" and "))}
-            each = access.per_request
-            walked = walk(launch, {"M": 66, "N": 66, **named}, spec.target, record=True).warps[id(access.access)]
-            excesses = [getattr(w.cost, each.unit) - getattr(w.cost, IDEALS[each.unit]) for w in walked]
-            assert max(excesses) == each.worst - each.worst_ideal, access.reason
