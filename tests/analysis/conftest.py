@@ -41,7 +41,8 @@ class Walk:
     """The oracle: runs the nodes of a kernel for every warp, its lanes in lockstep, and adds up single requests.
 
     `sums` holds the counts of each access by its id; `warps`, if asked for, each instruction by itself. `blocks` limits
-    it to so many blocks, the first and the last among them, and `trips` to the first iterations of each loop."""
+    it to so many blocks, a third each of the first, the last and those between, and `trips` to the first iterations of
+    each loop."""
 
     def __init__(
         self,
@@ -64,7 +65,9 @@ class Walk:
         count = math.prod(grid)
         numbers = range(count)
         if blocks is not None and count > blocks:
-            numbers = [0, count - 1, *Random(count).sample(range(1, count - 1), blocks - 2)]
+            ends = blocks // 3
+            inner = Random(count).sample(range(ends, count - ends), blocks - 2 * ends)
+            numbers = [*range(ends), *inner, *range(count - ends, count)]
         for block in [(n % grid[0], n // grid[0] % grid[1], n // (grid[0] * grid[1])) for n in numbers]:
             for first in range(0, x * y * z, 32):
                 threads = np.arange(first, min(first + 32, x * y * z))

@@ -11,8 +11,9 @@ from cugen.spec.load import load_text
 from tests.fuzz.operators import draw
 
 IDEALS = {"sectors": "ideal_sectors", "wavefronts": "ideal_wavefronts", "requests": "ideal_wavefronts"}
+DATA = ("depends on data", "which is read from memory")  # ends of what an unknown verdict says
 LARGE_SIZE = 4096  # of params that a verdict does not name
-BLOCKS, TRIPS = 5, 4  # walked of a launch, and of each loop
+PASSES = ((3, 4), (80, 16))  # (blocks, iterations of a loop) to walk; the second where the first has no such request
 PER_BATCH, BATCHES = 100, 40
 FIRST_SEED = 300_000
 
@@ -28,6 +29,17 @@ def size_near(param):
     return min(max(-(-LARGE_SIZE // param.multiple_of) * param.multiple_of, param.minimum), param.maximum)
 
 
+def walked_figures(walk, kernel, n, params, each, access):
+    """(cost, ideal) of the requests of some blocks, and where they don't have the figure of a report, of many."""
+    for blocks, trips in PASSES:
+        walked = walk(kernel.plan.kernels[n], params, kernel.spec.target, record=True, blocks=blocks, trips=trips)
+        costs = [warp.cost for warp in walked.warps.get(id(access), ())]
+        figures = {(getattr(cost, each.unit), getattr(cost, IDEALS[each.unit])) for cost in costs}
+        if (each.worst, each.worst_ideal) in figures:
+            break
+    return figures
+
+
 def false_figures(walk, text):
     """(figures that no walked request has at the sizes that are named, figures that were compared)"""
     (spec,) = load_text(text)
@@ -35,25 +47,22 @@ def false_figures(walk, text):
     if not dynamic:
         return [], 0
     kernel = generate(spec)
+    accesses = [(n, access) for n, report in enumerate(kernel.reports) for access in report.accesses]
+    if any(access.doubt.endswith(DATA) for _, access in accesses):
+        return [], 0  # the walk has no data
     names = dict(kernel.plan.param_symbols)
     fixed = {names[p.name]: p.value for p in spec.params if p.value is not None}
     others = {names[p.name]: size_near(p) for p in dynamic}
-    false, compared, walks = [], 0, {}
-    for n, report in enumerate(kernel.reports):
-        for access in report.accesses:
-            each = access.per_request
-            if each is None or each.worst < 2:
-                continue  # unknown, or what any lanes cost
-            sizes = others | named_sizes(access.reason)
-            key = (n, *sizes.values())
-            if key not in walks:
-                launch = kernel.plan.kernels[n]
-                walks[key] = walk(launch, fixed | sizes, spec.target, record=True, blocks=BLOCKS, trips=TRIPS)
-            costs = [warp.cost for warp in walks[key].warps.get(id(access.access), ())]
-            figures = {(getattr(cost, each.unit), getattr(cost, IDEALS[each.unit])) for cost in costs}
-            compared += 1
-            if (each.worst, each.worst_ideal) not in figures:
-                false.append(f"{access.text}: {access.claim}; {access.reason}; walked {sorted(figures)}")
+    false, compared = [], 0
+    for n, access in accesses:
+        each = access.per_request
+        if each is None or each.worst < 2:
+            continue  # unknown, or what any lanes cost
+        params = fixed | others | named_sizes(access.reason)
+        figures = walked_figures(walk, kernel, n, params, each, access.access)
+        compared += 1
+        if (each.worst, each.worst_ideal) not in figures:
+            false.append(f"{access.text}: {access.claim}; {access.reason}; walked {sorted(figures)}")
     return false, compared
 
 
