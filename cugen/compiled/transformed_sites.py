@@ -92,7 +92,7 @@ def holds(predicate: Predicate, values: Mapping[sympy.Symbol, int]) -> bool:
     """Whether a predicate holds, given a value for each of its symbols."""
     answers = []
     for term, operator in predicate.terms:
-        value = int(evaluator(term)(values))
+        value = int(evaluator(term, {name: (number, number) for name, number in values.items()})(values))
         answers.append(value < 0 if operator == "<" else value == 0 if operator == "==" else value != 0)
     return all(answers) != predicate.negated
 
@@ -114,7 +114,9 @@ def _varies_in_a_warp(remainder: Integer, counters: tuple[sympy.Symbol, ...], bl
         return True
     linear = np.arange(block[0] * block[1] * block[2])
     coordinates = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
-    values = evaluator(affine.residual)(dict(zip(THREAD, coordinates, strict=True))) + 0 * linear
+    threads = dict(zip(THREAD, coordinates, strict=True))
+    evaluate_residual = evaluator(affine.residual, {name: (0, int(values.max())) for name, values in threads.items()})
+    values = evaluate_residual(threads) + 0 * linear
     warps = [values[first : first + _WARP_SIZE] for first in range(0, len(values), _WARP_SIZE)]
     return any(len(np.unique(warp)) > 1 for warp in warps)
 

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from math import gcd, lcm
+from math import gcd, lcm, prod
 from typing import Any
 
 import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Maximum, Minimum, Mod
+from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Maximum, Minimum, Mod, Ranges
 
 Numbers = NDArray[np.int64]  # one value for each thread of a block
 Values = Mapping[sympy.Symbol, "int | Numbers"]
+
+MAX_MAGNITUDE = 1 << 62  # of an index in NumPy's integers, and of the distance of two such is 2^63
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,14 @@ class Affine:
     coefficients: Mapping[sympy.Symbol, int]
     residual: Integer
     nonaffine: tuple[sympy.Symbol, ...]
+
+    def evaluator(self, ranges: Ranges, scale: int = 1) -> Callable[[Values], Any]:
+        """Function that evaluates the residual. OverflowError if `scale` times the whole may exceed 63 bits."""
+        whole = magnitude(self.residual, ranges)
+        whole += sum(abs(step) * max(map(abs, ranges[counter])) for counter, step in self.coefficients.items())
+        if whole * scale >= MAX_MAGNITUDE:
+            raise OverflowError(f"{self.residual} and its counters exceed 64 bits")
+        return _evaluator(self.residual)
 
 
 def affine_form(expr: Integer, counters: tuple[sympy.Symbol, ...]) -> Affine:
@@ -102,19 +112,45 @@ def resolve_extrema(expr: Integer, varying: frozenset[sympy.Symbol], values: Val
         return expr
     parts = [resolve_extrema(arg, varying, values) for arg in expr.args]
     if isinstance(expr, Minimum | Maximum) and (expr.free_symbols & varying):
-        first, second = (np.max(evaluator(part)(values)) for part in parts)
+        ranges = {name: (int(np.min(value)), int(np.max(value))) for name, value in values.items()}
+        first, second = (np.max(evaluator(part, ranges)(values)) for part in parts)
         return parts[0] if (first < second) == isinstance(expr, Minimum) else parts[1]
     return expr.func(*parts)
 
 
-def evaluator(expr: Integer) -> Callable[[Values], Any]:
-    """Function that evaluates the expression; symbols are integers, or arrays whose shapes broadcast."""
+def evaluator(expr: Integer, ranges: Ranges) -> Callable[[Values], Any]:
+    """Function that evaluates the expression; symbols are integers in `ranges`, or arrays whose shapes broadcast.
+
+    OverflowError if a part of it may exceed 63 bits: NumPy's integers would wrap.
+    """
+    if magnitude(expr, ranges) >= MAX_MAGNITUDE:
+        raise OverflowError(f"{expr} exceeds 64 bits")
+    return _evaluator(expr)
+
+
+def magnitude(expr: Integer, ranges: Ranges) -> int:
+    """Upper bound of the absolute value of an expression, and of every part of it that `evaluator` computes."""
+    if expr.is_Integer:
+        return abs(int(expr))
+    if expr.is_Symbol:
+        return max(map(abs, ranges[expr]))
+    parts = [magnitude(arg, ranges) for arg in expr.args]
+    if expr.is_Add:
+        return sum(parts)
+    if expr.is_Mul:
+        return prod(max(part, 1) for part in parts)
+    if expr.is_Pow:
+        return parts[0] ** min(parts[1], MAX_MAGNITUDE.bit_length()) if parts[0] > 1 else max(parts)
+    return 2 * max(parts) if isinstance(expr, BitXor) else max(parts)
+
+
+def _evaluator(expr: Integer) -> Callable[[Values], Any]:
     if expr.is_Integer:
         constant = int(expr)
         return lambda values: constant
     if expr.is_Symbol:
         return lambda values: values[expr]
-    parts = [evaluator(arg) for arg in expr.args]
+    parts = [_evaluator(arg) for arg in expr.args]
     if expr.is_Add:
         return lambda values: sum(part(values) for part in parts)
     if expr.is_Mul:

@@ -135,7 +135,8 @@ class _Cases:
         return all(name in self.values for name in expr.free_symbols)
 
     def _value(self, expr: Integer) -> NDArray[np.int64]:
-        return np.asarray(evaluator(expr)(self.values), np.int64)
+        ranges = {name: (int(v.min(initial=0)), int(v.max(initial=0))) for name, v in self.values.items()}
+        return np.asarray(evaluator(expr, ranges)(self.values), np.int64)
 
     def _holds(self, predicate: Predicate) -> NDArray[np.bool_]:
         holding = np.ones((), np.bool_)

@@ -21,7 +21,6 @@ from cugen.analysis.totals.affine import (
     Numbers,
     Values,
     affine_form,
-    evaluator,
     extremum_differences,
     in_extremum,
     quasi_period,
@@ -113,11 +112,6 @@ class Totals:
         return max(self.patterns, key=lambda pattern: (pattern.excess, pattern.warps), default=None)
 
 
-# Sums with these in guards fit in 64 bits: counters and thread indices are below 2^31.
-_MAX_CONSTANT = 1 << 61
-_MAX_COEFFICIENT = 1 << 30
-
-
 @dataclass(frozen=True)
 class _GuardTerm:
     affine: Affine
@@ -183,7 +177,8 @@ class _LaunchCount:
         self.warps = -(-len(linear) // WARP_SIZE)
         self.padding = self.warps * WARP_SIZE - len(linear)
         self.offset = affine_form(offset, self.counters)
-        self.address = evaluator(self.offset.residual)
+        self.ranges = self._ranges()
+        self.address = self.offset.evaluator(self.ranges, element_bytes)
         self.extrema = extremum_differences(self.offset.residual)
         self.predicates = [self._compiled_predicate(predicate) for predicate in predicates]
         self.nonaffine = self._nonaffine()
@@ -211,6 +206,15 @@ class _LaunchCount:
         self._sum()
         return self.result
 
+    def _ranges(self) -> dict[sympy.Symbol, Interval]:
+        """Bounds of all values: of threads, counters and enumerated symbols."""
+        ranges = {name: (0, int(numbers.max())) for name, numbers in self.threads.items()}
+        ranges |= {counter.symbol: (0, max(counter.count - 1, 0)) for counter in self.spans}
+        for number, name in enumerate(self.symbols):
+            column = [values[number] for values, _ in self.cases]
+            ranges[name] = (min(column, default=0), max(column, default=0))
+        return ranges
+
     # Guards
 
     def _compiled_predicate(self, predicate: Predicate) -> tuple[bool, list[_GuardTerm]]:
@@ -218,7 +222,7 @@ class _LaunchCount:
 
     def _term(self, difference: Integer, operator: str) -> _GuardTerm:
         affine = affine_form(difference, self.counters)
-        return _GuardTerm(affine, operator, evaluator(affine.residual))
+        return _GuardTerm(affine, operator, affine.evaluator(self.ranges))
 
     def _decisions(self) -> list[AffineGuard]:
         terms = [term for _, terms in self.predicates for term in terms]
@@ -381,11 +385,7 @@ def _equal_rows(rows: Numbers) -> list[Numbers]:
 
 
 def _holds(term: _GuardTerm, values: Values) -> Any:
-    constant, coefficients = term.values(values), term.affine.coefficients
-    is_large = isinstance(constant, int) and abs(constant) >= _MAX_CONSTANT
-    if is_large or any(abs(c) >= _MAX_COEFFICIENT for c in coefficients.values()):
-        raise OverflowError
-    value = constant + sum(c * values[v] for v, c in coefficients.items())
+    value = term.values(values) + sum(c * values[v] for v, c in term.affine.coefficients.items())
     match term.operator:
         case "<":
             return value < 0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import gcd, prod
-from typing import Any
 
 import numpy as np
 import sympy
 
-from cugen.analysis.totals.affine import Numbers, Values, evaluator
+from cugen.analysis.totals.affine import Numbers, evaluator
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.sites import THREAD, Site
 from cugen.machine.requests.async_copies import L1_BYPASS_BYTES, LINE_BYTES, Sources
@@ -27,10 +25,15 @@ def lane_sources(source: Integer, block: tuple[int, int, int], element_bytes: in
 
 def _uniform_sources(source: Integer, block: tuple[int, int, int], element_bytes: int, period: int) -> Sources | None:
     """Source addresses of the lanes modulo `period`, equal in all warps; None if warps differ."""
-    lane_offsets = _lane_offsets(source)
-    if lane_offsets is None or prod(block) % WARP_SIZE:
+    threads = _threads(block)
+    offsets = sympy.expand((source - source.xreplace(dict.fromkeys(THREAD, integer(0)))) * element_bytes)
+    if offsets.free_symbols - set(THREAD) or prod(block) % WARP_SIZE:
         return None
-    addresses = (lane_offsets(_threads(block)) * element_bytes + np.zeros(prod(block), np.int64)).reshape(-1, WARP_SIZE)
+    try:
+        evaluate = evaluator(offsets, {name: (0, int(values.max())) for name, values in threads.items()})
+    except OverflowError as error:
+        raise Unknown("the addresses of its sources exceed 64 bits") from error
+    addresses = (evaluate(threads) + np.zeros(prod(block), np.int64)).reshape(-1, WARP_SIZE)
     addresses -= addresses.min(axis=1, keepdims=True) // period * period
     return tuple(addresses[0].tolist()) if (addresses == addresses[0]).all() else None
 
@@ -69,12 +72,6 @@ def _is_multiple(value: Integer, divisor: int) -> bool:
     if cofactor.is_Add or isinstance(cofactor, Minimum | Maximum):
         return all(_is_multiple(part, divisor) for part in cofactor.args)
     return bool(cofactor.is_Mul) and any(_is_multiple(part, divisor) for part in cofactor.args)
-
-
-def _lane_offsets(source: Integer) -> Callable[[Values], Any] | None:
-    """Source offset of a thread relative to thread 0; None if it depends on more than the thread index."""
-    lane_offsets = sympy.expand(source - source.xreplace(dict.fromkeys(THREAD, integer(0))))
-    return None if lane_offsets.free_symbols - set(THREAD) else evaluator(lane_offsets)
 
 
 def _threads(block: tuple[int, int, int]) -> dict[sympy.Symbol, Numbers]:

@@ -41,13 +41,14 @@ def values(offset, counters, predicates, names=(), rows=(((), 1),)) -> Multiset[
         for chosen in product(*(range(counter.count) for counter in counters)):
             symbols = (*(counter.symbol for counter in counters), *names)
             assignment = {**dict(zip(symbols, (*chosen, *row), strict=True)), LANE: np.arange(LANES)}
+            ranges = {name: (int(np.min(value)), int(np.max(value))) for name, value in assignment.items()}
             on = np.ones(LANES, np.bool_)
             for predicate in predicates:
                 holds = np.logical_and.reduce(
-                    [evaluator(d)(assignment) + 0 * assignment[LANE] < 0 for d, _ in predicate.terms]
+                    [evaluator(d, ranges)(assignment) + 0 * assignment[LANE] < 0 for d, _ in predicate.terms]
                 )
                 on &= holds != predicate.negated
-            residues = (evaluator(offset)(assignment) + 0 * assignment[LANE]) % CYCLE
+            residues = (evaluator(offset, ranges)(assignment) + 0 * assignment[LANE]) % CYCLE
             for lane in np.flatnonzero(on).tolist():
                 actual[lane, int(residues[lane])] += times
     return actual

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cugen.analysis.totals.affine import evaluator
+from cugen.analysis.totals.budget import Unknown
+from cugen.analysis.totals.exact import totals
+from cugen.analysis.totals.sites import Counter as LoopCounter
+from cugen.analysis.totals.sites import Predicate
 from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import Kernel, generate
+from cugen.plan.symbols import BitXor, FloorDiv, Integer, Minimum, Mod, integer, symbol
 from cugen.spec.load import load_text
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A subscript over threads and counters, under guards."""
+
+    offset: Integer
+    counters: tuple[LoopCounter, ...] = ()
+    predicates: tuple[Predicate, ...] = ()
+    opaque: str = ""
+
+
+def measured(addresses):
+    """No cost: the patterns are compared."""
+    return (0, 0, 0, 0, 0)
 
 
 def params_of(kernel: Kernel) -> dict[str, int]:
@@ -196,3 +219,82 @@ compute: y[n, i, j] = x[n, i, j] + u[n, i, j // 5]
 """
     (spec,) = load_text(text)
     assert "__global__" in generate(spec).source
+
+
+LIMIT = 1 << 62  # bytes: beyond, NumPy's integers could wrap
+
+
+@pytest.mark.parametrize(
+    ("columns", "verdict"),
+    [((LIMIT // 4 - 32) // 127, "exact"), (LIMIT // 4 // 127 + 8, "unknown"), (1 << 61, "unknown")],
+)
+def test_addresses_are_computed_up_to_64_bits_and_unknown_beyond(columns, verdict):
+    rows, threads = symbol("blockIdx.x"), symbol("threadIdx.x")
+    stride = columns // 8 * 8  # of rows that start at a sector
+    site = Domain(stride * rows + threads, (LoopCounter(rows, 128),))
+    if verdict == "unknown":
+        with pytest.raises(Unknown, match="exceed 64 bits"):
+            totals(site, (32, 1, 1), 4, 32, measured)
+    else:
+        counted = totals(site, (32, 1, 1), 4, 32, measured)
+        assert [(p.addresses(), p.warps) for p in counted.patterns] == [(tuple(range(0, 128, 4)), 128)]
+
+
+@pytest.mark.parametrize("coefficient", [LIMIT // 31 - 1, LIMIT // 31 + 1])
+def test_guards_are_computed_up_to_64_bits_and_unknown_beyond(coefficient):
+    threads = symbol("threadIdx.x")
+    site = Domain(threads, (), (Predicate(((coefficient * threads - 5, "<"),)),))
+    if coefficient * 31 + 5 < LIMIT:
+        assert totals(site, (32, 1, 1), 4, 32, measured).lanes == 1
+    else:
+        with pytest.raises(Unknown, match="exceed 64 bits"):
+            totals(site, (32, 1, 1), 4, 32, measured)
+
+
+X, Y = symbol("x"), symbol("y")
+
+
+@pytest.mark.parametrize(
+    ("expr", "is_exact"),
+    [
+        (X * Y, True),
+        (X * Y * 4, False),
+        (X * Y * 2 - 2 * Y, False),
+        (FloorDiv(X * Y * 8, integer(8)), False),
+        (Mod(X * Y, integer(7)) + Minimum(X, Y), True),
+        (Mod(X * Y * 2, Y), True),
+        (Mod(X * Y * 3, Y), False),
+        (BitXor(X * Y * 2, Y), False),
+        (X**2, True),
+        (X**3, False),
+    ],
+)
+def test_every_part_of_an_index_must_fit_in_63_bits(expr, is_exact):
+    ranges = {X: (-(1 << 30), 1 << 30), Y: (1, (1 << 31) - 1)}
+    if is_exact:
+        values = {X: np.array([-(1 << 30), 1 << 30]), Y: np.array([(1 << 31) - 1] * 2)}
+        wide = {name: numbers.astype(object) for name, numbers in values.items()}  # Python's integers
+        assert evaluator(expr, ranges)(values).tolist() == evaluator(expr, ranges)(wide).tolist()
+    else:
+        with pytest.raises(OverflowError):
+            evaluator(expr, ranges)
+
+
+@pytest.mark.parametrize("pitch", [1 << 29, 1 << 30, 1 << 31])
+def test_a_kernel_with_dynamic_sizes_near_64_bits_has_exact_costs_or_unknown_ones(pitch):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: huge
+params: {{M: {{range: [1, 2147483647]}}, N: {{range: [1, 2147483647]}}, P: {pitch - 8}}}
+arrays:
+  x: {{shape: [M, N, P], dtype: float32}}
+  y: {{shape: [M, N, P], dtype: float32}}
+compute: y[m, n, p] = x[m, n, p] * 2
+schedule: {{family: direct}}
+""")
+    kernel = generate(spec)
+    params = {"M": 2, "N": 2, "P": pitch - 8}
+    for launch, report in zip(kernel.plan.kernels, kernel.reports, strict=True):
+        exact = {id(a.access): a for a in analyze_kernel(launch, spec.target, params).accesses}
+        for access in report.accesses:
+            assert access.verdict in ("unknown", exact[id(access.access)].verdict)
