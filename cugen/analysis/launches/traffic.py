@@ -24,8 +24,9 @@ class Traffic:
     """Global memory traffic over a launch, in bytes; upper bounds where not `exact`.
 
     read, written: requested by the lanes. sectors_read, sectors_written: in 32-byte sectors, in bytes; None for
-    data-dependent subscripts. compulsory: each array once, or its requested bytes if fewer. untiled: reads if every
-    operand were loaded from global memory at each use, without shared memory tiles and registers.
+    data-dependent subscripts. compulsory: each array once, or its requested bytes if fewer. touched: the same in whole
+    sectors, as strided accesses move them; None for data-dependent subscripts. untiled: reads if every operand were
+    loaded from global memory at each use, without shared memory tiles and registers.
 
     Spin-waits on flags are excluded.
     """
@@ -35,6 +36,7 @@ class Traffic:
     sectors_read: int | None
     sectors_written: int | None
     compulsory: int
+    touched: int | None
     untiled: int
     exact: bool
 
@@ -72,7 +74,7 @@ def traffic(
     costs = {report.access.serial: report for report in reports}
     requested: dict[tuple[str, str], int] = {}  # by array and direction
     sizes: dict[str, int] = {}
-    sectors: dict[str, int | None] = {"load": 0, "store": 0}
+    sectors: dict[tuple[str, str], int | None] = {}
     untiled = 0
     exact = True
     for site in sites:
@@ -91,16 +93,22 @@ def traffic(
             requested[key] = requested.get(key, 0) + tally.lanes * access.width * array.dtype.bytes
             size = prod(int(extent.xreplace(fixed)) for extent in array.shape) * array.dtype.bytes
             sizes[array.symbol] = max(sizes.get(array.symbol, 0), size)
-            sectors[access.kind] = _added(sectors[access.kind], costs[access.serial])
+            sectors[key] = _added(sectors.get(key, 0), costs[access.serial])
     return Traffic(
         read=sum(count for (_, kind), count in requested.items() if kind == "load"),
         written=sum(count for (_, kind), count in requested.items() if kind == "store"),
-        sectors_read=sectors["load"],
-        sectors_written=sectors["store"],
+        sectors_read=_sum(count for (_, kind), count in sectors.items() if kind == "load"),
+        sectors_written=_sum(count for (_, kind), count in sectors.items() if kind == "store"),
         compulsory=sum(min(count, sizes[name]) for (name, _), count in requested.items()),
+        touched=_sum(None if count is None else min(count, sizes[name]) for (name, _), count in sectors.items()),
         untiled=untiled,
         exact=exact,
     )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
 
 
 def _added(total: int | None, report: AccessReport) -> int | None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.families.stencil.footprint import ChannelReduction, Footprint
+from cugen.families.stencil.register_window import make_window, read_columns
 from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import fastest_first
@@ -25,8 +27,9 @@ CHANNELS_PER_THREAD = 4  # output channels that share a register window (heurist
 BLOCK_THREADS = 128
 MAX_WINDOW_REGISTERS = 128  # per thread (heuristic)
 MAX_THREAD_REGISTERS = 224  # of windows and accumulators; the other 31 of a thread hold indices and addresses
-THREADS_PER_SM = 1024  # enough to hide latencies (heuristic)
+MIN_THREADS = PLANNING_DEVICE.sms * 1024  # enough to hide latencies (heuristic)
 MAX_UNSHARED_REGISTERS = 64  # of a window for one output; a loop over its elements needs none (heuristic)
+MAX_SECTORS_RATIO = 1.1  # of windows, to a load for each point: stores and weights add to both (heuristic)
 MAX_UNROLLED_ITERATIONS = 4096  # of all loops over taps and outputs of a thread (heuristic)
 
 
@@ -78,21 +81,51 @@ def choose_config(
         outputs[name] = sizes.get(name, 4)
     if channel_reductions:
         moved = {axis.index for footprint in footprints.values() for axis in footprint.axes}
-        channels = [index.name for index in order[2:] if index.name not in moved]
-        outputs |= dict.fromkeys(channels[:1], CHANNELS_PER_THREAD)
+        channels = [index for index in order[2:] if index.name not in moved][:1]
+        outputs |= {c.name: min(CHANNELS_PER_THREAD, power_of_two(request.context.max_extent(c))) for c in channels}
 
     def registers() -> int:
         return _thread_registers(request, footprints, channel_reductions, outputs)
 
+    def sectors(**changed: int) -> float:
+        return _sectors(request, footprints, along, {**outputs, **changed})
+
+    extents = math.prod(map(request.context.max_extent, order))
     is_free = {name: name not in sizes and tunables.keys().isdisjoint(("vector", "rows")) for name in outputs}
     for name in reversed(outputs):
         while is_free[name] and outputs[name] > 1 and registers() > MAX_THREAD_REGISTERS:
             outputs[name] //= 2
+    strided = {axis.index for footprint in footprints.values() for axis in footprint.axes if axis.scale > 1}
+    for name in (each for each in reversed(outputs) if each in strided and is_free[each]):
+        while outputs[name] > 1 and (
+            sectors() > 1
+            if name == along
+            else extents < MIN_THREADS * math.prod(outputs.values())
+            or sectors() >= sectors(**{name: outputs[name] // 2})
+        ):
+            outputs[name] //= 2
+    if request.schedule.family is None and along in strided and sectors() > MAX_SECTORS_RATIO:
+        return (Refusal("its register windows load more sectors than a load for each point"),)
     if all(is_free.values()) and registers() > MAX_THREAD_REGISTERS:
         return (Refusal(f"its windows need {registers()} registers, at most {MAX_THREAD_REGISTERS} fit in a thread"),)
     if all(is_free.values()) and math.prod(outputs.values()) == 1 and registers() > MAX_UNSHARED_REGISTERS:
         return (Refusal(f"a thread computes one output, which reads each of {registers()} registers once"),)
     return StencilConfig(order, outputs, _threads(request, order, outputs), reason)
+
+
+def _sectors(request: Request, footprints: Mapping[str, Footprint], along: str, outputs: Mapping[str, int]) -> float:
+    """Sectors that a thread's windows request, relative to a load for each point of each output. A lane requests a
+    sector per load, less where lanes are less than a sector apart."""
+    windows = points = 0
+    for footprint in footprints.values():
+        array, width = request.context.arrays[footprint.array], outputs[along]
+        access = access_width(request, array, footprint, along, width)
+        window = make_window(footprint, array, along, outputs, access, "window")
+        step, distance = max(access, window.column_step), footprint.scale_along(along) * array.dtype.bytes
+        loads = sum(high // step - low // step + 1 for low, high in read_columns(window).values())
+        windows += loads * min(distance * width, SECTOR_BYTES)
+        points += len(footprint.points) * math.prod(outputs.values()) * min(distance, SECTOR_BYTES)
+    return windows / points
 
 
 def smaller_config(request: Request, config: StencilConfig) -> StencilConfig | None:
@@ -185,30 +218,15 @@ def _rows(
     else:
         rows = 16 if height >= 24 else 8 if height >= 8 else 4
     points = sum(len(footprint.points) for footprint in footprints.values())
-    min_threads = PLANNING_DEVICE.sms * THREADS_PER_SM
-
-    def window_registers() -> int:
-        return sum(_registers(request, footprint, {**outputs, second: rows}) for footprint in footprints.values())
-
+    limit = MAX_WINDOW_REGISTERS if _halo(footprints, along) else math.inf
     while rows > 1 and (
-        (_halo(footprints, along) and window_registers() > MAX_WINDOW_REGISTERS)
+        _thread_registers(request, footprints, (), {**outputs, second: rows}) > limit
         or rows >= 2 * max(extents[1], 1)
-        or math.prod(extents) < min_threads * rows * outputs[along]
+        or math.prod(extents) < MIN_THREADS * rows * outputs[along]
         or points * rows * outputs[along] > MAX_UNROLLED_ITERATIONS
     ):
         rows //= 2
     return rows
-
-
-def _registers(request: Request, footprint: Footprint, outputs: dict[str, int]) -> int:
-    """Registers of a thread's window, if all its elements are read."""
-    counts = [axis.scale * (outputs.get(axis.index or "", 1) - 1) + axis.high - axis.low + 1 for axis in footprint.axes]
-    return math.prod(counts) * _words(request, footprint)
-
-
-def _words(request: Request, footprint: Footprint) -> int:
-    """Registers of an element."""
-    return max(1, request.context.arrays[footprint.array].dtype.compute.bytes // 4)
 
 
 def _thread_registers(
@@ -224,7 +242,8 @@ def _thread_registers(
             len({axis.scale * n + offset for n in range(outputs.get(axis.index or "", 1)) for offset in offsets})
             for axis, offsets in zip(footprint.axes, map(set, zip(*footprint.points, strict=True)), strict=True)
         ]
-        registers += math.prod(counts) * _words(request, footprint)
+        compute_type = request.context.arrays[footprint.array].dtype.compute
+        registers += math.prod(counts) * max(1, compute_type.bytes // 4)
     return registers
 
 

@@ -76,8 +76,6 @@ def footprint_refusals(along: str, footprints: Footprints) -> Iterator[Refusal]:
     for footprint in footprints.by_array.values():
         if footprint.is_scattered(along):
             yield Refusal(f"the footprint in {footprint.array} is sparse: most of a register window would be unused")
-        if footprint.skips_most(along):
-            yield Refusal(f"most elements of {footprint.array} along {along} are not read: windows save no loads")
         if len(footprint.points) > MAX_UNROLLED_TAPS:
             points = f"{len(footprint.points)} points, at most {MAX_UNROLLED_TAPS} are unrolled"
             yield Refusal(f"the footprint in {footprint.array} has {points}")

@@ -60,11 +60,6 @@ class Footprint:
             rows.setdefault((*point[:dimension], *point[dimension + 1 :]), []).append(point[dimension])
         return any(max(row) - min(row) > MAX_COLUMNS_PER_POINT * len(row) for row in rows.values())
 
-    def skips_most(self, along: str) -> bool:
-        """Whether strided windows leave out most elements of a row, whichever output they are of."""
-        dimension, scale = self.axis_along(along), self.scale_along(along)
-        return 2 * len({point[dimension] % scale for point in self.points}) < scale
-
     @property
     def read(self) -> Read:
         """One of the reads; elements out of bounds are zero where it has no boundary mode, and then unused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,14 @@ class RegisterWindow:
             and self.access_width > 1
             and (self.footprint.boundary is None or self.footprint.boundary.mode == "zero")
         )
+
+    @property
+    def column_step(self) -> int:
+        """Distance of the columns that one row reads, where scalar loads take no others."""
+        axis = self.footprint.axes[self.along]
+        between_outputs = axis.scale if self.outputs.get(axis.index or "", 1) > 1 else 0
+        step = math.gcd(between_outputs, *(point[self.along] - axis.low for point in self.footprint.points))
+        return max(step, 1) if self.access_width == 1 else 1
 
     def subscripts(self, coordinates: tuple[Integer, ...]) -> tuple[Integer, ...]:
         """The subscripts in `array` of coordinates in the bounding box."""
@@ -176,7 +185,8 @@ def _has_scalar_halo(lowering: Lowering, window: RegisterWindow, origins: Mappin
     """Whether the few halo columns of a row have scalar loads, and the center columns vector loads in bounds."""
     start, (first, end) = _start(window, origins), _center_columns(window)
     halo = max(max(first - low, 0) + max(high + 1 - end, 0) for low, high in read_columns(window).values())
-    if halo > MAX_SCALAR_HALO or first < 0 or first % window.access_width or end % window.access_width:
+    size = window.access_width
+    if window.column_step > 1 or halo > MAX_SCALAR_HALO or first < 0 or first % size or end % size:
         return False
     may_exceed = _inside(lowering, window, start).terms
     return bool(may_exceed) and not _inside(lowering, window, start, (first, end)).terms
@@ -284,7 +294,8 @@ class _WindowLoader:
         row_subscripts = self._subscripts(row, integer(0))
         narrow = replace(window.source, shape=replace_item(window.source.shape, window.along, integer(1)))
         subscripts, guard, otherwise = within(self.lowering, window.footprint.read, row_subscripts, narrow, scope)
-        column = self._loop("column", low, high) if high - low > size else None
+        step = max(size, window.column_step)
+        column = self._loop("column", low, high) if high - low > step else None
         offset = integer(low) if column is None else column.symbol
         first = _start(self.window, self.origins) + offset if column is None else self.start + offset
         source = Access(window.source, replace_item(subscripts, window.along, first), "load", size)
@@ -298,7 +309,7 @@ class _WindowLoader:
             store = self._store(row, offset + v.symbol, vector.component(v.symbol))
             body = (Load(vector, source), unrolled(v, (store,)))
         if column is not None:
-            body = (For(Loop(column, integer(low), integer(high), size, unroll=True), body),)
+            body = (For(Loop(column, integer(low), integer(high), step, unroll=True), body),)
         if guard is None or otherwise is None:
             scope.nodes.extend(body)
             return
@@ -327,7 +338,7 @@ class _WindowLoader:
                 value = local
         inner.nodes.append(self._store(row, offset, value))
         if column is not None:
-            loop = Loop(column, integer(low), integer(high + 1), unroll=True)
+            loop = Loop(column, integer(low), integer(high + 1), window.column_step, unroll=True)
             scope.nodes.append(For(loop, tuple(inner.nodes)))
 
     @contextmanager

@@ -116,7 +116,7 @@ def modelled_seconds(kernel: Kernel, params: Mapping[str, int]) -> float | None:
     for launch in analyze(kernel, params=params).kernels:
         facts = launch.facts
         blocks = facts.launch.blocks
-        if facts.traffic is None or facts.work is None or not blocks:
+        if facts.traffic is None or facts.traffic.touched is None or facts.work is None or not blocks:
             return None
         wavefronts, sectors = 0, 0
         for access in launch.accesses:
@@ -125,7 +125,7 @@ def modelled_seconds(kernel: Kernel, params: Mapping[str, int]) -> float | None:
             wavefronts += access.totals.wavefronts if access.space == "shared" else 0
             sectors += access.totals.sectors if access.space == "global" else 0
         limits = (
-            facts.traffic.compulsory / device.bandwidth,
+            facts.traffic.touched / device.bandwidth,
             sectors * 32 / (device.bandwidth * _L2_TO_DRAM_BANDWIDTH),
             wavefronts / (device.sms * _CLOCK_HZ),
             facts.work.all_flop / device.peak(),
