@@ -10,7 +10,7 @@
             load_fragments(read_stage, k)                             # into buffer k/F % 2
             acc += a_frag[(k/F-1) % 2] * b_frag[(k/F-1) % 2]          # of the previous k step
         wait(until STAGES-2 commit groups are pending); barrier       # next_stage is complete, read_stage is free
-        load_fragments(next_stage, k = 0)                             # of the next k-tile; unused after the last
+        load_fragments(next_stage, k = 0)                             # of the next k-tile, if its stage holds data
         acc += a_frag[1] * b_frag[1]                                  # last k step
     drain                                                             # if shared memory is reused
     epilogue(acc)                                                     # in `epilogue`, `reduction_epilogue`
@@ -197,6 +197,7 @@ class Multistage(MainLoop):
         config, stage_indices = self.config, _StageIndices(self)
         prefetch = _Prefetch(self, stage_indices)
         next_stage, commit = stage_indices.define("next_stage", 1), _commit(self.pipelines)
+        next_fragments = (next_stage, *self.load_fragments(next_stage.index.symbol, integer(0), integer(0)))
         k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k, "index of K")
         step_index = FloorDiv(k.symbol, integer(config.fragment_k))
         read_stage, previous_k = stage_indices.read.index.symbol, k.symbol - config.fragment_k
@@ -217,8 +218,7 @@ class Multistage(MainLoop):
             Section("last_distributed_prefetch", prefetch.distributed_copies(last_k)),
             Section("commit_distributed", commit if prefetch.is_distributed else ()),
             Section("wait", self._wait_for_stage()),
-            Section("next_stage", (next_stage,)),
-            Section("load_first_fragments", self.load_fragments(next_stage.index.symbol, integer(0), integer(0))),
+            Section("load_next_fragments", prefetch.if_stage_has_data(next_fragments)),
             Section("multiply", self.multiply_accumulate(integer(1), last_k)),
         )
 
@@ -292,6 +292,14 @@ class _Prefetch:
         if not self.is_distributed or not self.has_copies:
             return ()
         return self._if_within_k(self._copies((k, self.config.fragment_k)))
+
+    def if_stage_has_data(self, loads: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The loads from the next stage, which are unused after the last k-tile. If no copies are made past the end of K,
+        that stage may never have been written: in a branch."""
+        if self.has_copies and self.is_clamped:
+            return (Comment("fragments of the next k-tile; unused after the last"), *loads)
+        branch = when(self.main_loop.k0.symbol + integer(self.config.block_k), "<", self.main_loop.k_padded, loads)
+        return Comment("fragments of the next k-tile"), branch
 
     def _definitions(self) -> tuple[Node, ...]:
         why = "past the last k-tile: copy it again, so that the loop has no branch"
