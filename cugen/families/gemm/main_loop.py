@@ -294,8 +294,8 @@ class _Prefetch:
         return self._if_within_k(self._copies((k, self.config.fragment_k)))
 
     def if_stage_has_data(self, loads: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The loads from the next stage, which are unused after the last k-tile. If no copies are made past the end of K,
-        that stage may never have been written: in a branch."""
+        """The loads from the next stage, which are unused after the last k-tile. If no copies are made past the end of
+        K, that stage may never have been written: in a branch."""
         if self.has_copies and self.is_clamped:
             return (Comment("fragments of the next k-tile; unused after the last"), *loads)
         branch = when(self.main_loop.k0.symbol + integer(self.config.block_k), "<", self.main_loop.k_padded, loads)

@@ -36,11 +36,12 @@ class _Result:
 
 
 class CpuDevice:
-    """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` detects data races in shared
-    memory between the threads of a block, not between blocks of a cluster, and reads of global memory that other blocks
-    write in no order by fences and atomics. They exclude each other. `shuffle` seeds the
-    order in which threads and blocks run. `workers` defaults to the available processors; runs with a sanitizer, race
-    detection or clusters have one. A run longer than `limit_seconds` is a fault."""
+    """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` detects reads of shared memory
+    that holds no value, data races in shared memory between the threads of a block, not between blocks of a cluster,
+    and reads and writes of global memory that other threads write in no order by barriers, or fences and atomics,
+    unless they write the same value. They exclude each other. `shuffle` seeds the order in which threads and blocks
+    run. `workers` defaults to the available processors; runs with a sanitizer, race detection or clusters have one.
+    A run longer than `limit_seconds` is a fault."""
 
     name = "cpu"
 

@@ -162,7 +162,7 @@ extern "C" __global__ void k(int* out) {
   const int t = threadIdx.x, warp = t / 32;
   tile[t] = t;
   BARRIER
-  out[t] = tile[t ^ FLIP];
+  out[128 * blockIdx.x + t] = tile[t ^ FLIP];
   AFTER
 }
 """
@@ -178,7 +178,7 @@ def order(barrier, flip, after=""):
 
 def races_in(make_job, source, *, blocks=1, shuffle=None):
     """The lines of the two accesses of each race."""
-    job = make_job(source, {"out": np.zeros(128, np.int32)}, grid=(blocks, 1, 1), block=(128, 1, 1))
+    job = make_job(source, {"out": np.zeros(128 * blocks, np.int32)}, grid=(blocks, 1, 1), block=(128, 1, 1))
     faults = CpuDevice(races=True, shuffle=shuffle).run(job).faults
     assert all(fault.kind == "race" and "of tile" in fault.message for fault in faults)
     return [{fault.line, int(fault.message.rsplit(" ", 1)[1])} for fault in faults]

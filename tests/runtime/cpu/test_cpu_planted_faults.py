@@ -247,7 +247,7 @@ extern "C" __global__ void k(float* out) {
 """
 
 
-@pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
+@pytest.mark.parametrize("options", [{}, {"sanitize": True}], ids=["fast", "sanitised"])
 @pytest.mark.parametrize("value", ["0.0f * tile[threadIdx.x ^ 1]", "fmaxf(tile[threadIdx.x], 0.0f)"])
 def test_shared_memory_that_nobody_wrote_shows_in_the_result(
     make_job: Callable[..., Job], options: dict[str, Any], value: str
@@ -267,3 +267,106 @@ def test_accumulators_without_an_initial_value_show_in_the_result(options: dict[
     run = verify(kernel.spec, source, kernel.manifest, CpuDevice(**options))
     assert run.outcome.faults == ()
     assert not run.verification.passed
+
+
+ROW_SUM = """
+params: {M: 7, N: 500}
+arrays:
+  x: {shape: [M, N], dtype: int32}
+  y: {shape: [M], dtype: int32}
+compute: y[i] = sum(x[i, j], j)
+"""
+SCAN = """
+params: {M: 3, N: 1500}
+arrays:
+  x: {shape: [M, N], dtype: int32}
+  y: {shape: [M, N], dtype: int32}
+compute: y[i, j] = cumsum(x[i, j], j)
+"""
+TRANSPOSE = """
+params: {M: 50, N: 70}
+arrays:
+  x: {shape: [M, N], dtype: int32}
+  y: {shape: [N, M], dtype: int32}
+compute: y[j, i] = x[i, j]
+"""
+STENCIL = """
+params: {M: 50, N: 70}
+arrays:
+  x: {shape: [M, N], dtype: int32, memory: shared, boundary: zero}
+  y: {shape: [M, N], dtype: int32}
+compute: y[i, j] = x[i-1, j] + x[i+1, j] + x[i, j-1] + 0 * x[i, j+1]
+"""
+BYTES = """
+params: {M: 20, K: 24, N: 64}
+arrays:
+  A: {shape: [M, K], dtype: int8}
+  B: {shape: [K, N], dtype: int8}
+  C: {shape: [M, N], dtype: int32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule: {family: gemm, block: {i: 16, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 3}
+"""
+SPARE_LANE = "if (threadIdx.x != 21) "  # before a store: one thread too few
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("text", "before", "after", "number", "array"),
+    [
+        pytest.param(TILED, "As[ty][tx] =", f"{SPARE_LANE.replace('21', '14')}As[ty][tx] =", 0, "As", id="tile"),
+        pytest.param(BYTES, "As[stage][a_k][a_i + c] = 0", "", 0, "As", id="zeros of the K residue"),
+        pytest.param(BYTES, "__pipeline_memcpy_async(", f"{SPARE_LANE}__pipeline_memcpy_async(", 0, "Bs", id="copy"),
+        pytest.param(
+            VECTORS.replace("K: 32", "K: 80"),
+            "__pipeline_memcpy_async(&Bs[write",
+            "if (thread < 63) __pipeline_memcpy_async(&Bs[write",
+            0,
+            "Bs",
+            id="copy of the main loop",
+        ),
+        pytest.param(
+            ROW_SUM,
+            "warp_sum[threadIdx.x / 32] =",
+            "if (threadIdx.x < 96) warp_sum[threadIdx.x / 32] =",
+            0,
+            "warp_sum",
+            id="block reduction",
+        ),
+        pytest.param(SCAN, "warp_sums[warp] =", "if (warp != 2) warp_sums[warp] =", 0, "warp_sums", id="scan"),
+        pytest.param(
+            TRANSPOSE, "tile[ty + r]", f"{SPARE_LANE.replace('21', '14')}tile[ty + r]", 0, "tile", id="transpose"
+        ),
+        pytest.param(
+            STENCIL, "x_shared[element / N]", "if (element != 99) x_shared[element / N]", 0, "x_shared", id="stencil"
+        ),
+        pytest.param(
+            LOOK_BACK, "warp_sums[warp] =", "if (warp != 0) warp_sums[warp] =", 0, "warp_sums", id="look-back"
+        ),
+    ],
+)
+def test_shared_memory_that_one_thread_does_not_write_is_named(
+    text: str, before: str, after: str, number: int, array: str
+) -> None:
+    kernel = made(text)
+    assert faults_of(kernel, kernel.source, CpuDevice(races=True)) == ()
+    (fault,) = faults_of(kernel, mutated(kernel, before, after, number), CpuDevice(races=True))
+    assert fault.kind == "uninitialised read"
+    assert f" of {array}, which no thread of the block has written" in fault.message
+    assert array in kernel.source.split("\n")[fault.line - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        pytest.param(STREAMED, "store<4>(&y[i]", "store<4>(&y[i - (blockIdx.x > 0 ? 4 : 0)]", id="map"),
+        pytest.param(TILED, "C[m * N + n] =", "C[m * N + n - (blockIdx.x > 0)] =", id="tile"),
+        pytest.param(ROW_SUM, "y[i] = sum;", "y[i / 2] = sum;", id="row sum"),
+        pytest.param(SCAN, "&y[i * N", "&y[i / 2 * N", id="scan"),
+    ],
+)
+def test_blocks_that_write_different_values_to_one_element_race(text: str, before: str, after: str) -> None:
+    kernel = made(text)
+    assert faults_of(kernel, kernel.source, CpuDevice(races=True)) == ()
+    (fault,) = faults_of(kernel, mutated(kernel, before, after), CpuDevice(races=True))
+    assert fault.kind == "race"
+    assert fault.line > 0

@@ -16,7 +16,9 @@
 #include "async_copies.h"
 #include "fiber.h"
 #include "memory_order.h"
+#include "repeated_writes.h"
 #include "report.h"
+#include "shared_values.h"
 #include "spin_waiters.h"
 #include "sync_clock.h"
 
@@ -100,6 +102,8 @@ class Block {
     sync_clock.begin_block(launch_->number, linear_, interval_);
     memory_order.begin_block(linear_ / launch_->kernel->cluster);
     switch_fiber(host_, has_begun_ ? *lanes_[lane_].fiber : free_fiber());
+    repeated_writes.check();
+    shared_values.end_interval();
     interval_ = sync_clock.end_block();
     has_begun_ = true;
     running_block = nullptr;
@@ -125,6 +129,7 @@ class Block {
                 : vote == Vote::all ? barrier_.votes == count_
                                     : barrier_.votes != 0;
       memset(state_, static_cast<int>(State::ready), count_);
+      shared_values.end_interval();
       sync_clock.block_barrier();
       memory_order.block_barrier();
       if (vote == Vote::cluster) yield_to_cluster();

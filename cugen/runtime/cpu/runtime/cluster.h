@@ -44,8 +44,10 @@ class Cluster {
       if (launch.shuffled)
         for (unsigned i = size_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
       waiting = 0;
+      sync_clock.cluster_barrier();
       for (const unsigned rank : order_) {
         rank_ = rank;
+        sync_clock.begin_rank(rank);
         restore_shared(rank);
         waiting += blocks_[rank]->resume();
         save_shared(rank);
@@ -75,6 +77,24 @@ class Cluster {
       if (offset < (*shared_)[i].bytes) return copies_[target][i].data() + offset;
     }
     fail("cluster", line, "map_shared_rank of an address outside shared memory");
+  }
+
+  // A block of the cluster, and the address of a variable in its shared memory while it runs.
+  struct Variable {
+    unsigned rank;
+    const char* address;  // null outside of shared memory
+  };
+
+  // Of an address that map() returned.
+  Variable find(const void* mapped) const {
+    const char* const address = static_cast<const char*>(mapped);
+    for (unsigned rank = 0; rank < size_; ++rank)
+      for (size_t i = 0; i < shared_->size(); ++i) {
+        const std::vector<char>& copy = copies_[rank][i];
+        if (address >= copy.data() && address < copy.data() + copy.size())
+          return {rank, (*shared_)[i].start + (address - copy.data())};
+      }
+    return {rank_, nullptr};
   }
 
  private:

@@ -77,6 +77,7 @@ void run_blocks(const PlannedLaunch& planned, const Launch& launch, const BlockO
   const std::vector<MemoryRange> shared = shared_memory(planned);
   for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < order.count;) {
     poison_shared(shared, order[i]);
+    forget_values(launch.kernel->cluster);
     cluster.run(launch, order[i], shared);
   }
   spin_waiters.leave();

@@ -1,10 +1,10 @@
-// Happens-before between the blocks of a launch: fences and atomics order their accesses to global memory. Empty in
-// untraced builds.
+// Happens-before of the accesses to global memory: fences and atomics order them between the blocks of a launch, barriers
+// within a block or a cluster. Empty in untraced builds.
 //
 // A thread that has passed __threadfence() releases with its next atomics what it knew at the fence: its own writes,
 // those of its block before the last barrier, and what it had acquired. A thread acquires at a fence what was released
 // to the locations that it has read by atomics or volatile loads. Barriers share what threads of a block have acquired.
-// The blocks of a cluster count as one: the cluster's barriers order them.
+// The blocks of a cluster count as one, whose members differ by rank.
 #pragma once
 
 #include <stdint.h>
@@ -29,6 +29,7 @@ struct GlobalWrite {
   int32_t counter = 0;  // address of the code, relative to kCodeOrigin
   uint16_t thread = 0;
   bool is_atomic = false;
+  uint8_t rank = 0;  // of the block in its cluster
 };
 
 class MemoryOrder {
@@ -97,12 +98,24 @@ class MemoryOrder {
     const Thread& thread = threads_[number];
     // Who knows what a fence released knows the atomic behind it.
     const uint32_t step = is_atomic && thread.has_fence ? thread.fence.step - 1 : sync_clock.step;
-    return {block_, step, counter, static_cast<uint16_t>(number), is_atomic};
+    return {block_, step, counter, static_cast<uint16_t>(number), is_atomic, static_cast<uint8_t>(sync_clock.rank)};
   }
 
-  // Whether fences and atomics order a write of another block before what the thread does now.
+  // Whether the running block wrote it.
+  bool is_own(const GlobalWrite& write) const { return write.block == block_ && write.rank == sync_clock.rank; }
+
+  // Whether barriers, or fences and atomics, order a write before what the thread does now.
   bool is_ordered(unsigned number, const GlobalWrite& write) const {
-    if (write.block < first_block_ || write.block == block_) return true;
+    if (write.block < first_block_) return true;
+    if (is_own(write)) {
+      const unsigned warp = number / 32, past_warp = write.thread / 32;
+      if (write.thread == number || write.step < sync_clock.barrier_step ||
+          write.step < sync_clock.warp_sync[past_warp][warp] ||
+          (warp == past_warp && write.step < sync_clock.lane_sync[warp][number % 32][write.thread % 32]))
+        return true;
+    } else if (write.block == block_ && write.step < sync_clock.cluster_step) {
+      return true;
+    }
     return knows(common_, write) || knows(threads_[number].known, write);
   }
 

@@ -14,10 +14,12 @@ namespace cugen {
 struct SyncClock {
   uint32_t launch = 0;
   uint32_t block = 0;
+  uint32_t rank = 0;      // of the block in its cluster
   uint32_t interval = 0;  // of this block
   uint32_t epoch = 0;     // intervals of all blocks
   uint32_t step = 0;
   uint32_t barrier_step = 0;  // that began at the last block barrier
+  uint32_t cluster_step = 0;  // that began at the last cluster barrier
   uint32_t lane_sync[32][32][32] = {};  // by warp and two lanes: step of their last __syncwarp
   uint32_t warp_sync[32][32] = {};               // by two warps: step of their last named barrier
 
@@ -29,6 +31,8 @@ struct SyncClock {
     barrier_step = ++step;
   }
   uint32_t end_block() const { return interval; }
+  void begin_rank(uint32_t number) { rank = number; }
+  void cluster_barrier() { cluster_step = ++step; }
   void block_barrier() {
     ++interval, ++epoch;
     barrier_step = ++step;
@@ -52,6 +56,8 @@ struct SyncClock {
 struct SyncClock {
   void begin_block(unsigned, uint64_t, uint32_t) {}
   uint32_t end_block() const { return 0; }
+  void begin_rank(uint32_t) {}
+  void cluster_barrier() {}
   void block_barrier() {}
   void warp_barrier(unsigned, unsigned) {}
   void named_barrier(unsigned) {}

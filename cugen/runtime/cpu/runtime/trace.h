@@ -1,5 +1,5 @@
 // The hooks that -fsanitize=thread calls at each access, which replace the runtime of ThreadSanitizer: they record a
-// trace, or detect data races in shared memory.
+// trace, or detect data races and reads of shared memory that holds no value.
 #pragma once
 
 #if defined(CUGEN_TRACE)
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "block.h"
+#include "cluster.h"
 
 namespace cugen {
 
@@ -53,6 +54,7 @@ struct TracedArray {
   char* start;
   size_t bytes;
   std::vector<ShadowCell> cells;    // shared arrays only
+  ValueBits has_value;              // shared arrays only
   GlobalWrite* writes = nullptr;    // of each byte; global arrays that kernels write
 };
 
@@ -61,7 +63,7 @@ inline FILE* trace_file = nullptr;
 
 inline void trace_array(const std::string& name, void* start, size_t bytes, bool shared) {
   dprintf(report, "array %s %s\n", shared ? "shared" : "global", name.c_str());
-  traced_arrays.push_back({name, static_cast<char*>(start), bytes, std::vector<ShadowCell>(shared ? bytes : 0)});
+  traced_arrays.push_back({name, static_cast<char*>(start), bytes, std::vector<ShadowCell>(shared ? bytes : 0), {}});
 }
 
 // Remembers the last write of each byte. Pages of untouched memory cost nothing.
@@ -126,6 +128,22 @@ inline void check_race(const TracedArray& array, ShadowCell& cell, size_t offset
   record_access(access.kind == Access::read ? cell.reads : cell.writes, access);
 }
 
+// Of a cluster of `size` blocks that begins: its shared memory holds no values.
+inline void forget_values(unsigned size) {
+  for (TracedArray& array : traced_arrays)
+    array.has_value.assign(size, std::vector<bool>(array.cells.size()));
+}
+
+// An atomic reads and writes.
+inline void check_values(TracedArray& array, size_t offset, size_t bytes, unsigned rank, Access kind, uint64_t counter) {
+  std::vector<bool>& has_value = array.has_value[rank];
+  for (size_t i = offset; i < std::min(offset + bytes, has_value.size()); ++i) {
+    if (kind != Access::write && !has_value[i])
+      shared_values.add_read(array.name, i, rank, counter);
+    if (kind != Access::read) has_value[i] = true;
+  }
+}
+
 inline std::vector<TracedArray>::iterator find_array(const void* pointer) {
   const char* const address = static_cast<const char*>(pointer);
   return std::find_if(traced_arrays.begin(), traced_arrays.end(),
@@ -134,7 +152,26 @@ inline std::vector<TracedArray>::iterator find_array(const void* pointer) {
 
 inline const char* const kCodeOrigin = reinterpret_cast<const char*>(&trace_array);
 
-// An access to global memory, whose reads must know of the writes by other blocks. `is_strong` are atomics and volatile
+// An access to what another thread wrote without any order.
+inline DeferredFault unordered_access(const TracedArray& array, size_t offset, const GlobalWrite& write, Access kind,
+                                      bool is_strong, uint64_t counter) {
+  const std::string what = std::string(is_strong ? "atomic or volatile " : "") + (kind == Access::write ? "write" : "read");
+  const void* const code = reinterpret_cast<const void*>(counter);
+  const size_t past_code = reinterpret_cast<size_t>(kCodeOrigin + write.counter);
+  DeferredFault race;
+  if (memory_order.is_own(write))
+    race.set("race", code, "%s of byte %zu of %s, with no barrier since a write by thread %u at @%zx@", what.c_str(), offset,
+             array.name.c_str(), write.thread, past_code);
+  else
+    race.set("race", code,
+             "%s of byte %zu of %s, which thread %u of block %u of the launch wrote at @%zx@: no fence and flag of the "
+             "writer, then flag and fence of the %s, order them",
+             what.c_str(), offset, array.name.c_str(), write.thread, memory_order.block_of(write), past_code,
+             kind == Access::write ? "second writer" : "reader");
+  return race;
+}
+
+// An access to global memory, which must know of the writes by other threads. `is_strong` are atomics and volatile
 // accesses, which may meet.
 inline void check_order(const TracedArray& array, size_t offset, size_t bytes, Access kind, bool is_strong,
                         uint64_t counter, unsigned thread) {
@@ -145,23 +182,34 @@ inline void check_order(const TracedArray& array, size_t offset, size_t bytes, A
       memory_order.write_by(thread, static_cast<int32_t>(reinterpret_cast<const char*>(counter) - kCodeOrigin), is_strong);
   for (size_t i = offset; i < std::min(offset + bytes, array.bytes); ++i) {
     GlobalWrite& write = array.writes[i];
-    if (kind != Access::write && !(is_strong && write.is_atomic) && !memory_order.is_ordered(thread, write))
-      fail_from("race", reinterpret_cast<const void*>(counter),
-                "%s of byte %zu of %s, which thread %u of block %u of the launch wrote at @%zx@: no fence and flag of the "
-                "writer, then flag and fence of the reader, order them",
-                is_strong ? "atomic or volatile read" : "read", i, array.name.c_str(), write.thread,
-                memory_order.block_of(write), reinterpret_cast<size_t>(kCodeOrigin + write.counter));
+    if (!(is_strong && write.is_atomic) && !memory_order.is_ordered(thread, write)) {
+      const DeferredFault race = unordered_access(array, i, write, kind, is_strong, counter);
+      if (kind != Access::write) race.report();
+      repeated_writes.add(array.start + i, race);
+    }
     if (kind != Access::read) write = now;
   }
 }
 
+// An access to the shared memory of another block of the cluster.
+inline void access_other_block(const void* pointer, size_t bytes, Access kind, uint64_t counter) {
+  const Cluster::Variable variable = running_cluster->find(pointer);
+  const auto array = find_array(variable.address);
+  if (array == traced_arrays.end()) return;
+  check_values(*array, static_cast<size_t>(variable.address - array->start), bytes, variable.rank, kind, counter);
+}
+
 inline void access(const void* pointer, size_t bytes, Access kind, const void* return_address, bool is_strong = false) {
   if (running_block == nullptr) return;
+  if (kind != Access::read) repeated_writes.check();
   const char* const address = static_cast<const char*>(pointer);
-  const auto array = find_array(address);
-  if (array == traced_arrays.end()) return;
-  const size_t offset = static_cast<size_t>(address - array->start);
   const uint64_t counter = reinterpret_cast<uint64_t>(return_address) - 1;
+  const auto array = find_array(address);
+  if (array == traced_arrays.end()) {
+    if (trace_file == nullptr) access_other_block(address, bytes, kind, counter);
+    return;
+  }
+  const size_t offset = static_cast<size_t>(address - array->start);
   const unsigned thread = running_block->thread();
   if (trace_file != nullptr) {
     const Record record = {counter, offset, sync_clock.launch, sync_clock.block, thread, sync_clock.interval,
@@ -176,15 +224,19 @@ inline void access(const void* pointer, size_t bytes, Access kind, const void* r
       check_race(*array, array->cells[i], i, now);
       check_copy(*array, array->cells[i], i, now);
     }
+    if (!array->cells.empty()) check_values(*array, offset, bytes, sync_clock.rank, kind, counter);
   }
 }
 
+// The bytes hold no value until the copy has completed.
 inline void set_copy(void* destination, size_t bytes, const void* copy) {
   const auto array = find_array(destination);
   if (array == traced_arrays.end() || array->cells.empty()) return;
   const size_t offset = static_cast<size_t>(static_cast<char*>(destination) - array->start);
-  for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i)
+  for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i) {
     array->cells[i].copy = copy, array->cells[i].copying_block = sync_clock.block;
+    array->has_value[sync_clock.rank][i] = false;
+  }
 }
 
 void record_issue(void* destination, size_t bytes, const void* code_address) {
@@ -261,5 +313,13 @@ extern "C" void __tsan_atomic_thread_fence(int order) {
   if (order == __ATOMIC_SEQ_CST && cugen::running_block != nullptr)
     cugen::memory_order.fence(cugen::running_block->thread());
 }
+
+#else
+
+namespace cugen {
+
+inline void forget_values(unsigned) {}
+
+}  // namespace cugen
 
 #endif
