@@ -18,8 +18,8 @@
 
 namespace cugen {
 
-// Which bytes of a shared array hold a value, by the block's rank in its cluster.
-using ValueBits = std::vector<std::vector<bool>>;
+// Of each byte of a shared array, 1 if it holds a value, by the block's rank in its cluster.
+using ValueFlags = std::vector<std::vector<char>>;
 
 class SharedValues {
  public:

@@ -54,7 +54,7 @@ struct TracedArray {
   char* start;
   size_t bytes;
   std::vector<ShadowCell> cells;    // shared arrays only
-  ValueBits has_value;              // shared arrays only
+  ValueFlags has_value;             // shared arrays only
   GlobalWrite* writes = nullptr;    // of each byte; global arrays that kernels write
 };
 
@@ -131,17 +131,18 @@ inline void check_race(const TracedArray& array, ShadowCell& cell, size_t offset
 // Of a cluster of `size` blocks that begins: its shared memory holds no values.
 inline void forget_values(unsigned size) {
   for (TracedArray& array : traced_arrays)
-    array.has_value.assign(size, std::vector<bool>(array.cells.size()));
+    array.has_value.assign(size, std::vector<char>(array.cells.size()));
 }
 
 // An atomic reads and writes.
 inline void check_values(TracedArray& array, size_t offset, size_t bytes, unsigned rank, Access kind, uint64_t counter) {
-  std::vector<bool>& has_value = array.has_value[rank];
-  for (size_t i = offset; i < std::min(offset + bytes, has_value.size()); ++i) {
-    if (kind != Access::write && !has_value[i])
-      shared_values.add_read(array.name, i, rank, counter);
-    if (kind != Access::read) has_value[i] = true;
-  }
+  std::vector<char>& has_value = array.has_value[rank];
+  char* const first = has_value.data() + offset;
+  const size_t count = std::min(bytes, has_value.size() - offset);
+  if (kind != Access::write)
+    if (const void* const missing = memchr(first, 0, count))
+      shared_values.add_read(array.name, offset + static_cast<size_t>(static_cast<const char*>(missing) - first), rank, counter);
+  if (kind != Access::read) memset(first, 1, count);
 }
 
 inline std::vector<TracedArray>::iterator find_array(const void* pointer) {
@@ -235,7 +236,7 @@ inline void set_copy(void* destination, size_t bytes, const void* copy) {
   const size_t offset = static_cast<size_t>(static_cast<char*>(destination) - array->start);
   for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i) {
     array->cells[i].copy = copy, array->cells[i].copying_block = sync_clock.block;
-    array->has_value[sync_clock.rank][i] = false;
+    array->has_value[sync_clock.rank][i] = 0;
   }
 }
 
