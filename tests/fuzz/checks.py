@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from cugen.kernel import Kernel, generate
 from cugen.plan.alignment import unaligned
+from cugen.plan.registers.assignment import unassigned_reads
 from cugen.plan.registers.estimate import dynamic_arrays
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
@@ -43,6 +44,7 @@ def plan_faults(text: str, dynamic: Mapping[str, int]) -> Iterator[str]:
         yield from (f"{a.array.name} is not always aligned" for a in unaligned(launch.body, kernel.plan.context))
         for name in sorted(dynamic_arrays(launch, kernel.plan.context)):
             yield f"{name} is in registers and indexed at run time"
+        yield from (f"{name} may be read without a value" for name in unassigned_reads(launch))
     yield from store_faults(kernel, dynamic)
 
 

@@ -84,7 +84,7 @@ class Estimate:
     def value(self, expr: Integer, known: Integers) -> int | None:
         """The value of an expression that a compiler knows."""
         if expr not in self.evaluators:
-            self.evaluators[expr] = _evaluator(expr)
+            self.evaluators[expr] = evaluator(expr)
         return self.evaluators[expr](known)
 
     def locals(self, node: Node) -> tuple[Local, ...]:
@@ -407,14 +407,14 @@ def _is_predicated(nodes: Iterable[Node]) -> bool:
     )
 
 
-def _evaluator(expr: Integer) -> Callable[[Integers], int | None]:
+def evaluator(expr: Integer) -> Callable[[Integers], int | None]:
     """The expression as a function of its symbols; None where one isn't known."""
     if expr.is_Integer:
         constant = int(expr)
         return lambda known: constant
     if expr.is_Symbol:
         return lambda known: known.get(expr)
-    parts = [_evaluator(arg) for arg in expr.args]
+    parts = [evaluator(arg) for arg in expr.args]
     combine = _COMBINE.get(expr.func)
 
     def evaluate(known: Integers) -> int | None:
