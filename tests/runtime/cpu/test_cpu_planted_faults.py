@@ -226,7 +226,18 @@ schedule: {family: gemm, block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 
 """
 
 
-@pytest.mark.parametrize("text", [VECTORS, SLICED], ids=["one slice", "two slices"])
+CLUSTER = SPLIT_K.replace("split_k: 4, reduction: workspace", "split_k: 2, reduction: cluster")
+PIPELINES = {
+    "one slice": VECTORS,
+    "two slices": SLICED,
+    "four stages": SLICED.replace("K: 75", "K: 200").replace("stages: 3", "stages: 4"),
+    "split-K": SPLIT_K,
+    "cluster": CLUSTER,
+}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("text", PIPELINES.values(), ids=list(PIPELINES))
 @pytest.mark.parametrize("number", [0, 1], ids=["prologue", "main loop"])
 def test_copies_that_are_awaited_a_group_late_are_named(text: str, number: int) -> None:
     kernel = made(text)
@@ -235,6 +246,14 @@ def test_copies_that_are_awaited_a_group_late_are_named(text: str, number: int) 
     (fault,) = faults_of(kernel, source, CpuDevice(races=True))
     assert fault.kind == "race"
     assert fault.line > 0
+
+
+def test_copies_that_are_not_drained_before_their_memory_is_reused_are_named() -> None:
+    kernel = made(PIPELINES["four stages"])
+    source = mutated(kernel, "__pipeline_wait_prior(0)", "__pipeline_wait_prior(1)")
+    (fault,) = faults_of(kernel, source, CpuDevice(races=True))
+    assert fault.kind == "race"
+    assert "before the wait for the asynchronous copy to it" in fault.message
 
 
 UNWRITTEN = r"""
