@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input cab98669e0d166be, text e4ec828a36c51934.
+// Input 58232d3509ee0d28, text f6d01873092ee23e.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input cab98669e0d166be, text f1a5bbbf39134be5.
+// Input 58232d3509ee0d28, text 27cbb0425c70ff72.

@@ -10,7 +10,7 @@
             load_fragments(read_stage, k)                             # into buffer k/F % 2
             acc += a_frag[(k/F-1) % 2] * b_frag[(k/F-1) % 2]          # of the previous k step
         wait(until STAGES-2 commit groups are pending); barrier       # next_stage is complete, read_stage is free
-        load_fragments(next_stage, k = 0)                             # of the next k-tile, if its stage holds data
+        load_fragments(next_stage, k = 0)                             # of the next k-tile; unused after the last
         acc += a_frag[1] * b_frag[1]                                  # last k step
     drain                                                             # if shared memory is reused
     epilogue(acc)                                                     # in `epilogue`, `reduction_epilogue`
@@ -196,8 +196,7 @@ class Multistage(MainLoop):
         are after the barrier, where they hide the latency of the loads from the next stage."""
         config, stage_indices = self.config, _StageIndices(self)
         prefetch = _Prefetch(self, stage_indices)
-        next_stage, commit = stage_indices.define("next_stage", 1), _commit(self.pipelines)
-        next_fragments = (next_stage, *self.load_fragments(next_stage.index.symbol, integer(0), integer(0)))
+        next_stage, commit = stage_indices.next(self, prefetch), _commit(self.pipelines)
         k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k, "index of K")
         step_index = FloorDiv(k.symbol, integer(config.fragment_k))
         read_stage, previous_k = stage_indices.read.index.symbol, k.symbol - config.fragment_k
@@ -218,7 +217,8 @@ class Multistage(MainLoop):
             Section("last_distributed_prefetch", prefetch.distributed_copies(last_k)),
             Section("commit_distributed", commit if prefetch.is_distributed else ()),
             Section("wait", self._wait_for_stage()),
-            Section("load_next_fragments", prefetch.if_stage_has_data(next_fragments)),
+            Section("next_stage", (next_stage,)),
+            Section("load_first_fragments", self.load_fragments(next_stage.index.symbol, integer(0), integer(0))),
             Section("multiply", self.multiply_accumulate(integer(1), last_k)),
         )
 
@@ -293,14 +293,6 @@ class _Prefetch:
             return ()
         return self._if_within_k(self._copies((k, self.config.fragment_k)))
 
-    def if_stage_has_data(self, loads: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The loads from the next stage, which are unused after the last k-tile. If no copies are made past the end of
-        K, that stage may never have been written: in a branch."""
-        if self.has_copies and self.is_clamped:
-            return (Comment("fragments of the next k-tile; unused after the last"), *loads)
-        branch = when(self.main_loop.k0.symbol + integer(self.config.block_k), "<", self.main_loop.k_padded, loads)
-        return Comment("fragments of the next k-tile"), branch
-
     def _definitions(self) -> tuple[Node, ...]:
         why = "past the last k-tile: copy it again, so that the loop has no branch"
         return (self.write_stage, *((Comment(why),) if self.is_clamped else ()), self.prefetch_k)
@@ -336,6 +328,20 @@ class _StageIndices:
         if not self.wraps:
             return node
         return replace(node, index=replace(node.index, shown=self._wrapped(self.read, distance)))
+
+    def next(self, main_loop: Multistage, prefetch: _Prefetch) -> Define:
+        """The stage of the next k-tile. If no copies are made past the end of K, the last k-tile's own is taken after
+        it: no copy may ever have written another."""
+        node = self.define("next_stage", 1)
+        if prefetch.has_copies and prefetch.is_clamped:
+            return node
+        block_k, k_padded = integer(main_loop.config.block_k), main_loop.k_padded
+        k_tile = Minimum(self.k_tile_index + 1, FloorDiv(k_padded - block_k, block_k))
+        index = replace(node.index, definition=Mod(k_tile, integer(self.stages)))
+        if self.wraps:
+            next_k, read = main_loop.k0.symbol + block_k, self.read.index.symbol
+            index = replace(index, shown=Choice(next_k, k_padded, self._wrapped(self.read, 1), read))
+        return replace(node, index=index)
 
     def _wrapped(self, read: Define, distance: int) -> Integer:
         """(read + distance) % stages, for a distance of 1 or stages - 1, without a modulo."""
