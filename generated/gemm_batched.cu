@@ -144,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
         __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
         // fragments of the next k-tile; unused after the last
-        const int next_stage = min(k0 / BK + 1, (K + k_residue - BK) / BK);
+        const int next_stage = k0 + BK < K + k_residue ? k0 / BK + 1 : read_stage;
         a_frag[0] = load<4>(&As[next_stage][0][thread_m]);
         b_frag[0] = load<4>(&Bs[next_stage][0][thread_n]);
         #pragma unroll

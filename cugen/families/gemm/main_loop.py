@@ -337,11 +337,9 @@ class _StageIndices:
             return node
         block_k, k_padded = integer(main_loop.config.block_k), main_loop.k_padded
         k_tile = Minimum(self.k_tile_index + 1, FloorDiv(k_padded - block_k, block_k))
-        index = replace(node.index, definition=Mod(k_tile, integer(self.stages)))
-        if self.wraps:
-            next_k, read = main_loop.k0.symbol + block_k, self.read.index.symbol
-            index = replace(index, shown=Choice(next_k, k_padded, self._wrapped(self.read, 1), read))
-        return replace(node, index=index)
+        following = self._wrapped(self.read, 1) if self.wraps else self.k_tile_index + 1
+        shown = Choice(main_loop.k0.symbol + block_k, k_padded, following, self.read.index.symbol)
+        return replace(node, index=replace(node.index, definition=Mod(k_tile, integer(self.stages)), shown=shown))
 
     def _wrapped(self, read: Define, distance: int) -> Integer:
         """(read + distance) % stages, for a distance of 1 or stages - 1, without a modulo."""
