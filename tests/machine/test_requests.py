@@ -13,7 +13,11 @@ INACTIVE = [None] * 32
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("local", "load", 4, INACTIVE, "sm_90"), "unknown space 'local'; known are shared, global, constant"),
+        (
+            ("texture", "load", 4, INACTIVE, "sm_90"),
+            "unknown space 'texture'; known are shared, global, local, constant",
+        ),
+        (("local", "atomic", 4, INACTIVE, "sm_90"), "'atomic' in local memory; known are load, store"),
         (("shared", "fetch", 4, INACTIVE, "sm_90"), "'fetch' in shared memory; known are load, store, async_copy"),
         (("constant", "store", 4, INACTIVE, "sm_90"), "'store' in constant memory; known are load"),
         (("shared", "load", 12, INACTIVE, "sm_90"), "no load of 12 bytes per lane; known are 1, 2, 4, 8, 16"),

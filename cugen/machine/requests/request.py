@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import SupportsIndex, get_args
 
-from cugen.machine.requests import async_copies, atomics, constant, matrix, segments, shared
+from cugen.machine.requests import async_copies, atomics, constant, local, matrix, segments, shared
 from cugen.machine.requests.warp import WARP_SIZE, Lanes, WarpRequest, active
 from cugen.machine.table import target as known_target
 from cugen.machine.target import Cache, Target
@@ -36,11 +36,12 @@ def warp_request(
 ) -> WarpRequest:
     """Requests, wavefronts and sectors of one warp instruction.
 
-    space: `shared`, `global` or `constant`.
+    space: `shared`, `global`, `local` or `constant`.
     kind: `load`, `store`, `async_copy` (cp.async; its shared side costs wavefronts, its global side sectors),
         `matrix_load` (ldmatrix), `matrix_store` (stmatrix) or `atomic`.
     width: bytes per lane; 16 (one matrix row) for ldmatrix and stmatrix.
-    addresses: 32 byte addresses, aligned to the width; None for an inactive lane. For matrix loads and
+    addresses: 32 byte addresses, aligned to the width; None for an inactive lane. Those of local memory are relative to
+        each lane's own. For matrix loads and
         stores the first 8, 16 or 32 lanes hold the row addresses.
     bank_bytes: 3.x only: bank width, 4 (default) or 8.
     cache: 2.x to 5.x only: where global loads are cached, `l1` or `l2`; default as the target.
@@ -77,6 +78,8 @@ def _dispatch(
 ) -> WarpRequest:
     if space == "constant":
         return constant.request(width, lanes, target)
+    if space == "local":
+        return local.request(kind, width, lanes, target)
     if space == "global":
         return segments.request(kind, width, lanes, target, cache)
     if kind == "async_copy":
@@ -91,7 +94,12 @@ def _dispatch(
 
 
 def _check_kind(space: str, kind: str, width: int, target: Target) -> None:
-    kinds = {"shared": target.shared_kinds, "global": target.global_kinds, "constant": ("load",)}
+    kinds = {
+        "shared": target.shared_kinds,
+        "global": target.global_kinds,
+        "local": ("load", "store"),
+        "constant": ("load",),
+    }
     if space not in kinds:
         raise ValueError(f"unknown space {space!r}; known are {_listed(kinds)}")
     if kind not in kinds[space]:
