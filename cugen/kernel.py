@@ -77,6 +77,12 @@ class Kernel:
 
         return access_lines(self.context, self.plan, self.remarks)
 
+    def statement_lines(self) -> Mapping[int, range]:
+        """Lines of the source (1-based) of each statement, and of each head of a loop or branch, by the node's `id`."""
+        from cugen.emit.provenance import statement_lines
+
+        return statement_lines(self.context, self.plan, self.remarks)
+
     def compile(self, device: str = "gpu") -> Compiled:
         """The kernel as a function of arrays by name, outputs included: `fn(A=a, B=b, C=c, stream=s)`.
 
