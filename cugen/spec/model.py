@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from cugen.spec.expressions import NOWHERE, Boundary, Expr, Index, Span
 from cugen.spec.types import DType
+
+_HASHED_IF_SET = {"hashed": "if set"}  # a field that came later: specs without it keep their hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class Check:
     sectors: float | None = None
     occupancy: float | None = None
     spills: int | None = None
+    local: int | None = field(default=None, metadata=_HASHED_IF_SET)
     mixed_warps: float | None = None
     allow_unknown: bool = False
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
@@ -204,10 +207,14 @@ class Spec:
         return hashlib.sha256(json.dumps(canonical(self), sort_keys=True).encode()).hexdigest()
 
 
+def _is_hashed(field: Field[Any], value: object) -> bool:
+    return field.compare and not (field.metadata == _HASHED_IF_SET and getattr(value, field.name) == field.default)
+
+
 def canonical(value: Any) -> Any:
     """A JSON value of the compared fields of a spec's dataclasses, without spans, texts and paths."""
     if is_dataclass(value) and not isinstance(value, type):
-        content = {f.name: canonical(getattr(value, f.name)) for f in fields(value) if f.compare}
+        content = {f.name: canonical(getattr(value, f.name)) for f in fields(value) if _is_hashed(f, value)}
         return {"is": type(value).__name__, **content}
     if isinstance(value, tuple | list):
         return [canonical(item) for item in value]

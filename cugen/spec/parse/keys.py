@@ -30,7 +30,7 @@ SCALAR_KEYS = ("dtype", "value", "memory")
 ARRAY_KEYS = ("shape", "dtype", "memory", "layout", "pitch", "boundary", "values")
 MEMORY_KEYS = ("space", "pad", "swizzle", "dynamic", "stages")
 SCHEDULE_KEYS = ("family", "block", "thread", "step")
-CHECK_KEYS = ("bank_conflicts", "sectors", "occupancy", "spills", "mixed_warps", "unknown")
+CHECK_KEYS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps", "unknown")
 
 SPACES = ("global", "shared", "constant", "register", "readonly", "scratch")
 LAYOUTS = ("row", "column")
