@@ -10,6 +10,7 @@ from typing import Any
 
 from cugen.analysis.launches.facts import BranchFacts, Facts, facts
 from cugen.analysis.launches.launch import Resources
+from cugen.analysis.launches.local_memory import settled_accesses
 from cugen.analysis.launches.sentences import Sentence, sentences
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.analysis.verdicts.report import AccessReport
@@ -19,7 +20,9 @@ from cugen.machine import Device, Target
 from cugen.machine import device as known_device
 from cugen.machine.target import Cache
 from cugen.plan.context import Context
-from cugen.plan.nodes import Copy, For, If, Load, ReturnUnless
+from cugen.plan.kernel import Kernel as PlannedKernel
+from cugen.plan.nodes import AcquireSpinWait, Copy, For, If, Load, ReturnUnless
+from cugen.spec.expressions import Op, Select
 from cugen.spec.model import Spec
 
 
@@ -93,7 +96,7 @@ _DERIVED = {  # fact -> {key: property}
     "traffic": {"asked": "requested", "moved": "moved", "efficiency": "efficiency", "reuse": "reuse"},
     "hiding": {"bandwidth_share": "bandwidth_share"},
 }
-_FACTS = ("launch", "occupancy", "waves", "compiler", "constant", "work", "traffic", "roofline", "hiding")
+_FACTS = ("launch", "occupancy", "waves", "compiler", "local", "constant", "work", "traffic", "roofline", "hiding")
 
 
 def analyze(
@@ -106,12 +109,14 @@ def analyze(
     bank_bytes: int | None = None,
     cache: Cache | None = None,
     resources: Mapping[str, Resources] | None = None,
+    settle: bool = False,
 ) -> Report:
     """The report of a kernel on a target, by default that of the device, or of the spec.
 
     `params` are the values of dynamic params by their names in the spec; ValueError for an unknown name. `offsets`,
     `bank_bytes` and `cache` are those of `analyze_kernel`. `resources` are a compiler's figures by the
-    name of each launched kernel, such as those of a `Cubin`. UnknownTarget and UnknownDevice as the tables raise them,
+    name of each launched kernel, such as those of a `Cubin`. With `settle` a compiler decides what the analysis assumes
+    of branches, for the spec's target. UnknownTarget and UnknownDevice as the tables raise them,
     ValueError for a device of another target.
     """
     made = generate(kernel) if isinstance(kernel, Spec) else kernel
@@ -130,10 +135,36 @@ def analyze(
         launch_facts = facts(
             launch, context, target_or_default, values, device=gpu, resources=compiled, accesses=accesses
         )
+        accesses = settled_accesses(accesses, launch_facts.local)
+        if settle and launch_facts.target == made.manifest.target:
+            launch_facts = settled_by_compiler(made, launch, launch_facts)
         printer = NodePrinter(dict(launch.ranges), dict(made.plan.scalar_symbols), dict(made.plan.param_symbols))
-        texts = tuple(_text(branch, printer) for branch in launch_facts.branches)
+        texts = tuple(branch_text(branch, printer) for branch in launch_facts.branches)
         launches.append(LaunchReport(launch.name, accesses, launch_facts, texts))
     return Report(made.name, tuple(launches))
+
+
+def settled_by_compiler(kernel: Kernel, launch: PlannedKernel, launch_facts: Facts) -> Facts:
+    """Facts of a launch whose assumed branches are settled by machine code; unchanged without a compiler for the
+    spec's target, or a disassembler. Raises CompileError if the compiler rejects the source."""
+    if not any(branch.is_assumed for branch in launch_facts.branches):
+        return launch_facts
+    from cugen.compiled.branches import programs, with_machine_code
+    from cugen.toolchain.codes import COMPILE_FAILED
+    from cugen.toolchain.cuda import compile_cubin, compile_ptx
+    from cugen.toolchain.errors import CompileError, ToolMissing
+
+    target = kernel.manifest.target
+    try:
+        image = compile_cubin(kernel.source, kernel.name, target).image
+        program = programs(image, compile_ptx(kernel.source, kernel.name, target))[launch.name]
+    except (ToolMissing, ValueError):  # ValueError: the lines of the two compilations differ
+        return launch_facts
+    except CompileError as error:
+        if error.code == COMPILE_FAILED:
+            raise
+        return launch_facts
+    return with_machine_code(launch_facts, launch, program, kernel.statement_lines())
 
 
 def _values(spec: Spec, context: Context, given: Mapping[str, int]) -> dict[str, int]:
@@ -146,8 +177,13 @@ def _values(spec: Spec, context: Context, given: Mapping[str, int]) -> dict[str,
     return {str(context.symbols[name]): int(value) for name, value in known.items()}
 
 
-def _text(branch: BranchFacts, printer: NodePrinter) -> str:
+def branch_text(branch: BranchFacts, printer: NodePrinter) -> str:
+    """A branch as printed in the source; of a choice, its condition."""
+    if branch.kind in ("choice", "function", "conversion"):
+        return expression_text(branch, printer)
     match branch.node:
+        case AcquireSpinWait() as wait:
+            return f"while ({printer.spin_wait(wait)})"
         case ReturnUnless(guard=guard):
             return f"return if ({printer.negated(guard)})"
         case For() as loop:
@@ -157,6 +193,16 @@ def _text(branch: BranchFacts, printer: NodePrinter) -> str:
         case Load(guard=guard, access=access) | Copy(guard=guard, source=access) if guard is not None:
             return f"{access.array.symbol} if ({printer.condition(guard)})"
     raise TypeError(f"no branch: {branch.node}")
+
+
+def expression_text(branch: BranchFacts, printer: NodePrinter) -> str:
+    """What branches inside an expression: `x > 0 ? … : …`, or the name of a function or conversion."""
+    match branch.expr:
+        case Select(condition=condition):
+            return f"{printer.print(condition)} ? … : …"
+        case Op() as logic:
+            return printer.print(logic)
+    return branch.name
 
 
 def _access(report: AccessReport) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cugen.analysis.launches.facts import facts
+from cugen.analysis.launches.facts import BranchFacts, facts
 from cugen.analysis.limits.gate import Launch, findings
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.kernel import Kernel
+from cugen.kernel_report import settled_by_compiler
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Node
 from cugen.spec.diagnostics import Related
 from cugen.spec.expressions import NOWHERE
 from cugen.spec.model import Check
@@ -22,7 +22,7 @@ class _Unprinted:
     def locate(self, access: Access, text: str, message: str) -> Related:
         return Related("", NOWHERE, message, "")
 
-    def condition(self, node: Node) -> str:
+    def condition(self, branch: BranchFacts) -> str:
         return ""
 
 
@@ -37,6 +37,8 @@ def passed_limit(kernel: Kernel, params: Mapping[str, int], cubin: Cubin) -> str
         report = analyze_any_size(made, spec.target, values, {})
         resources = cubin.kernels[made.name]
         launch_facts = facts(made, context, spec.target, values, resources=resources, accesses=report.accesses)
+        if spec.check.mixed_warps is not None:
+            launch_facts = settled_by_compiler(kernel, made, launch_facts)
         for finding in findings(spec, spec.file, Launch(made, report, launch_facts), _Unprinted()):
             if finding.diagnostic.severity == "error":
                 return finding.diagnostic.message

@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import sympy
 
 from cugen.analysis.launches.ceilings import Roofline, roofline
+from cugen.analysis.launches.conditional_code import (
+    FUNCTION,
+    ConditionalCode,
+    conditional_code,
+    selects,
+    wide_divisions,
+)
 from cugen.analysis.launches.latency_hiding import LatencyHiding, latency_hiding
 from cugen.analysis.launches.launch import (
     LaunchFacts,
@@ -21,6 +28,7 @@ from cugen.analysis.launches.launch import (
     occupancy_facts,
     wave_facts,
 )
+from cugen.analysis.launches.local_memory import LocalFacts, local_facts
 from cugen.analysis.launches.operations import Work, work
 from cugen.analysis.launches.roofline import intensity
 from cugen.analysis.launches.traffic import Traffic, traffic
@@ -34,10 +42,12 @@ from cugen.machine import target as known_target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
-from cugen.plan.nodes import For, If, Node, ReturnUnless
+from cugen.plan.nodes import AcquireSpinWait, For, If, Node, ReturnUnless
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.usage import values
-from cugen.spec.expressions import Select, walk
+from cugen.spec.expressions import Expr
+
+_WAIT = "its lanes leave a spin-wait at different times"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +62,24 @@ class CompilerFacts:
 
 @dataclass(frozen=True, slots=True)
 class BranchFacts:
-    """Guard, condition or loop at which a warp may diverge; `parting` is None if the divergence is unknown."""
+    """Guard, condition, loop or expression at which a warp may diverge; `parting` is None if the divergence is unknown.
+
+    expr: the choice (`a ? b : c`, `a && b`) of an expression, assumed to branch: a compiler may select. name: of a
+    function or conversion. nodes: all statements with it.
+    """
 
     node: Node
-    kind: str  # return, if, load, loop
+    kind: str  # return, if, load, loop, wait, choice, function, conversion
     parting: BranchDivergence | None
     reason: str = ""
+    expr: Expr | None = None
+    name: str = ""
+    nodes: tuple[Node, ...] = ()
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether a compiler decides if there is a branch."""
+        return self.kind == "choice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +104,8 @@ class ConstantFacts:
 class Facts:
     """One launch on a target, and on a device if there is one (`is_default`: the target's default device).
 
-    choices: `a ? b : c` expressions, which compile to selects. work, traffic, roofline and hiding are None if execution
-    counts are unknown, for the reason in `unknown`.
+    choices: `a ? b : c` expressions that compile to selects: the others are among the branches. work, traffic,
+    roofline and hiding are None if execution counts are unknown, for the reason in `unknown`.
     """
 
     kernel: str
@@ -94,6 +116,7 @@ class Facts:
     occupancy: OccupancyFacts
     waves: WaveFacts | None
     compiler: CompilerFacts | None
+    local: LocalFacts
     constant: ConstantFacts
     choices: int
     branches: tuple[BranchFacts, ...] = ()
@@ -142,20 +165,26 @@ def facts(
         occupancy=resident,
         waves=wave_facts(launch, resident, known) if known else None,
         compiler=None if resources is None else _compiler(resources),
+        local=local_facts(kernel, resources),
         constant=_constant(context, row, accesses),
-        choices=sum(isinstance(leaf, Select) for value in values(kernel.body) for leaf in walk(value)),
+        choices=sum(map(selects, values(kernel.body))),
     )
     if missing:
         return replace(basis, unknown=f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value")
-    return _counted(basis, kernel, params, known, accesses)
+    return _counted(basis, kernel, row, params, known, accesses)
 
 
 def _counted(
-    basis: Facts, kernel: Kernel, params: Mapping[str, int], device: Device | None, accesses: tuple[AccessReport, ...]
+    basis: Facts,
+    kernel: Kernel,
+    target: Target,
+    params: Mapping[str, int],
+    device: Device | None,
+    accesses: tuple[AccessReport, ...],
 ) -> Facts:
     walked, all_sites, executions = tuple(steps(kernel, params)), sites(kernel, params), ExecutionCounts(kernel.block)
     branches = (_branch(step, executions) for step in walked if _decides(step))
-    basis = replace(basis, branches=tuple(filter(_is_open, branches)))
+    basis = replace(basis, branches=(*filter(_is_open, branches), *_in_expressions(kernel, walked, target)))
     try:
         done = work(walked, executions)
         moved = traffic(walked, all_sites, accesses, params, executions)
@@ -166,14 +195,28 @@ def _counted(
     return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding)
 
 
+def _in_expressions(kernel: Kernel, walked: tuple[Step, ...], target: Target) -> Iterator[BranchFacts]:
+    """Spin-waits, and what may branch inside expressions: equal code once, with all nodes that have it."""
+    nodes: dict[ConditionalCode, list[Node]] = {}
+    if divisions := tuple(wide_divisions(kernel)):
+        yield BranchFacts(divisions[0], "function", None, FUNCTION, name="64-bit division of indices", nodes=divisions)
+    for step in walked:
+        if isinstance(step.node, AcquireSpinWait):
+            yield BranchFacts(step.node, "wait", None, _WAIT, nodes=(step.node,))
+        for code in conditional_code(step, target):
+            nodes.setdefault(code, []).append(step.node)
+    for code, found in nodes.items():
+        yield BranchFacts(found[0], code.kind, None, code.reason, code.expr, code.name, tuple(found))
+
+
 def _branch(step: Step, executions: ExecutionCounts) -> BranchFacts:
     kinds = {ReturnUnless: "return", If: "if", For: "loop"}
     kind = kinds.get(type(step.node), "load")
     try:
-        return BranchFacts(step.node, kind, executions.divergence(step))
+        return BranchFacts(step.node, kind, executions.divergence(step), nodes=(step.node,))
     except Unknown as why:
         reason = "the condition depends on data" if step.inside.opaque == DATA_DEPENDENT_GUARD else str(why)
-        return BranchFacts(step.node, kind, None, reason)
+        return BranchFacts(step.node, kind, None, reason, nodes=(step.node,))
 
 
 def _decides(step: Step) -> bool:

@@ -21,7 +21,7 @@ _LEVELS = {
 
 def sentences(facts: Facts, branch_texts: Sequence[str]) -> tuple[Sentence, ...]:
     """(topic, sentence) pairs; `branch_texts` has the source text of each branch."""
-    texts = [*_launch(facts), *_occupancy(facts), *_registers(facts)]
+    texts = [*_launch(facts), *_occupancy(facts), *_registers(facts), *_local(facts)]
     texts += [("divergence", text) for text in _divergence(facts, branch_texts)]
     texts += _constant(facts)
     if facts.unknown:
@@ -115,6 +115,22 @@ def _registers(facts: Facts) -> Iterator[Sentence]:
         spills = f"spills of {compiler.spill_stores} bytes stored and {compiler.spill_loads} loaded per thread"
     stack = f", {compiler.stack_bytes} bytes of stack" if compiler.stack_bytes else ""
     yield "registers", f"{compiler.registers} per thread, {spills}{stack}, as compiled"
+
+
+def _local(facts: Facts) -> Iterator[Sentence]:
+    local, (low, high) = facts.local, facts.local.array_bytes
+    for name, size in local.arrays:
+        where = (
+            "in registers, as compiled"
+            if not high
+            else "in local memory, as compiled"
+            if low
+            else "assumed in local memory"
+        )
+        yield "local", f"{name}, {size:,} bytes per thread, is indexed at run time: {where}"
+    for name in local.functions:
+        if local.high:
+            yield "local", f"{name} has an array in local memory, for operands of large magnitude"
 
 
 def _divergence(facts: Facts, texts: Sequence[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ UNPROVED = "CG2204"
 LOW_OCCUPANCY = "CG3201"
 SPILLS = "CG3202"
 MIXED_WARPS = "CG3203"
+LOCAL_MEMORY = "CG3204"
 
 CODES: dict[str, str] = {
     BANK_CONFLICTS: "A shared access with bank conflicts",
@@ -18,4 +19,5 @@ CODES: dict[str, str] = {
     LOW_OCCUPANCY: "Too few warps on an SM",
     SPILLS: "Registers that spill to memory",
     MIXED_WARPS: "Too many warps whose lanes take different ways",
+    LOCAL_MEMORY: "Arrays in local memory",
 }

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from cugen.analysis.launches.facts import Facts
+from cugen.analysis.launches.facts import BranchFacts, Facts
 from cugen.analysis.limits import codes
 from cugen.analysis.limits.anchors import Anchor, kernel_anchor, memory_anchor, statement_anchor
 from cugen.analysis.verdicts.report import AccessReport, KernelReport
@@ -18,7 +18,6 @@ from cugen.machine.requests.banks import worst_conflict
 from cugen.machine.requests.warp import WORD_BYTES
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Node
 from cugen.spec.diagnostics import Diagnostic, Related
 from cugen.spec.expressions import NOWHERE
 from cugen.spec.model import Spec
@@ -42,6 +41,9 @@ _COPIED = (
     "a pad of the tile removes conflicts of the writes; conflicts of the reads need rows of the array that begin in"
     " different banks"
 )
+_CONSTANT_SUBSCRIPTS = (
+    "index register arrays by constants and unrolled loops only, or use `memory: shared` or `constant` for the array"
+)
 _ALLOW = "`unknown: allow` under `check` accepts unproved accesses"
 
 
@@ -51,8 +53,8 @@ class Printed(Protocol):
     def locate(self, access: Access, text: str, message: str) -> Related:
         """Location of an access in the .cu, where it is printed as `text`."""
 
-    def condition(self, node: Node) -> str:
-        """Condition of a guard, branch or loop, in C."""
+    def condition(self, branch: BranchFacts) -> str:
+        """Condition of a guard, branch or loop, in C; of an expression, what may branch in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +94,13 @@ class _Gate:
         yield from self._mixed_warps()
         yield from self._occupancy()
         yield from self._spills()
+        yield from self._local_memory()
 
     # Accesses
 
     def _access(self, report: AccessReport) -> Iterator[Finding]:
+        if report.space == "local":  # held to the limits on the launch
+            return
         name = _LIMITS.get(report.space, "")
         limit: float | None = getattr(self.check, name) if name else None
         unproved = limit is not None and not self.check.allow_unknown
@@ -180,7 +185,7 @@ class _Gate:
         if self.facts.unknown and not self.facts.branches and not self.check.allow_unknown:
             yield self._mixed("the number of divergent warps is unknown", "", self.facts.unknown)
         for branch in self.facts.branches:
-            text, parting = self.printed.condition(branch.node), branch.parting
+            text, parting = self.printed.condition(branch), branch.parting
             if parting is not None and parting.mixed_warps > limit:
                 share = f"{parting.mixed_warps:,} of {parting.warps:,} warps"
                 yield self._mixed(f"{share} diverge at `{text}`", text)
@@ -232,17 +237,65 @@ class _Gate:
         if limit is None or compiler is None:
             return
         spilled = compiler.spill_stores + compiler.spill_loads
-        if spilled > limit:
+        low, high = self.facts.local.array_bytes
+        registers = f"{compiler.registers} registers per thread for {self.target.name}"
+        if spilled + low > limit:
+            message = (
+                f"each thread of {self.kernel.name} spills {spilled} bytes: {compiler.spill_stores} stored, "
+                f"{compiler.spill_loads} loaded"
+            )
+            if low:
+                message += f"; {low} bytes of its register arrays are in local memory"
             yield self._finding(
                 codes.SPILLS,
-                f"each thread of {self.kernel.name} spills {spilled} bytes: {compiler.spill_stores} stored, "
-                f"{compiler.spill_loads} loaded",
+                message,
                 self._limit_anchor("spills"),
                 label=f"at most {limit} allowed",
-                notes=(f"{compiler.registers} registers per thread for {self.target.name}",),
-                help="use a smaller thread tile (`schedule.thread`) or a smaller `block`",
+                notes=(registers, *self._local_notes()),
+                help=_CONSTANT_SUBSCRIPTS
+                if low
+                else "use a smaller thread tile (`schedule.thread`) or a smaller `block`",
                 subject="spills",
             )
+        elif spilled + high > limit and not self.check.allow_unknown:
+            yield self._unproved_launch("spills", "whether register arrays are in local memory is unknown")
+
+    def _local_memory(self) -> Iterator[Finding]:
+        limit, local = self.check.local, self.facts.local
+        if limit is None:
+            return
+        if local.low > limit:
+            yield self._finding(
+                codes.LOCAL_MEMORY,
+                f"each thread of {self.kernel.name} has {local.low} bytes of local memory",
+                self._limit_anchor("local"),
+                label=f"at most {limit} allowed",
+                notes=self._local_notes(),
+                help=_CONSTANT_SUBSCRIPTS,
+                subject="local",
+            )
+        elif local.high > limit and not self.check.allow_unknown:
+            message = f"each thread of {self.kernel.name} may have {local.high} bytes of local memory"
+            yield self._unproved_launch("local", message)
+
+    def _unproved_launch(self, name: str, message: str) -> Finding:
+        return self._finding(
+            codes.UNPROVED,
+            message,
+            self._limit_anchor(name),
+            label=f"can't be held to `{name}`",
+            notes=self._local_notes(),
+            help=_ALLOW,
+            subject=name,
+        )
+
+    def _local_notes(self) -> tuple[str, ...]:
+        """What is, or may be, in local memory, with the accesses of arrays."""
+        accesses = [report for report in self.launch.report.accesses if report.space == "local"]
+        local = self.facts.local
+        notes = [f"{name}, {size} bytes, is indexed at run time" for name, size in local.arrays]
+        notes += [f"`{report.text}`: {report.claim}" for report in accesses]
+        return (*notes, *(f"{name} has an array in local memory" for name in local.functions))
 
     # Locations
 

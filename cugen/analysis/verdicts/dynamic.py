@@ -28,6 +28,7 @@ from cugen.analysis.verdicts.report import (
     assess,
     figures,
     make_config,
+    memory_sites,
     per_request,
     period_of,
     request_figures,
@@ -79,8 +80,7 @@ def analyze_any_size(
     launches = _Launches(kernel, config, params, dynamic)
     accesses = tuple(
         _worst(kernel, site, costs, wording, launches, position)
-        for position, site in enumerate(sites(kernel, params, dynamic))
-        if site.access.array.space in SPACES
+        for position, site in enumerate(memory_sites(kernel, sites(kernel, params, dynamic)))
     )
     return KernelReport(kernel.name, config.target.name, accesses)
 
@@ -154,7 +154,7 @@ class _Launches:
     def _launch(self, sizes: Mapping[str, int]) -> tuple[Site, ...]:
         key = tuple(sizes.values())
         if key not in self._sites:
-            self._sites[key] = sites(self.kernel, {**self.params, **sizes})
+            self._sites[key] = tuple(memory_sites(self.kernel, sites(self.kernel, {**self.params, **sizes})))
         return self._sites[key]
 
 

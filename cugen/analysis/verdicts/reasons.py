@@ -83,6 +83,8 @@ def reason(subject: Subject, totals: Totals) -> str:
         return _constant(subject, totals)
     if subject.space == "shared":
         return _shared(subject, totals, worst)
+    if subject.space == "local":
+        return _local(worst)
     return _global(subject, totals)
 
 
@@ -176,6 +178,22 @@ def _most_frequent(totals: Totals) -> Pattern:
     return max(totals.patterns, key=lambda pattern: pattern.warps)
 
 
+# Local memory
+
+
+def _local_cause(worst: Pattern) -> str:
+    words = len({address // WORD_BYTES for address in active(worst.lanes)})
+    return "local memory, equal subscripts" if words == 1 else f"local memory, {words} words"
+
+
+def _local(worst: Pattern) -> str:
+    words = len({address // WORD_BYTES for address in active(worst.lanes)})
+    interleaved = "local memory interleaves the 32-bit words of a warp's lanes"
+    if words == 1:
+        return f"{interleaved}: lanes with equal subscripts access one line of 128 bytes"
+    return f"{interleaved}: {words} different words of the lanes are in {words} lines of 128 bytes"
+
+
 # Shared memory
 
 
@@ -183,6 +201,8 @@ def _cause(subject: Subject, totals: Totals, worst: Pattern) -> str:
     if subject.space == "constant":
         addresses = len(set(active(worst.lanes)))
         return "uniform address" if addresses == 1 else f"serialised: {addresses} addresses"
+    if subject.space == "local":
+        return _local_cause(worst)
     if subject.space == "global":
         return _global_cause(subject, worst)
     if worst.excess > 0 and subject.sources is not None:

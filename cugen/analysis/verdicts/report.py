@@ -6,13 +6,14 @@ measured; `unknown` couldn't be computed. The last two have a reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.exact import Cost, Pattern, Totals, totals
 from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Site, sites
 from cugen.analysis.verdicts import copy_sources, reasons
+from cugen.analysis.verdicts.local_arrays import MAY_SELECT, local_arrays
 from cugen.analysis.verdicts.wording import Wording
 from cugen.machine import Target
 from cugen.machine import target as known_target
@@ -23,8 +24,14 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
 
 # Unit of the cost by memory space.
-UNITS = {"shared": "wavefronts", "global": "sectors", "constant": "requests"}
-SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
+UNITS = {"shared": "wavefronts", "global": "sectors", "local": "sectors", "constant": "requests"}
+# Memory space by that of the array; register arrays are analysed where they may be in local memory.
+SPACES = {
+    "shared": "shared",
+    "constant": "constant",
+    "register": "local",
+    **dict.fromkeys(("global", "readonly", "table"), "global"),
+}
 
 
 @dataclass(frozen=True)
@@ -143,10 +150,17 @@ def analyze_kernel(
     """
     config = replace(make_config(kernel, target, offsets, bank_bytes, cache), budget=Budget())
     wording = Wording.of(kernel, params)
-    accesses = [
-        report(kernel, site, config, wording) for site in sites(kernel, params) if site.access.array.space in SPACES
-    ]
+    accesses = [report(kernel, site, config, wording) for site in memory_sites(kernel, sites(kernel, params))]
     return KernelReport(kernel.name, config.target.name, tuple(accesses))
+
+
+def memory_sites(kernel: Kernel, all_sites: Iterable[Site]) -> Iterator[Site]:
+    """The sites in memory: not those of arrays that stay in registers."""
+    local = local_arrays(kernel)
+    for site in all_sites:
+        array = site.access.array
+        if array.space in SPACES and (array.space != "register" or array.symbol in local):
+            yield site
 
 
 def make_config(
@@ -179,6 +193,8 @@ def report(kernel: Kernel, site: Site, config: AnalysisConfig, wording: Wording)
 def unknown(kernel: Kernel, site: Site, wording: Wording, why: str) -> AccessReport:
     """Report of an access whose cost can't be computed."""
     space, text = SPACES[site.access.array.space], wording.access(site.access)
+    if space == "local":
+        why = f"{why}; {MAY_SELECT}"
     claim = f"unknown: {why}"
     return AccessReport(
         kernel.name, site.access, text, space, UNITS[space], None, None, 0, 0, "unknown", claim, why, why
@@ -258,7 +274,7 @@ def assess(
     verdict = "ideal" if cost == ideal else "costly"
     claim = reasons.claim(subject, totals, str(each))
     reason = reasons.reason(subject, totals)
-    doubt = "; ".join(assumptions)
+    doubt = "; ".join((*assumptions, MAY_SELECT) if space == "local" else assumptions)
     if doubt:
         verdict, claim, reason = "assumed", f"assumed: {claim}", f"{reason}; assumed: {doubt}"
     text = wording.access(access)
@@ -284,7 +300,7 @@ def period_of(space: str, width: int, target: Target) -> int:
     """
     if target.shared_rule == "phases" and space == "shared":
         return max(4, width)
-    if space == "constant":
+    if space in ("constant", "local"):
         return max(4, width)
     return max(32, width) if target.global_rule == "sectors" else 256
 

@@ -1,10 +1,13 @@
 """Check kernels against the limits of their specs: every access with its verdict, and exit status 1 if a limit is
-exceeded. Nothing runs, and nothing is compiled unless a limit on registers requires it."""
+exceeded. Nothing runs, and nothing is compiled unless a limit on registers, local memory or divergence
+requires it."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cugen.cli.checked import Checked, Outcome
@@ -93,10 +96,12 @@ def _load(file: str, args: argparse.Namespace) -> Sequence[Spec]:
 
 def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
     from cugen.analysis.launches.facts import facts
+    from cugen.analysis.launches.local_memory import settled_accesses
     from cugen.analysis.limits.gate import Launch, findings
     from cugen.analysis.verdicts.dynamic import analyze_any_size
     from cugen.cli.text.quoted_source import printed_launches
     from cugen.kernel import generate
+    from cugen.kernel_report import settled_by_compiler
 
     kernel = generate(spec)
     context = kernel.context
@@ -110,6 +115,10 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
         report = kernel.reports[n] if is_reported else analyze_any_size(made, spec.target, values, open_)
         taken = resources.kernels.get(made.name)
         known = facts(made, context, spec.target, values, resources=taken, accesses=report.accesses)
+        if spec.check.mixed_warps is not None:
+            with _rejected_sources(kernel):
+                known = settled_by_compiler(kernel, made, known)
+        report = replace(report, accesses=settled_accesses(report.accesses, known.local))
         launches.append(Launch(made, report, known))
     printed = printed_launches(kernel)
     excesses = [
@@ -131,22 +140,30 @@ def _params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
 def _resources(kernel: Kernel) -> Resources:
     """Compiled resources, if a limit requires them. Failure if no compiler is installed for a limit on spills."""
     from cugen.toolchain.codes import TOOL_MISSING
-    from cugen.toolchain.errors import CompileError
-    from cugen.toolchain.failure import explain_failure
 
     check = kernel.spec.check
-    if check.spills is None and check.occupancy is None:
+    if check.spills is None and check.local is None and check.occupancy is None:
         return Resources({})
-    try:
+    with _rejected_sources(kernel):
         resources = resources_of(kernel)
-    except CompileError as error:
-        raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
     if check.spills is not None and not resources.compiler:
         raise Failure(
             f"error[{TOOL_MISSING}]: `check.spills` of {kernel.name} needs a CUDA compiler: {resources.reason}",
             CANNOT_HERE,
         )
     return resources
+
+
+@contextmanager
+def _rejected_sources(kernel: Kernel) -> Iterator[None]:
+    """Failure if the compiler rejects the source."""
+    from cugen.toolchain.errors import CompileError
+    from cugen.toolchain.failure import explain_failure
+
+    try:
+        yield
+    except CompileError as error:
+        raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
 
 
 def _unknown_registers(checked: Checked) -> Sequence[str]:

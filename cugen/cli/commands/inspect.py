@@ -81,7 +81,7 @@ def _analysis(kernel: Kernel, params: Mapping[str, int]) -> str:
     from cugen.kernel_report import analyze
 
     resources = resources_of(kernel)
-    return analysis_text(analyze(kernel, params=params, resources=resources.kernels), resources)
+    return analysis_text(analyze(kernel, params=params, resources=resources.kernels, settle=True), resources)
 
 
 def _source(kernel: Kernel, params: Mapping[str, int]) -> str:

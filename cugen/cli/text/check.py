@@ -53,7 +53,7 @@ def _row(report: AccessReport) -> tuple[str, ...]:
     return (
         report.access.kind,
         report.text,
-        report.access.array.space,
+        "local" if report.space == "local" else report.access.array.space,
         f"{report.cost:,} {report.unit}" if known else "?",
         f"{report.ideal:,}" if known else "?",
         f"{report.ratio:.2f}" if report.ratio is not None else "?",

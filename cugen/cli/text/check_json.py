@@ -15,7 +15,7 @@ from cugen.spec.diagnostics import Diagnostic
 from cugen.spec.expressions import Span
 
 Content = dict[str, Any]
-_LIMITS = ("bank_conflicts", "sectors", "occupancy", "spills", "mixed_warps")
+_LIMITS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps")
 
 
 def json_text(outcome: Outcome) -> str:
@@ -56,6 +56,7 @@ def _launch(launch: Launch, printed: PrintedLaunch) -> Content:
         "shared_bytes": residency.shared_bytes,
         "registers": residency.registers,
         "spill_bytes": None if compiled is None else compiled.spill_stores + compiled.spill_loads,
+        "local_bytes": {"low": facts.local.low, "high": facts.local.high},
         "occupancy": residency.occupancy.fraction,
         "blocks_per_sm": residency.occupancy.blocks_per_sm,
         "limited_by": residency.occupancy.limited_by,
@@ -68,7 +69,7 @@ def _branch(branch: BranchFacts, printed: PrintedLaunch) -> Content:
     parting = branch.parting
     return {
         "kind": branch.kind,
-        "condition": printed.condition(branch.node),
+        "condition": printed.condition(branch),
         "warps": None if parting is None else parting.warps,
         "mixed_warps": None if parting is None else parting.mixed_warps,
         "reason": branch.reason,

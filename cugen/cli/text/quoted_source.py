@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cugen.analysis.launches.facts import BranchFacts
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.kernel import Kernel
+from cugen.kernel_report import expression_text
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Copy, For, If, Load, Node, ReturnUnless
+from cugen.plan.nodes import AcquireSpinWait, Copy, For, If, Load, ReturnUnless
 from cugen.plan.traversal.walking import accesses
 from cugen.spec.diagnostics import Related
 from cugen.spec.expressions import Span
@@ -36,8 +38,13 @@ class PrintedLaunch:
             start, stop = len(line) - len(line.lstrip()), len(line)
         return Related(self.file, Span(number, start + 1, number, stop + 1), message, line)
 
-    def condition(self, node: Node) -> str:
+    def condition(self, branch: BranchFacts) -> str:
+        if branch.kind in ("choice", "function", "conversion"):
+            return expression_text(branch, self.printer)
+        node = branch.node
         match node:
+            case AcquireSpinWait():
+                return self.printer.spin_wait(node)
             case For():
                 return self.printer.loop(node)
             case ReturnUnless(guard=guard) | Load(guard=guard) | Copy(guard=guard) if guard is not None:

@@ -84,11 +84,11 @@ def test_the_keys_of_json_are_stable(cli: Cli, colliding: Path) -> None:
         "kernel", "file", "target", "params", "passed", "limits", "compiler", "launches", "findings"
     ]  # fmt: skip
     assert list(kernel["limits"]) == [
-        "bank_conflicts", "sectors", "occupancy", "spills", "mixed_warps", "allow_unknown"
+        "bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps", "allow_unknown"
     ]  # fmt: skip
     assert list(launch) == [
-        "kernel", "family", "grid", "block", "shared_bytes", "registers", "spill_bytes", "occupancy", "blocks_per_sm",
-        "limited_by", "branches", "accesses",
+        "kernel", "family", "grid", "block", "shared_bytes", "registers", "spill_bytes", "local_bytes", "occupancy",
+        "blocks_per_sm", "limited_by", "branches", "accesses",
     ]  # fmt: skip
     assert list(launch["accesses"][0]) == [
         "text", "line", "array", "kind", "space", "bytes_per_lane", "unit", "cost", "ideal", "ratio", "per_request",
