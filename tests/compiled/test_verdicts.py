@@ -1,0 +1,76 @@
+"""What the analysis says without a compiler, against machine code: no branch that depends on data where it names none,
+and no local memory without a verdict.
+
+Named differences: branches of functions and loops may be hoisted to a statement that computes indices alone, or have no
+line; spilled
+registers are local memory of which only a compiler knows; a branch that tests convergence before a warp collective
+(`BRA.DIV`) doesn't depend on data."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.emit.resources import data_folder
+from cugen.kernel import Kernel, generate
+from cugen.spec.load import load_all, load_text
+from cugen.spec.model import Spec
+from cugen.toolchain.cuda import compilers
+from tests.fuzz.operators import draw, sizes
+
+from .verdict_faults import verdict_faults
+
+pytestmark = pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
+
+GALLERY = {spec.kernel: spec for path in sorted(data_folder("specs").glob("*.yaml")) for spec in load_all(path)}
+DRAWN = 500
+PER_BATCH = 25
+FIRST_SEED = 200_000
+
+CHOICES = {
+    "few instructions": "x[i] + 1 if x[i] > 0 else 2 * w[i]",
+    "costly": "exp(x[i]) * w[i] if x[i] > 0 else w[i]",
+    "nested": "0.5 if x[i] > 0 else 1.5 if x[i] > 1 else w[i]",
+    "short circuit": "x[i] if x[i] > 0 and w[i] < 2 and x[i] + w[i] > 3 else 1",
+    "division": "x[i] / w[i] if w[i] > 0 else 0",
+}
+
+
+def sizes_of(spec: Spec) -> dict[str, int]:
+    usual = {p.name: max(p.minimum, 1000 // p.multiple_of * p.multiple_of) for p in spec.params if p.is_dynamic}
+    return {p.name: usual.get(p.name, p.value) for p in spec.params}
+
+
+def kernel_of(value: str, dtype: str, target: str) -> Kernel:
+    arrays = "".join(f"  {name}: {{shape: [N], dtype: {dtype}}}\n" for name in "xwy")
+    (spec,) = load_text(
+        f"cugen: 1\nkernel: k\ntarget: {target}\nparams: {{N: 4096}}\narrays:\n{arrays}compute: y[i] = {value}\n"
+    )
+    return generate(spec, remarks="none")
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("choice", CHOICES)
+def test_no_choice_branches_that_is_called_a_select(choice, dtype, target):
+    assert list(verdict_faults(kernel_of(CHOICES[choice], dtype, target), {"N": 4096})) == []
+
+
+@pytest.mark.thinned(2)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GALLERY)
+def test_machine_code_of_the_gallery_has_no_branch_and_no_local_memory_without_a_verdict(name):
+    spec = GALLERY[name]
+    assert list(verdict_faults(generate(spec, remarks="none"), sizes_of(spec))) == []
+
+
+@pytest.mark.thinned(4)
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(DRAWN // PER_BATCH))
+def test_machine_code_of_drawn_kernels_has_no_branch_and_no_local_memory_without_a_verdict(batch):
+    found = {}
+    for seed in range(FIRST_SEED + batch * PER_BATCH, FIRST_SEED + (batch + 1) * PER_BATCH):
+        (spec,) = load_text(draw(seed))
+        faults = list(verdict_faults(generate(spec, remarks="none"), sizes_of(spec) | sizes(seed)))
+        found |= {seed: faults} if faults else {}
+    assert found == {}
