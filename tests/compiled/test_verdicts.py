@@ -1,5 +1,5 @@
 """What the analysis says without a compiler, against machine code: no branch that depends on data where it names none,
-and no local memory without a verdict.
+no local memory without a verdict, and no memory instruction but those of the accesses.
 
 Named differences: branches of functions and loops may be hoisted to a statement that computes indices alone, or have no
 line; spilled
@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import pytest
 
+from cugen.compiled.kernels import compiled_kernels
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_all, load_text
 from cugen.spec.model import Spec
-from cugen.toolchain.cuda import compilers
+from cugen.toolchain.cuda import compile_ptx, compilers
 from tests.fuzz.operators import draw, sizes
 
-from .verdict_faults import verdict_faults
+from .verdict_faults import compiled_for, has_lines, verdict_faults
 
 pytestmark = pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
 
@@ -74,3 +75,20 @@ def test_machine_code_of_drawn_kernels_has_no_branch_and_no_local_memory_without
         faults = list(verdict_faults(generate(spec, remarks="none"), sizes_of(spec) | sizes(seed)))
         found |= {seed: faults} if faults else {}
     assert found == {}
+
+
+@pytest.mark.thinned(4)
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(DRAWN // PER_BATCH))
+def test_every_memory_instruction_of_drawn_kernels_is_of_an_access_by_space_and_width(batch):
+    for seed in range(FIRST_SEED + batch * PER_BATCH, FIRST_SEED + (batch + 1) * PER_BATCH):
+        (spec,) = load_text(draw(seed))
+        kernel, values = generate(spec, remarks="none"), sizes_of(spec) | sizes(seed)
+        cubin, target = compiled_for(kernel)
+        ptx = compile_ptx(kernel.source, kernel.name, target)
+        params = {symbol.name: values[name] for name, symbol in kernel.context.symbols.items()}
+        if not has_lines(cubin.image, ptx):
+            continue
+        lines = kernel.access_lines()
+        for actual in compiled_kernels(kernel.plan, kernel.spec, lines, cubin.image, ptx, target, params):
+            assert not actual.unexplained, (seed, [(i.opcode, i.line) for i in actual.unexplained])

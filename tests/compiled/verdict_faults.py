@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from cugen.analysis.launches.facts import Facts, facts
 from cugen.compiled.branches import explained_lines, programs, subroutine_blocks
+from cugen.compiled.ptx_lines import check_same_compilation
 from cugen.compiled.sass import Program
 from cugen.kernel import Kernel
 from cugen.plan.kernel import Kernel as PlannedKernel
@@ -30,13 +31,22 @@ def compiled_for(kernel: Kernel) -> tuple[Cubin, str]:
     return compile_cubin(kernel.source, kernel.name, OLDEST), OLDEST
 
 
+def has_lines(image: bytes, ptx: str) -> bool:
+    """Whether the PTX is that of the machine code. Rarely, two runs of a compiler number registers differently."""
+    try:
+        check_same_compilation(image, ptx)
+    except ValueError:
+        return False
+    return True
+
+
 def verdict_faults(kernel: Kernel, params: Mapping[str, int]) -> Iterator[str]:
     """params: values of all params, by their names in the spec."""
     cubin, target = compiled_for(kernel)
-    try:
-        machine_code = programs(cubin.image, compile_ptx(kernel.source, kernel.name, target))
-    except ValueError:  # rare: two runs of a compiler name registers differently, so that lines are unknown
+    ptx = compile_ptx(kernel.source, kernel.name, target)
+    if not has_lines(cubin.image, ptx):
         return
+    machine_code = programs(cubin.image, ptx)
     lines = kernel.statement_lines()
     values = {symbol.name: params[name] for name, symbol in kernel.context.symbols.items()}
     for launch in kernel.plan.kernels:
