@@ -349,7 +349,7 @@ WINDOWS = {
         "shape: [4, 30, 37], boundary: zero",
         "shape: [15, 19]",
         "y[i, j] = sum("
-        + " + ".join(f"x[c, 2 * i + {r}, 2 * j + {s}]" for r in (-2, 0, 2) for s in (-2, 0, 2))
+        + " + ".join(f"x[c, 2 * i + {r}, 2 * j + {s}]" for r in (-2, 0, 2) for s in (-2, -1, 3))
         + ", c)",
     ),
 }
