@@ -17,6 +17,7 @@ RESULT_DIFFERS = "CG5012"
 DEVICE_FAULT = "CG5013"
 OVERLAP = "CG5014"
 GATHER_OUTSIDE = "CG5015"
+NOT_FINITE = "CG5016"
 
 CODES: dict[str, str] = {
     FILE_UNREADABLE: "an input file can't be read",
@@ -34,4 +35,5 @@ CODES: dict[str, str] = {
     DEVICE_FAULT: "the kernel did something that the device caught",
     OVERLAP: "two arrays of a call share memory",
     GATHER_OUTSIDE: "an element used as a subscript lies outside the array that it indexes",
+    NOT_FINITE: "a result has NaN or infinities, and so has the reference",
 }

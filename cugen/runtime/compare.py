@@ -38,9 +38,21 @@ class WorstElement:
 
 
 @dataclass(frozen=True, slots=True)
+class NonFinite:
+    """Counts of NaN and infinities among the compared elements of an output, in the result and in the reference."""
+
+    array: str
+    compared: int
+    nan: int
+    inf: int
+    reference_nan: int
+    reference_inf: int
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
     """`checked` is "all" or "sample of n" (output elements). `tolerance` is the maximum error bound of the compared
-    elements; `messages` describe failures."""
+    elements; `messages` describe failures; `nonfinite` are the outputs whose reference isn't finite."""
 
     passed: bool
     checked: str
@@ -49,6 +61,7 @@ class Verification:
     tolerance: float
     worst: WorstElement | None
     messages: tuple[str, ...]
+    nonfinite: tuple[NonFinite, ...] = ()
 
 
 def compare(job: Job, outcome: Outcome, results: Mapping[str, Result], points: Points | None = None) -> Verification:
@@ -59,6 +72,7 @@ def compare(job: Job, outcome: Outcome, results: Mapping[str, Result], points: P
         f"{fault.kind}: {fault.message}" + (f" (line {fault.line})" * (fault.line > 0)) for fault in outcome.faults
     ]
     errors = [_Errors.nothing()]
+    nonfinite: list[NonFinite] = []
     for argument in job.manifest.arguments:
         if not isinstance(argument, ArrayArgument):
             continue
@@ -75,6 +89,7 @@ def compare(job: Job, outcome: Outcome, results: Mapping[str, Result], points: P
         indices = None if points is None else points[argument.name]
         errors.append(_Errors.of(argument.name, actual, results[argument.name], indices))
         messages += _mismatches(argument, errors[-1], actual, before)
+        nonfinite += _nonfinite(argument.name, actual, results[argument.name], indices)
     largest = max(errors, key=lambda e: (e.wrong > 0, e.excess))
     compared = sum(e.compared for e in errors)
     return Verification(
@@ -85,7 +100,20 @@ def compare(job: Job, outcome: Outcome, results: Mapping[str, Result], points: P
         tolerance=max(e.tolerance for e in errors),
         worst=largest.worst,
         messages=tuple(messages),
+        nonfinite=tuple(nonfinite),
     )
+
+
+def _nonfinite(
+    name: str, array: NDArray[Any], result: Result, points: NDArray[np.int64] | None
+) -> Iterator[NonFinite]:
+    """The counts of an output, where the reference has NaN or infinities."""
+    expected = result.value.astype(np.float64)
+    if np.isfinite(expected).all():
+        return
+    actual = (array if points is None else array.reshape(-1)[points]).astype(np.float64)
+    counts = [int(count(part).sum()) for part in (actual, expected) for count in (np.isnan, np.isinf)]
+    yield NonFinite(name, actual.size, *counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from cugen.cli.specs import (
     with_locks,
 )
 from cugen.cli.text import run as report
-from cugen.cli.text.terminal import note
+from cugen.cli.text.terminal import note, paint_findings
 
 if TYPE_CHECKING:
     from cugen.runtime.devices import Choice
@@ -63,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the random inputs (default: 0)")
     parser.add_argument("--repeat", metavar="N", type=positive, default=1, help="time N runs (default: 1)")
+    parser.add_argument(
+        "--nan",
+        choices=("warn", "error"),
+        default="warn",
+        help="NaN and infinities in a result that the reference has too: a warning (default), or exit status 1",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--sanitize", action="store_true", help="CPU only: run under the address and undefined-behaviour sanitizers"
@@ -86,6 +93,8 @@ def execute(args: argparse.Namespace) -> int:
     for spec in specs:
         content = _run(spec, choice, args)
         contents.append(content)
+        if content["nonfinite"]:
+            note(paint_findings(report.nonfinite_finding(content, args.nan), sys.stderr), quiet=args.quiet)
         if not args.json:
             print(report.text(content, quiet=args.quiet), flush=True)
     if args.json:

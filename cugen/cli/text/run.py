@@ -7,6 +7,7 @@ import math
 import statistics
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cugen.cli.text.terminal import paint
@@ -33,6 +34,7 @@ def content(
     """Object of `--json`. Times are in milliseconds; unknown and non-finite values are null. `grid`, `block`,
     `shared_bytes` and `registers` belong to the first launch. `resources`: of a compiler, if the device has none."""
     outcome, verification = run.outcome, run.verification
+    is_refused = args.nan == "error" and bool(verification.nonfinite)
     launches = _launches(kernel, params, run, resources)
     return {
         "kernel": kernel.name,
@@ -42,13 +44,14 @@ def content(
         **{key: launches[0][key] for key in ("grid", "block", "shared_bytes", "registers")},
         "launches": launches,
         "registers_reason": resources.reason if resources else "",
-        "passed": verification.passed,
+        "passed": verification.passed and not is_refused,
         "checked": verification.checked,
         "max_abs_error": _finite(verification.max_abs_error),
         "max_rel_error": _finite(verification.max_rel_error),
         "tolerance": _finite(verification.tolerance),
         "worst": str(verification.worst) if verification.worst else None,
         "messages": list(verification.messages),
+        "nonfinite": [asdict(counts) for counts in verification.nonfinite],
         "faults": [
             {"kind": f.kind, "message": f.message, "line": f.line, "source": quoted(kernel.source, f.line)}
             for f in outcome.faults
@@ -78,6 +81,7 @@ def text(content: Content, *, quiet: bool) -> str:
     rows.append(("inputs", (f"{given}; others " if given else "") + f"random (seed {content['seed']})"))
     rows.append(("checked", f"{content['checked']} of the outputs' elements against the NumPy reference"))
     rows.append(("error", _error_text(content)))
+    rows += [("not finite", _counts_text(counts)) for counts in content["nonfinite"]]
     if content["worst"]:
         rows.append(("worst", content["worst"]))
     lines = [head, *(f"  {label:<{_LABEL_WIDTH}}{value}" for label, value in rows)]
@@ -85,6 +89,28 @@ def text(content: Content, *, quiet: bool) -> str:
     for fault in content["faults"]:
         lines += [f"  {line}" for line in _fault_lines(content["kernel"], fault)]
     return "\n".join(lines)
+
+
+def nonfinite_finding(content: Content, nan: str) -> str:
+    """Finding on NaN and infinities that the reference has too: a warning, or an error with `--nan error`."""
+    from cugen.abi.codes import NOT_FINITE
+
+    severity = "error" if nan == "error" else "warning"
+    return "\n".join(
+        (
+            f"{severity}[{NOT_FINITE}]: {content['kernel']}: results are not finite, and neither is the reference",
+            *(f"  = note: {_counts_text(counts)}" for counts in content["nonfinite"]),
+            "  = help: give inputs for which all results are finite: `--input NAME=FILE`",
+            f"  = explain: cugen explain {NOT_FINITE}",
+        )
+    )
+
+
+def _counts_text(counts: Mapping[str, Any]) -> str:
+    return (
+        f"{counts['array']}: {counts['nan']} NaN and {counts['inf']} infinities in {counts['compared']} elements; "
+        f"reference: {counts['reference_nan']} and {counts['reference_inf']}"
+    )
 
 
 def quoted(source: str, line: int) -> list[str]:

@@ -176,3 +176,50 @@ def test_several_kernels_are_listed_in_json_and_one_can_be_chosen(cli: Cli, spec
 
 def test_the_order_of_threads_and_the_seed_do_not_matter_to_a_right_kernel(cli: Cli, spec: Path) -> None:
     assert cli("run", spec, "--device", "cpu", "--shuffle", "7", "--seed", "3").status == 0
+
+
+ROOTS = """\
+cugen: 1
+kernel: roots
+params: {N: 100}
+arrays:
+  x: {shape: [N], dtype: float32}
+  y: {shape: [N], dtype: float32}
+  z: {shape: [N], dtype: float32}
+compute: |
+  y[i] = sqrt(x[i]) / 0.0
+  z[i] = 2 * x[i]
+"""
+
+
+def test_nan_and_infinities_that_the_reference_has_too_are_counted_and_warned_of(cli: Cli, tmp_path: Path) -> None:
+    file, x = tmp_path / "roots.yaml", np.ones(100, np.float32)
+    x[:30] = -1
+    file.write_text(ROOTS)
+    np.save(tmp_path / "x.npy", x)
+    words = ("run", file, "--device", "cpu", "--input", f"x={tmp_path / 'x.npy'}")
+    answer = cli(*words)
+    assert answer.status == 0
+    assert answer.err.startswith("warning[CG5016]")
+    counts = "y: 30 NaN and 70 infinities in 100 elements; reference: 30 and 70"
+    assert counts in answer.err
+    assert counts in answer.out
+    content = json.loads(cli(*words, "--json").out)
+    expected = {"array": "y", "compared": 100, "nan": 30, "inf": 70, "reference_nan": 30, "reference_inf": 70}
+    assert (content["passed"], content["nonfinite"]) == (True, [expected])
+
+
+def test_nan_that_the_reference_has_too_is_an_error_on_request(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "roots.yaml"
+    file.write_text(ROOTS)
+    answer = cli("run", file, "--device", "cpu", "--nan", "error")
+    assert answer.status == 1
+    assert answer.out.startswith("roots: FAILED")
+    assert answer.err.startswith("error[CG5016]")
+
+
+def test_a_result_that_is_not_finite_where_the_reference_is_differs(cli: Cli, spec: Path, broken: Any) -> None:
+    broken("2.0f *", "(0.0f / 0.0f) *")
+    answer = cli("run", spec, "--device", "cpu", "--json")
+    content = json.loads(answer.out)
+    assert (answer.status, content["passed"], content["nonfinite"]) == (1, False, [])
