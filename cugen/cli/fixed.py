@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cugen.analysis.limits.fixes import Fixes
+    from cugen.cli.values import Value
     from cugen.runtime.verify import Run
     from cugen.spec.diagnostics import Diagnostic
 
@@ -18,7 +19,7 @@ class Fixed:
     empty without changes. `left`: the remaining findings of `cugen check`."""
 
     fixes: Fixes
-    runs: Mapping[str, tuple[Run, Mapping[str, int]]]
+    runs: Mapping[str, tuple[Run, tuple[Value, ...]]]
     left: tuple[Diagnostic, ...]
 
 

@@ -104,9 +104,7 @@ def compare(job: Job, outcome: Outcome, results: Mapping[str, Result], points: P
     )
 
 
-def _nonfinite(
-    name: str, array: NDArray[Any], result: Result, points: NDArray[np.int64] | None
-) -> Iterator[NonFinite]:
+def _nonfinite(name: str, array: NDArray[Any], result: Result, points: NDArray[np.int64] | None) -> Iterator[NonFinite]:
     """The counts of an output, where the reference has NaN or infinities."""
     expected = result.value.astype(np.float64)
     if np.isfinite(expected).all():

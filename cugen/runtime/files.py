@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,27 @@ def read(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> NDArray
     Of a .npz the entry `name` is read. An image fills [H, W] (grey), [H, W, C] or [C, H, W] with 1, 3 or 4 channels, as
     bytes for uint8 and scaled to 0 .. 1 for floats. RunError: CG5001 unreadable, CG5002 shape, CG5003 type.
     """
-    if not path.is_file():
-        raise RunError(FILE_UNREADABLE, f"input for `{name}`: there is no file {path}")
+    _check_exists(name, path)
     if path.suffix.lower() in _IMAGES:
         return _read_image(name, path, shape, dtype)
+    return fit(name, _load(name, path), shape, dtype)
+
+
+def shape_in(name: str, path: Path) -> tuple[int, ...] | None:
+    """Shape of the array for `name` in a .npy or .npz; None for an image. RunError CG5001."""
+    _check_exists(name, path)
+    return None if path.suffix.lower() in _IMAGES else _load(name, path, mode="r").shape
+
+
+def _check_exists(name: str, path: Path) -> None:
+    if not path.is_file():
+        raise RunError(FILE_UNREADABLE, f"input for `{name}`: there is no file {path}")
+
+
+def _load(name: str, path: Path, mode: Literal["r"] | None = None) -> NDArray[Any]:
+    """The array of a .npy, or the entry `name` of a .npz; mapped into memory with `mode` "r"."""
     try:
-        content = np.load(path, allow_pickle=False)
+        content = np.load(path, mmap_mode=mode, allow_pickle=False)
         if isinstance(content, np.lib.npyio.NpzFile):
             with content:
                 if name not in content.files:
@@ -46,7 +61,7 @@ def read(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> NDArray
             f"input for `{name}`: {path} is no readable .npy, .npz, .png or .jpg file: {why}",
             "arrays of Python objects (pickles) are never loaded",
         ) from error
-    return fit(name, content, shape, dtype)
+    return np.asarray(content)
 
 
 def fit(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:

@@ -49,10 +49,12 @@ def draw(spec: Spec, params: Mapping[str, int], seed: int, *, exact_up_to: int =
         for array in spec.arrays
         if array.role in ("input", "inout")
     }
-    scalars = {
-        s.name: _draw_scalar(s.dtype, _source(seed, s.name), exact_up_to) for s in spec.scalars if s.value is None
-    }
-    return Inputs(arrays, scalars)
+    return Inputs(arrays, draw_scalars(spec, seed, exact_up_to=exact_up_to))
+
+
+def draw_scalars(spec: Spec, seed: int, *, exact_up_to: int = 0) -> dict[str, Number]:
+    """Random numbers for the scalars without a value."""
+    return {s.name: _draw_scalar(s.dtype, _source(seed, s.name), exact_up_to) for s in spec.scalars if s.value is None}
 
 
 def _draw_array(

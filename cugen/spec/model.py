@@ -18,7 +18,9 @@ _HASHED_IF_SET = {"hashed": "if set"}  # a field that came later: specs without 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """An integer parameter. `value` is None for a dynamic one, a multiple of `multiple_of` in `minimum .. maximum`."""
+    """An integer parameter. `value` is None for a dynamic one, a multiple of `multiple_of` in `minimum .. maximum`.
+
+    `default` is the value of a dynamic one in runs that give it none; generated code doesn't depend on it."""
 
     name: str
     value: int | None
@@ -26,11 +28,22 @@ class Param:
     maximum: int = 2**31 - 1
     multiple_of: int = 1
     span: Span = field(default=NOWHERE, compare=False)
+    default: int | None = field(default=None, compare=False)
 
     @property
     def is_dynamic(self) -> bool:
         """Whether the value is known only at launch."""
         return self.value is None
+
+    def allows(self, value: int) -> bool:
+        """Whether a dynamic param may have the value."""
+        return self.minimum <= value <= self.maximum and value % self.multiple_of == 0
+
+    @property
+    def allowed(self) -> str:
+        """The values of a dynamic param, in words."""
+        kind = "a whole number" if self.multiple_of == 1 else f"a multiple of {self.multiple_of}"
+        return f"{kind} from {self.minimum} to {self.maximum}"
 
 
 @dataclass(frozen=True, slots=True)

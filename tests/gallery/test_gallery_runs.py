@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 
 import pytest
 
+from cugen.cli.dynamic import dynamic_values
 from cugen.kernel import Kernel
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.verify import verify
@@ -20,6 +22,11 @@ TENSOR_CORES_FROM = "sm_80"  # of float64
 def check(kernel: Kernel, params: Mapping[str, int], device: CpuDevice) -> None:
     run = verify(kernel.spec, kernel.source, kernel.manifest, device, params=params)
     assert run.verification.passed, "\n".join(run.verification.messages)
+
+
+def test_each_dynamic_param_has_a_default_that_a_run_without_options_takes(kernel: Kernel) -> None:
+    args = argparse.Namespace(settings=[])
+    assert {value.origin for value in dynamic_values(kernel.spec, args)} <= {"default"}
 
 
 @pytest.mark.sampled(15)

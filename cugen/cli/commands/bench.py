@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cugen.cli.dynamic import dynamic_values
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user
 from cugen.cli.numbers import natural, positive
 from cugen.cli.specs import add_lock_options, add_options, settings_of, with_locks
 from cugen.cli.text.terminal import note
+from cugen.cli.values import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,18 +79,18 @@ def _specs(args: argparse.Namespace) -> Sequence[Spec]:
 
 def _bench(opened: Session, spec: Spec, options: Options, args: argparse.Namespace) -> Content:
     from cugen.bench.measure import bench
-    from cugen.cli.commands.run import dynamic_params
     from cugen.toolchain.codes import COMPILE_FAILED
     from cugen.toolchain.errors import CompileError
 
-    dynamic = dynamic_params(spec, args)
+    values = dynamic_values(spec, args)
     note(f"{spec.kernel}: checking and timing", quiet=args.quiet or not args.json)
     try:
-        return bench(opened, spec, dynamic, options)
+        content = bench(opened, spec, plain(values), options)
     except CompileError as error:
         if error.code != COMPILE_FAILED:
             raise
         raise Failure(f"{spec.kernel}: {error}", OWN_FAULT) from error
+    return {**content, "dynamic_params": [asdict(value) for value in values]}
 
 
 def _draw(path: Path, contents: Sequence[Content]) -> None:

@@ -13,6 +13,7 @@ from cugen.cli.failures import DONE, NO, OWN_FAULT, WRONG_INPUT, Failure, files_
 from cugen.cli.fixed import Fixed, Outcome
 from cugen.cli.specs import add_options, load_one_file, settings_of
 from cugen.cli.text.terminal import note
+from cugen.cli.values import DEFAULT, SET, Value, plain
 
 if TYPE_CHECKING:
     from cugen.analysis.limits.fixes import Fixes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cugen.spec.editing import RowLayout
     from cugen.spec.model import Spec
 
-_DEFAULT_EXTENT = 64  # elements, of a dynamic param without a value of `--set` (heuristic)
+_DEFAULT_EXTENT = 64  # elements, of a dynamic param without a value or a default (heuristic)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +111,7 @@ def _verified(
     return Outcome(args.spec, tuple(documents), before, after, device, args.write and after != before)
 
 
-def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Mapping[str, int]]:
+def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, tuple[Value, ...]]:
     """Runs a kernel and verifies it. Failure if its results are wrong."""
     from cugen.kernel import generate
     from cugen.runtime.verify import verify
@@ -118,10 +119,10 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Map
     from cugen.toolchain.errors import CompileError
     from cugen.toolchain.failure import explain_failure
 
-    kernel, params = generate(spec), _run_params(spec, args)
+    kernel, values = generate(spec), _run_values(spec, args)
     note(f"{kernel.name}: compiling and running on the {choice.device.name}", quiet=args.quiet)
     try:
-        result = verify(spec, kernel.source, kernel.manifest, choice.device, params=params)
+        result = verify(spec, kernel.source, kernel.manifest, choice.device, params=plain(values))
     except CompileError as error:
         if error.code != COMPILE_FAILED:
             raise
@@ -129,7 +130,7 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Map
     if not result.verification.passed:
         wrong = "\n  ".join(result.verification.messages)
         raise Failure(f"error: {kernel.name} has wrong results with the new tile layout:\n  {wrong}", OWN_FAULT)
-    return result, params
+    return result, values
 
 
 def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
@@ -159,16 +160,18 @@ def _given(specs: Sequence[Spec], args: argparse.Namespace) -> dict[str, int]:
     return {p.name: int(settings[p.name]) for spec in specs for p in spec.params if p.is_dynamic and p.name in settings}
 
 
-def _run_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
-    """Values of all dynamic params for a run: those of `--set`, else defaults."""
+def _run_values(spec: Spec, args: argparse.Namespace) -> tuple[Value, ...]:
+    """Values of all dynamic params for a run: those of `--set`, else defaults, else chosen ones."""
     from cugen.spec.resolve.param_expressions import holds
 
+    given = _given([spec], args)
     usual = {
         p.name: min(p.maximum // p.multiple_of, -(-max(p.minimum, _DEFAULT_EXTENT) // p.multiple_of)) * p.multiple_of
         for p in spec.params
         if p.is_dynamic
     }
-    values = usual | _given([spec], args)
+    defaults = {p.name: p.default for p in spec.params if p.default is not None}
+    values = usual | defaults | given
     known = {p.name: p.value for p in spec.params if p.value is not None} | values
     broken = next((r.text for r in spec.require if not holds(r.condition, known)), None)
     if broken is not None:
@@ -178,4 +181,5 @@ def _run_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
             "  = help: give the params values with `--set`",
             WRONG_INPUT,
         )
-    return values
+    origins = dict.fromkeys(usual, "chosen") | dict.fromkeys(defaults, DEFAULT) | dict.fromkeys(given, SET)
+    return tuple(Value(name, value, origins[name]) for name, value in values.items())

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cugen.cli.dynamic import dynamic_values
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
 from cugen.cli.resources import resources_of
@@ -27,6 +28,7 @@ from cugen.cli.specs import (
 )
 from cugen.cli.text import run as report
 from cugen.cli.text.terminal import note, paint_findings
+from cugen.cli.values import SET, Value, plain
 
 if TYPE_CHECKING:
     from cugen.runtime.devices import Choice
@@ -109,7 +111,8 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content
     from cugen.toolchain.errors import CompileError
     from cugen.toolchain.failure import explain_failure
 
-    params = dynamic_params(spec, args)
+    dynamic = dynamic_values(spec, args, _shapes(spec, args))
+    params = plain(dynamic)
     inputs = _inputs(spec, params, args)
     outputs = _outputs(spec, args)
     kernel = generate(spec, templates=templates_of(args))
@@ -131,34 +134,31 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content
             raise
         raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
     _save(result, outputs)
-    return report.content(kernel, params, choice, result, resources, args)
+    numbers = report.Numbers(dynamic, _scalars(spec, args))
+    return report.content(kernel, numbers, choice, result, resources, args)
 
 
-def dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
-    """Values of dynamic params from `--set`; loading has checked each value, requirements are checked here."""
-    from cugen.abi.codes import MISSING_ARGUMENT, PARAM_REFUSED
-    from cugen.abi.errors import RunError
-    from cugen.spec.resolve.param_expressions import holds
+def _scalars(spec: Spec, args: argparse.Namespace) -> tuple[Value, ...]:
+    """The scalars without a value in the spec, as they are in the first run."""
+    from cugen.runtime.inputs import draw_scalars
 
     settings = settings_of(args)
-    values: dict[str, int] = {}
-    for param in spec.params:
-        if not param.is_dynamic:
-            continue
-        if param.name not in settings:
-            cure = f"give it one, such as --set {param.name}={_example_value(param.minimum, param.multiple_of)}"
-            raise RunError(MISSING_ARGUMENT, f"{spec.kernel} needs a value for the param `{param.name}`", cure)
-        values[param.name] = int(settings[param.name])
-    known = {p.name: p.value for p in spec.params if p.value is not None} | values
-    for requirement in spec.require:
-        if not holds(requirement.condition, known):
-            raise RunError(PARAM_REFUSED, f"`{requirement.text}` doesn't hold for what `--set` gives")
-    return values
+    drawn = draw_scalars(spec, args.seed)
+    return tuple(
+        Value(name, settings[name], SET) if name in settings else Value(name, value, f"drawn, seed {args.seed}")
+        for name, value in drawn.items()
+    )
 
 
-def _example_value(minimum: int, multiple_of: int) -> int:
-    """A valid value of the param: 64, or the next allowed one."""
-    return max(-(-max(minimum, 64) // multiple_of) * multiple_of, multiple_of)
+def _shapes(spec: Spec, args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of `--input`, without images, which have several."""
+    from cugen.runtime.files import shape_in
+
+    files = unique(args.inputs, "--input")
+    for item in files:
+        _check_name(spec, item.name, ("input", "inout"), "--input", "read")
+    shapes = {item.name: shape_in(item.name, Path(item.value)) for item in files}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
 def _inputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) -> Inputs | None:
@@ -174,7 +174,6 @@ def _inputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) -> 
     known = known_params(spec, params)
     arrays = {}
     for item in files:
-        _check_name(spec, item.name, ("input", "inout"), "--input", "read")
         array = spec.array(item.name)
         arrays[item.name] = read(item.name, Path(item.value), shape_of(array, known), array.dtype)
     drawn = draw(spec, known, args.seed)

@@ -116,9 +116,10 @@ def _gpus(name: str | None) -> tuple[Gpu, ...]:
 
 
 def _dynamic(spec: Spec, args: argparse.Namespace) -> Mapping[str, int]:
-    from cugen.cli.commands.run import dynamic_params
+    from cugen.cli.dynamic import dynamic_values
+    from cugen.cli.values import plain
 
-    return dynamic_params(spec, args)
+    return plain(dynamic_values(spec, args))
 
 
 class _Display:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cugen.cli.text.run import values_text
 from cugen.cli.text.terminal import paint
 
 Content = dict[str, Any]
@@ -28,6 +29,8 @@ def text(content: Content, *, quiet: bool) -> str:
 
 def _facts(content: Content) -> Iterator[str]:
     yield f"checked    {content['checked']} of the outputs' elements; off by {content['max_abs_error']:.3g} at most"
+    if content.get("dynamic_params"):
+        yield f"params     {values_text(content['dynamic_params'])}"
     if content["reruns"]:
         yield f"repeated   {content['reruns']} times with the same bits"
     work = f", {content['flop']:,} FLOP" if content["flop"] else ""

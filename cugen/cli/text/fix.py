@@ -6,7 +6,8 @@ import difflib
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cugen.analysis.limits.codes import BANK_CONFLICTS
@@ -16,6 +17,7 @@ from cugen.cli.fixed import Fixed, Outcome
 from cugen.cli.text.terminal import paint
 
 if TYPE_CHECKING:
+    from cugen.cli.values import Value
     from cugen.runtime.verify import Run
 
 _LABEL_WIDTH = 14  # characters
@@ -51,7 +53,7 @@ def json_text(outcome: Outcome) -> str:
                     for incurable in fixed.fixes.incurable
                 ],
                 "unknown": _accesses(fixed.fixes.unknown),
-                "runs": [_run_content(name, run) for name, (run, _) in fixed.runs.items()],
+                "runs": [_run_content(name, run, values) for name, (run, values) in fixed.runs.items()],
                 "left": [
                     {"code": d.code, "severity": d.severity, "message": d.message, "line": d.span.line}
                     for d in fixed.left
@@ -71,8 +73,8 @@ def _document(fixed: Fixed, outcome: Outcome) -> Iterator[str]:
     for fix in fixed.fixes.fixes:
         yield f"{head}: {paint(f'{fix.rows}', 'green', sys.stdout)} for {fix.array}"
         yield from _fix(fix)
-    for name, (run, params) in fixed.runs.items():
-        yield _row("verified", _run(name, run, outcome.device, params))
+    for name, (run, values) in fixed.runs.items():
+        yield _row("verified", _run(name, run, outcome.device, values))
     for incurable in fixed.fixes.incurable:
         yield f"{head}: {paint('no cure', 'yellow', sys.stdout)} for {incurable.array}: {incurable.reason}"
         yield from (_row("costs", _access(report)) for report in incurable.accesses)
@@ -107,11 +109,11 @@ def _access(report: AccessReport) -> str:
     return f"{report.access.kind} {report.text}: {report.claim}"
 
 
-def _run(name: str, run: Run, device: str, params: Any) -> str:
-    params_text = "".join(f", {param}={value}" for param, value in params.items())
+def _run(name: str, run: Run, device: str, values: Sequence[Value]) -> str:
+    values_text = "".join(f", {value}" for value in values)
     checked = run.verification
     return (
-        f"{name} ran on the {device}{params_text}: {checked.checked} of the outputs' elements right, largest error "
+        f"{name} ran on the {device}{values_text}: {checked.checked} of the outputs' elements right, largest error "
         f"{checked.max_abs_error:.3g}, allowed {checked.tolerance:.3g}"
     )
 
@@ -173,10 +175,11 @@ def _accesses(reports: tuple[AccessReport, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def _run_content(name: str, run: Run) -> dict[str, Any]:
+def _run_content(name: str, run: Run, values: Sequence[Value]) -> dict[str, Any]:
     verification = run.verification
     return {
         "kernel": name,
+        "dynamic_params": [asdict(value) for value in values],
         "passed": verification.passed,
         "checked": verification.checked,
         "max_abs_error": verification.max_abs_error if math.isfinite(verification.max_abs_error) else None,

@@ -6,11 +6,12 @@ import argparse
 import math
 import statistics
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cugen.cli.text.terminal import paint
+from cugen.cli.values import Value, plain
 
 if TYPE_CHECKING:
     from cugen.cli.resources import Resources
@@ -23,9 +24,17 @@ _CONTEXT_LINES = 2  # lines of the .cu before and after the line of a fault
 _LABEL_WIDTH = 11  # characters
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The dynamic params and the scalars of a run."""
+
+    params: tuple[Value, ...]
+    scalars: tuple[Value, ...]
+
+
 def content(
     kernel: Kernel,
-    params: Mapping[str, int],
+    numbers: Numbers,
     choice: Choice,
     run: Run,
     resources: Resources | None,
@@ -35,7 +44,7 @@ def content(
     `shared_bytes` and `registers` belong to the first launch. `resources`: of a compiler, if the device has none."""
     outcome, verification = run.outcome, run.verification
     is_refused = args.nan == "error" and bool(verification.nonfinite)
-    launches = _launches(kernel, params, run, resources)
+    launches = _launches(kernel, plain(numbers.params), run, resources)
     return {
         "kernel": kernel.name,
         "device": choice.device.name,
@@ -60,6 +69,8 @@ def content(
         "repeat": len(outcome.times_ms),
         "compile_ms": outcome.compile_ms,
         "seed": args.seed,
+        "dynamic_params": [asdict(value) for value in numbers.params],
+        "scalars": [asdict(value) for value in numbers.scalars],
         "inputs": {item.name: item.value for item in args.inputs},
     }
 
@@ -79,6 +90,8 @@ def text(content: Content, *, quiet: bool) -> str:
     rows.append(("time", _time_text(content)))
     given = ", ".join(f"{name} from {file}" for name, file in content["inputs"].items())
     rows.append(("inputs", (f"{given}; others " if given else "") + f"random (seed {content['seed']})"))
+    rows += [("params", values_text(content["dynamic_params"])), ("scalars", values_text(content["scalars"]))]
+    rows = [(label, value) for label, value in rows if value]
     rows.append(("checked", f"{content['checked']} of the outputs' elements against the NumPy reference"))
     rows.append(("error", _error_text(content)))
     rows += [("not finite", _counts_text(counts)) for counts in content["nonfinite"]]
@@ -111,6 +124,10 @@ def _counts_text(counts: Mapping[str, Any]) -> str:
         f"{counts['array']}: {counts['nan']} NaN and {counts['inf']} infinities in {counts['compared']} elements; "
         f"reference: {counts['reference_nan']} and {counts['reference_inf']}"
     )
+
+
+def values_text(values: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(str(Value(**value)) for value in values)
 
 
 def quoted(source: str, line: int) -> list[str]:

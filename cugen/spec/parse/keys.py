@@ -25,7 +25,7 @@ TOP_KEYS = (
 )
 REQUIRED_KEYS = ("cugen", "kernel", "arrays", "compute")
 
-DYNAMIC_KEYS = ("range", "multiple_of")
+DYNAMIC_KEYS = ("range", "multiple_of", "default")
 SCALAR_KEYS = ("dtype", "value", "memory")
 ARRAY_KEYS = ("shape", "dtype", "memory", "layout", "pitch", "boundary", "values")
 MEMORY_KEYS = ("space", "pad", "swizzle", "dynamic", "stages")

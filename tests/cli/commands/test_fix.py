@@ -223,9 +223,12 @@ def test_sizes_that_are_given_at_launch_take_usual_values_for_the_run(cli: Cli, 
     answer = fix(cli, path)
     assert answer.status == 0
     assert "wavefronts    33 → 2 at the worst request of each access, ideal 2\n" in answer.out
-    assert "turn ran on the cpu, M=64, N=39: all" in answer.out
-    assert "turn ran on the cpu, M=100, N=39: all" in fix(cli, path, "--set", "M=100").out
-    path.write_text(f"{path.read_text()}require: [M % 64 == 1]\n")
+    assert "turn ran on the cpu, M = 64 (chosen), N = 39 (chosen): all" in answer.out
+    assert "turn ran on the cpu, M = 100 (--set), N = 39 (chosen): all" in fix(cli, path, "--set", "M=100").out
+    with_default = path.read_text().replace("M: dynamic", "M: {default: 96}")
+    path.write_text(with_default)
+    assert "turn ran on the cpu, M = 96 (default), N = 39 (chosen): all" in fix(cli, path).out
+    path.write_text(f"{with_default}require: [M % 64 == 1]\n")
     answer = fix(cli, path)
     assert (answer.status, answer.out) == (2, "")
     assert "`M % 64 == 1` doesn't hold" in answer.err

@@ -223,3 +223,61 @@ def test_a_result_that_is_not_finite_where_the_reference_is_differs(cli: Cli, sp
     answer = cli("run", spec, "--device", "cpu", "--json")
     content = json.loads(answer.out)
     assert (answer.status, content["passed"], content["nonfinite"]) == (1, False, [])
+
+
+def with_default(path: Path) -> Path:
+    path.write_text(path.read_text().replace("multiple_of: 4", "multiple_of: 4, default: 16"))
+    return path
+
+
+def params_of(answer: Any) -> list[tuple[str, int, str]]:
+    return [tuple(value.values()) for value in json.loads(answer.out)["dynamic_params"]]
+
+
+def test_a_dynamic_param_has_its_default_in_a_run_without_options(cli: Cli, dynamic_spec: Path) -> None:
+    answer = cli("run", with_default(dynamic_spec), "--device", "cpu")
+    assert answer.status == 0
+    assert "N = 16 (default)" in answer.out
+
+
+def test_a_set_value_comes_before_a_shape_and_a_shape_before_the_default(
+    cli: Cli, dynamic_spec: Path, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "x.npy", np.ones(12, np.float32))
+    words = ("run", with_default(dynamic_spec), "--device", "cpu", "--json")
+    read = ("--input", f"x={tmp_path / 'x.npy'}")
+    assert params_of(cli(*words, "--set", "N=12", *read)) == [("N", 12, "--set")]
+    assert params_of(cli(*words, *read)) == [("N", 12, "shape of x")]
+    assert params_of(cli(*words)) == [("N", 16, "default")]
+
+
+@pytest.mark.parametrize("file", ["x.npy", "x.npz"])
+def test_a_dynamic_param_is_the_extent_of_an_array_that_is_read(
+    cli: Cli, dynamic_spec: Path, tmp_path: Path, file: str
+) -> None:
+    x = np.ones(20, np.float32)
+    if file == "x.npy":
+        np.save(tmp_path / file, x)
+    else:
+        np.savez(tmp_path / file, x=x)
+    answer = cli("run", dynamic_spec, "--device", "cpu", "--json", "--input", f"x={tmp_path / file}")
+    assert params_of(answer) == [("N", 20, "shape of x")]
+
+
+@pytest.mark.parametrize(("length", "said"), [(13, "a multiple of 4"), (1004, "from 0 to 1000"), (8, "N != 8")])
+def test_a_shape_that_gives_a_param_a_value_it_may_not_have_is_refused(
+    cli: Cli, dynamic_spec: Path, tmp_path: Path, length: int, said: str
+) -> None:
+    np.save(tmp_path / "x.npy", np.ones(length, np.float32))
+    answer = cli("run", dynamic_spec, "--device", "cpu", "--input", f"x={tmp_path / 'x.npy'}")
+    assert (answer.status, answer.out) == (2, "")
+    assert "CG5009" in answer.err
+    assert said in answer.err
+
+
+def test_scalars_that_nobody_set_are_printed_with_the_seed(cli: Cli, dynamic_spec: Path) -> None:
+    words = ("run", dynamic_spec, "--device", "cpu", "--set", "N=16", "--seed", "3")
+    (drawn,) = json.loads(cli(*words, "--json").out)["scalars"]
+    assert (drawn["name"], drawn["origin"]) == ("c", "drawn, seed 3")
+    assert f"c = {drawn['value']} (drawn, seed 3)" in cli(*words).out
+    assert "c = 0.5 (--set)" in cli(*words, "--set", "c=0.5").out

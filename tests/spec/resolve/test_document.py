@@ -211,6 +211,10 @@ def test_a_param_may_use_those_above_it(load_one: Any, spec_text: Any) -> None:
         ("{range: [-1, 7]}", "CG1029"),
         ("{range: [1]}", "CG1015"),
         ("{multiple_of: 0}", "CG1029"),
+        ("{range: [8, 64], default: 65}", "CG1056"),
+        ("{multiple_of: 8, default: 12}", "CG1056"),
+        ("{default: -1}", "CG1029"),
+        ("{default: two}", "CG1015"),
         ("{rang: [1, 7]}", "CG1014"),
     ],
 )
@@ -228,6 +232,23 @@ def test_dynamic_params_keep_their_range(load_one: Any, spec_text: Any) -> None:
         (None, 0, 2**31 - 1, 8),
         (None, 8, 64, 8),
     ]
+
+
+def test_a_default_that_is_not_allowed_is_shown_where_it_is(diagnose: Callable[..., Any], spec_text: Any) -> None:
+    text = spec_text(params="{N: {multiple_of: 8, default: 12}}")
+    (found,) = diagnose(text)
+    line = text.splitlines()[found.span.line - 1]
+    assert line[found.span.column - 1 :].startswith("12")
+    assert "multiple of 8" in found.help
+
+
+def test_a_default_changes_neither_the_hash_nor_whether_specs_are_equal(load_one: Any, spec_text: Any) -> None:
+    plain, with_default = (
+        load_one(spec_text(params=f"{{N: {{multiple_of: 8{text}}}}}")) for text in ("", ", default: 16")
+    )
+    assert [spec.params[0].default for spec in (plain, with_default)] == [None, 16]
+    assert plain.hash == with_default.hash
+    assert plain == with_default
 
 
 def test_scalars_are_baked_in_or_arguments(load_one: Any, spec_text: Any) -> None:

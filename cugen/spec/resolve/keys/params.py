@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cugen.spec.expressions import Span
 from cugen.spec.model import Param
 from cugen.spec.parse.keys import DYNAMIC_KEYS
@@ -12,7 +14,9 @@ from cugen.spec.resolve.keys.scope import Scope
 
 MAX_DYNAMIC = 2**31 - 1
 _INT64 = range(-(2**63), 2**63)
-_VALUE_HELP = "write an integer, an expression in earlier params, `dynamic`, or `{range: [lo, hi], multiple_of: n}`"
+_VALUE_HELP = (
+    "write an integer, an expression in earlier params, `dynamic`, or `{range: [lo, hi], multiple_of: n, default: d}`"
+)
 
 
 def read_params(node: YamlNode, scope: Scope) -> None:
@@ -106,7 +110,11 @@ def _read_dynamic(node: YamlMapping, name: str, span: Span, scope: Scope, key: s
     if not options or len(scope.report.diagnostics) > before:
         if options == {} and not node.entries:
             wrong_type(
-                node, "`dynamic`, or a mapping with `range` or `multiple_of`", scope.report, key=key, help=_VALUE_HELP
+                node,
+                "`dynamic`, or a mapping with `range`, `multiple_of` or `default`",
+                scope.report,
+                key=key,
+                help=_VALUE_HELP,
             )
         return None
     if high // multiple * multiple < low:
@@ -122,7 +130,27 @@ def _read_dynamic(node: YamlMapping, name: str, span: Span, scope: Scope, key: s
             help="write the lower bound first, and include a multiple in the range",
         )
         return None
-    return Param(name, None, low, high, multiple, span)
+    param = Param(name, None, low, high, multiple, span)
+    return (
+        replace(param, default=_read_default(options["default"].value, param, scope, key))
+        if "default" in options
+        else param
+    )
+
+
+def _read_default(node: YamlNode, param: Param, scope: Scope, key: str) -> int | None:
+    default = read_integer(node, scope.report, key=f"{key}.default", low=0, high=MAX_DYNAMIC)
+    problem = None if default is None else _setting_problem(param, default)
+    if problem is not None:
+        scope.report.error(
+            "CG1056",
+            f"the default of `{param.name}` can't be {default}: {problem}",
+            node.span,
+            key=f"{key}.default",
+            label="not allowed",
+            help=f"write {_allowed(param)}",
+        )
+    return default
 
 
 def _set(param: Param, scope: Scope, key: str) -> Param:
@@ -159,5 +187,4 @@ def _setting_problem(param: Param, value: object) -> str | None:
 def _allowed(param: Param) -> str:
     if not param.is_dynamic:
         return "a whole number of at most 64 bits"
-    kind = "a whole number" if param.multiple_of == 1 else f"a multiple of {param.multiple_of}"
-    return f"{kind} from {param.minimum} to {param.maximum}"
+    return param.allowed
