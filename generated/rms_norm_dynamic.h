@@ -1,5 +1,4 @@
-// rms_norm_dynamic: Each row scaled to root mean square 1, for any number of rows; `cugen run`
-// needs `--set M=100 --set N=256`
+// rms_norm_dynamic: Each row scaled to root mean square 1, for any number of rows
 //
 // computes  scale[i] = rsqrt(mean(x[i, j] * x[i, j], j) + eps)
 //           y[i, j] = x[i, j] * scale[i] * weight[j]
@@ -9,7 +8,7 @@
 // y         output, float32 [M, N], aligned to 16 bytes
 // launch    grid (M, 1, 1), block (256, 1, 1), 32 bytes of shared memory; family rowwise
 //
-// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 3230bb9065250842) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 8efc28240db5da25) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>
