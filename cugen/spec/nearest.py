@@ -52,6 +52,16 @@ def did_you_mean(name: str, known: Iterable[str], *, what: str) -> str:
     return f"known {what}: {', '.join(names[:20])}{more}"
 
 
+def plural(phrase: str) -> str:
+    """The plural of a noun with what follows it: `memory space of a scalar` becomes `memory spaces of a scalar`."""
+    noun, of, owner = phrase.partition(" of ")
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        noun = f"{noun[:-1]}ie"
+    elif noun.endswith(("s", "x", "z", "ch", "sh")):
+        noun += "e"
+    return f"{noun}s{of}{owner}"
+
+
 def _prefix_match(name: str, known: Iterable[str]) -> str | None:
     """The first known name that has `name` as a prefix, or is a prefix of it."""
     pairs = ((candidate, min(candidate, name, key=len)) for candidate in known if candidate != name)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.spec.nearest import did_you_mean, distance, nearest
+from cugen.spec.nearest import did_you_mean, distance, nearest, plural
 
 KNOWN = ("shape", "dtype", "memory", "layout", "pitch", "boundary", "values")
 
@@ -39,3 +39,17 @@ def test_help_lists_the_known_names_where_none_is_near() -> None:
     assert did_you_mean("q", ("alpha", "beta"), what="keys") == "known keys: alpha, beta"
     assert did_you_mean("q", (), what="keys") == "there are no keys here"
     assert did_you_mean("q", map(str, range(100, 130)), what="keys").endswith("and 10 more")
+
+
+@pytest.mark.parametrize(
+    ("one", "many"),
+    [
+        ("layout", "layouts"),
+        ("boundary", "boundaries"),
+        ("key", "keys"),
+        ("index suffix", "index suffixes"),
+        ("memory space of a scalar", "memory spaces of a scalar"),
+    ],
+)
+def test_plurals(one: str, many: str) -> None:
+    assert plural(one) == many

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.nearest import did_you_mean, nearest
+from cugen.spec.nearest import did_you_mean, nearest, plural
 from cugen.spec.parse.keys import TYPE_SYNONYMS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 from cugen.spec.types import DTYPES, DType
@@ -168,7 +168,7 @@ def read_choice(
             first_line(node),
             key=key,
             label=f"unknown {what}",
-            help=did_you_mean(node.string, choices, what=f"{what}s"),
+            help=did_you_mean(node.string, choices, what=plural(what)),
         )
         return None
     return node.string

@@ -423,3 +423,8 @@ def test_ten_thousand_damaged_specs_never_raise_anything_else() -> None:
             offset = generator.randrange(len(text))
             text = text[:offset] + generator.choice(_MARKS) + text[offset + generator.randint(0, 8) :]
         assert outcome(text)
+
+
+def test_known_choices_are_listed_in_the_plural(diagnose: Callable[..., Any], spec_text: Any) -> None:
+    (found,) = diagnose(spec_text(x=", boundary: q"))
+    assert found.help.startswith("known boundaries: ")
