@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,33 +10,49 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cugen.abi import wording
 from cugen.abi.codes import DEVICE_FAULT, MISSING_ARGUMENT, UNKNOWN_ARGUMENT
 from cugen.abi.errors import RunError
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
 from cugen.abi.sizes import evaluate_all
 from cugen.kernel import Kernel, generate
 from cugen.runtime.buffers import view
-from cugen.runtime.call.arguments import check_call
+from cugen.runtime.call.arguments import check_call, merged, shortened
 from cugen.runtime.call.views import CPU
-from cugen.runtime.devices import DeviceName, choose
+from cugen.runtime.devices import DEVICE_NAMES, DeviceName, choose
 from cugen.runtime.files import fit
 from cugen.runtime.inputs import Inputs
 from cugen.runtime.verify import make_job, outputs_of
+from cugen.spec.load import load
 from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.types import DTYPES
 
 
-def run(kernel_or_spec: Kernel | Spec, /, device: DeviceName = "auto", **arguments: Any) -> dict[str, NDArray[Any]]:
-    """The outputs by name, as arrays in their logical shapes.
+def run(
+    kernel_or_spec: Kernel | Spec | str | os.PathLike[str],
+    values: Mapping[str, Any] | None = None,
+    /,
+    device: DeviceName = "auto",
+    **arguments: Any,
+) -> dict[str, NDArray[Any]]:
+    """The outputs by name, as arrays in their logical shapes. A path is that of a spec file with one kernel.
 
     `arguments` are the inputs (array-likes; only lossless conversions are made), the scalars without a value, and the
-    dynamic params that can't be deduced from an input's shape. SpecError where a spec can't be generated; RunError for
+    dynamic params that can't be deduced from an input's shape. `values` has more of them by name, such as one that is
+    called `device`. SpecError where a spec can't be loaded or generated; ValueError for another `device`; RunError for
     invalid arguments (CG5002 to CG5009), without a GPU (CG5011), and for faults (CG5013); ToolMissing and CompileError
     from the toolchain.
     """
+    if not isinstance(device, str) or device not in DEVICE_NAMES:
+        allowed = ", ".join(f'"{name}"' for name in DEVICE_NAMES)
+        cure = wording.IN_A_MAPPING.format(name="device")
+        raise ValueError(f"device is one of {allowed}, not {shortened(device)}; {cure}")
+    if isinstance(kernel_or_spec, str | os.PathLike):
+        kernel_or_spec = load(kernel_or_spec)
     kernel = generate(kernel_or_spec) if isinstance(kernel_or_spec, Spec) else kernel_or_spec
     manifest = kernel.manifest
+    arguments = merged(manifest, values, arguments)
     _check_names(manifest, arguments)
     inputs = {a.name: np.asarray(arguments[a.name]) for a in _inputs(manifest)}
     params = _dynamic_params(manifest, inputs, arguments)
@@ -71,7 +88,7 @@ def _check_names(manifest: Manifest, arguments: Mapping[str, Any]) -> None:
     for a in manifest.arguments:
         if a.name in known and a.name not in arguments and not isinstance(a, ParamArgument):
             kind = "array" if isinstance(a, ArrayArgument) else "number"
-            cure = f"pass it by name: {a.name}=…"
+            cure = wording.pass_by_name(a.name)
             raise RunError(MISSING_ARGUMENT, f"{manifest.kernel} needs the {kind} `{a.name}` ({a.dtype})", cure)
 
 
@@ -95,5 +112,5 @@ def _dynamic_params(
             values[param.name] = deduced[0]
         else:
             message = f"{manifest.kernel} needs the param `{param.name}`, which can't be deduced from a shape"
-            raise RunError(MISSING_ARGUMENT, message, f"pass it by name: {param.name}=…")
+            raise RunError(MISSING_ARGUMENT, message, wording.pass_by_name(param.name))
     return values

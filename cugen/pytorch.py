@@ -54,6 +54,9 @@ class _Operator:
         self._gpu = GpuFunction(kernel.source, kernel.manifest)
         self._cpu = kernel.compile("cpu")
 
+    def __repr__(self) -> str:
+        return f"<operator of {self._gpu.manifest.signature}>"
+
     def __call__(self, *values: Any) -> Any:
         outputs = self._outputs(values)
         names = [array.name for array in self.signature.outputs]
@@ -71,7 +74,7 @@ class _Operator:
         if device.type == "cuda":
             self._on_gpu(device, plain)
         elif device.type == "cpu":
-            self._cpu(**plain)
+            self._cpu(plain)
         else:
             raise RunError(WRONG_DEVICE, f"kernels run on CUDA GPUs and the CPU; `{names[0]}` is on {device}")
         return _returned(outputs)

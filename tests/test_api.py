@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,3 +102,79 @@ def test_a_refused_spec_raises_with_all_its_findings(tmp_path: Path) -> None:
 def test_specs_kernels_and_reports_show_themselves_in_a_line(kernel):
     shown = [repr(kernel.spec), repr(kernel), repr(cugen.analyze(kernel))]
     assert all("product" in text and len(text) < 120 and "\n" not in text for text in shown)
+
+
+def test_functions_manifests_and_plans_show_themselves_in_a_line(kernel: cugen.Kernel) -> None:
+    gpu, cpu = kernel.compile("gpu"), kernel.compile("cpu")
+    assert (repr(gpu), repr(cpu)) == (
+        "<GpuFunction product(A, B, C, alpha, M)>",
+        "<CpuFunction product(A, B, C, alpha, M)>",
+    )
+    shown = [kernel.manifest, kernel.plan, kernel.plan.kernels[0], kernel.context]
+    assert all("product" in repr(value) and len(repr(value)) < 120 for value in shown)
+
+
+def test_a_path_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "product.yaml"
+    path.write_text(PRODUCT)
+    for spec in (path, str(path)):
+        np.testing.assert_array_equal(cugen.run(spec, A=A, B=B, alpha=1, device="cpu")["C"], A @ B)
+
+
+@pytest.mark.parametrize("device", ["banana", None, A])
+def test_another_device_is_refused_with_those_that_there_are(kernel: cugen.Kernel, device: Any) -> None:
+    with pytest.raises(ValueError, match='"auto", "gpu", "cpu"') as caught:
+        cugen.run(kernel, A=A, B=B, alpha=1, device=device)
+    assert len(str(caught.value)) < 250
+
+
+NAMES = """\
+cugen: 1
+kernel: names
+params: {stream: dynamic}
+scalars: {device: {dtype: float32}}
+arrays:
+  values: {shape: [stream], dtype: float32}
+  self: {shape: [stream], dtype: float32}
+compute: self[i] = device * values[i]
+"""
+ARRAYS = """\
+cugen: 1
+kernel: arrays
+params: {device: 6}
+arrays:
+  stream: {shape: [device], dtype: float32}
+  y: {shape: [device], dtype: float32}
+compute: y[i] = 2 * stream[i]
+"""
+
+
+@pytest.fixture
+def named_kernel(tmp_path: Path, request: pytest.FixtureRequest) -> cugen.Kernel:
+    path = tmp_path / "names.yaml"
+    path.write_text(request.param)
+    return cugen.generate(cugen.load(path))
+
+
+@pytest.mark.parametrize("named_kernel", [NAMES], indirect=True, ids=["names"])
+def test_arguments_called_as_options_of_the_call_are_passed_in_a_mapping(named_kernel: cugen.Kernel) -> None:
+    x = np.arange(6, dtype=np.float32)
+    result = cugen.run(named_kernel, {"device": 3.0, "stream": 6}, values=x, device="cpu")
+    np.testing.assert_array_equal(result["self"], 3 * x)
+    y = np.empty(6, np.float32)
+    named_kernel.compile("cpu")({"device": 3.0, "stream": 6}, values=x, self=y)
+    np.testing.assert_array_equal(y, 3 * x)
+
+
+@pytest.mark.parametrize("named_kernel", [ARRAYS], indirect=True, ids=["arrays"])
+def test_an_array_called_stream_is_passed_in_a_mapping_and_the_refusal_says_so(named_kernel: cugen.Kernel) -> None:
+    x, y = np.arange(6, dtype=np.float32), np.empty(6, np.float32)
+    function = named_kernel.compile("cpu")
+    function({"stream": x}, y=y)
+    np.testing.assert_array_equal(y, 2 * x)
+    np.testing.assert_array_equal(cugen.run(named_kernel, stream=x, device="cpu")["y"], 2 * x)
+    for arguments in ({"stream": x, "y": y}, {"y": y}):
+        with pytest.raises(RunError, match=r'\{"stream": …\}'):
+            function(**arguments)
+    with pytest.raises(RunError, match=r"CG5004.*`y` of arrays is given twice"):
+        function({"stream": x, "y": y}, y=y)

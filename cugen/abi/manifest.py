@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 Size = int | str
+_SHOWN_ARGUMENTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class LaunchEntry:
     cluster: int = 1  # cluster size along x, as in `__cluster_dims__`; omitted from the file where 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Manifest:
     """The whole file. `params` holds the values compiled into the kernel."""
 
@@ -105,6 +106,16 @@ class Manifest:
     header_hash: str = ""  # SHA-256 of <stem>.h
     typed_header_hash: str = ""  # SHA-256 of <stem>.hpp, which needs cugen_launch.hpp; empty before there was one
     input_hash: str = ""  # of all inputs: spec, templates, version, target
+
+    def __repr__(self) -> str:
+        return f"<Manifest of {self.signature} for {self.target}>"
+
+    @property
+    def signature(self) -> str:
+        """The kernel with the names of its arguments; of many, the first ones."""
+        names = [argument.name for argument in self.arguments]
+        shown = [*names[:_SHOWN_ARGUMENTS], *(["…"] if len(names) > _SHOWN_ARGUMENTS else [])]
+        return f"{self.kernel}({', '.join(shown)})"
 
     def to_json(self) -> str:
         """Deterministic text of the file. Its last key is the hash of all others."""

@@ -18,8 +18,15 @@ REQUIREMENT = "`{condition}` doesn't hold for {values}"
 OVERLAP = "`{name}` and `{other_name}` overlap, and one of them is written"
 NO_VARIANT = "`{name}` has no variant for {values}; there are variants for {sizes}"
 OVER_A_LIMIT = "`{name}` needs {needed}; {device} allows {allowed}"
+IN_A_MAPPING = 'an argument of that name is passed in a mapping: {{"{name}": …}}'
+_KEYWORDS = ("device", "stream")  # of the calls themselves
 
 _NAME = re.compile(r"[^\W\d]\w*")
+
+
+def pass_by_name(name: str) -> str:
+    """The cure for a missing argument of a Python call."""
+    return IN_A_MAPPING.format(name=name) if name in _KEYWORDS else f"pass it by name: {name}=…"
 
 
 def mentioned(condition: str, params: Container[str]) -> list[str]:

@@ -18,7 +18,7 @@ from cugen.spec.expressions import Index
 from cugen.spec.model import Spec
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Context:
     """`spec` holds the statements as launched, after rewrites; `original` as the user wrote them.
 
@@ -35,6 +35,9 @@ class Context:
     scalar_symbols: Mapping[str, str]
     constants: tuple[Array, ...]
     uploads: tuple[Upload, ...]
+
+    def __repr__(self) -> str:
+        return f"<Context of {self.spec.kernel}>"
 
     def elements(self, array: model.Array) -> Integer:
         """Elements that the buffer spans, including the padding of a pitch."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cugen.plan.context import Context
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Kernel:
     """One `__global__` function and its launch.
 
@@ -46,6 +46,9 @@ class Kernel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", dissolved(self.sections))
 
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}: {self.family}>"
+
     @property
     def sections(self) -> tuple[Section, ...]:
         """The parts, for the template."""
@@ -70,7 +73,7 @@ class Upload:
     parameter: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """A sequence of kernels behind one entry point.
 
@@ -85,3 +88,6 @@ class Plan:
     param_symbols: tuple[tuple[str, str], ...] = ()
     templates: tuple[tuple[str, str], ...] = ()  # the user's own of families: file name and text
     notes: tuple[str, ...] = field(default=())  # which temporaries are recomputed, kept in registers or stored, and why
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.context.spec.kernel}: {len(self.kernels)} launches>"

@@ -21,7 +21,7 @@ class Job:
     device allocates and poisons workspaces.
     """
 
-    source: str  # the text of the .cu
+    source: str = field(repr=False)  # the text of the .cu
     manifest: Manifest
     buffers: Mapping[str, Buffer]
     params: Mapping[str, int] = field(default_factory=dict)  # dynamic ones

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.device import Device
 from cugen.runtime.gpu import GpuDevice, available
 
 DeviceName = Literal["auto", "gpu", "cpu"]
+DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +41,7 @@ class KernelResources:
 class Cubin:
     """A module for one architecture. `compiler` is such as "nvrtc 13.0"; `seconds` is the duration of the call."""
 
-    image: bytes
+    image: bytes = field(repr=False)
     log: str
     kernels: Mapping[str, KernelResources]
     seconds: float

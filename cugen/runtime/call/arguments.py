@@ -27,6 +27,7 @@ from cugen.spec.nearest import did_you_mean
 from cugen.spec.types import DTYPES
 
 Number = int | float | bool
+_MAX_TEXT = 60  # characters of a value in a message
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,20 @@ def check_call(manifest: Manifest, given: Mapping[str, Any], *, device: int) -> 
     return Call(arrays, scalars, params)
 
 
+def merged(manifest: Manifest, values: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments of a call: those in its mapping and those by name. RunError CG5004 for one given twice."""
+    for name in values or {}:
+        if name in named:
+            raise RunError(UNKNOWN_ARGUMENT, f"`{name}` of {manifest.kernel} is given twice", "leave one out")
+    return {**(values or {}), **named}
+
+
+def shortened(value: object) -> str:
+    """A short text of a value, on one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+
+
 def _check_names(manifest: Manifest, given: Mapping[str, Any]) -> None:
     known = [argument.name for argument in manifest.arguments]
     for name in given:
@@ -70,7 +85,7 @@ def _check_names(manifest: Manifest, given: Mapping[str, Any]) -> None:
             raise RunError(
                 MISSING_ARGUMENT,
                 f"{manifest.kernel} needs the {kind} `{argument.name}` ({argument.dtype})",
-                f"pass it by name: {argument.name}=…",
+                wording.pass_by_name(argument.name),
             )
 
 
@@ -87,7 +102,7 @@ def _dynamic(manifest: Manifest, given: Mapping[str, Any], arrays: Mapping[str, 
             raise RunError(
                 MISSING_ARGUMENT,
                 f"{manifest.kernel} needs the param `{param.name}`, which can't be deduced from a shape",
-                f"pass it by name: {param.name}=…",
+                wording.pass_by_name(param.name),
             )
         source, value = sources[0]
         for other_source, other_value in sources[1:]:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cugen.abi import wording
 from cugen.abi.codes import DEVICE_FAULT, UNKNOWN_ARGUMENT, WRONG_DEVICE
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument, Workspace
 from cugen.reference.storage import numpy_dtype
 from cugen.runtime.buffers import pack, view
-from cugen.runtime.call.arguments import Call, check_call, workspace_bytes
+from cugen.runtime.call.arguments import Call, check_call, merged, workspace_bytes
 from cugen.runtime.call.views import CPU, ArrayView
 from cugen.runtime.device import Device, Job
 from cugen.runtime.gpu import target_for
@@ -37,9 +38,10 @@ class _Loaded:
     cubin: Cubin
 
 
-@dataclass
+@dataclass(repr=False)
 class GpuFunction:
-    """A kernel for the GPU, called with arrays by name: `fn(A=a, B=b, C=c, stream=s)`.
+    """A kernel for the GPU, called with arrays by name: `fn(A=a, B=b, C=c, stream=s)`. Those called as an option of the
+    call are passed in a mapping: `fn({"stream": a}, C=c, stream=s)`.
 
     Arrays are anything with `__cuda_array_interface__` or DLPack, outputs included. Arguments are checked before the
     launch (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of PyTorch, CuPy or PyCUDA; by default
@@ -49,12 +51,15 @@ class GpuFunction:
 
     source: str
     manifest: Manifest
-    _loaded: dict[int, _Loaded] = field(default_factory=dict, repr=False)
-    _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _loaded: dict[int, _Loaded] = field(default_factory=dict)
+    _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, /, *, stream: Any = None, **arguments: Any) -> None:
-        self.queue(arguments, stream_handle(stream))
+    def __repr__(self) -> str:
+        return f"<GpuFunction {self.manifest.signature}>"
+
+    def __call__(self, values: Mapping[str, Any] | None = None, /, *, stream: Any = None, **arguments: Any) -> None:
+        self.queue(merged(self.manifest, values, arguments), stream_handle(stream))
 
     def queue(self, arguments: Mapping[str, Any], handle: int, allocate: Callable[[int], int] | None = None) -> None:
         """A call on the stream of this handle. `allocate` allocates workspaces that the caller owns."""
@@ -162,7 +167,7 @@ class GpuFunction:
         return values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CpuFunction:
     """A kernel on the CPU device, called as a `GpuFunction` with arrays in host memory (NumPy, DLPack). Synchronous."""
 
@@ -170,10 +175,14 @@ class CpuFunction:
     manifest: Manifest
     device: Device
 
-    def __call__(self, /, **arguments: Any) -> None:
-        if arguments.pop("stream", None) is not None:
-            raise RunError(UNKNOWN_ARGUMENT, "a kernel on the CPU has no stream", "leave `stream` out")
-        call = check_call(self.manifest, arguments, device=CPU)
+    def __repr__(self) -> str:
+        return f"<CpuFunction {self.manifest.signature}>"
+
+    def __call__(self, values: Mapping[str, Any] | None = None, /, *, stream: Any = None, **arguments: Any) -> None:
+        if stream is not None:
+            cure = f"leave `stream` out; {wording.IN_A_MAPPING.format(name='stream')}"
+            raise RunError(UNKNOWN_ARGUMENT, "a kernel on the CPU has no stream", cure)
+        call = check_call(self.manifest, merged(self.manifest, values, arguments), device=CPU)
         described = [a for a in self.manifest.arguments if isinstance(a, ArrayArgument)]
         arrays = {a.name: _array(call.arrays[a.name], numpy_dtype(DTYPES[a.dtype])) for a in described}
         buffers = {a.name: pack(None if a.role == "output" else arrays[a.name], a, call.params) for a in described}
@@ -218,4 +227,5 @@ def stream_handle(stream: Any) -> int:
     for attribute in ("cuda_stream", "ptr", "handle"):
         if hasattr(stream, attribute):
             return int(getattr(stream, attribute))
-    raise RunError(WRONG_DEVICE, f"`stream` is a {type(stream).__name__}, which is no CUDA stream")
+    cure = wording.IN_A_MAPPING.format(name="stream")
+    raise RunError(WRONG_DEVICE, f"`stream` is a {type(stream).__name__}, which is no CUDA stream", cure)
