@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from cugen.kernel import generate
 from cugen.spec.load import load_text
+from cugen.toolchain import locations
 from cugen.toolchain.cuda import compilers
 
 from .checks import compile_faults, plan_faults
@@ -36,6 +41,39 @@ def test_some_drawn_specs_have_no_fault(batch):
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_ten_thousand_drawn_specs_have_no_fault(batch):
     assert _faulty(range(PER_BATCH * batch, PER_BATCH * (batch + 1))) == {}
+
+
+def check_headers(seeds: range, folder: Path) -> None:
+    """Compiles the headers of drawn specs, each by itself in C and in C++."""
+    folders = locations.include_folders()
+    if not folders or shutil.which("gcc") is None or shutil.which("g++") is None:
+        pytest.skip("NO CUDA HEADERS, NO gcc OR NO g++, THE HEADERS OF DRAWN SPECS ARE UNTESTED")
+    sources = {"gcc": [], "g++": []}
+    for seed in seeds:
+        (spec,) = load_text(draw(seed))
+        kernel = generate(spec, remarks="none")
+        (folder / str(seed)).mkdir()
+        for name, text in kernel.headers.items():
+            (folder / str(seed) / name).write_text(text)
+        for compiler, suffix in (("gcc", "c"), ("g++", "cpp")):
+            source = folder / f"{seed}.{suffix}"
+            source.write_text(f'#include "{seed}/{kernel.name}.h"\ntypedef int used;\n')
+            sources[compiler].append(str(source))
+    system = [f"-isystem{path}" for path in folders]
+    warnings = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]
+    for compiler, standard in (("gcc", "c11"), ("g++", "c++17")):
+        command = [compiler, f"-std={standard}", *warnings, *system, *sources[compiler]]
+        done = subprocess.run(command, text=True, capture_output=True, timeout=300)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_headers_of_some_drawn_specs_are_c_and_cpp(tmp_path):
+    check_headers(range(60_000, 60_005), tmp_path)
+
+
+@pytest.mark.slow
+def test_headers_of_fifty_drawn_specs_are_c_and_cpp(tmp_path):
+    check_headers(range(60_000, 60_050), tmp_path)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from cugen.emit.host.apis import Api
-from cugen.emit.printer.ctypes import alias_in_c, c_name, header_of
+from cugen.emit.printer.ctypes import c_name, declaration_in_c, header_of
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.plan.context import Context
@@ -45,7 +45,7 @@ class Launcher:
     symbols: frozenset[str]  # params used
     functions: tuple[tuple[str, str], ...]
     includes: tuple[str, ...]
-    aliases: tuple[str, ...]  # typedefs of types that CUDA's headers name differently in C
+    lines_in_c: tuple[str, ...]  # what declares types in C that C++ has, or that CUDA's headers name differently
     notes: tuple[str, ...]
 
     def declaration(self, api: Api) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Launcher:
             "name": self.name,
             "api": api,
             "includes": sorted(self.includes),
-            "aliases": self.aliases,
+            "lines_in_c": self.lines_in_c,
             "notes": self.notes,
             "workspace": self.workspace,
             "size_parameters": self.size_parameters,
@@ -63,7 +63,7 @@ class Launcher:
 
     def variables(self) -> dict[str, Any]:
         """Variables of the launch template."""
-        excluded = ("symbols", "functions", "includes", "aliases", "notes")
+        excluded = ("symbols", "functions", "includes", "lines_in_c", "notes")
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in excluded}
 
 
@@ -131,7 +131,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         frozenset(texts.symbols),
         tuple(texts.functions),
         tuple(dict.fromkeys(header for dtype in types if (header := header_of(dtype)))),
-        tuple(dict.fromkeys(alias for dtype in types if (alias := alias_in_c(dtype)))),
+        tuple(dict.fromkeys(line for dtype in types if (line := declaration_in_c(dtype)))),
         tuple(notes),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
-from cugen.spec.types import DType
+from cugen.spec.types import DType, Kind
 
 _C_NAMES = {
     "float64": "double",
@@ -51,10 +51,12 @@ def header_of(dtype: DType) -> str | None:
     return _HEADERS.get(dtype.name)
 
 
-def alias_in_c(dtype: DType) -> str | None:
-    """Typedef of the C++ class name for C; None for built-in types."""
+def declaration_in_c(dtype: DType) -> str | None:
+    """What declares the type in C: the header of bool, a typedef of a C++ class name; None for built-in types."""
+    if dtype.kind is Kind.BOOL:
+        return "#include <stdbool.h>"
     plain = _NAMES_IN_C.get(dtype.name)
-    return f"typedef {plain} {c_name(dtype)}" if plain else None
+    return f"typedef {plain} {c_name(dtype)};" if plain else None
 
 
 def widened(text: str, dtype: DType) -> str:

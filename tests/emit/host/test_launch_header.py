@@ -165,3 +165,14 @@ def test_the_inputs_are_all_templates_that_it_is_made_of(monkeypatch: pytest.Mon
     monkeypatch.setattr(cugen.emit.host.launch_header, "environment", lambda: env)
     launch_header()
     assert {Path(path).name for path in input_files(())} == {*loader.names, "version.py"}
+
+
+def test_c_knows_the_type_of_bool_arrays_and_scalars(folder: Path) -> None:
+    text = SPEC.replace("KERNEL", "flags").replace("float32", "bool").replace("2 * x[i]", "x[i] and c")
+    (kernel,) = map(generate, load_text(text + "scalars: {c: {dtype: bool}}\n"))
+    for file, content in kernel.headers.items():
+        (folder / file).write_text(content)
+    for compiler, standard, suffix in (("gcc", "c11", "c"), ("g++", "c++17", "cpp")):
+        (folder / f"flags.{suffix}").write_text('#include "flags.h"\ntypedef int used;\n')
+        done = compiled(folder, compiler, f"-std={standard}", "-fsyntax-only", f"flags.{suffix}")
+        assert (done.returncode, done.stderr) == (0, "")
