@@ -21,7 +21,7 @@ from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.model import Spec
+from cugen.spec.model import Schedule, Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.keys import SCHEDULE_KEYS
 from cugen.spec.parse.reading import shorten
@@ -103,10 +103,29 @@ def _choose(request: Request, report: Reporter) -> Kernel | None:
         "no family can honour what the spec asks for",
         _span(request, key),
         key=key,
-        notes=tuple(f"{family.name}: {refusal.reason}" for family, refusal in refused),
+        notes=_notes(request, refused),
         help="leave the key out, so that the generator chooses, or set what one of the families supports",
     )
     return None
+
+
+def _notes(request: Request, refused: list[tuple[Family, Refusal]]) -> tuple[str, ...]:
+    """The reasons of families that take the statements under another schedule or placement, and the names of others;
+    where there are none, all reasons."""
+    applicable = {family.name for family in families() if _applies(family, request)}
+    if not applicable:
+        return tuple(f"{family.name}: {refusal.reason}" for family, refusal in refused)
+    reasons = [f"{family.name}: {refusal.reason}" for family, refusal in refused if family.name in applicable]
+    others = dict.fromkeys(family.name for family, _ in refused if family.name not in applicable)
+    return (*reasons, *([f"other families don't take these statements: {', '.join(others)}"] if others else []))
+
+
+def _applies(family: Family, request: Request) -> bool:
+    """Whether a family refuses the request for keys of the spec alone."""
+    if not family.may_match(request):
+        return False
+    answer = family.answer(replace(request, schedule=Schedule()))
+    return isinstance(answer, Match) or all(refusal.key for refusal in answer.reasons)
 
 
 def _is_step(request: Request) -> bool:

@@ -43,3 +43,23 @@ def test_each_code_that_the_planner_reports_has_a_title() -> None:
         if file.name != "codes.py"
     }
     assert reported == set(CODES)
+
+
+def test_the_reason_of_the_family_that_would_take_the_statements_is_the_first_note() -> None:
+    text = """\
+cugen: 1
+kernel: scale
+arrays: {x: {shape: [64], dtype: float32}, y: {shape: [64], dtype: float32}}
+compute: y[i] = 2 * x[i]
+schedule: {vector: 3}
+"""
+    (spec,) = load_text(text)
+    with pytest.raises(SpecError) as caught:
+        generate(spec)
+    (found,) = caught.value.diagnostics
+    assert found.notes[0] == "map: vector may be 1, 2, 4, 8, 16, not 3"
+    assert [note.split(":")[0] for note in found.notes] == [
+        "map",
+        "direct",
+        "other families don't take these statements",
+    ]
