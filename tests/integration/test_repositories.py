@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,10 @@ def run_action(environment, folder, inputs):
     """Runs the steps that are shell, as a runner would; the exit status of the first that fails, and what all said."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     given = {name: declaration.get("default", "") for name, declaration in action["inputs"].items()} | inputs
+    program = folder / "temp" / "cugen" / "bin" / "cugen"
+    if not program.exists():
+        program.parent.mkdir(parents=True)
+        program.symlink_to(environment.must(["bash", "-c", "command -v cugen"], folder).strip())
     output = folder / "output"
     output.write_text("")
     said = ""
@@ -96,7 +101,7 @@ def run_action(environment, folder, inputs):
         if step["name"] == "Install cugen" or "uses" in step or (condition and not given[condition[1]]):
             continue
         assert step["shell"] == "bash"
-        variables = {"GITHUB_OUTPUT": str(output)}
+        variables = {"GITHUB_OUTPUT": str(output), "RUNNER_TEMP": str(folder / "temp")}
         for name, value in step.get("env", {}).items():
             outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
             value = re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda match: given[match[1]], value)
@@ -138,3 +143,22 @@ def test_the_action_reports_findings_and_fails_where_there_are_some(tmp_path, in
     spec.write_text("cugen: 1\n")
     status, _ = run_action(installed, folder, inputs)
     assert status == 2
+
+
+def test_the_action_installs_into_an_environment_of_its_own(tmp_path, installed):
+    wheel = tmp_path / "cugen-99.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in {
+            "METADATA": "Metadata-Version: 2.1\nName: cugen\nVersion: 99.0\n",
+            "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            "entry_points.txt": "[console_scripts]\ncugen = cugen:main\n",
+            "RECORD": "",
+        }.items():
+            archive.writestr(f"cugen-99.0.dist-info/{name}", text)
+        archive.writestr("cugen.py", "def main():\n    print('99.0')\n")
+    (step,) = (s for s in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"] if "Install" in s["name"])
+    variables = {"RUNNER_TEMP": str(tmp_path), "GITHUB_ACTION_PATH": str(wheel), "PIP_NO_INDEX": "1"}
+    before = installed.must(["cugen", "--version"], tmp_path)
+    installed.must(["bash", "-eo", "pipefail", "-c", step["run"]], tmp_path, variables)
+    assert installed.must([str(tmp_path / "cugen" / "bin" / "cugen")], tmp_path).strip() == "99.0"
+    assert installed.must(["cugen", "--version"], tmp_path) == before
