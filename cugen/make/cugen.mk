@@ -11,6 +11,9 @@ ifeq ($(filter grouped-target,$(.FEATURES)),)
 $(error cugen.mk needs GNU make 4.3 or newer)
 endif
 
+# The rules here are no default goal.
+cugen_goal := $(.DEFAULT_GOAL)
+
 CUGEN ?= cugen
 CUGEN_OUT ?= build
 CUGEN_DEVICE ?= $(if $(shell command -v nvcc),gpu,cpu)
@@ -27,9 +30,11 @@ CUGEN_CXX = $(CXX)
 $(cugen_runtime): $(firstword $(cugen_config))
 	@mkdir -p $(@D)
 	$(CXX) $(CUGEN_CXXFLAGS) $(cugen_flags) -c $< -o $@
+cugen_compile_options = $(CXX) $(CUGEN_CXXFLAGS) $(cugen_flags)
 else
 cugen_runtime :=
 cugen_flags := -std=c++17
+cugen_compile_options = nvcc $(CUGEN_NVCCFLAGS)
 CUGEN_LINK = nvcc
 CUGEN_CXX = nvcc
 endif
@@ -39,12 +44,13 @@ endif
 cugen_files = $(or $(shell $(CUGEN) generate --list -o $(1) $(3) $(2) 2>/dev/null),\
 	$(addprefix $(1)/$(basename $(notdir $(2))),.cu .h .json .hpp))
 
-# Updates a file of the options when they have changed or an output is missing: Make may check another output of the
-# grouped rule first.
+# Updates a file of the options, of which the device and the compiler's are a part, when they have changed or an output
+# is missing: Make may check another output of the grouped rule first.
 # $(1) file, $(2) options, $(3) files
 cugen_options_file = $(shell mkdir -p $(dir $(1)); \
-	$(if $(filter-out $(wildcard $(3)),$(3)),false,printf '%s\n' '$(strip $(2))' | cmp -s - $(1)) || \
-	printf '%s\n' '$(strip $(2))' > $(1))
+	$(if $(filter-out $(wildcard $(3)),$(3)),false,$(call cugen_options_text,$(2)) | cmp -s - $(1)) || \
+	$(call cugen_options_text,$(2)) > $(1))
+cugen_options_text = printf '%s\n' '$(subst ','\'',$(strip $(1) ($(CUGEN_DEVICE): $(cugen_compile_options))))'
 
 # Gives each dependency an empty rule, so that a deleted one is no error.
 # $(1) depfile
@@ -59,7 +65,7 @@ $(5) &: $(2) $(4).options $(wildcard $(dir $(2))cugen.lock) | $(CUGEN_OUT)/$(1)/
 	$(call cugen_empty_rules,$(4).d)
 -include $(4).d
 $(1)_headers += $(filter %.h %.hpp,$(5))
-$(1)_objects += $(patsubst %.cu,%.o,$(filter %.cu,$(5)))
+$(1)_objects += $(patsubst %.cu,%.$(CUGEN_DEVICE).o,$(filter %.cu,$(5)))
 $(foreach source,$(filter %.cu,$(5)),$(call cugen_compile_$(CUGEN_DEVICE),$(basename $(source)),$(1)))
 endef
 
@@ -68,18 +74,19 @@ define cugen_compile_cpu
 
 $(1)_cpu.cpp: $(1).cu
 	$(CUGEN) cpu --quiet --write always $(1).cu
-$(1).o: $(1)_cpu.cpp $(1).cu $(1).h $(dir $(1))cugen_launch.hpp
-	$(CXX) $(CUGEN_CXXFLAGS) $(cugen_flags) -c $(1)_cpu.cpp -o $(1).o
+$(1).cpu.o: $(1)_cpu.cpp $(1).cu $(1).h $(dir $(1))cugen_launch.hpp
+	$(CXX) $(CUGEN_CXXFLAGS) $(cugen_flags) -c $(1)_cpu.cpp -o $(1).cpu.o
 endef
 
 define cugen_compile_gpu
 
-$(1).o: $(1).cu $(1).h
-	nvcc $(cugen_flags) $(CUGEN_NVCCFLAGS) -c $(1).cu -o $(1).o
+$(1).gpu.o: $(1).cu $(1).h
+	nvcc $(cugen_flags) $(CUGEN_NVCCFLAGS) -c $(1).cu -o $(1).gpu.o
 endef
 
 # $(1) name, $(2) specs, $(3) options
 define cugen_kernels
+cugen_goal := $$(.DEFAULT_GOAL)
 $(CUGEN_OUT)/$(1)/cugen_launch.hpp:
 	$(CUGEN) generate --gnu --quiet --emit launch --write always --depfile $(CUGEN_OUT)/$(1)/cugen_launch.d -o $$(@D)
 	$(call cugen_empty_rules,$(CUGEN_OUT)/$(1)/cugen_launch.d)
@@ -89,4 +96,7 @@ $(1)_objects := $(cugen_runtime)
 $(1)_flags := -I$(CUGEN_OUT)/$(1) $(cugen_flags)
 $(foreach spec,$(2),$(call cugen_spec,$(1),$(spec),$(3),$(CUGEN_OUT)/$(1)/$(basename $(notdir $(spec))),$(call cugen_files,$(CUGEN_OUT)/$(1),$(spec),$(3)))
 )
+.DEFAULT_GOAL := $$(cugen_goal)
 endef
+
+.DEFAULT_GOAL := $(cugen_goal)

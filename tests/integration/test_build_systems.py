@@ -73,7 +73,7 @@ class Project(ABC):
     @staticmethod
     def _label(path):
         """`gemm kernel`, `gemm program`; nothing for what belongs to no kernel."""
-        name = re.search(r"(gemm|axpy|total|vectors)(_cpu)?(\.cpp|\.cu)?\.o$", path.name)
+        name = re.search(r"(gemm|axpy|total|vectors)(_cpu)?(\.cpp|\.cu)?(\.cpu|\.gpu)?\.o$", path.name)
         if name is None:
             return None
         kernel = name[2] or name[3] == ".cu" or path.parent.name.endswith("_kernels")
@@ -292,3 +292,30 @@ def test_programs_are_linked_for_every_device_that_there_is_a_compiler_for(syste
     defined = installed.must(["nm", "--defined-only", project.folder / project.output / "gemm"], project.folder)
     assert ("cudaLaunchKernel" in needed + defined) == (device == "gpu")
     wait_until_built(project)
+
+
+def test_the_default_goal_of_make_is_the_first_rule_of_the_user(tmp_path, installed):
+    shutil.copytree(EXAMPLE / "kernels", tmp_path / "kernels")
+    (tmp_path / "Makefile").write_text(
+        "include $(shell cugen config --makefile)\n"
+        "$(eval $(call cugen_kernels,mine,kernels/axpy.yaml))\n"
+        "first:\n\t@echo the first rule\n"
+    )
+    assert installed.must(["make", "CUGEN_DEVICE=cpu"], tmp_path).splitlines()[-1] == "the first rule"
+
+
+@pytest.mark.parametrize(
+    "changed", [["CUGEN_CXXFLAGS=-O1 -DQUOTED='1'"], ["CUGEN_DEVICE=gpu"]], ids=["flags", "device"]
+)
+def test_objects_of_other_flags_or_devices_are_not_linked(changed, tmp_path, installed):
+    if "CUGEN_DEVICE=gpu" in changed and not NVCC:
+        pytest.skip("NO nvcc, THE SWITCH OF DEVICES IS UNTESTED")
+    project = Make(tmp_path, installed, "cpu")
+    project.configure(96)
+    project.build()
+    first = project.command()
+    for words in ([*first, *changed], first):
+        project.command = lambda words=words: words
+        _, compiled = project.build()
+        assert compiled == ALL
+        wait_until_built(project)
