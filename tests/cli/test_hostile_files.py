@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 
+from cugen.spec.parse.source import Source
 from tests import cpu_time
 
 GOOD = """\
@@ -161,6 +162,21 @@ def test_more_statements_than_a_kernel_may_have_are_refused_at_once(refused):
     lines = "".join(f"  - t{n}[i] = x[i] + {n}\n" for n in range(10_000))
     findings = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute:\n{lines}  - y[i] = x[i]\n"))
     assert findings == [("CG1106", 7 + 256, 5)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("|\n", ""), (">\n", ""), ("\n    - |\n", ""), ("'\n", "'"), ('"\n', '"')],
+    ids=["literal", "folded", "in a list", "quoted", "double quoted"],
+)
+def test_a_text_that_is_too_long_is_refused_before_each_character_gets_a_position(refused, before, after, monkeypatch):
+    positions = []
+    position = Source.position
+    monkeypatch.setattr(Source, "position", lambda *arguments: positions.append(1) or position(*arguments))
+    lines = "".join(f"      t{n}[i] = x[i] + {n}\n" for n in range(30_000))
+    ((code, line, _),) = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute: {before}{lines}    {after}\n"))
+    assert (code, line) == ("CG1106", {"|": 7, ">": 7, "\n": 8}.get(before[0], 6))
+    assert len(positions) < 25_000
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def _has_allowed_length(text: Text, report: Reporter) -> bool:
         return True
     report.error(
         "CG1106",
-        f"the text has {len(text.value)} characters; at most {MAX_CHARACTERS} are allowed",
+        f"the text has more than {MAX_CHARACTERS} characters",
         text.span(0, 1),
         label="starts here",
         help="put tables of numbers into `values` of an array",

@@ -60,6 +60,12 @@ class YamlScalar:
             return self.replaced
         return scalar_text(self.source, self.string, self.style, self.start, self.end)
 
+    def text_up_to(self, count: int) -> Text:
+        """The first `count` characters of the text: a limit is checked before a position is computed for each."""
+        if self.replaced is not None:
+            return Text(self.replaced.value[:count], self.replaced.positions[: count + 1])
+        return scalar_text(self.source, self.string[:count], self.style, self.start, self.end)
+
 
 @dataclass(frozen=True, slots=True)
 class YamlSequence:

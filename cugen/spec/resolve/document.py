@@ -277,7 +277,7 @@ def _read_statements(node: YamlNode, report: Reporter) -> list[StatementNode] | 
         if not isinstance(item, YamlScalar) or not isinstance(item.value, str):
             wrong_type(item, "a statement", report, key=key, help="write `C[m, n] = ...`")
             continue
-        statements += grammar.parse_statements(item.text, report)
+        statements += grammar.parse_statements(item.text_up_to(grammar.MAX_CHARACTERS + 1), report)
     if len(statements) > MAX_STATEMENTS:
         report.error(
             "CG1106",

@@ -72,7 +72,7 @@ class Scope:
         if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
             wrong_type(node, expected, self.report, key=key)
             return None
-        tree = grammar.parse_expression(node.text, self.report)
+        tree = grammar.parse_expression(node.text_up_to(grammar.MAX_CHARACTERS + 1), self.report)
         return None if tree is None or self.uses_broken(tree) else tree
 
     def uses_broken(self, tree: Node) -> bool:
