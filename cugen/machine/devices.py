@@ -6,6 +6,7 @@ product; the L2 sizes of B200 and H200 are what the driver reports.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 KB, MB = 1024, 1024 * 1024
@@ -157,6 +158,7 @@ _DEVICES = (
 )
 # The default of a target with several devices.
 _DEFAULTS = {"sm_80": "A100", "sm_89": "RTX 4090", "sm_90": "H200"}
+_BRAND = re.compile(r"^(nvidia )?(geforce |tesla )?")
 _BY_NAME = {device.name.casefold(): device for device in _DEVICES}
 
 
@@ -166,8 +168,9 @@ def known_devices() -> tuple[str, ...]:
 
 
 def device(name: str) -> Device:
-    """Device by its case-insensitive name; UnknownDevice for any other."""
-    row = _BY_NAME.get(name.casefold())
+    """Device by its case-insensitive name, also as drivers give it (`NVIDIA GeForce RTX 4090`); UnknownDevice for any
+    other."""
+    row = _BY_NAME.get(_BRAND.sub("", name.casefold()))
     if row is None:
         raise UnknownDevice(f"unknown device {name!r}; known are {', '.join(known_devices())}")
     return row

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure
+from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure, wrong_call
 from cugen.cli.resources import resources_of
 from cugen.cli.specs import (
     add_lock_options,
@@ -20,6 +20,7 @@ from cugen.cli.specs import (
 
 if TYPE_CHECKING:
     from cugen.kernel import Kernel
+    from cugen.machine import Device
     from cugen.spec.model import Spec
 
 
@@ -46,7 +47,7 @@ def execute(args: argparse.Namespace) -> int:
         params = _dynamic_params(spec, args)
         for what in whats:
             try:
-                text = _SECTIONS[what](kernel, params)
+                text = _SECTIONS[what](kernel, params, args.device_name)
             except ToolMissing as error:
                 if args.what != "all":
                     raise
@@ -70,38 +71,61 @@ def _dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
     return {p.name: int(settings[p.name]) for p in spec.params if p.is_dynamic and p.name in settings}
 
 
-def _plan(kernel: Kernel, params: Mapping[str, int]) -> str:
+def _plan(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.cli.text.plan import plan_text
 
     return plan_text(kernel, resources_of(kernel))
 
 
-def _analysis(kernel: Kernel, params: Mapping[str, int]) -> str:
+def _analysis(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
+    """The analysis on a device; "" is the default one of the target."""
     from cugen.cli.text.analysis import analysis_text
     from cugen.kernel_report import analyze
 
     resources = resources_of(kernel)
-    return analysis_text(analyze(kernel, params=params, resources=resources.kernels, settle=True), resources)
+    chosen = _known_device(kernel, device)
+    report = analyze(kernel, params=params, device=chosen, resources=resources.kernels, settle=True)
+    return analysis_text(report, resources)
 
 
-def _source(kernel: Kernel, params: Mapping[str, int]) -> str:
+def _known_device(kernel: Kernel, name: str) -> Device | None:
+    """The device of `--device-name`; None without one, or for one of the lock file whose rates are unknown. Failure for
+    any other, and for one of another target."""
+    from cugen.machine import UnknownDevice, device
+
+    if not name:
+        return None
+    try:
+        chosen = device(name)
+    except UnknownDevice as error:
+        tuned = kernel.spec.tuned
+        if tuned is not None and tuned.device == name:
+            return None
+        raise wrong_call(f"`--device-name`: {error}") from None
+    if chosen.target != kernel.spec.target:
+        message = f"`--device-name {name}`: {chosen.name} is {chosen.target}, the kernel is for {kernel.spec.target}"
+        raise wrong_call(message, f"give `--target {chosen.target}`")
+    return chosen
+
+
+def _source(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     return kernel.source
 
 
-def _ptx(kernel: Kernel, params: Mapping[str, int]) -> str:
+def _ptx(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.toolchain.cuda import compile_ptx
 
     return compile_ptx(kernel.source, kernel.name, kernel.manifest.target)
 
 
-def _sass(kernel: Kernel, params: Mapping[str, int]) -> str:
+def _sass(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.toolchain.binary.disassembler import disassemble
     from cugen.toolchain.cuda import compile_cubin
 
     return disassemble(compile_cubin(kernel.source, kernel.name, kernel.manifest.target).image)
 
 
-_SECTIONS: dict[str, Callable[[Kernel, Mapping[str, int]], str]] = {
+_SECTIONS: dict[str, Callable[[Kernel, Mapping[str, int], str], str]] = {
     "plan": _plan,
     "analysis": _analysis,
     "source": _source,

@@ -107,6 +107,24 @@ def test_a_target_of_the_call_is_the_one_analysed(cli: Cli, tmp_path: Path, no_c
     assert "A100 (default device of sm_80)" in unwrapped(page(cli, tmp_path, TILED, "--target", "sm_80"))
 
 
+@pytest.mark.parametrize("name", ["H100", "NVIDIA H100"])
+def test_a_device_of_the_call_is_the_one_analysed(cli: Cli, tmp_path: Path, no_compiler: None, name: str) -> None:
+    text = unwrapped(page(cli, tmp_path, TILED, "--device-name", name))
+    assert "H100 peaks at" in text
+    assert "H200" not in text
+
+
+@pytest.mark.parametrize(("name", "said"), [("H101", "known are"), ("A100", "give `--target sm_80`")])
+def test_a_device_that_is_unknown_or_of_another_target_is_refused(
+    cli: Cli, tmp_path: Path, no_compiler: None, name: str, said: str
+) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(TILED)
+    answer = cli("inspect", path, "--what", "analysis", "--device-name", name)
+    assert (answer.status, answer.out) == (2, "")
+    assert said in answer.err
+
+
 def test_the_analysis_is_among_all_sections(cli: Cli, tmp_path: Path, no_compiler: None) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(TILED)
