@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 58232d3509ee0d28, text f6d01873092ee23e.
+// Input 72d1122bc8741244, text f9124d7e660c8495.

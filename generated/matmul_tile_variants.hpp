@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 58232d3509ee0d28, text 27cbb0425c70ff72.
+// Input 72d1122bc8741244, text ef06afb27429896f.
