@@ -42,7 +42,7 @@ def test_help_lists_the_known_names_where_none_is_near() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "many"),
+    ("noun", "nouns"),
     [
         ("layout", "layouts"),
         ("boundary", "boundaries"),
@@ -51,5 +51,5 @@ def test_help_lists_the_known_names_where_none_is_near() -> None:
         ("memory space of a scalar", "memory spaces of a scalar"),
     ],
 )
-def test_plurals(one: str, many: str) -> None:
-    assert plural(one) == many
+def test_plurals(noun: str, nouns: str) -> None:
+    assert plural(noun) == nouns

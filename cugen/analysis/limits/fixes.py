@@ -89,7 +89,7 @@ class _Launch:
 
 
 @dataclass(frozen=True)
-class _State:
+class State:
     """Specs with their plans and reports."""
 
     specs: tuple[Spec, ...]
@@ -103,11 +103,11 @@ class _State:
     def score(self) -> tuple[int, int]:
         """(unknown accesses, wavefronts of all tiles); lower is better."""
         reports = [report for _, report in self.shared]
-        return sum(r.verdict == "unknown" for r in reports), sum(_figures(r)[0] for r in reports)
+        return sum(r.verdict == "unknown" for r in reports), sum(figures_of(r)[0] for r in reports)
 
     @property
     def sectors(self) -> int:
-        return sum(_figures(r)[0] for launch in self.launches for r in launch.accesses if r.space == "global")
+        return sum(figures_of(r)[0] for launch in self.launches for r in launch.accesses if r.space == "global")
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ def find_fixes(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) 
     plan: the launches of a spec. params: values of dynamic params by name; those without one are analysed at their
     worst. Arrays are fixed in turn, each on top of the previous fixes. SpecError if a spec can't be planned.
     """
-    state = _state(specs, plan, params)
+    state = state_of(specs, plan, params)
     fixes: list[Fix] = []
     incurable: list[Unfixable] = []
     for array in dict.fromkeys(r.access.array.name for _, r in state.shared if _is_costly(r)):
@@ -140,15 +140,15 @@ def find_fixes(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) 
     return Fixes(state.specs, tuple(fixes), tuple(incurable), unknown)
 
 
-def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) -> Unfixable | tuple[_State, Fix]:
+def _fix(state: State, array: str, plan: Planner, params: Mapping[str, int]) -> Unfixable | tuple[State, Fix]:
     costly = tuple(r for _, r in state.shared if r.access.array.name == array and _is_costly(r))
     if not all(_has_memory_key(spec, array) for spec in state.specs):
         return Unfixable(array, costly, "the tile is internal to the generator, without a `memory` key in the spec")
     refusals: list[str] = []
 
-    def tried(rows: RowLayout) -> _State | None:
+    def tried(rows: RowLayout) -> State | None:
         try:
-            return _state([rows.apply_to(spec, array) for spec in state.specs], plan, params)
+            return state_of([rows.apply_to(spec, array) for spec in state.specs], plan, params)
         except SpecError as error:
             refusals.append("; ".join((error.diagnostics[0].message, *error.diagnostics[0].notes)))
             return None
@@ -172,7 +172,7 @@ def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) ->
     return new, Fix(array, rows, costs, why)
 
 
-def _is_better(new: _State, old: _State) -> bool:
+def _is_better(new: State, old: State) -> bool:
     """Whether tiles are cheaper, with the same families and no more global traffic."""
     return new.families == old.families and new.sectors <= old.sectors and new.score < old.score
 
@@ -185,7 +185,7 @@ def _has_memory_key(spec: Spec, array: str) -> bool:
     )
 
 
-def _state(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) -> _State:
+def state_of(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) -> State:
     launches = []
     for spec in specs:
         made = plan(spec)
@@ -197,7 +197,7 @@ def _state(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) -> _
         for kernel in made.kernels:
             accesses = analyze_any_size(kernel, spec.target, values, open_).accesses
             launches.append(_Launch(spec, kernel, known, accesses))
-    return _State(tuple(specs), tuple(launches))
+    return State(tuple(specs), tuple(launches))
 
 
 def _representative(param: Param) -> int:
@@ -209,7 +209,7 @@ def _representative(param: Param) -> int:
 _PadCosts = list[tuple[_Launch, tuple[PaddedAccess, ...]]]
 
 
-def _pad_costs(state: _State, array: str) -> _PadCosts:
+def _pad_costs(state: State, array: str) -> _PadCosts:
     """Cost by pad of each launch with a tile of the array; empty if an access can't be counted."""
     costs = []
     for launch in state.launches:
@@ -234,7 +234,7 @@ def _last_pad(formulas: _PadCosts) -> int:
 
 def _cost(launch: _Launch, array: str) -> LaunchCost:
     reports = [r for r in launch.accesses if r.space == "shared" and r.access.array.name == array]
-    figures = [_figures(r) for r in reports]
+    figures = [figures_of(r) for r in reports]
     return LaunchCost(
         launch.kernel.name,
         sum(cost for cost, _ in figures),
@@ -246,7 +246,7 @@ def _cost(launch: _Launch, array: str) -> LaunchCost:
     )
 
 
-def _figures(report: AccessReport) -> tuple[int, int]:
+def figures_of(report: AccessReport) -> tuple[int, int]:
     """(cost, ideal) of the launch, or of the worst request with dynamic sizes; zeros if unknown."""
     if report.totals is not None or report.per_request is None:
         return report.cost, report.ideal

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from cugen.analysis.launches.facts import BranchFacts, Facts
 from cugen.analysis.limits import codes
+from cugen.analysis.limits.advice import ADJACENT, Advisor
 from cugen.analysis.limits.anchors import Anchor, kernel_anchor, memory_anchor, statement_anchor
 from cugen.analysis.verdicts.report import AccessReport, KernelReport
 from cugen.machine import target as known_target
@@ -33,8 +34,7 @@ _CODES = {
 }
 _REMEDIES: Mapping[str, str] = {
     "shared": "`cugen fix` finds a `pad` or `swizzle: xor` without the conflicts",
-    "global": "let adjacent threads access consecutive elements: another order of the output's indices, another "
-    "`layout`, rows aligned by `pitch`, or `memory: shared`, which stages the array through a tile",
+    "global": ADJACENT,
     "constant": "constant memory serves one address per request: use `memory: readonly` for divergent addresses",
 }
 _COPIED = (
@@ -75,13 +75,17 @@ class Finding:
     subject: str
 
 
-def findings(spec: Spec, file: str, launch: Launch, printed: Printed) -> tuple[Finding, ...]:
-    """Findings of one launch: accesses in source order, then the launch."""
-    return tuple(_Gate(spec, file, launch, printed).run())
+def findings(
+    spec: Spec, file: str, launch: Launch, printed: Printed, advisor: Advisor | None = None
+) -> tuple[Finding, ...]:
+    """Findings of one launch: accesses in source order, then the launch. `advisor`: finds what makes accesses to global
+    memory cheaper."""
+    return tuple(_Gate(spec, file, launch, printed, advisor).run())
 
 
 class _Gate:
-    def __init__(self, spec: Spec, file: str, launch: Launch, printed: Printed) -> None:
+    def __init__(self, spec: Spec, file: str, launch: Launch, printed: Printed, advisor: Advisor | None) -> None:
+        self.advisor = advisor
         self.spec, self.file, self.launch, self.printed = spec, file, launch, printed
         self.kernel, self.facts = launch.kernel, launch.facts
         self.check = spec.check
@@ -122,11 +126,16 @@ class _Gate:
             self._anchor(report),
             label=label,
             notes=(*report.reason.split("; "), *((self._limit_note(name),) if limit is not None else ())),
-            help=_COPIED if report.access.kind == "async_copy" else _REMEDIES[report.space],
+            help=self._remedy(report),
             severity="warning" if limit is None else "error",
             subject=f"{report.access.kind} {report.text}",
             shown=self._shown(report, self._bank_conflict(report) or report.claim),
         )
+
+    def _remedy(self, report: AccessReport) -> str:
+        if report.space == "global" and self.advisor is not None:
+            return self.advisor.advise(report.access.array.name)
+        return _COPIED if report.access.kind == "async_copy" else _REMEDIES[report.space]
 
     def _complaint(self, report: AccessReport) -> str:
         """Message, by the worst request."""

@@ -97,11 +97,13 @@ def _load(file: str, args: argparse.Namespace) -> Sequence[Spec]:
 def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
     from cugen.analysis.launches.facts import facts
     from cugen.analysis.launches.local_memory import settled_accesses
+    from cugen.analysis.limits.advice import Advisor
     from cugen.analysis.limits.gate import Launch, findings
     from cugen.analysis.verdicts.dynamic import analyze_any_size
     from cugen.cli.text.quoted_source import printed_launches
     from cugen.kernel import generate
     from cugen.kernel_report import settled_by_compiler
+    from cugen.schedule.planner import make_plan
 
     kernel = generate(spec)
     context = kernel.context
@@ -121,10 +123,13 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
         report = replace(report, accesses=settled_accesses(report.accesses, known.local))
         launches.append(Launch(made, report, known))
     printed = printed_launches(kernel)
+    advisor = Advisor(
+        spec, make_plan, {p.name: params[p.name] for p in spec.params if p.is_dynamic and p.name in params}
+    )
     excesses = [
         finding
         for launch, source in zip(launches, printed, strict=True)
-        for finding in findings(spec, file, launch, source)
+        for finding in findings(spec, file, launch, source, advisor)
     ]
     return Checked(kernel, file, params, tuple(launches), printed, resources, tuple(excesses))
 
