@@ -18,6 +18,7 @@ from cugen.abi.limits import Limits
 
 _NAMES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
 _POINTER_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+_CAPTURE_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 # CU_DEVICE_ATTRIBUTE_*
 _THREADS, _BLOCK, _GRID = 1, (2, 3, 4), (5, 6, 7)
@@ -93,8 +94,13 @@ class Driver:
         return -1 if status else ordinal.value
 
     def load(self, image: bytes) -> int:
-        module = ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), image)
+        """A module; also while a stream of this thread captures a CUDA graph, which doesn't record the load."""
+        module, mode = ctypes.c_void_p(), ctypes.c_int(_CAPTURE_RELAXED)
+        self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        try:
+            self.call("cuModuleLoadData", ctypes.byref(module), image)
+        finally:
+            self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
         return int(module.value or 0)
 
     def function(self, module: int, name: str) -> int:

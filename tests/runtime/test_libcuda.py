@@ -126,3 +126,19 @@ def test_a_driver_that_does_not_start_means_no_gpu() -> None:
 def test_memory_of_the_host_has_no_gpu() -> None:
     assert Driver(Recorder(cuPointerGetAttribute=1)).ordinal_of(4096) == -1
     assert Driver(Recorder(cuPointerGetAttribute=sets(2, ctypes.c_int))).ordinal_of(4096) == 2
+
+
+def test_a_module_is_loaded_though_the_thread_captures_a_graph() -> None:
+    modes: list[int] = []
+
+    def exchange(reference: object) -> int:
+        mode = pointed(reference, ctypes.c_int)
+        modes.append(mode.value)
+        mode.value = 0  # the mode of the thread: global
+        return 0
+
+    library = Recorder(cuThreadExchangeStreamCaptureMode=exchange, cuModuleLoadData=sets(0x77))
+    assert Driver(library).load(b"image") == 0x77
+    assert modes == [2, 0]
+    names = [name for name, _ in library.calls if name != "cuInit"]
+    assert names[1] == "cuModuleLoadData"

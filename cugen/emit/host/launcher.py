@@ -110,6 +110,9 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     if plan.workspace:
         parameters.append("void* workspace")
         notes.append("`workspace` may be null: the launch then allocates and frees one, stream-ordered.")
+    if plan.uploads:
+        constants = ", ".join(upload.parameter for upload in plan.uploads)
+        notes.append(f"Constants ({constants}) belong to the module: calls on several streams must not overlap.")
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
     conditions = [requirement.condition for requirement in spec.require]
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]

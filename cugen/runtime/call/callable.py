@@ -27,6 +27,8 @@ from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
 
+_PER_THREAD = 2  # CU_STREAM_PER_THREAD
+
 
 @dataclass(frozen=True)
 class _Loaded:
@@ -46,12 +48,13 @@ class GpuFunction:
     Arrays are anything with `__cuda_array_interface__` or DLPack, outputs included. Arguments are checked before the
     launch (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of PyTorch, CuPy or PyCUDA; by default
     the default stream. Calls are asynchronous. They run in the current context; the first call in a context compiles
-    for its GPU. The function caches one set of workspaces per stream for the lifetime of the process.
+    for its GPU. The function caches one set of workspaces per stream for the lifetime of the process, and one module
+    per stream if calls set constants of the kernel: their symbols belong to the module.
     """
 
     source: str
     manifest: Manifest
-    _loaded: dict[int, _Loaded] = field(default_factory=dict)
+    _loaded: dict[tuple[int, ...], _Loaded] = field(default_factory=dict)
     _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -68,9 +71,7 @@ class GpuFunction:
             call = check_call(self.manifest, arguments, device=ordinal)
             self._check_ordinals(cuda, call, ordinal)
             with self._lock:
-                if context not in self._loaded:
-                    self._loaded[context] = self._load(cuda, ordinal)
-                loaded = self._loaded[context]
+                loaded = self._module(cuda, context, ordinal, handle)
                 grids = self._grids(call, loaded)
                 addresses = {name: array.address for name, array in call.arrays.items()}
                 sizes = workspace_bytes(self.manifest, call.params)
@@ -90,6 +91,14 @@ class GpuFunction:
             if array.device is None and array.bytes and (actual := cuda.ordinal_of(array.address)) != ordinal:
                 location = "not in GPU memory" if actual < 0 else f"in the memory of GPU {actual}"
                 raise RunError(WRONG_DEVICE, f"`{name}` is {location}; the kernel runs on GPU {ordinal}")
+
+    def _module(self, cuda: Driver, context: int, ordinal: int, stream: int) -> _Loaded:
+        """The module of a context; with uploads also of the stream, of which each thread has its own PER_THREAD."""
+        streams = (stream, threading.get_ident() if stream == _PER_THREAD else 0) if self.manifest.uploads else ()
+        key = (context, *streams)
+        if key not in self._loaded:
+            self._loaded[key] = self._load(cuda, ordinal)
+        return self._loaded[key]
 
     def _load(self, cuda: Driver, ordinal: int) -> _Loaded:
         target = target_for(self.manifest, cuda.capability(ordinal))

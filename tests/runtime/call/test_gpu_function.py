@@ -1,6 +1,7 @@
 """A compiled kernel's calls, over a driver that records its calls."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -43,13 +44,13 @@ class FakeDriver:
 
     def load(self, image: bytes) -> int:
         self.loads += 1
-        return 100
+        return 99 + self.loads
 
     def function(self, module: int, name: str) -> int:
         return 200
 
     def symbol(self, module: int, name: str) -> int:
-        return 300
+        return 200 + module
 
     def allow_dynamic_shared(self, function: int, size: int) -> None:
         self.allowed[function] = size
@@ -318,3 +319,26 @@ def test_on_the_cpu_any_array_with_dlpack_is_used_without_a_copy(manifest) -> No
 def test_nothing_is_read_of_arrays_without_elements(manifest) -> None:
     empty = np.zeros(0, np.float32)
     compiled("source", manifest, NumpyDevice())(A=empty, C=empty.copy(), s=2.0)
+
+
+def test_streams_have_constants_of_their_own(driver, manifest) -> None:
+    function = GpuFunction("source", manifest)
+    for stream in (1, 55, 1):
+        call(function, stream=stream)
+    uploads = [(entry[1], entry[-1]) for entry in driver.log if entry[0] == "upload"]
+    assert uploads == [(300, 1), (301, 55), (300, 1)]
+
+
+def test_threads_have_constants_of_their_own_on_the_stream_per_thread(driver, manifest) -> None:
+    function = GpuFunction("source", manifest)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call, function, stream=2).result()
+    call(function, stream=2)
+    assert [entry[1] for entry in driver.log if entry[0] == "upload"] == [300, 301]
+
+
+def test_a_kernel_without_constants_is_loaded_once_for_all_streams(driver, manifest) -> None:
+    function = GpuFunction("source", replace(manifest, uploads=()))
+    for stream in (1, 55):
+        call(function, stream=stream)
+    assert driver.loads == 1
