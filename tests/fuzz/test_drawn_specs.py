@@ -10,8 +10,8 @@ import pytest
 
 from cugen.kernel import generate
 from cugen.spec.load import load_text
-from cugen.toolchain import locations
-from cugen.toolchain.cuda import compilers
+from cugen.toolchain import locations, nvcc
+from cugen.toolchain.cuda import compile_cubin, compilers
 
 from .checks import compile_faults, plan_faults
 from .operators import OPERATORS, draw, sizes
@@ -19,6 +19,7 @@ from .operators import OPERATORS, draw, sizes
 PER_BATCH = 250
 BATCHES = 40  # of the slow test: 10,000 specs, three quarters of them exhaustive
 COMPILED = 200
+COMPILED_BY_NVCC = 40  # which compiles the launcher too
 
 
 def test_a_seed_draws_one_spec_and_seeds_draw_all_operators():
@@ -82,3 +83,13 @@ def test_drawn_kernels_compile_without_warnings_and_none_spills():
     for seed in range(50_000, 50_000 + COMPILED):
         (spec,) = load_text(draw(seed))
         assert list(compile_faults(generate(spec, remarks="none"))) == [], f"seed {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(nvcc.find() is None, reason="NO nvcc, THE LAUNCHERS OF DRAWN SPECS ARE UNTESTED")
+def test_nvcc_compiles_drawn_files_with_their_launchers_without_warnings():
+    for seed in range(61_000, 61_000 + COMPILED_BY_NVCC):
+        (spec,) = load_text(draw(seed))
+        kernel = generate(spec)
+        cubin = compile_cubin(kernel.source, kernel.name, spec.target, prefer="nvcc")
+        assert [str(warning) for warning in cubin.warnings] == [], f"seed {seed}"
