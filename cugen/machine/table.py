@@ -23,6 +23,7 @@ _TESLA = {
     "shared_per_sm": 16 * 1024,
     "shared_per_block": 16 * 1024,
     "grid_x": 65535,
+    "grid_z": 1,
     "register_rule": "block",
     "sub_partitions": 1,
     "shared_unit": 512,

@@ -12,6 +12,8 @@ Cache = Literal["l1", "l2"]
 
 # Of a block's `__shared__` arrays; more only by cudaFuncSetAttribute (CUDA programming guide).
 STATIC_SHARED_BYTES = 48 * 1024
+# Of a grid along x from 3.0 on.
+MAX_BLOCKS = 2**31 - 1
 
 ALL_SHARED_KINDS = ("load", "store", "async_copy", "matrix_load", "matrix_store", "atomic")
 ALL_GLOBAL_KINDS = ("load", "store", "async_copy", "atomic")
@@ -22,8 +24,9 @@ class Target:
     """One compute capability. Public: a made-up one can be analysed as well as a real one.
 
     Defaults are those of the newest hardware. A limit of 0 is derived from the others (warps from threads, registers
-    per block from registers per SM, opt-in shared memory from the static limit). Sizes are bytes unless the name says
-    otherwise. `assumed` marks figures of a similar target, where no document gives them.
+    per block from registers per SM, opt-in shared memory from the static limit, blocks along z from those along y).
+    Sizes are bytes unless the name says otherwise. `assumed` marks figures of a similar target, where no document
+    gives them.
 
     `shared_per_block` limits static shared memory, `shared_opt_in` dynamic shared memory after
     cudaFuncAttributeMaxDynamicSharedMemorySize is raised.
@@ -54,8 +57,9 @@ class Target:
     shared_per_block: int = STATIC_SHARED_BYTES
     shared_opt_in: int = 0
     constant_bytes: int = 64 * 1024
-    grid_x: int = 2**31 - 1
+    grid_x: int = MAX_BLOCKS
     grid_yz: int = 65535
+    grid_z: int = 0
     assumed: bool = False
 
     sub_partitions: int = 4
@@ -84,6 +88,7 @@ class Target:
             "warps_per_sm": self.threads_per_sm // 32,
             "registers_per_block": self.registers_per_sm,
             "shared_opt_in": self.shared_per_block,
+            "grid_z": self.grid_yz,
         }
         for field, value in derived.items():
             if getattr(self, field) == 0:
@@ -96,6 +101,11 @@ class Target:
         ):
             if getattr(self, field) not in known:
                 raise ValueError(f"unknown {field} {getattr(self, field)!r}; known are {', '.join(known)}")
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Maximum blocks along x, y and z."""
+        return self.grid_x, self.grid_yz, self.grid_z
 
     @property
     def has_clusters(self) -> bool:

@@ -25,13 +25,18 @@ class Blocks:
 def make_grid(counts: Sequence[Integer], lowering: Lowering, target: Target) -> Blocks:
     """A grid of `counts` blocks per axis, the first axis fastest.
 
-    The first two axes map to x and y, the others are flattened to z; all to x if y or z would exceed its limit."""
+    The first two axes map to x and y, the others are flattened to z. If y or z would exceed its limit, all map to x
+    where it has a higher one, else all but the first to y if z alone is exceeded."""
     first, second, others = (*[*counts, integer(1), integer(1)][:2], sympy.Mul(*counts[2:]))
-    if any(bounds(count, lowering.ranges)[1] > target.grid_yz for count in (second, others)):
+    exceeded = [bounds(n, lowering.ranges)[1] > top for n, top in zip((second, others), target.grid[1:], strict=True)]
+    if any(exceeded) and target.grid_x > target.grid_yz:
         total = sympy.Mul(*counts)
         block = _builtin("blockIdx.x", total, target.grid_x, lowering)
         return Blocks((total, integer(1), integer(1)), digits(block, counts))
     coordinates = [_builtin("blockIdx.x", first, target.grid_x, lowering)]
+    if exceeded[1]:
+        block = _builtin("blockIdx.y", second * others, target.grid_yz, lowering)
+        return Blocks((first, second * others, integer(1)), (coordinates[0], *digits(block, counts[1:])))
     if len(counts) > 1:
         coordinates.append(_builtin("blockIdx.y", second, target.grid_yz, lowering))
     if len(counts) > 2:

@@ -12,4 +12,5 @@ CODES: dict[str, str] = {
     "CG2107": "An entry of the lock file for another state of the spec",
     "CG3101": "More threads than a block may have",
     "CG3102": "More shared memory than a block may have",
+    "CG3103": "More blocks than a grid may have",
 }

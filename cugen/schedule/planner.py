@@ -14,6 +14,7 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.registers.estimate import Estimate
 from cugen.plan.request import Match, Refusal, Refusals, Request
+from cugen.plan.symbols import bounds
 from cugen.rewrite.grouping import Grouping
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
@@ -36,7 +37,7 @@ def make_plan(spec: Spec) -> Plan:
     for request in requests(context, grouping):
         kernel = _choose(request, report)
         if kernel is not None:
-            _check_block(request, kernel, report)
+            _check_limits(request, kernel, report)
             kernels.append(kernel)
     report.raise_if_failed()
     return Plan(
@@ -240,7 +241,7 @@ def _span(request: Request, key: str) -> Span:
     return request.group.statements[0].span
 
 
-def _check_block(request: Request, kernel: Kernel, report: Reporter) -> None:
+def _check_limits(request: Request, kernel: Kernel, report: Reporter) -> None:
     limits = request.target
     if kernel.threads > limits.threads_per_block:
         report.error(
@@ -261,3 +262,13 @@ def _check_block(request: Request, kernel: Kernel, report: Reporter) -> None:
             notes=(f"with `dynamic: true` a block may have {limits.shared_opt_in} bytes",) if not dynamic else (),
             help="make the tiles smaller: block, step, pad or stages",
         )
+    for axis, extent, allowed in zip("xyz", kernel.grid, limits.grid, strict=True):
+        blocks = bounds(extent, request.context.ranges)[0]  # with dynamic sizes the launcher checks the others
+        if blocks > allowed:
+            report.error(
+                "CG3103",
+                f"a grid of {blocks} blocks along {axis}; {limits.name} allows {allowed}",
+                _span(request, "schedule.block"),
+                key="schedule.block",
+                help="make the block larger, or give each thread more elements with `thread`",
+            )

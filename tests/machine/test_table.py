@@ -57,6 +57,10 @@ def test_grids_were_small_in_every_direction_before_3_0():
     )
     assert all(target(name).grid_x == 2**31 - 1 for name in known_targets() if target(name).capability >= (3, 0))
     assert {target(name).grid_yz for name in known_targets()} == {65535}
+    flat = [name for name in known_targets() if target(name).grid_z == 1]
+    assert flat == ["sm_10", "sm_11", "sm_12", "sm_13"]
+    assert target("sm_13").grid == (65535, 65535, 1)
+    assert target("sm_20").grid == (65535, 65535, 65535)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def launch_facts(kernel: Kernel, target: Target, params: Mapping[str, int]) -> L
         idle_lanes=warps * WARP_SIZE - kernel.threads,
         grid=grid,
         blocks=None if grid is None else prod(grid),
-        grid_limits=(target.grid_x, target.grid_yz, 1 if target.shared_rule == "half_warps" else target.grid_yz),
+        grid_limits=target.grid,
         cluster=kernel.cluster,
     )
 

@@ -10,6 +10,7 @@ LOW_OCCUPANCY = "CG3201"
 SPILLS = "CG3202"
 MIXED_WARPS = "CG3203"
 LOCAL_MEMORY = "CG3204"
+LARGE_GRID = "CG3205"
 
 CODES: dict[str, str] = {
     BANK_CONFLICTS: "A shared access with bank conflicts",
@@ -20,4 +21,5 @@ CODES: dict[str, str] = {
     SPILLS: "Registers that spill to memory",
     MIXED_WARPS: "Too many warps whose lanes take different ways",
     LOCAL_MEMORY: "Arrays in local memory",
+    LARGE_GRID: "Sizes whose grid the target can't launch",
 }

@@ -95,6 +95,7 @@ class _Gate:
     def run(self) -> Iterator[Finding]:
         for report in self.launch.report.accesses:
             yield from self._access(report)
+        yield from self._grid()
         yield from self._mixed_warps()
         yield from self._occupancy()
         yield from self._spills()
@@ -186,6 +187,22 @@ class _Gate:
         return memory_anchor(self.spec, self.kernel, report.access)
 
     # The launch
+
+    def _grid(self) -> Iterator[Finding]:
+        launch = self.facts.launch
+        if launch.grid is None:
+            return
+        for axis, blocks, limit in zip("xyz", launch.grid, launch.grid_limits, strict=True):
+            if blocks > limit:
+                yield self._finding(
+                    codes.LARGE_GRID,
+                    f"{self.kernel.name} has a grid of {blocks} blocks along {axis}; {self.target.name} allows {limit}",
+                    kernel_anchor(self.spec, self.kernel),
+                    label="can't be launched with these sizes",
+                    notes=("the launcher refuses such sizes with cudaErrorInvalidValue",),
+                    help="use a larger `block`, or give each thread more elements with `thread`",
+                    subject=f"grid {axis}",
+                )
 
     def _mixed_warps(self) -> Iterator[Finding]:
         limit = self.check.mixed_warps

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
 from cugen.emit.host.apis import Api
 from cugen.emit.printer.ctypes import c_name, declaration_in_c, header_of
 from cugen.emit.printer.nodes import NodePrinter
-from cugen.machine.target import STATIC_SHARED_BYTES
+from cugen.machine import target
+from cugen.machine.target import MAX_BLOCKS, STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Upload
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
@@ -116,6 +118,11 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
     conditions = [requirement.condition for requirement in spec.require]
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
+    grids = [check for kernel in plan.kernels for check in _grid_checks(context, kernel, texts)]
+    checks += dict.fromkeys(grids)
+    if grids:
+        limits = " x ".join(str(limit) for limit in target(spec.target).grid)
+        notes.append(f"Sizes that need a grid of more than {limits} blocks are refused, with cudaErrorInvalidValue.")
     buffers, zeros, total, size_params = _workspace(context, plan, texts)
     launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
     types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
@@ -160,6 +167,15 @@ def _check(param: Param, name: str) -> str:
     if param.multiple_of > 1:
         text += f" || {name} % {param.multiple_of} != 0"
     return text
+
+
+def _grid_checks(context: Context, kernel: Kernel, texts: _Texts) -> Iterator[str]:
+    """Conditions of a grid beyond the target's limits.
+
+    2^31 - 1 blocks along x (from 3.0 on) aren't checked: no device holds the arrays of so many."""
+    for extent, limit in zip(kernel.grid, target(context.spec.target).grid, strict=True):
+        if limit < MAX_BLOCKS and bounds(extent, context.ranges)[1] > limit:
+            yield f"{texts.size(extent, wide=True)} > {limit}"
 
 
 def _workspace(

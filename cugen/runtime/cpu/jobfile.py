@@ -90,7 +90,7 @@ def target_limits(name: str) -> Limits:
         device=known.name,
         threads=known.threads_per_block,
         block=(1024, 1024, 64),
-        grid=(known.grid_x, known.grid_yz, known.grid_yz),
+        grid=known.grid,
         shared_bytes=max(known.shared_opt_in, known.shared_per_block),
         registers=known.registers_per_block,
     )

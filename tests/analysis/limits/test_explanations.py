@@ -17,11 +17,11 @@ from cugen.toolchain.cuda import compilers
 PACKAGE = Path(cugen.__file__).parent
 
 
-def found_by_check(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def found_by_check(text: str, folder: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> list[str]:
     """The codes of all findings, each once."""
     path = folder / "shown.yaml"
     path.write_text(text)
-    main(["check", "--format", "json", str(path)])
+    main(["check", "--format", "json", *options, str(path)])
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return sorted({actual["code"] for kernel in answer["kernels"] for actual in kernel["findings"]})
 
@@ -36,8 +36,9 @@ def test_a_page_shows_its_finding_and_the_cure(
     page = (PACKAGE / "explain" / f"{code}.md").read_text()
     assert page.startswith(f"# {code}: {CODES[code]}\n\n")
     bad, good = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    assert found_by_check(bad, tmp_path, capsys) == [code]
-    assert found_by_check(good, tmp_path, capsys) == []
+    options = [word for option in re.findall(r"`(--set \w+=\d+)`", page) for word in option.split()]
+    assert found_by_check(bad, tmp_path, capsys, options) == [code]
+    assert found_by_check(good, tmp_path, capsys, options) == []
 
 
 def test_the_codes_of_this_package_are_only_in_its_table() -> None:
