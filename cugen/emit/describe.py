@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from cugen.emit.layout import LINE_WIDTH
 from cugen.emit.overrides import template_digest
 from cugen.emit.sizes import size
+from cugen.machine import target
+from cugen.machine.features import why_not_compiled
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.spec.model import Array
@@ -43,6 +45,8 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
         )
     if context.original.tuned is not None:
         rows.append(("schedule", harmless(context.original.tuned.text)))
+    if purpose := why_not_compiled(target(spec.target)):
+        rows.append(("target", purpose))
     used = {f"{kernel.family}.cu.j2" for kernel in plan.kernels}
     changed = [(name, text) for name, text in plan.templates if name in used]
     rows += [("template", f"{name} of the user, sha256 {template_digest(text)}") for name, text in changed]

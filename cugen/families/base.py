@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from cugen.plan.features import refuse_unsupported
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Match, Refusal, Refusals, Request, Single, Steps, Tunable, refuse_tunables
 from cugen.spec.expressions import Reduce, Scan
@@ -44,7 +45,8 @@ class Family:
             reason = "takes statements over the same indices; these are over rows and over their elements"
             return Refusals((Refusal(reason),))
         if self.match is not None:
-            return self.match(request)
+            answer = self.match(request)
+            return refuse_unsupported(answer, request) if isinstance(answer, Match) else answer
         if self.refusals is None or self.build is None:
             raise TypeError(f"the family {self.name} has no `match`")
         if reasons := self.refusals(request):

@@ -13,4 +13,5 @@ CODES: dict[str, str] = {
     "CG3101": "More threads than a block may have",
     "CG3102": "More shared memory than a block may have",
     "CG3103": "More blocks than a grid may have",
+    "CG3104": "A type or memory space that the target lacks",
 }

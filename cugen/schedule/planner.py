@@ -8,9 +8,11 @@ from dataclasses import replace
 from cugen.families.base import Family
 from cugen.families.registry import families
 from cugen.machine import target
+from cugen.machine.features import READ_ONLY_LOADS, TYPES
 from cugen.machine.occupancy import max_registers
 from cugen.plan.alignment import unaligned
 from cugen.plan.context import Context
+from cugen.plan.features import types_of, why_unsupported
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.registers.estimate import Estimate
 from cugen.plan.request import Match, Refusal, Refusals, Request
@@ -30,9 +32,11 @@ from cugen.spec.parse.reading import shorten
 
 def make_plan(spec: Spec) -> Plan:
     """The launches of a spec; SpecError, with every family's reasons, if no family can honour it."""
+    report = Reporter(spec.file, spec.text)
+    _check_features(spec, report)
+    report.raise_if_failed()
     context = plan_context(spec)
     grouping = group(context)
-    report = Reporter(spec.file, spec.text)
     kernels: list[Kernel] = []
     for request in requests(context, grouping):
         kernel = _choose(request, report)
@@ -87,7 +91,7 @@ def _choose(request: Request, report: Reporter) -> Kernel | None:
             continue
         if (fitting := _fitting(match, attempt)) is not None:
             return fitting
-        if isinstance(first := _aligned(match.kernel(), attempt), Kernel):
+        if isinstance(first := _checked(match.kernel(), attempt), Kernel):
             spilling.append(first)
     if spilling:
         return spilling[0]
@@ -136,14 +140,17 @@ def _is_step(request: Request) -> bool:
 
 
 def _built(family: Family, request: Request) -> Kernel | Refusals:
-    """The family's kernel with every vector access proved to be aligned, or why there is none."""
+    """The family's kernel, with what `_checked` proves of it, or why there is none."""
     answer = family.answer(request)
     if isinstance(answer, Refusals):
         return answer
-    return _aligned(answer.kernel(), request)
+    return _checked(answer.kernel(), request)
 
 
-def _aligned(kernel: Kernel, request: Request) -> Kernel | Refusals:
+def _checked(kernel: Kernel, request: Request) -> Kernel | Refusals:
+    """The kernel if the target has what it uses, and every vector access is proved to be aligned."""
+    if reasons := why_unsupported(kernel, request.target):
+        return Refusals(tuple(map(Refusal, reasons)))
     if not (accesses := unaligned(kernel.body, request.context)):
         return kernel
     array = accesses[0].array.name
@@ -151,10 +158,10 @@ def _aligned(kernel: Kernel, request: Request) -> Kernel | Refusals:
 
 
 def _fitting(match: Match, request: Request) -> Kernel | None:
-    """The kernel of a match, or of a smaller one, whose registers fit; None if all would spill, or aren't aligned."""
+    """The kernel of a match, or of a smaller one, whose registers fit; None if all would spill, or fail a check."""
     smaller: Match | None = match
     while smaller is not None:
-        kernel = _aligned(smaller.kernel(), request)
+        kernel = _checked(smaller.kernel(), request)
         if isinstance(kernel, Refusals):
             return None
         if _is_scheduled(request) or fits_registers(kernel, request):
@@ -239,6 +246,36 @@ def _span(request: Request, key: str) -> Span:
         if span.line:
             return span
     return request.group.statements[0].span
+
+
+def _check_features(spec: Spec, report: Reporter) -> None:
+    """Reports the types and memory spaces of a spec that its target lacks."""
+    row = target(spec.target)
+    declared = [array for array in spec.arrays if not array.is_temporary]
+    # Baked values are stored in their compute type.
+    typed = [(n.name, n.dtype if n.values is None else n.dtype.compute, n.span) for n in declared]
+    typed += [(scalar.name, scalar.dtype, scalar.span) for scalar in spec.scalars]
+    typed += [(s.text, dtype, s.span) for s in spec.statements for dtype in dict.fromkeys(types_of(s.value))]
+    seen: set[str] = set()
+    for name, dtype, span in typed:
+        feature = TYPES.get(dtype.name)
+        if feature is not None and feature.name not in seen and (reason := feature.why_not(row)):
+            seen.add(feature.name)
+            report.error(
+                "CG3104",
+                f"`{shorten(name)}` needs {dtype.name}: {reason}",
+                span,
+                help=f"choose another type, or a target from {feature.first} on",
+            )
+    for array in declared:
+        if array.memory.space == "readonly" and (reason := READ_ONLY_LOADS.why_not(row)):
+            report.error(
+                "CG3104",
+                f"`{array.name}` is in the read-only cache: {reason}",
+                array.memory.span,
+                key=f"arrays.{array.name}.memory",
+                help="leave `memory` out: the array is then read from global memory",
+            )
 
 
 def _check_limits(request: Request, kernel: Kernel, report: Reporter) -> None:

@@ -10,6 +10,8 @@ from cugen.cli.resources import Resources
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.families.base import Family
 from cugen.kernel import Kernel
+from cugen.machine import target
+from cugen.machine.features import why_not_compiled
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import (
@@ -45,7 +47,8 @@ def plan_text(kernel: Kernel, resources: Resources) -> str:
     """Text of all launches. `resources`: from a compiler, or the reason why there are none."""
     plan, spec = kernel.plan, kernel.spec
     title = f"{kernel.name}: {spec.doc}" if spec.doc else kernel.name
-    lines = [title, *_row("target", spec.target)]
+    purpose = why_not_compiled(target(spec.target))
+    lines = [title, *_row("target", f"{spec.target}, {purpose}" if purpose else spec.target)]
     if spec.params:
         values = ("dynamic" if p.value is None else str(p.value) for p in spec.params)
         lines += _row("params", ", ".join(f"{p.name} = {v}" for p, v in zip(spec.params, values, strict=True)))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Cores, TileConfig, with_lane_layout
 from cugen.machine import Device
+from cugen.machine.features import FLOAT64_MMA
 from cugen.spec.expressions import Op, Read
 from cugen.spec.types import FLOAT64
 
@@ -19,7 +20,6 @@ LANES_M = 8  # lanes of a warp along M (PTX ISA: layout of the accumulator fragm
 FRAGMENT_WIDTHS = (1, 2)  # consecutive elements of a lane along M and N
 MMA_M, MMA_N = 16, 8  # accumulators of one instruction
 FIXED_TUNABLES = ("lanes", "order", "addressing", "prefetch")  # by the instruction
-_MIN_CAPABILITY = (8, 0)  # the first tensor cores with float64
 
 # A lane loads single elements: 4 consecutive ones of 4 rows in one request. The rows are in different banks if they
 # begin 32 bytes apart (mod 128), as padded ones do whose tiles are multiples of 64 bytes wide.
@@ -43,9 +43,7 @@ def why_unsupported(contraction: Contraction) -> str:
         return "tensor cores multiply whole fragments, of which a condition masks single terms"
     if any(arrays[operand.read.array].dtype != FLOAT64 for operand in contraction.operands):
         return "tensor cores take operands of float64"
-    if contraction.request.target.capability < _MIN_CAPABILITY:
-        return f"{contraction.request.target.name} has no tensor cores of float64; sm_80 and newer have"
-    return ""
+    return FLOAT64_MMA.why_not(contraction.request.target)
 
 
 def are_faster(device: Device) -> bool:

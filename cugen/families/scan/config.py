@@ -10,6 +10,7 @@ from cugen.families.scan.columns import ColumnConfig
 from cugen.families.scan.decoupled_look_back import LookBackConfig
 from cugen.families.scan.recognition import ScanProblem, Tiles
 from cugen.families.scan.rows import RowConfig
+from cugen.machine.features import SPIN_WAITS
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
@@ -131,12 +132,12 @@ def row_config(problem: ScanProblem) -> RowConfig:
 
 
 def uses_look_back(problem: ScanProblem) -> bool:
-    """Whether the scan is a single pass with decoupled look-back."""
+    """Whether the scan is a single pass with decoupled look-back, or refused where that is requested."""
     algorithm = dict(problem.request.schedule.tunables).get("algorithm")
+    if algorithm == LOOK_BACK and problem.is_row and problem.tiles is None:
+        return True
     if algorithm == MULTI_PASS or _why_no_look_back(problem):
         return False
-    if algorithm == LOOK_BACK:
-        return True
     is_long = problem.context.max_extent(problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
     declared = {array.name for array in problem.context.original.arrays}
     is_pass = all(statement.target not in declared for statement in problem.request.group.statements)
@@ -149,8 +150,8 @@ def _why_no_look_back(problem: ScanProblem) -> str:
     if problem.tiles is not None:
         return "restarts in every tile"
     target = problem.request.target
-    if target.capability < (7, 0):
-        return f"{target.name} has no independent thread scheduling (from sm_70 on), which a spin-wait needs"
+    if reason := SPIN_WAITS.why_not(target):
+        return reason
     blocks = outer_count(problem) * -(-problem.context.max_extent(problem.along) // look_back_config(problem).step)
     return "" if blocks <= target.grid_x else f"{blocks} blocks; {target.name} allows {target.grid_x}"
 

@@ -26,10 +26,10 @@ from cugen.families.gemm.selection.candidate_tiles import tile_configs, with_sta
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
+from cugen.machine.features import CLUSTERS, SPIN_WAITS
 from cugen.plan.request import Refusal
 
 _MAX_RANKED_STAGES = 3  # valid stage counts of a tile that are ranked without a search (heuristic)
-_FORWARD_PROGRESS = (7, 0)  # the first capability with independent thread scheduling (CUDA programming guide)
 
 
 def valid_configs(contraction: Contraction, *, all_stages: bool = False) -> Iterator[TileConfig]:
@@ -131,9 +131,9 @@ def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[Til
 
 def _split_k_values(contraction: Contraction) -> tuple[int, ...]:
     requested = contraction.tunables.get("split_k", 1 if contraction.request.schedule.block else 0)
-    if not _has_forward_progress(contraction):
-        return (1,)
-    return (int(requested),) if requested else SPLIT_K_VALUES
+    if requested or not SPIN_WAITS.is_on(contraction.request.target):
+        return (int(requested or 1),)
+    return SPLIT_K_VALUES
 
 
 def _reductions(contraction: Contraction) -> tuple[Reduction, ...]:
@@ -157,11 +157,11 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
         return reason
     k = static_extents(contraction)[2]
     if reduction != Reduction.CLUSTER:
-        if not _has_forward_progress(contraction) or not k or k % (split_k * block_k):
-            return f"split-K through the workspace needs sm_70 or newer and a K that {split_k} x {block_k} divides"
-        return ""
-    if not contraction.request.target.has_clusters:
-        return f"clusters need sm_90 or newer; {contraction.request.target.name} has none"
+        if not k or k % (split_k * block_k):
+            return f"split-K through the workspace needs a K that {split_k} x {block_k} divides"
+        return SPIN_WAITS.why_not(contraction.request.target)
+    if reason := CLUSTERS.why_not(contraction.request.target):
+        return reason
     if split_k not in CLUSTER_SIZES:
         sizes = f"{', '.join(map(str, CLUSTER_SIZES[:-1]))} or {CLUSTER_SIZES[-1]}"
         return f"split-K in a cluster is over {sizes} blocks, not {split_k}"
@@ -179,8 +179,8 @@ def why_no_stream_k(contraction: Contraction) -> str:
         return "`split_k` and `stream_k` exclude each other"
     if contraction.tunables.get("reduction") == Reduction.CLUSTER:
         return "`stream_k` reduces through the workspace, not in a cluster"
-    if not _has_forward_progress(contraction):
-        return f"stream-K blocks wait for each other, which needs sm_70 or newer, not {contraction.request.target.name}"
+    if reason := SPIN_WAITS.why_not(contraction.request.target):
+        return reason
     if reason := _why_undivided(contraction):
         return reason
     if not all(static_extents(contraction)):
@@ -219,11 +219,6 @@ def _stream_k_schedule(
     return schedule_stream_k(tiles, -(-k // config.block_k), resident, waves, config.threads)
 
 
-def _has_forward_progress(contraction: Contraction) -> bool:
-    """Whether a thread may wait for another one on the target."""
-    return contraction.request.target.capability >= _FORWARD_PROGRESS
-
-
 @lru_cache(maxsize=16)
 def static_extents(contraction: Contraction) -> tuple[int | None, ...]:
     """M, N, K and the batch's extents; None for those that aren't static."""
@@ -237,7 +232,7 @@ def _why_none_fits(contraction: Contraction) -> str:
         if reason := why_invalid(contraction, config):
             return reason
         if not resident_blocks_per_sm(problem, config, contraction.request.target):
-            return f"no block of {config.threads} threads fits a multiprocessor with the registers that they need"
+            return f"{config.threads} threads need more than a block's registers on {contraction.request.target.name}"
         if int(tunables.get("stream_k", 0)):
             return why_no_stream_k(contraction)
     split_k = int(tunables.get("split_k", 1))

@@ -1,0 +1,78 @@
+"""Features of CUDA C that a kernel uses, and those that its target lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cugen.machine import Target
+from cugen.machine.features import (
+    ASYNC_COPIES,
+    ATOMICS,
+    CLUSTERS,
+    EVICT_FIRST_LOADS,
+    FLOAT64_MMA,
+    NAMED_BARRIERS,
+    READ_ONLY_LOADS,
+    SHUFFLES,
+    SPIN_WAITS,
+    TYPES,
+    WARP_BARRIERS,
+    Feature,
+)
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Shuffled
+from cugen.plan.nodes import AcquireSpinWait, Copy, CountArrival, FetchBlockId, Mma, NamedBarrier, ReleaseFlag
+from cugen.plan.request import Match, Refusal, Refusals, Request
+from cugen.plan.traversal import usage
+from cugen.plan.traversal.walking import accesses, walk_nodes
+from cugen.spec.expressions import Cast, Expr, walk
+from cugen.spec.types import DType
+
+
+def why_unsupported(kernel: Kernel, target: Target) -> tuple[str, ...]:
+    """The features of the kernel that the target lacks, each with the first target that has it."""
+    return tuple(dict.fromkeys(filter(None, (feature.why_not(target) for feature in _features(kernel)))))
+
+
+def refuse_unsupported(match: Match, request: Request) -> Match | Refusals:
+    """The match, or the features of its kernel that the target lacks.
+
+    Families choose by the later features themselves; the kernel is made only where they may not have asked."""
+    if all(feature.is_on(request.target) for feature in (SHUFFLES, READ_ONLY_LOADS, EVICT_FIRST_LOADS)):
+        return match
+    reasons = why_unsupported(match.kernel(), request.target)
+    return Refusals(tuple(map(Refusal, reasons))) if reasons else match
+
+
+def types_of(value: Expr) -> Iterator[DType]:
+    """The types of an expression's nodes, and those that it rounds to."""
+    for node in walk(value):
+        yield node.to if isinstance(node, Cast) else node.dtype
+
+
+def _features(kernel: Kernel) -> Iterator[Feature]:
+    if kernel.is_clustered:
+        yield CLUSTERS
+    for node in walk_nodes(kernel.body):
+        match node:
+            case NamedBarrier():
+                yield WARP_BARRIERS if node.is_of_warp else NAMED_BARRIERS
+            case Copy(asynchronous=True):
+                yield ASYNC_COPIES
+            case Mma():
+                yield FLOAT64_MMA
+            case AcquireSpinWait():
+                yield SPIN_WAITS
+            case FetchBlockId(counter=access) | CountArrival(counter=access) | ReleaseFlag(access=access):
+                yield ATOMICS[access.array.dtype.name, access.array.space]
+    types = {array.dtype: None for array in usage.arrays(kernel.body)}
+    for value in usage.values(kernel.body):
+        types.update(dict.fromkeys(types_of(value)))
+        if any(isinstance(leaf, Shuffled) for leaf in walk(value)):
+            yield SHUFFLES
+    yield from (TYPES[dtype.name] for dtype in types if dtype.name in TYPES)
+    for access in accesses(kernel.body):
+        if access.streaming:
+            yield EVICT_FIRST_LOADS
+        if access.array.space == "readonly" and access.width == 1:
+            yield READ_ONLY_LOADS
