@@ -20,7 +20,7 @@ class Occupancy:
     """Resident blocks and warps per SM; `fraction` is resident warps ÷ maximum warps.
 
     limits: blocks per SM by resource (`registers`, `shared`, `warps`, `blocks`); 0 if the kernel can't be launched.
-    limited_by: the resources with the smallest limit.
+    limited_by: the resources with the smallest limit, of those that a block uses.
     """
 
     blocks_per_sm: int
@@ -55,12 +55,15 @@ def occupancy(target: Target | str, threads: int, registers: int, shared_bytes: 
         "blocks": row.blocks_per_sm,
     }
     blocks = min(limits.values())
+    unused = {"registers"} if registers == 0 else set()
+    if shared_bytes + row.shared_reserved == 0:
+        unused.add("shared")
     return Occupancy(
         blocks,
         blocks * warps,
         blocks * warps / row.warps_per_sm,
         limits,
-        tuple(name for name, limit in limits.items() if limit == blocks),
+        tuple(name for name, limit in limits.items() if limit == blocks and name not in unused),
     )
 
 

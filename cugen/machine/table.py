@@ -117,7 +117,7 @@ _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sm_13", _TESLA_NEW),
     ("sm_20", _FERMI),
     ("sm_21", _FERMI),
-    ("sm_30", _KEPLER | {"registers_per_thread": 63, "global_cache": "l1"}),
+    ("sm_30", _KEPLER | {"registers_per_thread": 63}),
     ("sm_35", _KEPLER),
     (
         "sm_37",

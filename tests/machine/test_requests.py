@@ -134,7 +134,8 @@ def test_global_requests_of_4_8_and_16_bytes(target, expected, strided):
     ("target", "cache", "sizes"),
     [
         ("sm_20", None, [128]),
-        ("sm_30", None, [128]),
+        ("sm_30", None, [32] * 4),
+        ("sm_30", "l1", [128]),
         ("sm_35", None, [32] * 4),
         ("sm_35", "l1", [128]),
         ("sm_52", None, [32] * 4),

@@ -115,3 +115,10 @@ def test_33_a_tile_16_wide_straddles_a_sector_where_rows_are_not_whole_sectors(r
 def test_34_constants_cost_one_request_for_each_address(target, addresses, expected, strided):
     assert warp_request("constant", "load", 4, addresses, target).requests == expected
     assert warp_request("constant", "load", 4, strided(1), target).requests == 32
+
+
+@pytest.mark.parametrize("target", ["sm_10", "sm_11"])
+@pytest.mark.parametrize("width", [1, 2])
+def test_narrow_accesses_are_not_coalesced_on_1_0_and_not_ideal(target, width, strided):
+    cost = warp_request("global", "load", width, strided(1, width), target)
+    assert (len(cost.transactions), cost.sectors, cost.ideal_sectors) == (32, 32, 2)

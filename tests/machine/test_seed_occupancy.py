@@ -88,3 +88,9 @@ def test_a_g80_sm_holds_three_blocks_of_256_threads_and_not_eight():
 def test_eight_blocks_per_sm_was_the_limit_before_3_0_only():
     few = [name for name in known_targets() if target(name).blocks_per_sm <= 8]
     assert few == [name for name in known_targets() if target(name).capability < (3, 0)]
+
+
+@pytest.mark.parametrize("target", ["sm_10", "sm_13", "sm_20", "sm_35", "sm_61", "sm_75"])
+def test_a_resource_that_a_block_does_not_use_limits_nothing(target):
+    assert occupancy(target, 32, 1, 0).limited_by == ("blocks",)
+    assert "shared" not in occupancy(target, 32, 0, 0).limited_by

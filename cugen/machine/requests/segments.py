@@ -25,14 +25,18 @@ def request(kind: str, width: int, lanes: Lanes, target: Target, cache: Cache | 
         return _in_order(width, lanes, target, assumption)
     if target.global_rule == "segments":
         return _segments(width, lanes, target, assumption)
-    granule = SECTOR_BYTES
-    if target.global_rule == "lines" and kind == "load" and (cache or target.global_cache) == "l1":
-        granule = LINE_BYTES
+    granule = granule_of(kind, target, cache)
     split_requests = lane_groups(lanes, WARP_SIZE * 4 // max(4, width) if target.global_split else WARP_SIZE)
     groups = [lanes] if target.global_rule == "sectors" else split_requests
     transactions = [transaction for group in groups for transaction in _granules(width, group, granule)]
     ideal = sum(_packed(width, group, granule) for group in groups)
     return _of(len(split_requests), transactions, ideal, assumption)
+
+
+def granule_of(kind: str, target: Target, cache: Cache | None) -> int:
+    """Bytes of a transaction from 2.0 on."""
+    through_l1 = target.global_rule == "lines" and kind == "load" and (cache or target.global_cache) == "l1"
+    return LINE_BYTES if through_l1 else SECTOR_BYTES
 
 
 def _of(requests: int, transactions: list[Transaction], ideal_bytes: int, assumption: str) -> WarpRequest:
@@ -97,7 +101,7 @@ def _in_order(width: int, lanes: Lanes, target: Target, assumption: str) -> Warp
             ideal += span
             continue
         transactions += separate
-        ideal += min(span, SECTOR_BYTES * len(separate)) if width >= 4 else SECTOR_BYTES * len(separate)
+        ideal += min(-(-span // SECTOR_BYTES), len(separate)) * SECTOR_BYTES
         if None in half:
             assumption = assumption or SOME_LANES
     return _of(len(halves), transactions, ideal, assumption)
