@@ -86,18 +86,20 @@ class BranchFacts:
 class ConstantFacts:
     """Constant memory: `bytes_used` of `budget`.
 
-    loads: warp-level load instructions. requests: one per distinct address of a warp; equal to `loads` if all are
-    uniform. Both are None for data-dependent subscripts and params without a value.
+    loads: warp-level load instructions. requests: one per distinct address of a warp, or of a half-warp on 1.x;
+    uniform_requests: the same if every address were uniform. All are None for data-dependent subscripts and params
+    without a value.
     """
 
     bytes_used: int
     budget: int
     loads: int | None
     requests: int | None
+    uniform_requests: int | None
 
     @property
     def is_uniform(self) -> bool | None:
-        return None if self.loads is None else self.loads == self.requests
+        return None if self.requests is None else self.requests == self.uniform_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,7 @@ def _constant(context: Context, target: Target, accesses: tuple[AccessReport, ..
         target.constant_bytes,
         sum(total.warps for total in totals) if all_known else None,
         sum(total.requests for total in totals) if all_known else None,
+        sum(total.ideal_wavefronts for total in totals) if all_known else None,
     )
 
 

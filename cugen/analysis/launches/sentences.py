@@ -164,8 +164,11 @@ def _constant(facts: Facts) -> Iterator[Sentence]:
         yield "constants", f"{share}; the requests of its reads are unknown: {reason}"
     elif not constant.loads:
         yield "constants", f"{share}; only scalars are read from it, at uniform addresses"
-    elif constant.is_uniform:
+    elif constant.is_uniform and constant.requests == constant.loads:
         yield "constants", f"{share}; every read is uniform: one request per warp load, {constant.loads:,} in all"
+    elif constant.is_uniform:
+        count = f"{constant.requests:,} requests for {constant.loads:,} warp loads"
+        yield "constants", f"{share}; every read is uniform, a broadcast to the lanes of each request: {count}"
     else:
         yield (
             "constants",

@@ -17,17 +17,20 @@ from cugen.analysis.totals.sites import THREAD, Site
 from cugen.analysis.verdicts import async_copy_reasons as copy_reasons
 from cugen.analysis.verdicts.wording import Wording
 from cugen.machine import Target
-from cugen.machine.requests import async_copies
+from cugen.machine.requests import async_copies, segments
 from cugen.machine.requests.banks import BankConflict, bank_of, bank_words, distinct_words, worst_conflict
-from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE, WORD_BYTES, active
+from cugen.machine.requests.request import warp_request
+from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE, WORD_BYTES, active, lane_groups
+from cugen.machine.target import Cache
 from cugen.plan.symbols import Integer, integer
 
-_MAX_CLAIM_CHARACTERS = 70  # characters
+_MAX_CLAIM_CHARACTERS = 70  # characters, without the transactions
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Access with its context: `width` in bytes per lane, the bank width, and the sources of an asynchronous copy."""
+    """Access with its context: `width` in bytes per lane, the bank width, the sources of an asynchronous copy, where
+    global loads are cached (None for the target's default), and the period of the cost in addresses, in bytes."""
 
     site: Site
     space: str
@@ -37,6 +40,8 @@ class Subject:
     bank_bytes: int
     wording: Wording
     sources: async_copies.Sources | None = None
+    cache: Cache | None = None
+    period: int = SECTOR_BYTES
 
     @property
     def element_bytes(self) -> int:
@@ -71,7 +76,8 @@ def claim(subject: Subject, totals: Totals, figure: str) -> str:
         return "never runs"
     cause = _cause(subject, totals, worst)
     text = f"{figure} ({cause})"
-    return text if cause and len(text) <= _MAX_CLAIM_CHARACTERS else figure
+    counted = len(text) - len(_in_transactions(subject, worst))
+    return text if cause and counted <= _MAX_CLAIM_CHARACTERS else figure
 
 
 def reason(subject: Subject, totals: Totals) -> str:
@@ -85,7 +91,7 @@ def reason(subject: Subject, totals: Totals) -> str:
         return _shared(subject, totals, worst)
     if subject.space == "local":
         return _local(worst)
-    return _global(subject, totals)
+    return _global(subject, totals, worst)
 
 
 # Lane indices and strides
@@ -199,7 +205,7 @@ def _local(worst: Pattern) -> str:
 
 def _cause(subject: Subject, totals: Totals, worst: Pattern) -> str:
     if subject.space == "constant":
-        addresses = len(set(active(worst.lanes)))
+        addresses = _addresses_per_request(subject, worst)
         return "uniform address" if addresses == 1 else f"serialised: {addresses} addresses"
     if subject.space == "local":
         return _local_cause(worst)
@@ -312,14 +318,49 @@ def _conflict_unit(subject: Subject) -> str:
 # Global and constant memory
 
 
+def transactions(subject: Subject, pattern: Pattern) -> str:
+    """Number and size of the transactions of 1.x and 2.x: `2 x 128 bytes`; empty where all are sectors."""
+    if subject.space != "global" or subject.target.global_rule == "sectors":
+        return ""
+    access = subject.site.access
+    cost = warp_request("global", access.kind, subject.width, pattern.lanes, subject.target, cache=subject.cache)
+    sizes = Counter(size for _, size in cost.transactions)
+    if subject.target.global_rule == "lines" and set(sizes) == {SECTOR_BYTES}:
+        return ""
+    return f"{' + '.join(f'{sizes[size]} x {size}' for size in sorted(sizes, reverse=True))} bytes"
+
+
+def _in_transactions(subject: Subject, pattern: Pattern) -> str:
+    return f" in {text}" if (text := transactions(subject, pattern)) else ""
+
+
+def _aligned_bytes(subject: Subject) -> int:
+    """Alignment at which contiguous lanes take the fewest transactions."""
+    lanes, target = subject.target.request_lanes, subject.target
+    if target.global_rule == "in_order":
+        return min(lanes * subject.width, segments.LINE_BYTES)
+    if target.global_rule == "segments":
+        return segments.LINE_BYTES
+    return segments.granule_of(subject.site.access.kind, target, subject.cache)
+
+
 def _global_cause(subject: Subject, worst: Pattern) -> str:
+    cause = _global_pattern(subject, worst)
+    if subject.target.global_rule != "in_order" or worst.excess <= 0:
+        return cause
+    if subject.width < WORD_BYTES:
+        return f"not coalesced: {_count(subject.width, 'byte')} per lane"
+    return f"not coalesced: {cause}"
+
+
+def _global_pattern(subject: Subject, worst: Pattern) -> str:
     addresses = sorted(set(active(worst.lanes)))
     if len(addresses) == 1:
         return "uniform address"
     used = len(addresses) * subject.width
     contiguous = addresses[-1] - addresses[0] + subject.width == used
     if contiguous:
-        off = addresses[0] % SECTOR_BYTES
+        off = addresses[0] % _aligned_bytes(subject)
         return f"misaligned by {off} bytes" if off and worst.excess else f"{used} contiguous bytes"
     gaps = {b - a for a, b in pairwise(addresses)}
     if len(gaps) == 1:
@@ -328,7 +369,7 @@ def _global_cause(subject: Subject, worst: Pattern) -> str:
     return f"{used} bytes in {rows} runs"
 
 
-def _global(subject: Subject, totals: Totals) -> str:
+def _global(subject: Subject, totals: Totals, worst: Pattern) -> str:
     lanes = lane_indices(subject)
     steps = [
         f"{lane.name} and {lane.name} + 1 are {abs(lane.step * subject.element_bytes)} bytes apart"
@@ -342,6 +383,7 @@ def _global(subject: Subject, totals: Totals) -> str:
     elif all(lane.step == 0 for lane in lanes):
         parts[0] += ": uniform address"
     parts.append(_alignments(subject, totals))
+    parts.append(_worst_warp(subject, worst))
     parts.append(_utilisation(subject, totals))
     return "; ".join(part for part in parts if part)
 
@@ -381,10 +423,24 @@ def _alignments(subject: Subject, totals: Totals) -> str:
     who = "a full warp" if full == WARP_SIZE else f"a warp with {_count(full, 'active lane')}"
     if len(costs) == 1:
         (sectors,) = costs
-        return f"{who} moves {_count(sectors, 'sector')}, ideal {ideal}"
+        moved = _count(sectors, "sector") + _in_transactions(subject, next(iter(shapes[shape].values())))
+        return f"{who} moves {moved}, ideal {ideal}"
     first, *costlier = sorted(costs)
     listed = "".join(f", {sectors} at {costs[sectors]}" for sectors in costlier)
     return f"{who} moves {_count(first, 'sector')} at {costs[first]} of {total} alignments{listed}, ideal {ideal}"
+
+
+def _worst_warp(subject: Subject, worst: Pattern) -> str:
+    """Start and transactions of the worst warp; empty if it is ideal."""
+    if worst.excess <= 0:
+        return ""
+    _, _, _, sectors, ideal = worst.cost
+    low = min(active(worst.lanes))
+    who = "the worst warp"
+    if worst.active < WARP_SIZE:
+        who += f", with {_count(worst.active, 'active lane')},"
+    moved = _count(sectors, "sector") + _in_transactions(subject, worst)
+    return f"{who} begins at byte {low} of {subject.period} and moves {moved}, ideal {ideal}"
 
 
 def _utilisation(subject: Subject, totals: Totals) -> str:
@@ -396,10 +452,20 @@ def _utilisation(subject: Subject, totals: Totals) -> str:
 def _constant(subject: Subject, totals: Totals) -> str:
     counts = Counter[int]()
     for pattern in totals.patterns:
-        counts[len(set(active(pattern.lanes)))] += pattern.warps
+        counts[_addresses_per_request(subject, pattern)] += pattern.warps
     head = f"address = {_address(subject)}; {_lane_ranges(lane_indices(subject))}; "
     if list(counts) == [1]:
-        return head + "uniform: one address per warp"
+        return head + f"uniform: one address per {_request_lanes(subject)}"
     max_addresses = max(counts)
     times = "" if len(counts) == 1 else f" in {counts[max_addresses]:,} of {totals.warps:,} warps"
-    return head + f"serialised: {max_addresses} addresses{times}"
+    of_half = "" if subject.target.request_lanes == WARP_SIZE else " of a half-warp"
+    return head + f"serialised: {max_addresses} addresses{of_half}{times}"
+
+
+def _addresses_per_request(subject: Subject, pattern: Pattern) -> int:
+    """The most distinct addresses of the lanes that one constant load serves."""
+    return max(len(set(active(group))) for group in lane_groups(pattern.lanes, subject.target.request_lanes))
+
+
+def _request_lanes(subject: Subject) -> str:
+    return "warp" if subject.target.request_lanes == WARP_SIZE else "half-warp"

@@ -36,18 +36,23 @@ SPACES = {
 
 @dataclass(frozen=True)
 class PerRequest:
-    """Cost of one warp instruction in the unit of the access: the average over the launch, and the worst request."""
+    """Cost of one warp instruction in the unit of the access: the average over the launch, and the worst request.
+
+    transactions: number and size of the worst request's, where they aren't sectors: `2 x 128 bytes`.
+    """
 
     unit: str
     average: float
     ideal_average: float
     worst: int
     worst_ideal: int
+    transactions: str = ""
 
     def __str__(self) -> str:
-        """`5 sectors, ideal 4; 4.4 on average`."""
+        """`8 sectors in 2 x 128 bytes, ideal 4; 4.4 on average`."""
         unit = self.unit[:-1] if self.worst == 1 else self.unit
-        text = f"{self.worst} {unit}, ideal {self.worst_ideal}"
+        moved = f" in {self.transactions}" if self.transactions else ""
+        text = f"{self.worst} {unit}{moved}, ideal {self.worst_ideal}"
         ideal = self.worst == self.worst_ideal and self.average == self.ideal_average
         return text if ideal or self.average == self.worst else f"{text}; {_short(self.average)} on average"
 
@@ -264,13 +269,26 @@ def assess(
     space = SPACES[access.array.space]
     unit = UNITS[space]
     cost, ideal = figures(unit, totals)
-    each = per_request(unit, totals)
     bank_bytes = config.bank_bytes or config.target.bank_modes[0]
     width = access.array.dtype.bytes * access.width
     sources = (
         None if site.source_offset is None else copy_sources.sources_of(config.with_source_offset(site), kernel.block)
     )
-    subject = reasons.Subject(site, space, width, kernel.block, config.target, bank_bytes, wording, sources)
+    subject = reasons.Subject(
+        site,
+        space,
+        width,
+        kernel.block,
+        config.target,
+        bank_bytes,
+        wording,
+        sources,
+        config.cache,
+        period_of(space, width, config.target),
+    )
+    each = per_request(unit, totals)
+    if (worst := totals.worst_pattern) is not None:
+        each = replace(each, transactions=reasons.transactions(subject, worst))
     verdict = "ideal" if cost == ideal else "costly"
     claim = reasons.claim(subject, totals, str(each))
     reason = reasons.reason(subject, totals)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cugen.analysis import warp_request
 from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import generate
+from cugen.kernel_report import analyze
 from cugen.machine import target as known_target
 from cugen.spec.load import load_all, load_text
 
@@ -253,7 +254,9 @@ def test_the_sectors_at_each_alignment_are_those_of_full_warps(walk, target):
 def test_constant_reads_are_uniform_or_serialised_by_distinct_addresses(walk, target):
     for actual, warps in reports(walk, COPY, target):
         if actual.space == "constant":
-            max_addresses = max(len(set(w.addresses) - {None}) for w in warps)
+            lanes = known_target(target).request_lanes
+            groups = [w.addresses[n : n + lanes] for w in warps for n in range(0, 32, lanes)]
+            max_addresses = max(len(set(group) - {None}) for group in groups)
             assert f"serialised: {max_addresses} addresses" in actual.reason
             assert actual.verdict == "costly"
 
@@ -397,3 +400,24 @@ def test_verdicts_are_ideal_exactly_where_no_warp_is_above_its_ideal(walk, pad, 
             (w.cost.wavefronts - w.cost.ideal_wavefronts) + (w.cost.sectors - w.cost.ideal_sectors) for w in warps
         ]
         assert (actual.verdict == "ideal") == (max(excess, default=0) == 0), actual.text
+
+
+@pytest.mark.parametrize("target", ["sm_10", "sm_13"])
+def test_a_constant_that_all_lanes_read_is_a_broadcast_on_1_x(target):
+    (spec,) = load_text(COPY.replace("t[n]", "t[0]"), target=target)
+    (launch,) = analyze(generate(spec)).kernels
+    constant = next(each for each in launch.accesses if each.space == "constant")
+    assert (constant.verdict, constant.claim) == ("ideal", "2 requests, ideal 2 (uniform address)")
+    assert constant.reason.endswith("uniform: one address per half-warp")
+    assert launch.facts.constant.is_uniform
+    (text,) = (text for topic, text in launch.sentences if topic == "constants")
+    assert "every read is uniform, a broadcast to the lanes of each request" in text
+
+
+@pytest.mark.parametrize("target", ["sm_12", "sm_13"])
+def test_halves_that_read_two_constants_each_are_serialised(target):
+    (spec,) = load_text(COPY.replace("t[n]", "t[n % 2]"), target=target)
+    (launch,) = analyze(generate(spec)).kernels
+    constant = next(each for each in launch.accesses if each.space == "constant")
+    assert constant.verdict == "costly"
+    assert "serialised: 2 addresses of a half-warp" in constant.reason
