@@ -45,8 +45,7 @@ class Family:
             reason = "takes statements over the same indices; these are over rows and over their elements"
             return Refusals((Refusal(reason),))
         if self.match is not None:
-            answer = self.match(request)
-            return refuse_unsupported(answer, request) if isinstance(answer, Match) else answer
+            return refuse_unsupported(self.match(request), request)
         if self.refusals is None or self.build is None:
             raise TypeError(f"the family {self.name} has no `match`")
         if reasons := self.refusals(request):

@@ -108,6 +108,11 @@ class Target:
         return self.grid_x, self.grid_yz, self.grid_z
 
     @property
+    def loads_lines(self) -> bool:
+        """Whether global loads move whole lines through L1 by default."""
+        return self.global_rule == "lines" and self.global_cache == "l1"
+
+    @property
     def has_clusters(self) -> bool:
         """Whether thread block clusters and distributed shared memory exist (compute capability 9.0 on)."""
         return self.capability >= (9, 0)

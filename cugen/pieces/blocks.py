@@ -25,8 +25,7 @@ class Blocks:
 def make_grid(counts: Sequence[Integer], lowering: Lowering, target: Target) -> Blocks:
     """A grid of `counts` blocks per axis, the first axis fastest.
 
-    The first two axes map to x and y, the others are flattened to z. If y or z would exceed its limit, all map to x
-    where it has a higher one, else all but the first to y if z alone is exceeded."""
+    The first two axes map to x and y, the others to z; where these exceed limits, all to x, before 3.0 to x and y."""
     first, second, others = (*[*counts, integer(1), integer(1)][:2], sympy.Mul(*counts[2:]))
     exceeded = [bounds(n, lowering.ranges)[1] > top for n, top in zip((second, others), target.grid[1:], strict=True)]
     if any(exceeded) and target.grid_x > target.grid_yz:

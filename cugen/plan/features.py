@@ -34,14 +34,15 @@ def why_unsupported(kernel: Kernel, target: Target) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (feature.why_not(target) for feature in _features(kernel)))))
 
 
-def refuse_unsupported(match: Match, request: Request) -> Match | Refusals:
-    """The match, or the features of its kernel that the target lacks.
+def refuse_unsupported(answer: Match | Refusals, request: Request) -> Match | Refusals:
+    """A family's answer, or instead of a match the features of its kernel that the target lacks.
 
     Families choose by the later features themselves; the kernel is made only where they may not have asked."""
-    if all(feature.is_on(request.target) for feature in (SHUFFLES, READ_ONLY_LOADS, EVICT_FIRST_LOADS)):
-        return match
-    reasons = why_unsupported(match.kernel(), request.target)
-    return Refusals(tuple(map(Refusal, reasons))) if reasons else match
+    unasked = (SHUFFLES, READ_ONLY_LOADS, EVICT_FIRST_LOADS)
+    if isinstance(answer, Refusals) or all(feature.is_on(request.target) for feature in unasked):
+        return answer
+    reasons = why_unsupported(answer.kernel(), request.target)
+    return Refusals(tuple(map(Refusal, reasons))) if reasons else answer
 
 
 def types_of(value: Expr) -> Iterator[DType]:

@@ -61,6 +61,7 @@ def _left_to_tiled(contraction: Contraction) -> Iterator[Refusal]:
         "sums under a condition": bool(contraction.conditions),
         "several sums": len(contraction.sums) > 1,
         "several operands along one index": len(contraction.operands) > 2,
+        contraction.request.target.name: contraction.request.target.shared_rule == "half_warps",  # vectors conflict
     }
     for name in filter(what.__getitem__, what):
         yield Refusal(f"leaves {name} to `tiled`, unless `family: gemm` requests it")

@@ -194,9 +194,7 @@ def why_invalid(contraction: Contraction, config: TileConfig) -> str:
     if config.threads > target.threads_per_block:
         return f"{config.threads} threads are more than the {target.threads_per_block} of a block"
     if registers_per_thread(problem, config) > target.registers_per_thread:
-        return (
-            f"{config.thread_m} x {config.thread_n} accumulators need more than a thread's registers on {target.name}"
-        )
+        return f"{config.thread_m} x {config.thread_n} accumulators exceed a thread's registers on {target.name}"
     if shared_bytes(problem, config) > target.shared_opt_in:
         return f"the stages take {shared_bytes(problem, config)} shared bytes; {target.name} has {target.shared_opt_in}"
     if config.raster > 1:

@@ -192,14 +192,14 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
         return sum(operand.of(m, n) * operand.element_bytes for operand in problem.operands)
 
     copied = tiles * k_tiles * config.block_k * bytes_of_operands(config.block_m, config.block_n)
-    moved = problem.batch * problem.k * bytes_of_operands(problem.m, problem.n)
+    moved = problem.batch * problem.k * bytes_of_operands(problem.m, problem.n) if target_device.l2_bytes else copied
     moved += problem.batch * problem.m * problem.n * problem.output_bytes
     l2 = H200.l2_bytes_per_second_tensor if config.uses_tensor_cores else H200.l2_bytes_per_second
     loading = copied / (l2 * target_device.peak("float32") / device(H200.device).peak("float32"))
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"
     limits = {
         multiplier if is_issue_bound else "shared-memory loads": computing,
-        "L2 bandwidth": loading,
+        "L2 bandwidth": loading if target_device.l2_bytes else 0.0,
         "memory bandwidth": moved / (target_device.bandwidth * H200.dram_efficiency),
     }
     seconds = max(limits.values()) + H200.launch_seconds

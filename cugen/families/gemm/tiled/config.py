@@ -60,24 +60,27 @@ def padding_refusals(contraction: Contraction, config: TileConfig) -> Iterator[R
         yield Refusal(f"would spend {float(1 - share):.0%} of its tiles' multiply-adds on padding")
 
 
-def choose_config(contraction: Contraction) -> TileConfig:
+def choose_config(contraction: Contraction, *, may_be_large: bool = True) -> TileConfig:
     """The schedule's sizes, completed: 64 x 64 with 4 x 4 per thread for large M and N, else 16 x 16 with 1 x 1,
     less along extents that are shorter."""
     schedule = contraction.request.schedule
     m, n, k = contraction.m, contraction.n, contraction.k
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
     min_extent = min(contraction.context.max_extent(index) for index in (m, n))
-    is_large = min_extent >= _MIN_EXTENT_FOR_REGISTER_TILES and len(contraction.sums) <= _MAX_REGISTER_TILED_SUMS
+    may_be_large &= len(contraction.sums) <= _MAX_REGISTER_TILED_SUMS
+    is_large = may_be_large and min_extent >= _MIN_EXTENT_FOR_REGISTER_TILES
     block_size, thread_size = (64, 4) if is_large and not block and not thread else (16, 1)
     sizes = {i: min(block_size, max(_MIN_BLOCK, power_of_two(contraction.context.max_extent(i)))) for i in (m, n)}
     block_m = block.get(m.name, sizes[m] * thread.get(m.name, 1))
-    thread_m = thread.get(m.name, thread_size)
+    # Where loads move whole lines, a warp copies these: 32 threads along N, and k-tiles of 32.
+    copies_lines = block_size > 16 and contraction.request.target.loads_lines
+    thread_m = thread.get(m.name, 2 * thread_size if copies_lines else thread_size)
     return TileConfig(
         block_m=block_m,
         block_n=block.get(n.name, sizes[n] * thread.get(n.name, 1)),
         thread_m=thread_m,
-        thread_n=thread.get(n.name, thread_size),
-        block_k=step.get(k.name, 16),
+        thread_n=thread.get(n.name, thread_size // 2 if copies_lines else thread_size),
+        block_k=step.get(k.name, 32 if copies_lines else 16),
         stages=1,
         lanes_m=block_m // thread_m,
         order=Order.ROWS,

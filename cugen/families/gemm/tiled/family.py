@@ -27,7 +27,9 @@ def match(request: Request) -> Match | Refusals:
         *padding_refusals(contraction, config),
         *refuse_tunables(contraction.request, ()),
     )
-    return Refusals(reasons) if reasons else Match(TiledKernel(contraction, config).kernel)
+    small = choose_config(contraction, may_be_large=False)
+    smaller = None if small == config else lambda: Match(TiledKernel(contraction, small).kernel)
+    return Refusals(reasons) if reasons else Match(TiledKernel(contraction, config).kernel, smaller=smaller)
 
 
 def split(single: Single) -> Steps | None:
