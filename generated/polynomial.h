@@ -19,6 +19,7 @@ extern "C" {
 // Launches asynchronously on `stream`. All pointers are device pointers.
 // x must be aligned to 16 bytes.
 // y must be aligned to 16 bytes.
+// Constants (c) belong to the module: calls on several streams must not overlap.
 cudaError_t polynomial_launch(const float* c, const float* x, float* y, cudaStream_t stream);
 
 #ifdef __cplusplus

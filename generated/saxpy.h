@@ -18,6 +18,7 @@ extern "C" {
 // Launches asynchronously on `stream`. All pointers are device pointers.
 // x must be aligned to 16 bytes.
 // y must be aligned to 16 bytes.
+// Constants (a_value) belong to the module: calls on several streams must not overlap.
 cudaError_t saxpy_launch(const float* x, float* y, float a_value, cudaStream_t stream);
 
 #ifdef __cplusplus
