@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-from cugen.families.base import Family
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, MAX_BLOCK_Z, fastest_first, map_threads
@@ -15,7 +15,6 @@ from cugen.pieces.serial_scan import SerialScan, lower_serial_scan, recognise
 from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For, Node, Section
-from cugen.plan.request import Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.plan.scopes import Scope
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions

@@ -14,8 +14,7 @@ from cugen.plan.memory import Array
 from cugen.plan.nodes import Comparison, Define, Guard, Node, ReturnUnless
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, ceil_div, integer
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import IndexValue
+from cugen.spec.expressions import Index, IndexValue
 from cugen.spec.model import Statement
 
 AXES = ("x", "y", "z")
@@ -32,14 +31,14 @@ class ThreadMapping:
     nodes: tuple[Node, ...]
 
 
-def fastest_first(request: Request) -> tuple[spec.Index, ...]:
+def fastest_first(request: Request) -> tuple[Index, ...]:
     """The group's indices: the one contiguous in the stored array first, then from right to left."""
     statements = request.group.statements
     statement = next(filter(request.is_stored, statements), statements[0])
     return contiguous_first(statement, request.context.arrays[statement.target])
 
 
-def contiguous_first(statement: Statement, target: Array) -> tuple[spec.Index, ...]:
+def contiguous_first(statement: Statement, target: Array) -> tuple[Index, ...]:
     """A statement's indices: the one contiguous in its target first, then from right to left."""
     pairs = zip(statement.subscripts, target.strides, strict=True)
     contiguous = next((sub for sub, stride in pairs if stride == 1 and isinstance(sub, IndexValue)), None)
@@ -64,7 +63,7 @@ def default_block(extents: Sequence[Integer], context: Context) -> tuple[int, ..
 
 
 def map_threads(
-    request: Request, lowering: Lowering, order: tuple[spec.Index, ...], sizes: Mapping[str, int]
+    request: Request, lowering: Lowering, order: tuple[Index, ...], sizes: Mapping[str, int]
 ) -> ThreadMapping:
     """Defines every index of `order` (fastest first) per thread, and the grid that covers the domain.
 

@@ -12,8 +12,7 @@ from cugen.plan.symbols import bounds
 from cugen.rewrite.fuse_dimensions import FusedStatements, fused, without_unit_dimensions
 from cugen.rewrite.readers import array_reads
 from cugen.rewrite.temporaries import fresh
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, IndexValue, Read, children, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Read, children, free_indices
 from cugen.spec.model import Statement
 
 _MAX_NAME_LENGTH = 8  # of a fused index, in characters
@@ -29,7 +28,7 @@ def canonical(request: Request) -> FusedStatements:
     form = without_unit_dimensions(form, context, keeps_output=True)
     fixed = frozenset[str]().union(*(index_values(s.value) | _compound_indices(s) for s in form.statements))
 
-    def name(slow: spec.Index, fast: spec.Index, _: tuple[spec.Index, ...], taken: set[str]) -> str:
+    def name(slow: Index, fast: Index, _: tuple[Index, ...], taken: set[str]) -> str:
         """`i` if the result is the only index, else `bh` of `b` and `h`, unless that is too long."""
         names = taken | context.symbols.keys()
         if not taken:
@@ -40,7 +39,7 @@ def canonical(request: Request) -> FusedStatements:
     return fused(form, context, name, fixed=fixed, allow_parts=True)
 
 
-def iteration_order(request: Request, form: FusedStatements) -> tuple[spec.Index, ...]:
+def iteration_order(request: Request, form: FusedStatements) -> tuple[Index, ...]:
     """The indices by their strides in the first stored array, the contiguous one first."""
     context = request.context
     statement = next(filter(request.is_stored, form.statements), form.statements[0])

@@ -19,8 +19,7 @@ from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, IndexValue, ParamValue, Read, Reduce, Scan, Select, free_indices, walk
+from cugen.spec.expressions import Expr, Index, IndexValue, ParamValue, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Memory
 
 MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its operands' tiles in shared memory
@@ -35,7 +34,7 @@ class Operand:
     read: Read
     array: Array
     memory: Memory
-    mn: spec.Index
+    mn: Index
     is_along_m: bool
     is_k_major: bool
 
@@ -53,10 +52,10 @@ class Contraction:
 
     request: Request
     sums: tuple[Reduce, ...]
-    m: spec.Index
-    n: spec.Index
-    k: spec.Index
-    batch: tuple[spec.Index, ...]  # fastest first
+    m: Index
+    n: Index
+    k: Index
+    batch: tuple[Index, ...]  # fastest first
     a_operands: tuple[Operand, ...]  # indexed by M and K
     b_operands: tuple[Operand, ...]  # indexed by K and N
 
@@ -115,7 +114,7 @@ def _keeps_scheduled_indices(request: Request, fused: Request) -> bool:
     return scheduled & {i.name for i in _indices(request)} <= {i.name for i in _indices(fused)}
 
 
-def _indices(request: Request) -> tuple[spec.Index, ...]:
+def _indices(request: Request) -> tuple[Index, ...]:
     return request.group.statements[0].indices
 
 
@@ -234,7 +233,7 @@ def _names(expr: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(expr) if isinstance(node, IndexValue | ParamValue))
 
 
-def _operand(request: Request, read: Read, mn: spec.Index, k: spec.Index, *, is_along_m: bool) -> Operand:
+def _operand(request: Request, read: Read, mn: Index, k: Index, *, is_along_m: bool) -> Operand:
     array, memory = request.context.arrays[read.array], request.context.spec.array(read.array).memory
     dimension = {sub.name: d for d, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue)}
     is_k_major = dimension[k.name] > dimension[mn.name]

@@ -18,8 +18,7 @@ from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Comment, Comparison, Define, Guard, If, Let, Load, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce
+from cugen.spec.expressions import Expr, Index, IndexValue, Local, Op, Read, Reduce
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import FLOAT32, UINT32
 
@@ -125,7 +124,7 @@ class Epilogue:
         sections = Section("coordinate", (define_m,)), Section("statements", body)
         return repeated_sections("rows", i, sections, config.thread_m)
 
-    def _define(self, index: spec.Index, offset: Integer) -> Define:
+    def _define(self, index: Index, offset: Integer) -> Define:
         """Defines an output index, which the statements mention by its name, at an offset in the block tile."""
         node = define(index.name, self.thread.tile_origin[index.name] + offset, self.lowering)
         self.lowering.symbols[index.name] = node.index.symbol

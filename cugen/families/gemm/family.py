@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from cugen.families.base import Family
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
 from cugen.families.gemm.config import TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
@@ -18,7 +18,6 @@ from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.families.gemm.tensor_cores import FIXED_TUNABLES
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.spec.expressions import Reduce
 
 _MIN_EXTENT = 16  # of M and N (heuristic): half of the smallest block tile

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cugen.families.base import Family
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, Tunable, refuse_tunables
 from cugen.families.map.kernel import MapKernel
 from cugen.families.map.work import Work, recognise
 from cugen.pieces.elementwise import loop_refusals
 from cugen.pieces.placement import useless_placements
-from cugen.plan.request import Match, Refusal, Refusals, Request, Tunable, refuse_tunables
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.expressions import IndexValue, free_indices

@@ -11,8 +11,7 @@ from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest,
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.dense_indices import canonical, iteration_order
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import Read, free_indices
+from cugen.spec.expressions import Index, Read, free_indices
 
 MIN_STORE_BYTES = 4  # of one thread; narrower stores waste the store path (heuristic)
 
@@ -23,7 +22,7 @@ class Work:
 
     request: Request  # its statements over as few indices as memory needs
     arrays: Mapping[str, Array]
-    order: tuple[spec.Index, ...]
+    order: tuple[Index, ...]
     max_width: Width
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from cugen.families.base import Family
+from cugen.families.base import Family, Match, Refusal, Refusals, Request
 from cugen.families.reduce.columns import ColumnConfig, ColumnKernel
 from cugen.families.reduce.config import TUNABLES, ThreadConfig, choose_config, point_count, reasons
 from cugen.families.reduce.recognition import ReductionProblem, match_reductions
@@ -16,7 +16,6 @@ from cugen.pieces.block_reduce import WARP
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.placement import tunables_only
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.spec.expressions import Reduce
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import sympy
 
-from cugen.families.base import Family
+from cugen.families.base import Family, Match, Refusal, Refusals, Request
 from cugen.families.rowwise.config import TUNABLES, RowConfig, choose_config, has_too_few_rows
 from cugen.families.rowwise.kernel import RowPasses
 from cugen.families.rowwise.split import split
@@ -25,7 +25,6 @@ from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Node, ReturnUnless, Section
-from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer, symbol
 from cugen.spec.expressions import Read, Reduce, free_indices, walk
 

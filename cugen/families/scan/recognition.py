@@ -12,8 +12,7 @@ from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.request import Refusal, Request
 from cugen.rewrite.temporaries import fresh
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, INT64
 
@@ -37,8 +36,8 @@ class ScanProblem:
     """
 
     pattern: SerialScan
-    fastest: spec.Index
-    outer: tuple[spec.Index, ...]
+    fastest: Index
+    outer: tuple[Index, ...]
     vector_reads: tuple[Read, ...]
     max_width: Width
     tiles: Tiles | None = None
@@ -51,7 +50,7 @@ class ScanProblem:
         return self.pattern.request
 
     @property
-    def along(self) -> spec.Index:
+    def along(self) -> Index:
         return self.pattern.index
 
     @property
@@ -122,11 +121,11 @@ def in_tiles(problem: ScanProblem, length: int) -> ScanProblem:
     return replace(problem, tiles=tiles, outer=(_tile_index(problem.along, tiles), *problem.outer))
 
 
-def _tile_index(along: spec.Index, tiles: Tiles) -> spec.Index:
-    return spec.Index(tiles.index, tile_count(along.extent, tiles.length))
+def _tile_index(along: Index, tiles: Tiles) -> Index:
+    return Index(tiles.index, tile_count(along.extent, tiles.length))
 
 
-def _tile_name(request: Request, indices: tuple[spec.Index, ...]) -> str:
+def _tile_name(request: Request, indices: tuple[Index, ...]) -> str:
     """The name of the tile index, which differs from those of the other indices and the params."""
     return fresh("tile", {index.name for index in indices} | request.context.symbols.keys())
 

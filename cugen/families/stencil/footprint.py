@@ -14,8 +14,7 @@ from cugen.plan.context import Context
 from cugen.plan.request import Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import Boundary, Expr, IndexValue, Op, Read, Reduce, walk
+from cugen.spec.expressions import Boundary, Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
 from cugen.spec.model import Statement
 
 MAX_FOOTPRINT_POINTS = 1024  # larger footprints aren't enumerated
@@ -97,8 +96,8 @@ class ChannelReduction:
     """A reduction with a loop over `channels`, its plain indices; register windows hold the `taps` of one channel."""
 
     reduction: Reduce
-    channels: tuple[spec.Index, ...]
-    taps: tuple[spec.Index, ...]
+    channels: tuple[Index, ...]
+    taps: tuple[Index, ...]
 
 
 def find_channel_reductions(request: Request, along: str) -> tuple[ChannelReduction, ...]:
@@ -109,10 +108,10 @@ def find_channel_reductions(request: Request, along: str) -> tuple[ChannelReduct
     for statement, read in memory_reads(request):
         output_names = {index.name for index in statement.indices}
         for node in walk(statement.value):
-            if not isinstance(node, Reduce) or spec.free_indices(node) - output_names:
+            if not isinstance(node, Reduce) or free_indices(node) - output_names:
                 continue
-            if read in walk(node.body) and along in spec.free_indices(read):
-                moving = [r for r in walk(node.body) if isinstance(r, Read) and along in spec.free_indices(r)]
+            if read in walk(node.body) and along in free_indices(read):
+                moving = [r for r in walk(node.body) if isinstance(r, Read) and along in free_indices(r)]
                 channels = tuple(index for index in node.indices if _is_plain(index.name, moving))
                 extents = list(map(request.context.static_extent, node.indices))
                 known = [extent for extent in extents if extent is not None]
@@ -123,7 +122,7 @@ def find_channel_reductions(request: Request, along: str) -> tuple[ChannelReduct
 
 
 def _is_plain(name: str, reads: list[Read]) -> bool:
-    subscripts = [sub for read in reads for sub in read.subscripts if name in spec.free_indices(sub)]
+    subscripts = [sub for read in reads for sub in read.subscripts if name in free_indices(sub)]
     return bool(subscripts) and all(sub == IndexValue(name) for sub in subscripts)
 
 
@@ -144,7 +143,7 @@ def find_footprints(request: Request, along: str) -> Footprints:
     reads: dict[str, list[tuple[Read, _Offsets]]] = {}
     reasons: dict[str, None] = {}
     for statement, read in memory_reads(request):
-        if along not in spec.free_indices(read):
+        if along not in free_indices(read):
             continue
         offsets = _offsets(request, statement, read, along, channels)
         if isinstance(offsets, str):
@@ -214,7 +213,7 @@ def _offsets(
 
 def _linear(sub: Expr, context: Context) -> tuple[dict[str, int], int] | None:
     """The integer coefficients of a subscript's indices and its constant; None where it is not affine."""
-    names = sorted(spec.free_indices(sub))
+    names = sorted(free_indices(sub))
     symbols: dict[str, Integer] = {name: sympy.Symbol(f"index {name}", integer=True) for name in names}
     fixed = {name: sympy.Integer(low) for name, (low, high) in context.ranges.items() if low == high}
     try:

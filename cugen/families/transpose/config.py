@@ -11,8 +11,7 @@ from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, ElementRef, hav
 from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import IndexValue, Read
+from cugen.spec.expressions import Index, IndexValue, Read
 
 BANKS = 32  # of shared memory, as many as lanes of a warp (CUDA programming guide)
 BANK_BYTES = 4
@@ -35,9 +34,9 @@ class Transpose:
 
     request: Request
     arrays: Mapping[str, Array]
-    across: spec.Index
-    down: spec.Index
-    order: tuple[spec.Index, ...]
+    across: Index
+    down: Index
+    order: tuple[Index, ...]
     reads: tuple[Read, ...]
 
     @property
@@ -169,7 +168,7 @@ def _tile(sizes: tuple[int, int, int], size: int, load: int, store: int) -> Tran
     return TransposeConfig(across, down, threads, pack, rows, columns, period, gap, pitch)
 
 
-def _width(transpose: Transpose, along: spec.Index, accesses: Iterable[ElementRef]) -> int:
+def _width(transpose: Transpose, along: Index, accesses: Iterable[ElementRef]) -> int:
     """The widest vector along an index that alignment allows for all accesses."""
     context = transpose.request.context
     widths = (widest(transpose.arrays[array], subs, along.name, context).count for array, subs in accesses)

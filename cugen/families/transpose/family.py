@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from cugen.families.base import Family
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.transpose.config import Transpose, choose_config, shared_bytes
 from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
@@ -14,11 +14,9 @@ from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, form_refusals
 from cugen.pieces.placement import size_refusals, useless_placements
 from cugen.pieces.vectors import is_contiguous
-from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.rewrite.fuse_dimensions import FusedStatements
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import IndexValue, Read
+from cugen.spec.expressions import Index, IndexValue, Read
 
 MIN_EXTENT = 8  # along both sides; below it most of a tile would be empty (heuristic)
 
@@ -62,9 +60,7 @@ def _recognise(request: Request) -> Transpose | Refusal:
     return next((match for match in matches if isinstance(match, Transpose)), matches[0])
 
 
-def _match(
-    request: Request, form: FusedStatements, across: spec.Index, order: tuple[spec.Index, ...]
-) -> Transpose | Refusal:
+def _match(request: Request, form: FusedStatements, across: Index, order: tuple[Index, ...]) -> Transpose | Refusal:
     down: dict[str, Read] = {}
     reads = []
     for read in certain_reads(request, form.arrays):

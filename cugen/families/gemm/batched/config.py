@@ -16,8 +16,7 @@ from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
 from cugen.plan.memory import Array
 from cugen.plan.request import Tunable
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import free_indices
+from cugen.spec.expressions import Index, free_indices
 
 _THREAD_TILE = 4  # default elements per thread along M and N (heuristic)
 _MIN_EXTENT_FOR_TALL_THREAD_TILES = 32  # beyond this extent of M and N a thread tile is twice as tall (heuristic)
@@ -36,7 +35,7 @@ BATCH = Tunable(
 class Partition:
     """A matrix's M or N dimension over the threads: each has `vectors` vectors of `width` consecutive elements."""
 
-    index: spec.Index
+    index: Index
     extent: int
     threads: int
     vectors: int
@@ -174,7 +173,7 @@ def _batch_per_block(contraction: Contraction, threads_per_matrix: int) -> int:
     return batch
 
 
-def _partition(index: spec.Index, extent: int, per_thread: int, width: int) -> Partition:
+def _partition(index: Index, extent: int, per_thread: int, width: int) -> Partition:
     """A partition with about `per_thread` elements per thread."""
     width = min(width, 1 << (per_thread.bit_length() - 1))
     vectors = -(-extent // width)

@@ -15,8 +15,7 @@ from cugen.plan.subscripts import NotAnInteger
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected
 from cugen.rewrite.dense_indices import index_values
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, IndexValue, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Index, IndexValue, Read, Reduce, free_indices, walk
 
 MAX_M = 16  # rows whose accumulators fit a thread's registers (heuristic)
 MIN_EXTENT = 64  # of N and K; a smaller B is no large matrix (heuristic)
@@ -31,15 +30,15 @@ class SkinnyGemm:
 
     request: Request
     reduction: Reduce
-    m: spec.Index | None
-    n: spec.Index
-    batch: tuple[spec.Index, ...]
+    m: Index | None
+    n: Index
+    batch: tuple[Index, ...]
     a: Read
     b: Read
     is_k_major: bool
 
     @property
-    def k(self) -> spec.Index:
+    def k(self) -> Index:
         return self.reduction.indices[0]
 
     @property
@@ -68,7 +67,7 @@ class SkinnyGemm:
         body = self.reduction.body
         return not index_values(body) and {node for node in walk(body) if isinstance(node, Read)} == {self.a, self.b}
 
-    def vector_width(self, read: Read, along: spec.Index) -> int:
+    def vector_width(self, read: Read, along: Index) -> int:
         """The widest vector load along an index, in elements; 1 where the read isn't contiguous along it."""
         array, context = self.array(read), self.context
         if array.space != "global":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.recognition import recognise, request_refusals
 from cugen.families.gemm import family as gemm
 from cugen.families.gemm.batched import family as batched
 from cugen.families.gemm.skinny import family as skinny
 from cugen.families.gemm.tiled.config import choose_config, padding_refusals, refusals
 from cugen.families.gemm.tiled.kernel import TiledKernel
-from cugen.plan.request import Single, Steps
 from cugen.rewrite.separate_reductions import separated
 from cugen.rewrite.stored_operands import with_stored_operands
 from cugen.spec.expressions import Reduce
