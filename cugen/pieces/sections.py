@@ -1,7 +1,8 @@
-"""Sections of sections, and loops as sections of a scope."""
+"""Sections of sections, guards, and loops as sections of a scope."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cugen.plan.nodes import Comparison, For, Guard, If, Node, Section
@@ -27,6 +28,11 @@ class SectionGroup(Section):
 def guarded(name: str, terms: tuple[Comparison, ...], sections: tuple[Section, ...]) -> tuple[Section, ...]:
     """The branch `name` around the sections, where there are terms; else the sections themselves."""
     return (Section(name, (If(Guard(terms), sections),)),) if terms else sections
+
+
+def guarded_nodes(guard: Guard, nodes: Sequence[Node], orelse: tuple[Node, ...] = ()) -> tuple[Node, ...]:
+    """The branch around the nodes, where the guard has terms; else the nodes themselves."""
+    return (If(guard, tuple(nodes), orelse),) if guard.terms else tuple(nodes)
 
 
 def append_loop(scope: Scope, before: str, name: str, loop: For) -> None:

@@ -11,13 +11,15 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.blocks import define
 from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
+from cugen.pieces.sections import guarded_nodes
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import ConsecutiveElements, vector_body, wide_reads
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Comment, Comparison, Define, Guard, If, Let, Load, Node, ReturnUnless, Section
+from cugen.plan.nodes import Comment, Comparison, Define, Guard, Let, Load, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
+from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Expr, Index, IndexValue, Local, Op, Read, Reduce
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import FLOAT32, UINT32
@@ -50,9 +52,7 @@ class Epilogue:
     def _placeholder(self, reduction: Reduce) -> Read:
         """A read of an array that stands for a sum, which makes the statements elementwise."""
         contraction, lowering = self.contraction, self.lowering
-        name = "accumulated"
-        while name in lowering.arrays:
-            name += "_"
+        name = fresh("accumulated", set(lowering.arrays))
         extents = tuple(self.extents[index.name] for index in (contraction.m, contraction.n))
         symbol = lowering.names.allocate("accumulated")
         placeholder = Array(name, symbol, reduction.dtype, extents, (extents[1], integer(1)), "register")
@@ -133,9 +133,7 @@ class Epilogue:
     def _statements(self, values: Sequence[Value], before: Sequence[Node] = ()) -> tuple[Node, ...]:
         """The statements for a vector whose indices are defined, guarded by the output's bounds. `values` are its v-th
         accumulated elements, one of each sum, after the nodes `before`."""
-        guard = Guard(tuple(self._bounds_check()))
-        body = self._unguarded(values, before)
-        return (If(guard, body),) if guard.terms else body
+        return guarded_nodes(Guard(tuple(self._bounds_check())), self._unguarded(values, before))
 
     def _bounds_check(self) -> Iterator[Comparison]:
         """The output's bounds that the block's tiles exceed; records all of them as limits."""

@@ -35,11 +35,7 @@ def match(request: Request) -> Match | Refusals:
     if reasons:
         return Refusals(reasons)
     config = choose_config(contraction)
-    reasons = (
-        *_batch_refusals(contraction),
-        *_limit_refusals(contraction, config),
-        *_warp_refusals(contraction, config),
-    )
+    reasons = tuple(_config_refusals(contraction, config))
     return Refusals(reasons) if reasons else Match(BatchedKernel(contraction, config).kernel)
 
 
@@ -50,13 +46,6 @@ def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
             yield Refusal(f"unrolls loops over {index.name}, so its extent must be fixed")
         elif not 0 < extent <= limit:
             yield Refusal(f"stages whole matrices: the extent of {index.name} may be up to {limit}, not {extent}")
-
-
-def _batch_refusals(contraction: Contraction) -> Iterator[Refusal]:
-    count = math.prod(contraction.context.max_extent(index) for index in contraction.batch)
-    schedule = contraction.request.schedule
-    if count < _MIN_BATCH and schedule.family != "batched" and not schedule.tunables:
-        yield Refusal(f"is chosen from {_MIN_BATCH} matrices on, and these are {count}")
 
 
 def _placement_refusals(contraction: Contraction) -> Iterator[Refusal]:
@@ -80,20 +69,19 @@ def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
             yield Refusal(f"a thread may have {allowed} elements along {name}, not {size}", f"schedule.thread.{name}")
 
 
-def _limit_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[Refusal]:
-    target = contraction.request.target
-    key = f"schedule.{BATCH.name}"
+def _config_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[Refusal]:
+    """The limits of a block. Few matrices, and those that fill shared memory before they make up a warp, as with a long
+    K and few outputs, are refused unless the spec requests this family."""
+    target, schedule, key = contraction.request.target, contraction.request.schedule, f"schedule.{BATCH.name}"
+    is_requested = schedule.family == "batched" or bool(schedule.tunables)
+    count = math.prod(map(contraction.context.max_extent, contraction.batch))
+    if count < _MIN_BATCH and not is_requested:
+        yield Refusal(f"is chosen from {_MIN_BATCH} matrices on, and these are {count}")
     if config.threads > target.threads_per_block:
         yield Refusal(f"a block of {config.threads} threads is too large", key)
     if config.shared_bytes > target.shared_per_block:
         yield Refusal(f"needs {config.shared_bytes} bytes of shared memory, {target.shared_per_block} are allowed", key)
-
-
-def _warp_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[Refusal]:
-    """Matrices of a long K and few outputs fill shared memory before they make up a warp; refused unless requested."""
-    schedule, limit = contraction.request.schedule, contraction.request.target.shared_per_block
-    fills_shared = 2 * config.shared_bytes > limit
-    if config.threads < WARP_SIZE and fills_shared and schedule.family != "batched" and not schedule.tunables:
+    if config.threads < WARP_SIZE and 2 * config.shared_bytes > target.shared_per_block and not is_requested:
         yield Refusal(f"fills shared memory with the matrices of {config.threads} threads, fewer than a warp")
 
 

@@ -30,12 +30,8 @@ class ElementCopies(OperandPipeline):
     def definitions(self) -> tuple[Define, ...]:
         return ()
 
-    @property
-    def _is_staged(self) -> bool:
-        return self.tile.space == "shared"
-
     def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
-        if not self._is_staged:
+        if not self.operand.is_staged:
             return ()
         thread, config = self.thread, self.thread.config
         threads_y, threads_x = config.lanes_m, config.lanes_n
@@ -63,7 +59,7 @@ class ElementCopies(OperandPipeline):
 
     def element(self, k_tile: Integer, k: Integer, mn: Integer) -> tuple[Expr, tuple[Node, ...]]:
         """The element at an offset in the tile, and the load that it needs: zero outside of the matrix."""
-        if self._is_staged:
+        if self.operand.is_staged:
             return Element.of(Access(self.tile, (mn, k) if self.operand.is_k_major else (k, mn), "load")), ()
         source, guard = self._source(k_tile + k, mn, in_bounds=self.thread.exact[self.thread.contraction.k.name])
         local = Local(self.thread.lowering.names.allocate(self.tile.name.lower()), self.operand.read.dtype)

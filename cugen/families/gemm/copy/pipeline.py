@@ -168,8 +168,7 @@ class OperandPipeline:
         return self.thread.config.block_k % (parts * self._extents_per_pass[1]) == 0
 
     def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
-        """Copies of the k-tile from `k` of the block's range on, or of a part of it, into a stage; `in_bounds` if it is
-        known to be inside the range."""
+        """Copies the k-tile at `k` of the block's range, or a part of it, to a stage; `in_bounds`: surely in range."""
         first_k, count_k, first_mn, count_mn = integer(0), self.thread.config.copy_group_k, integer(0), self.extent
         if part is not None:
             first_k, count_k, first_mn, count_mn = self._part(*part)

@@ -22,8 +22,7 @@ Factor = Callable[[Read], Expr | None]  # an operand's element
 
 
 class Accumulators:
-    """The accumulators of a thread: an array for each sum, a local where the thread tile is one element; `zeroed`
-    declares them."""
+    """A thread's accumulators: an array for each sum, a local for a tile of one element; `zeroed` declares them."""
 
     def __init__(self, thread: ThreadCoordinates) -> None:
         self.thread, self.config, self.lowering = thread, thread.config, thread.lowering

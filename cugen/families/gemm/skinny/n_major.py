@@ -5,14 +5,7 @@ from __future__ import annotations
 from cugen.families.gemm.skinny.kernel import SkinnyKernel
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.kernels import dense_array
-from cugen.pieces.loop_variables import (
-    loop_variable,
-    repeated,
-    repeated_sections,
-    shared_loop_variable,
-    unrolled,
-    value_of,
-)
+from cugen.pieces.loop_variables import loop_variable, repeated, repeated_sections, shared_loop_variable, value_of
 from cugen.pieces.sections import guarded
 from cugen.plan.memory import Access, Array, Element, Shuffled
 from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Index, Let, Loop, Node, Section, Store, when
@@ -45,7 +38,7 @@ class NMajorKernel(SkinnyKernel):
         if config.warps > 1:
             warp = loop_variable("warp", config.warps, self.lowering, integer(1))
             add = Assign(total, Op("add", (total, partial(warp.symbol)), total.dtype))
-            sum_nodes = (*sum_nodes, unrolled(warp, (add,)))
+            sum_nodes = (*sum_nodes, For(Loop(warp, integer(1), integer(config.warps), unroll=True), (add,)))
         sections = (
             Section("store_partials", repeated(self.j, self._store_partial(partials))),
             Section("partials_stored", (Barrier(),)),
