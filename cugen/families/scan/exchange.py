@@ -9,7 +9,7 @@ from cugen.families.scan.thread_scan import ThreadScan
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Element
-from cugen.plan.nodes import Assign, Barrier, Comparison, Guard, If, Index, Node, Section, Store
+from cugen.plan.nodes import Assign, Barrier, Index, Node, Section, Store, when
 from cugen.plan.symbols import Integer
 from cugen.spec.expressions import Local
 
@@ -39,8 +39,7 @@ class Exchange:
         set_prefixes = tuple(Assign(prefix, n.block_total) for prefix, n in zip(prefixes, self.names, strict=True))
         loads = map(Element.of, self._accesses(index.symbol, "load"))
         add = [n.add(self.registers.value(n.block_total), load) for n, load in zip(self.names, loads, strict=True)]
-        is_group = Guard((Comparison(index.symbol, "==", group),))
-        return (unrolled(index, (If(is_group, set_prefixes), *self.registers.each_column(add))),)
+        return (unrolled(index, (when(index.symbol, "==", group, set_prefixes), *self.registers.each_column(add))),)
 
     def _accesses(self, group: Integer, kind: str) -> list[Access]:
         return [Access(array, (*self.buffer, *self.subscripts(group)), kind) for array in self.arrays]

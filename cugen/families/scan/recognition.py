@@ -19,8 +19,7 @@ from cugen.spec.types import BOOL, INT64
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Tiles of `length` elements; `index` is the name of the tile index. `restart`: each tile begins without a
-    prefix."""
+    """Tiles of `length` elements; `index` names the tile index. `restart`: each tile begins without a prefix."""
 
     length: int
     index: str
@@ -32,8 +31,7 @@ class ScanProblem:
     """Scans along `pattern.index`. All stores and the `vector_reads` are contiguous along the index `fastest`.
 
     `outer` are the output's remaining indices, preceded by the tile index where the scans restart in every tile.
-    `max_width` is the widest vector access in elements.
-    """
+    `max_width` is the widest vector access in elements."""
 
     pattern: SerialScan
     fastest: Index
@@ -166,8 +164,7 @@ def restarting(scan: Scan, length: int) -> Scan:
 
 
 def extract_tiles(request: Request) -> tuple[Request, Tiles | None]:
-    """The group with its tile conditions replaced by a tile index, where all scans have the same tiles; otherwise the
-    group unchanged."""
+    """The group with a tile index in place of tile conditions, where all scans have the same tiles; else unchanged."""
     statements = request.group.statements
     scans = {node: None for s in statements for node in walk(s.value) if isinstance(node, Scan)}
     tilings = {(_length(scan), scan.outer) for scan in scans}

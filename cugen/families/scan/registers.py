@@ -9,24 +9,11 @@ from cugen.families.scan.recognition import ScanProblem
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import loop_variable, unrolled
+from cugen.pieces.sections import guarded_nodes
 from cugen.pieces.vector_body import vector_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Vector
-from cugen.plan.nodes import (
-    Assign,
-    Comparison,
-    Copy,
-    Declare,
-    Define,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Node,
-    Section,
-    Store,
-)
+from cugen.plan.nodes import Assign, Comparison, Copy, Declare, Define, Guard, Index, Let, Load, Node, Section, Store
 from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import Integer, integer
 from cugen.plan.traversal.usage import mentions
@@ -37,8 +24,7 @@ Storage = Array | Local  # one value or vector, or one per vector of the thread
 
 
 class Registers:
-    """`vectors` of `width` consecutive elements of each array in each thread. `end` is the extent, or None where every
-    vector is whole."""
+    """A thread's `vectors` of `width` elements of each array. `end` is the extent, None where every vector is whole."""
 
     def __init__(self, problem: ScanProblem, lowering: Lowering, width: int, vectors: int) -> None:
         self.problem, self.lowering, self.width, self.vectors = problem, lowering, width, vectors
@@ -145,7 +131,7 @@ class Registers:
                 else:
                     yield Assign(self.value(stored) if narrow else self.current(stored), Element.of(access))
 
-        return guarded(inside, self._vectors_or_elements(loads))
+        return guarded_nodes(inside, self._vectors_or_elements(loads))
 
     def copy_from(self, prefetch: Registers) -> tuple[Node, ...]:
         """Copies the current vector of each read from the prefetch registers."""
@@ -167,13 +153,12 @@ class Registers:
         return self._vectors_or_elements(stores)
 
     def _vectors_or_elements(self, moves: Callable[[bool], Iterable[Node]]) -> tuple[Node, ...]:
-        """Vector accesses, or guarded accesses to single elements for a partial vector; `moves` gives the wide or the
-        narrow ones."""
+        """Vector accesses, or guarded ones to the elements of a partial vector; `moves` gives wide or narrow ones."""
         vectors = tuple(moves(False))
         if self.end is None:
             return vectors
         fits = Guard((Comparison(self.first + (self.width - 1), "<", self.end),))
-        return (If(fits, vectors, self.each_element(guarded(self.in_bounds, tuple(moves(True))))),)
+        return guarded_nodes(fits, vectors, self.each_element(guarded_nodes(self.in_bounds, tuple(moves(True)))))
 
     def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str, narrow: bool) -> Access:
         """The access to the current vector in memory, or to its current element if `narrow`."""
@@ -186,7 +171,3 @@ def declaration(stored: Storage, zeroed: bool = False) -> Node:
     if isinstance(stored, Array):
         return Declare(stored, zeroed=zeroed)
     return Let(stored, Const(0, stored.dtype) if zeroed else None, mutable=True)
-
-
-def guarded(inside: Guard, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    return (If(inside, tuple(nodes)),) if inside.terms else tuple(nodes)

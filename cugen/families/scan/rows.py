@@ -17,7 +17,7 @@ from cugen.pieces.loop_variables import loop_variable
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, identity
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Comment, Comparison, Define, For, Guard, If, Let, Loop, Node, Section
+from cugen.plan.nodes import Comment, Comparison, Define, For, Guard, Let, Loop, Node, Section, when
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
 from cugen.spec.expressions import Expr, Local, Reduce
@@ -208,8 +208,7 @@ class RowScan:
 
     def _combine_warps(self, exchange: Exchange) -> tuple[Section, ...]:
         """The exclusive prefix of each warp, and the carry to the next iteration."""
-        is_first_lane = Guard((Comparison(self.lane.symbol, "==", integer(0)),))
-        store = If(is_first_lane, exchange.store(self.warp, [n.warp_total for n in self.names]))
+        store = when(self.lane.symbol, "==", integer(0), exchange.store(self.warp, [n.warp_total for n in self.names]))
         prefixes = [n.warp_prefix for n in self.names]
         declared = self.thread_scan.initialise(prefixes)
         if self.loop.is_single:

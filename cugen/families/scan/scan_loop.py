@@ -47,8 +47,7 @@ class ScanLoop:
     def position(self, name: str, offset: Integer, width: int = 1, *, certain: bool = True) -> tuple[Define, Guard]:
         """The index of a vector of `width` elements at `offset` in the direction of the scan, and its bounds check.
 
-        `certain`: the offset is within an iteration that runs.
-        """
+        `certain`: the offset is within an iteration that runs."""
         problem, lowering, context = self.problem, self.lowering, self.problem.context
         padded = self.extent
         if not divides(width, self.extent, context):

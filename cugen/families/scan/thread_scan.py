@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cugen.families.scan.recognition import ScanProblem
-from cugen.families.scan.registers import Registers, guarded
+from cugen.families.scan.registers import Registers
 from cugen.pieces.block_scan import ScanLocals
 from cugen.pieces.blocks import define, limit
+from cugen.pieces.sections import guarded_nodes
 from cugen.pieces.serial_scan import accumulate_scan
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import gather_stores
@@ -23,8 +24,7 @@ from cugen.spec.expressions import Local, walk
 class ThreadScan:
     """Thread-level reduction and scan of the elements in registers, backward for reverse scans along a row.
 
-    A row is padded to a multiple of `step` elements.
-    """
+    A row is padded to a multiple of `step` elements."""
 
     def __init__(self, problem: ScanProblem, lowering: Lowering, registers: Registers, step: int) -> None:
         self.problem, self.lowering, self.registers = problem, lowering, registers
@@ -50,8 +50,7 @@ class ThreadScan:
         return (*nodes, *self.registers.each_element(inner))
 
     def reduce(self, body: Scope, inside: Guard) -> tuple[Node, ...]:
-        """Adds the elements of a vector to `partial`. Without a guard where elements that aren't `inside` do no
-        harm."""
+        """Adds the elements of a vector to `partial`; without a guard where those not `inside` do no harm."""
         outer = self._vector_scope(body, inside)
         inner = self._element(outer)
         for names in self.names:
@@ -60,7 +59,7 @@ class ThreadScan:
         # Forward, only the last tile of a row may be partial, and no tile uses its aggregate.
         uses_partial_tile = self.problem.pattern.reverse and self.problem.tiles_carry_over
         if inside.terms and (uses_partial_tile or self.problem.has_indexed_reads or not self.problem.is_row):
-            return guarded(inside, nodes)
+            return guarded_nodes(inside, nodes)
         if self.registers.width == 1 and self.registers.vectors == 1:
             self.reduced = inner
         return nodes
@@ -76,12 +75,12 @@ class ThreadScan:
             inner.remember(names.scan, self.registers.value(names.accumulator))
         lower_statements(self.problem.request, self.lowering, inner)
         if self.registers.width == 1:
-            return guarded(inside, (*outer.nodes, *self._each_element(inner, updates)))
+            return guarded_nodes(inside, (*outer.nodes, *self._each_element(inner, updates)))
         counter = self.registers.element_counter
         inner.nodes, vectors = gather_stores(inner.nodes, self.problem.request, counter, self.lowering)
         declared = (Let(vector, None, mutable=True) for _, vector in vectors)
         elements = self._each_element(inner, updates)
-        return guarded(inside, (*outer.nodes, *declared, *elements, *self.registers.store(vectors)))
+        return guarded_nodes(inside, (*outer.nodes, *declared, *elements, *self.registers.store(vectors)))
 
     def _vector_scope(self, body: Scope, inside: Guard) -> Scope:
         """The scope of a vector, for what its columns share; one for reduction and scan unless each has its own C++
@@ -125,4 +124,4 @@ class ThreadScan:
         local = self.registers.value(aggregate)
         nodes = accumulate_scan(names.scan, local, self.lowering, scope, names.locals, self.max_elements)
         # Forward, the padding comes last and no result depends on it.
-        return guarded(self.registers.in_bounds, nodes) if self.is_backward else nodes
+        return guarded_nodes(self.registers.in_bounds, nodes) if self.is_backward else nodes
