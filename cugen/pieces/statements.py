@@ -8,8 +8,9 @@ from cugen.plan.nodes import Let, Load, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
-from cugen.spec.expressions import Cast, Expr, Local, Op, Read, walk
+from cugen.spec.expressions import Expr, Local, Op, Read, walk
 from cugen.spec.model import Statement
+from cugen.spec.rewriting import converted
 
 
 def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None:
@@ -31,7 +32,7 @@ def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None
             value = Op("add", (_old_value(statement, target, lowering, scope), value), target.dtype)
         scope.forget(statement.target)
         if later_reads or is_accumulated or not stored:
-            rounded: Expr = value if declared.dtype == value.dtype else Cast(value, declared.dtype)
+            rounded = converted(value, declared.dtype)
             if not isinstance(rounded, Local):
                 # A temporary in a register keeps its name from the spec.
                 temporary = "" if stored else lowering.arrays[statement.target].symbol

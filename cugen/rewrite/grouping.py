@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from cugen.plan.request import Group
 from cugen.plan.traversal.substitution import over_indices, substitute
 from cugen.rewrite.readers import Readers, array_reads
-from cugen.spec.expressions import Cast, Expr, IndexValue, Read, Reduce, Scan, walk
+from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
+from cugen.spec.rewriting import converted
 
 _MAX_INLINED_NODES = 400  # nodes of an expression with inlined temporaries; beyond, they are stored (heuristic)
 _MAX_MIXED_STATEMENTS = 24  # statements over different indices that are offered as one kernel: bounds planning time
@@ -205,8 +206,7 @@ def _inline(value: Expr, inlined: Mapping[str, Statement], spec: Spec) -> Expr:
             return None
         names = [sub.name for sub in source.subscripts if isinstance(sub, IndexValue)]
         expression = substitute(source.value, dict(zip(names, read.subscripts, strict=True)))
-        dtype = spec.array(read.array).dtype
-        return expression if dtype == expression.dtype else Cast(expression, dtype)
+        return converted(expression, spec.array(read.array).dtype)
 
     return substitute(value, {}, on_read)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import is_
 
 from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, children
+from cugen.spec.types import DType
 
 # Separates the source name of a bound index from a unique number, until extents are known and `FinalNames` chooses
 # printable names.
@@ -41,6 +42,11 @@ def replaced(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """The tree with each node replaced for which `change` returns one, parents first."""
     replacement = change(expr)
     return rebuild(expr, lambda child: replaced(child, change)) if replacement is None else replacement
+
+
+def converted(expr: Expr, dtype: DType) -> Expr:
+    """The expression in another type; itself if it has that type."""
+    return expr if expr.dtype == dtype else Cast(expr, dtype)
 
 
 def rename(expr: Expr, names: Mapping[str, str]) -> Expr:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jinja2
 import pytest
 
-from cugen.pieces.sections import SectionGroup, append_loop, since_last_section
-from cugen.plan.nodes import Barrier, Comment, For, Index, Loop, Section
+from cugen.pieces.sections import SectionGroup, append_loop, guarded_nodes, since_last_section
+from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import integer
 
@@ -53,3 +53,10 @@ def test_a_loop_becomes_a_section_and_so_do_the_nodes_before_it() -> None:
     scope.nodes += [Comment("after")]
     assert scope.nodes[:2] == [Section("accumulators", (Comment("before"),)), Section("main_loop", (loop,))]
     assert since_last_section(scope.nodes) == (Comment("after"),)
+
+
+def test_nodes_are_in_a_branch_only_where_their_guard_has_terms() -> None:
+    nodes, orelse = (Comment("inside"),), (Comment("outside"),)
+    guard = Guard((Comparison(integer(1), "<", integer(2)),))
+    assert guarded_nodes(guard, nodes, orelse) == (If(guard, nodes, orelse),)
+    assert guarded_nodes(Guard(()), nodes, orelse) == nodes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cugen.spec.expressions import Const, Index, IndexValue, Op, Read, Reduce, Scan
-from cugen.spec.rewriting import replaced
+from cugen.spec.expressions import Cast, Const, Index, IndexValue, Op, Read, Reduce, Scan
+from cugen.spec.rewriting import converted, replaced
 from cugen.spec.types import FLOAT32, INT64
 
 ROW, COLUMN = IndexValue("i"), IndexValue("j")
@@ -26,3 +26,8 @@ def test_loops_are_entered():
 
 def test_what_replaces_a_node_is_not_rewritten_again():
     assert replaced(ROW, {ROW: Op("add", (ROW, COLUMN), INT64), COLUMN: ZERO}.get) == Op("add", (ROW, COLUMN), INT64)
+
+
+def test_an_expression_is_cast_only_to_a_type_that_it_does_not_have():
+    assert converted(X, INT64) == Cast(X, INT64)
+    assert converted(X, FLOAT32) is X

@@ -15,22 +15,9 @@ from cugen.families.rowwise.statements.groups import split_groups
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.plan.traversal.substitution import over_indices
-from cugen.spec.expressions import (
-    Cast,
-    Const,
-    Expr,
-    Index,
-    IndexValue,
-    Op,
-    Read,
-    Reduce,
-    Scan,
-    children,
-    free_indices,
-    walk,
-)
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, children, free_indices, walk
 from cugen.spec.model import Statement
-from cugen.spec.rewriting import rebuild
+from cugen.spec.rewriting import converted, rebuild
 
 MAX_EXPRESSION_NODES = 2000  # of all outputs, which bounds the length of the kernel; heuristic
 
@@ -194,7 +181,7 @@ class _Inliner:
             if statement.accumulate:
                 old = Read(*element, declared.dtype.compute)
                 value = Op("add", (self.computed.get(element, old), value), old.dtype)
-            self.computed[element] = value if declared.dtype == value.dtype else Cast(value, declared.dtype)
+            self.computed[element] = converted(value, declared.dtype)
             self.written.add(statement.target)
             if self.request.is_stored(statement):
                 is_per_element = bool({i.name for i in statement.indices} & self.domain.column_names)
