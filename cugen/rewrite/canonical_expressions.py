@@ -39,15 +39,9 @@ def _value(expr: Expr, params: Mapping[str, Param]) -> Expr:
         return replace(expr, subscripts=tuple(_subscript(sub, params) for sub in expr.subscripts))
     expr = rebuild(expr, lambda part: _value(part, params))
     match expr:
-        case Op(name="mul" | "div" | "pow", args=(x, unit)) if _is(unit, 1):
+        case Op(name=name, args=(x, neutral)) if _is_neutral(name, neutral):
             return x
-        case Op(name="mul", args=(unit, x)) if _is(unit, 1):
-            return x
-        case Op(name="add", args=(x, zero)) if _is_neutral(zero, -0.0):
-            return x
-        case Op(name="add", args=(zero, x)) if _is_neutral(zero, -0.0):
-            return x
-        case Op(name="sub", args=(x, zero)) if _is_neutral(zero, 0.0):
+        case Op(name="mul" | "add" as name, args=(neutral, x)) if _is_neutral(name, neutral):
             return x
         case Op(name="neg", args=(Op(name="neg", args=(x,)),)) if x.dtype == expr.dtype:
             return x
@@ -64,11 +58,13 @@ def _is(expr: Expr, number: int) -> bool:
     return isinstance(expr, Const) and expr.dtype != BOOL and expr.value == number
 
 
-def _is_neutral(zero: Expr, sign: float) -> bool:
-    """Whether adding (`sign` is -0.0) or subtracting (0.0) it changes no bit: 0.0 + -0.0 is 0.0."""
-    if not isinstance(zero, Const) or not _is(zero, 0):
+def _is_neutral(name: str, operand: Expr) -> bool:
+    """Whether an operator with this operand changes no bit of the other one: x + -0.0 is x, but -0.0 + 0.0 is 0.0."""
+    if name in ("mul", "div", "pow"):
+        return _is(operand, 1)
+    if name not in ("add", "sub") or not isinstance(operand, Const) or not _is(operand, 0):
         return False
-    return not zero.dtype.is_float or copysign(1.0, float(zero.value)) == copysign(1.0, sign)
+    return not operand.dtype.is_float or (copysign(1.0, float(operand.value)) < 0) == (name == "add")
 
 
 def _negated(condition: Expr) -> Expr:
