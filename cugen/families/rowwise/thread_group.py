@@ -12,7 +12,7 @@ from cugen.pieces.loop_variables import loop_variable, shared_loop_variable
 from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Shuffled
-from cugen.plan.nodes import Barrier, ClusterBarrier, Comparison, Guard, If, Loop, Node, Section
+from cugen.plan.nodes import Barrier, ClusterBarrier, Loop, Node, Section, when
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
 
@@ -70,8 +70,7 @@ class RowThreadGroup(ThreadGroup):
         partials = SharedPartials(accumulators, lambda local: f"block_{local.name}", (self.cluster,), lowering)
         block = shared_loop_variable("block", (1, self.cluster - 1), lowering, "ranks")
         blocks = Loop(block, integer(1), integer(self.cluster), unroll=True)
-        is_of_cluster = Guard((Comparison(self.lane, "<", integer(self.cluster)),))
-        store = If(is_of_cluster, partials.stores((self.rank,), rank=self.lane))
+        store = when(self.lane, "<", integer(self.cluster), partials.stores((self.rank,), rank=self.lane))
         started = Section("blocks_started", (ClusterBarrier("wait"),) if is_first else ())
         exchange = partials.combine_in_order((store,), ClusterBarrier(), blocks, lambda rank: (rank,))
         return SectionGroup("cluster_reduction", (started, *exchange))
@@ -88,8 +87,7 @@ class RowThreadGroup(ThreadGroup):
         partials = SharedPartials(accumulators, lambda local: f"group_{local.name}", sizes, lowering)
         stores = partials.stores((group, self.number))
         if lanes_per_row > 1:
-            is_first_lane = Guard((Comparison(Mod(self.lane, integer(lanes_per_row)), "==", integer(0)),))
-            stores = (If(is_first_lane, stores),)
+            stores = (when(Mod(self.lane, integer(lanes_per_row)), "==", integer(0), stores),)
         other_groups = Loop(loop_variable("group", groups, lowering, integer(1)), integer(1), integer(groups))
         exchange = partials.combine_in_order(stores, Barrier(), other_groups, lambda group: (group, self.number))
         return SectionGroup("strided_reduction", (shuffles, *exchange))

@@ -19,7 +19,7 @@ from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import gather_stores
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Vector
-from cugen.plan.nodes import Comparison, For, Guard, If, Index, Let, Node, ReturnUnless, Section, Store
+from cugen.plan.nodes import Comparison, For, Guard, If, Index, Let, Node, ReturnUnless, Section, Store, when
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
@@ -224,10 +224,9 @@ class StencilBuilder:
         vector_store = Store(self._target(statement, first, width), vector)
         if divides(width, extent, self.context):
             return vector_store
-        guard = Guard((Comparison(first + width, "<=", extent),))
         element_store = Store(self._target(statement, first + v.symbol, 1), vector.component(v.symbol))
-        single = If(Guard((Comparison(first + v.symbol, "<", extent),)), (element_store,))
-        return If(guard, (vector_store,), (unrolled(v, (single,)),))
+        single = when(first + v.symbol, "<", extent, (element_store,))
+        return when(first + width, "<=", extent, (vector_store,), (unrolled(v, (single,)),))
 
     def _target(self, statement: Statement, index: Integer, width: int) -> Access:
         symbols = {**self.lowering.symbols, self.config.along: index}
