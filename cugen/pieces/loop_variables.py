@@ -22,8 +22,7 @@ def loop_variable(name_hint: str, stop: int | Integer, lowering: Lowering, start
 
 
 def shared_loop_variable(name_hint: str, values: Range, lowering: Lowering, loop: str = "") -> Index:
-    """A loop variable over `values`, inclusive; successive loops over the same range share its name, by the name of
-    the `loop` or the hint."""
+    """A loop variable over `values`, inclusive; loops over the same range share its name, by the `loop` or the hint."""
     key = (loop or name_hint, values)
     name = lowering.loops.get(key) or lowering.names.allocate(name_hint)
     lowering.loops[key] = name

@@ -28,8 +28,7 @@ from cugen.spec.model import Statement
 class ConsecutiveElements:
     """`width` consecutive elements along an index, all in bounds.
 
-    `wide`: reads with vector loads, and their width. `staged`: reads that were loaded before, and the value of each
-    component."""
+    `wide`: reads with vector loads, and their width. `staged`: reads loaded before, and each component's value."""
 
     request: Request
     arrays: Mapping[str, Array]

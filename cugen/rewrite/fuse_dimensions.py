@@ -145,8 +145,7 @@ def _fusion(
     pairs_by_name: Mapping[tuple[str, ...], tuple[Index, Index]],
     first: tuple[Index, Index],
 ) -> _Fusion | None:
-    """The fusion of a slow and a fast index, with all pairs that subscript the same dimensions; None if one of them
-    can't be fused."""
+    """The fusion of a slow and a fast index, and of all pairs with the same dimensions; None if one can't be fused."""
     slow, fast = first
     pairs = {(slow.name, fast.name): first}
     dimensions: dict[str, tuple[int, int]] = {}

@@ -11,8 +11,7 @@ from cugen.spec.model import Statement
 
 
 class Readers:
-    """The arrays that statements read, and the statements that read an array. `in_value`: by position, the arrays that
-    a statement's value reads."""
+    """Which statements read an array, and by position the arrays that a statement's value reads: `in_value`."""
 
     def __init__(self, statements: Sequence[Statement]) -> None:
         self.in_value = [{read.array for read in array_reads(statement)} for statement in statements]

@@ -31,8 +31,7 @@ CHUNK_MULTIPLE = 4096  # elements of a row: full vectors for all threads of a bl
 class _Chunks:
     """One index split into chunks: `element` counts within chunk `number`, which starts at `number * chunk`.
 
-    `coordinates` are the values of the indices that the split one was fused from; `in_range` is the condition that the
-    element exists."""
+    `coordinates`: values of the indices that the split one was fused from; `in_range`: that the element exists."""
 
     number: Index
     element: Index
@@ -142,8 +141,7 @@ class ReductionSplitter:
         return scaled, self.parts, False
 
     def _step(self, value: Expr, indices: tuple[Index, ...], suffix: str, text: str) -> Read:
-        """Adds the statement that stores a reduction, or an expression of some, in a temporary; returns the read of
-        it."""
+        """Adds the statement that stores a reduction, or an expression of some, in a temporary; returns its read."""
         names = [self.statement.target, suffix]
         reductions = [node for node in walk(self.statement.value) if isinstance(node, Reduce)]
         if isinstance(value, Reduce) and suffix == "parts" and len(reductions) > 1:

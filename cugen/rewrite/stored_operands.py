@@ -231,8 +231,7 @@ def _matrix_indices(
 
 
 def _is_profitable(single: Single, reduction: Reduce, value: Expr, indices: tuple[Index, ...]) -> bool:
-    """Whether the arithmetic outweighs the traffic of the temporary, and its size is below the limit; a dynamic
-    extent counts as a long one."""
+    """Whether arithmetic outweighs the temporary's traffic and its size is allowed; dynamic extents count as long."""
     context = single.context
     extents = {index.name: context.static_extent(index) for index in _indices(single.statement, reduction)}
 

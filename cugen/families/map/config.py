@@ -24,8 +24,7 @@ MAX_IDLE_FRACTION = 8  # at most one in so many threads of a wide block may be i
 class VectorConfig:
     """`width` elements per access and `vectors` accesses per thread, `step` elements apart along `axis`.
 
-    Axis 0 is contiguous. With a `shift`, rows start at any element: vectors start at sector boundaries, up to `shift`
-    elements before the row."""
+    Axis 0 is contiguous. With a `shift`, vectors start at sector boundaries, up to `shift` elements before the row."""
 
     width: int
     vectors: int

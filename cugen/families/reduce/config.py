@@ -146,8 +146,7 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
 
 
 def _threads_along_columns(vectors: int, results: int, longest: int, access_bytes: int) -> int:
-    """Threads of a block along the columns: for all of them if they are few, so that none is idle, else for a
-    contiguous run of each row."""
+    """Threads of a block along columns: for all of them if they are few (none is idle), else for a run of each row."""
     if vectors <= MAX_VECTORS_OF_FULL_ROWS and vectors * _rows_of_whole_warps(vectors) <= BLOCK_THREADS:
         threads = max(vectors, 1)
     else:

@@ -1,5 +1,4 @@
-"""The base of the reduction kernels: result indices, loop ranges, loads, in vectors where elements are contiguous, and
-accumulation."""
+"""The base of the reduction kernels: result indices, loop ranges, loads (vectors where contiguous), accumulation."""
 
 from __future__ import annotations
 
@@ -247,8 +246,7 @@ class StagedKernel(ReductionKernel, ABC):
         return replace(loop, stop=self.lowering.define("stop", loop.stop, scope))
 
     def loop_index(self, loop: LoopRange, first: Integer, step: int, name_hint: str = "") -> Index:
-        """A loop variable, of 64 bits where the increment past the end could overflow 32; successive loops share
-        names."""
+        """A loop variable, of 64 bits where the last increment could overflow 32; successive loops share names."""
         lowering = self.lowering
         high = bounds(loop.stop, lowering.ranges)[1]
         last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
@@ -269,8 +267,7 @@ class StagedKernel(ReductionKernel, ABC):
         del self.lowering.symbols[index.name]
 
     def accumulate_vector(self, stage: Stage, along: str, width: int, reads: Sequence[Read], scope: Scope) -> None:
-        """Loads `width` elements of each read, from the index `along` on, and accumulates them in order: the sections
-        `load` and `elements`."""
+        """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`."""
         lowering = self.lowering
         first = lowering.symbols[along]
         lane = vector_lane(width, lowering)

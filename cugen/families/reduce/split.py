@@ -1,5 +1,4 @@
-"""Two-pass (split) reduction for few results of long reductions: partial results that fill the device, then their
-reduction in a second launch."""
+"""Two-pass (split) reductions, long with few results: partial results fill the device, a second launch reduces them."""
 
 from __future__ import annotations
 

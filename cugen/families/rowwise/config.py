@@ -230,8 +230,7 @@ def _contiguous_row(problem: RowProblem) -> str:
 
 
 def _threads(length: int, width: int, *, is_costly: bool) -> int:
-    """Threads per row: a few elements each, or as many as registers hold of a long row. Half as many if that leaves
-    fewer of them idle."""
+    """Threads per row: a few elements each, as many as registers hold of a long row; half as many if fewer are idle."""
     # A block of narrow elements computes for long; smaller blocks let another one's loads overlap with that.
     is_narrow = width >= NARROW_VECTOR_ELEMENTS
     per_thread = max(MIN_ELEMENTS_PER_THREAD, width * MIN_ACCESSES_PER_THREAD * (2 if is_narrow else 1))
@@ -264,8 +263,7 @@ def _widest(array: Array, subscripts: tuple[Expr, ...], along: str, context: Con
 
 
 def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
-    """Whether consecutive elements of the row, or of a segment of it, are contiguous in memory, with subscripts of
-    indices alone."""
+    """Whether elements of the row, or a segment of it, are contiguous in memory, with subscripts of indices alone."""
     if array.space not in IN_MEMORY or any(map(is_read, subscripts)):
         return False
     in_segment, _ = _in_segment(subscripts, along)

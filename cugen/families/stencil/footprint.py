@@ -128,8 +128,7 @@ def _is_plain(name: str, reads: list[Read]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Footprints:
-    """The footprints of the reads that move along an index, by array, and the reductions over channels. `reasons` are
-    why other reads have none."""
+    """The footprints of reads that move along an index, by array; `reasons` why others have none."""
 
     by_array: Mapping[str, Footprint]
     reasons: tuple[str, ...]

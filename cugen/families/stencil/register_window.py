@@ -41,8 +41,7 @@ class RegisterWindow:
 
     `origin` is its first element relative to the scaled index, per dimension of `source`; `array` has the dimensions of
     more than one element (`counts`), and of a row the columns from `first_column` on. Rows are loaded by accesses of
-    `access_width` elements.
-    """
+    `access_width` elements."""
 
     footprint: Footprint
     outputs: Mapping[str, int]  # of a thread, by index; 1 where absent

@@ -60,8 +60,7 @@ def online_step(
 ) -> tuple[Node, ...]:
     """Updates the state by a vector: its maximum first, so that the sum is rescaled once per vector.
 
-    `value` is element `lane`; `scopes` are those of the vector and of an element. The nodes returned follow the loop
-    over the elements."""
+    `value` is element `lane`, `scopes` are the vector's and an element's. The nodes follow the loop over elements."""
     vector_scope, element_scope = scopes
     dtype = online.thread_max.dtype
     new_max = Local(lowering.name_for(Op("new_max", (online.maximum,), dtype), "new_max", vector_scope), dtype)

@@ -1,5 +1,4 @@
-"""The kernel of two fused stencils: a block computes a tile of the intermediate array in shared memory, then the
-outputs from it."""
+"""Two fused stencils: a block computes a tile of the intermediate array in shared memory, then the outputs from it."""
 
 from __future__ import annotations
 
