@@ -55,6 +55,7 @@ def test_a_spec_is_generated_without_what_the_target_lacks_or_refused_with_the_r
             assert any(re.search(reason, text) for text in (finding.message, *finding.notes)), finding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS[-3:])
 def test_the_newest_targets_take_the_whole_gallery(name: str) -> None:
     assert [error.summary for file in SPECS for error in generated(file, name)[1]] == []

@@ -62,7 +62,7 @@ _MAKEFILE = """\
 include $(shell $(CUGEN) config --makefile)
 $(eval $(call cugen_kernels,kernels,scale.yaml,))
 own := $(filter-out %/cugen_cpu.o,$(kernels_objects))
-all: $(own:.o=.cu) $(own:.o=.json) $(own:.o=_cpu.cpp) $(kernels_headers)
+all: $(own:.cpu.o=.cu) $(own:.cpu.o=.json) $(own:.cpu.o=_cpu.cpp) $(kernels_headers)
 .DEFAULT_GOAL := all
 """
 
