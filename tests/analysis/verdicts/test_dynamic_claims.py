@@ -12,8 +12,9 @@ from tests.fuzz.operators import draw
 
 IDEALS = {"sectors": "ideal_sectors", "wavefronts": "ideal_wavefronts", "requests": "ideal_wavefronts"}
 DATA = ("depends on data", "which is read from memory")  # ends of what an unknown verdict says
-LARGE_SIZE = 4096  # of params that a verdict does not name
-PASSES = ((3, 4), (80, 16))  # (blocks, iterations of a loop) to walk; the second where the first has no such request
+# (size of params that a verdict does not name, blocks and iterations of a loop to walk); each where those before have
+# no such request. At the first size a scan may have a single block.
+PASSES = ((1 << 12, 3, 4), (1 << 12, 80, 16), (1 << 18, 80, 16))
 PER_BATCH, BATCHES = 100, 40
 FIRST_SEED = 300_000
 
@@ -24,14 +25,15 @@ def named_sizes(reason):
     return {} if not sizes else {name: int(size) for name, size in (p.split(" = ") for p in sizes[1].split(" and "))}
 
 
-def size_near(param):
-    """A large size that the param may have."""
-    return min(max(-(-LARGE_SIZE // param.multiple_of) * param.multiple_of, param.minimum), param.maximum)
+def size_near(param, size):
+    """A size that the param may have."""
+    return min(max(-(-size // param.multiple_of) * param.multiple_of, param.minimum), param.maximum)
 
 
-def walked_figures(walk, kernel, n, params, each, access):
-    """(cost, ideal) of the requests of some blocks, and where they don't have the figure of a report, of many."""
-    for blocks, trips in PASSES:
+def walked_figures(walk, kernel, n, sizes, each, access):
+    """(cost, ideal) of the requests of some blocks, and where they don't have the figure of a report, of more."""
+    for size, blocks, trips in PASSES:
+        params = sizes(size)
         walked = walk(kernel.plan.kernels[n], params, kernel.spec.target, record=True, blocks=blocks, trips=trips)
         costs = [warp.cost for warp in walked.warps.get(id(access), ())]
         figures = {(getattr(cost, each.unit), getattr(cost, IDEALS[each.unit])) for cost in costs}
@@ -52,14 +54,17 @@ def false_figures(walk, text):
         return [], 0  # the walk has no data
     names = dict(kernel.plan.param_symbols)
     fixed = {names[p.name]: p.value for p in spec.params if p.value is not None}
-    others = {names[p.name]: size_near(p) for p in dynamic}
     false, compared = [], 0
     for n, access in accesses:
         each = access.per_request
         if each is None or each.worst < 2:
             continue  # unknown, or what any lanes cost
-        params = fixed | others | named_sizes(access.reason)
-        figures = walked_figures(walk, kernel, n, params, each, access.access)
+        named = fixed | named_sizes(access.reason)
+
+        def sizes(size, named=named):
+            return {names[p.name]: size_near(p, size) for p in dynamic} | named
+
+        figures = walked_figures(walk, kernel, n, sizes, each, access.access)
         compared += 1
         if (each.worst, each.worst_ideal) not in figures:
             false.append(f"{access.text}: {access.claim}; {access.reason}; walked {sorted(figures)}")
