@@ -39,9 +39,11 @@ def fastest_first(request: Request) -> tuple[Index, ...]:
 
 
 def contiguous_first(statement: Statement, target: Array) -> tuple[Index, ...]:
-    """A statement's indices: the one contiguous in its target first, then from right to left."""
-    pairs = zip(statement.subscripts, target.strides, strict=True)
-    contiguous = next((sub for sub, stride in pairs if stride == 1 and isinstance(sub, IndexValue)), None)
+    """A statement's indices: the one contiguous in its target first, then from right to left. Of several with a stride
+    of 1 it is the one whose extent isn't 1, else the last."""
+    dimensions = zip(statement.subscripts, target.strides, target.shape, strict=True)
+    unit = {sub: extent for sub, stride, extent in dimensions if stride == 1 and isinstance(sub, IndexValue)}
+    contiguous = next((sub for sub, extent in unit.items() if extent != 1), next(reversed(unit), None))
     order = list(reversed(statement.indices))
     order.sort(key=lambda index: IndexValue(index.name) != contiguous)
     return tuple(order)

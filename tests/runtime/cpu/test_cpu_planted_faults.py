@@ -367,8 +367,9 @@ def test_shared_memory_that_one_thread_does_not_write_is_named(
     text: str, before: str, after: str, number: int, array: str
 ) -> None:
     kernel = made(text)
-    assert faults_of(kernel, kernel.source, CpuDevice(races=True)) == ()
-    (fault,) = faults_of(kernel, mutated(kernel, before, after, number), CpuDevice(races=True))
+    device = CpuDevice(races=True, uninitialised=True)
+    assert faults_of(kernel, kernel.source, device) == ()
+    (fault,) = faults_of(kernel, mutated(kernel, before, after, number), device)
     assert fault.kind == "uninitialised read"
     assert f" of {array}, which no thread of the block has written" in fault.message
     assert array in kernel.source.split("\n")[fault.line - 1]
