@@ -58,8 +58,6 @@ schedule: {vector: 3}
         generate(spec)
     (found,) = caught.value.diagnostics
     assert found.notes[0] == "map: vector may be 1, 2, 4, 8, 16, not 3"
-    assert [note.split(":")[0] for note in found.notes] == [
-        "map",
-        "direct",
-        "other families don't take these statements",
-    ]
+    assert found.notes[1].startswith("direct: ")
+    assert found.notes[-1].startswith("other families don't take these statements")
+    assert len(found.notes) <= 4

@@ -36,13 +36,13 @@ class _Result:
 
 
 class CpuDevice:
-    """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` detects data races in shared memory
-    between the threads of a block, not between blocks of a cluster, and reads and writes of global memory that other
-    threads write in no order by barriers, or fences and atomics, unless they write the same value. They exclude each
-    other. `uninitialised`, with `races`: also reads of shared memory that holds no value, whatever becomes of it; some
-    kernels with tiles larger than a matrix read such elements and drop what they give. `shuffle` seeds the order in
-    which threads and blocks run. `workers` defaults to the available processors; runs with a sanitizer, race detection or clusters have one.
-    A run longer than `limit_seconds` is a fault."""
+    """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` detects data races in shared
+    memory between the threads of a block, not between blocks of a cluster, and reads and writes of global memory that
+    other threads write in no order by barriers, or fences and atomics, unless they write the same value. They exclude
+    each other. `uninitialised`, with `races`: also reads of shared memory that holds no value, whatever becomes of it;
+    some kernels with tiles larger than a matrix read such elements and drop what they give. `shuffle` seeds the order
+    in which threads and blocks run. `workers` defaults to the available processors; runs with a sanitizer, race
+    detection or clusters have one. A run longer than `limit_seconds` is a fault."""
 
     name = "cpu"
 
@@ -94,7 +94,8 @@ class CpuDevice:
         source_name = f"{job.manifest.kernel}.cu"
         lines = functools.partial(_lines, program.path, source_name)
         with temporary.working_folder() as folder:
-            settings = Settings(1 if is_serial else self._worker_count(), is_serial, self._shuffle, trace, self._uninitialised)
+            workers = 1 if is_serial else self._worker_count()
+            settings = Settings(workers, is_serial, self._shuffle, trace, self._uninitialised)
             write_job(folder, job, settings, shared)
             status, errors, in_time = self._execute(program.path, folder)
             report = read_report(folder / "report.txt")
