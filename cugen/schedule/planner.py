@@ -115,9 +115,11 @@ def _choose(request: Request, report: Reporter) -> Kernel | None:
 
 
 def _notes(request: Request, refused: list[tuple[Family, Refusal]]) -> tuple[str, ...]:
-    """The reasons of families that take the statements under another schedule or placement, and the names of others;
-    where there are none, all reasons."""
+    """The reasons of families that take the statements under another schedule or placement, or on another target, and
+    the names of others; where there are none, all reasons."""
     applicable = {family.name for family in families() if _applies(family, request)}
+    lacks = f"{request.target.name} has no "
+    applicable |= {family.name for family, refusal in refused if refusal.reason.startswith(lacks)}
     if not applicable:
         return tuple(f"{family.name}: {refusal.reason}" for family, refusal in refused)
     reasons = [f"{family.name}: {refusal.reason}" for family, refusal in refused if family.name in applicable]
