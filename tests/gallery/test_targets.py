@@ -36,6 +36,7 @@ def generated(file: str, name: str) -> tuple[tuple[Kernel, ...], tuple[SpecError
     return tuple(kernels), tuple(refusals)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.sampled(11)
 @pytest.mark.parametrize("file", SPECS)
 @pytest.mark.parametrize("name", TARGETS)
