@@ -261,13 +261,13 @@ def with_lane_layout(config: TileConfig, lanes_m: int = 0) -> TileConfig | None:
     return None
 
 
-def with_inner_loop_tunables(config: TileConfig, requested: Mapping[str, int | str | bool]) -> TileConfig:
-    """The config with the requested addressing and prefetch, or with those measured fastest on an H200: sliced-K saves
-    the offset of its slice by a pointer, and a two-stage pipeline must issue its copies early."""
+def with_stages(config: TileConfig, stages: int, requested: Mapping[str, int | str | bool]) -> TileConfig:
+    """The config with the stages, and with the requested addressing and prefetch or those measured fastest on an H200:
+    sliced-K saves the offset of its slice by a pointer, and a two-stage pipeline must issue its copies early."""
     if config.uses_tensor_cores:
-        return config
+        return replace(config, stages=stages)
     is_sliced = config.sliced_k > 1
     addressing = requested.get("addressing", Addressing.POINTER if is_sliced else Addressing.INDEXED)
-    is_interleaved = is_sliced and config.stages > 2
+    is_interleaved = is_sliced and stages > 2
     prefetch = requested.get("prefetch", Prefetch.INTERLEAVED if is_interleaved else Prefetch.UPFRONT)
-    return replace(config, addressing=Addressing(str(addressing)), prefetch=Prefetch(str(prefetch)))
+    return replace(config, stages=stages, addressing=Addressing(str(addressing)), prefetch=Prefetch(str(prefetch)))

@@ -12,7 +12,7 @@ import pytest
 
 from cugen.families.gemm.config import Cores, TileConfig
 from cugen.families.gemm.problem import Problem, registers_per_thread, shared_bytes
-from cugen.families.gemm.selection.candidate_tiles import tile_configs, with_stages
+from cugen.families.gemm.selection.candidate_tiles import stage_counts, tile_configs
 from cugen.families.gemm.selection.cost_model import H200, predict, resident_blocks_per_sm
 from cugen.families.gemm.selection.heuristic import pick
 from cugen.families.registry import families
@@ -78,9 +78,8 @@ def picked(problem: Problem, timed: list[tuple[float, TileConfig]]) -> float:
     """The measured seconds of the config that the heuristic picks among those that were timed."""
 
     def preference(config: TileConfig) -> tuple[int, int]:
-        stages = [variant.stages for variant in with_stages(config)]
         candidate = CANDIDATES.index(tile(config)) if tile(config) in CANDIDATES else len(CANDIDATES)
-        return candidate, stages.index(config.stages)
+        return candidate, stage_counts(config).index(config.stages)
 
     preferred = sorted(timed, key=lambda pair: preference(pair[1]))
     choice = pick([(predicted(problem, config), config) for _, config in preferred])
@@ -119,7 +118,7 @@ FLOAT64 = Problem(
     ids=["cuda", "tensor"],
 )
 def test_resident_blocks_are_those_of_the_occupancy_analysis(problem, cores):
-    candidates = [variant for config in tile_configs(cores) for variant in with_stages(config)]
+    candidates = [replace(tile, stages=count) for tile in tile_configs(cores) for count in stage_counts(tile)]
     for machine in map(target, known_targets()):
         for config in candidates:
             registers = min(registers_per_thread(problem, config), machine.registers_per_thread)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 from cugen.families.gemm.config import Cores, TileConfig, with_lane_layout
@@ -97,8 +95,8 @@ def tile_configs(cores: Cores) -> tuple[TileConfig, ...]:
     return tuple(config for config in configs if config is not None)
 
 
-def with_stages(config: TileConfig) -> Iterator[TileConfig]:
-    """The config with each number of stages, the preferred one first."""
-    on_cuda_cores = _SLICED_K_STAGES if config.sliced_k > 1 else _STAGES
-    for stages in _TENSOR_STAGES if config.uses_tensor_cores else on_cuda_cores:
-        yield replace(config, stages=stages)
+def stage_counts(config: TileConfig) -> tuple[int, ...]:
+    """The numbers of stages that a pipeline of the tile may have, the preferred one first."""
+    if config.uses_tensor_cores:
+        return _TENSOR_STAGES
+    return _SLICED_K_STAGES if config.sliced_k > 1 else _STAGES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, product
 from math import prod
 
 from cugen.families.contraction.recognition import Contraction
@@ -18,11 +18,11 @@ from cugen.families.gemm.config import (
     Order,
     Reduction,
     TileConfig,
-    with_inner_loop_tunables,
     with_lane_layout,
+    with_stages,
 )
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages, why_invalid
-from cugen.families.gemm.selection.candidate_tiles import tile_configs, with_stages
+from cugen.families.gemm.selection.candidate_tiles import stage_counts, tile_configs
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
@@ -55,8 +55,8 @@ def _requested_configs(contraction: Contraction) -> Iterator[Iterator[TileConfig
     stages = int(tunables.get("stages", requested_stages(contraction)))
     requested = (_as_requested(contraction, candidate) for candidate in _candidates(contraction))
     for config in dict.fromkeys(config for config in requested if config is not None):
-        stage_variants = (replace(config, stages=stages),) if stages else with_stages(config)
-        yield (with_inner_loop_tunables(variant, tunables) for variant in stage_variants)
+        counts = (stages,) if stages else stage_counts(config)
+        yield (with_stages(config, count, tunables) for count in counts)
 
 
 def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
@@ -99,15 +99,10 @@ def _with_split_k(contraction: Contraction, config: TileConfig) -> Iterator[Tile
     """The config with each split-K that is valid and fits the target; none where stream-K is requested."""
     if 0 not in _stream_k_values(contraction):
         return
-    for split_k in _split_k_values(contraction):
-        if split_k == 1:
-            yield config
-            continue
-        for reduction in _reductions(contraction):
-            if not _why_not_split(contraction, config.block_k, split_k, reduction):
-                split = replace(config, split_k=split_k, reduction=reduction)
-                if not split.uses_cluster or not why_invalid(contraction, split):
-                    yield split
+    for split_k, reduction in _splits(contraction, config.block_k):
+        split = replace(config, split_k=split_k, reduction=reduction) if split_k > 1 else config
+        if not split.uses_cluster or not why_invalid(contraction, split):
+            yield split
 
 
 def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
@@ -129,6 +124,14 @@ def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[Til
         previous = schedule
 
 
+@lru_cache(maxsize=256)
+def _splits(contraction: Contraction, block_k: int) -> tuple[tuple[int, Reduction], ...]:
+    """The divisions of K that are possible whatever the tile's other sizes."""
+    pairs = product(_split_k_values(contraction), _reductions(contraction))
+    splits = dict.fromkeys((count, reduction if count > 1 else Reduction.WORKSPACE) for count, reduction in pairs)
+    return tuple(split for split in splits if not _why_not_split(contraction, block_k, *split))
+
+
 def _split_k_values(contraction: Contraction) -> tuple[int, ...]:
     requested = contraction.tunables.get("split_k", 1 if contraction.request.schedule.block else 0)
     if requested or not SPIN_WAITS.is_on(contraction.request.target):
@@ -148,7 +151,6 @@ def _stream_k_values(contraction: Contraction) -> tuple[int, ...]:
     return (0,) if contraction.request.schedule.block or "split_k" in requested else STREAM_K_VALUES
 
 
-@lru_cache(maxsize=256)
 def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reduction: Reduction) -> str:
     """Why K can't be split like that, whatever the tile's other sizes; empty if it can."""
     if split_k == 1:
@@ -173,6 +175,7 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
     return ""
 
 
+@lru_cache(maxsize=16)
 def why_no_stream_k(contraction: Contraction) -> str:
     """Why stream-K is invalid for the GEMM; empty if it is valid."""
     if int(contraction.tunables.get("split_k", 1)) > 1:
