@@ -102,6 +102,21 @@ def build(
     return Built(entry.path / "program", entry.seconds, entry.cached, log)
 
 
+def link(objects: Sequence[Path], flags: Sequence[str]) -> Built:
+    """Links objects that `build` compiled with `-c` into an executable. CompileError where that fails."""
+    used = compiler()
+    command = [*used.command, *flags, *map(str, objects), "-o", "program"]
+
+    def link_in(folder: Path) -> None:
+        (folder / "log.txt").write_text(process.compile_with(command, "program", folder))
+
+    # The paths of the objects are those of their contents in the cache.
+    version = f"{' '.join(used.command)}\n{used.version}"
+    key = cache.key(kind="linked objects", sources={}, flags=command, compiler=version, includes=())
+    entry = cache.get(key, link_in)
+    return Built(entry.path / "program", entry.seconds, entry.cached, (entry.path / "log.txt").read_text())
+
+
 @functools.lru_cache
 def _precompiled(prefix: PrefixHeader, used: HostCompiler, _root: Path) -> Path | None:
     """Folder of the cache with the precompiled header, for GCC, which reads the header itself where the folder is gone.

@@ -46,6 +46,7 @@ def test_all_that_are_named_are_in_the_list(script: ModuleType) -> None:
     assert {case.name for case in script.tuned()} == set(listed.TUNED)
 
 
+@pytest.mark.slow
 def test_what_was_found_for_them_still_fits(script: ModuleType) -> None:
     lock = read(BENCHMARKS / "cugen.lock")
     for spec in specs(script):

@@ -39,6 +39,7 @@ def sum_of(terms):
     return " + ".join(f"({group})" for group in groups)
 
 
+@pytest.mark.slow
 def test_arrays_may_have_any_name():
     rng = np.random.default_rng(3)
     arrays = "\n".join(f"  {word}: {{shape: [N], dtype: float32}}" for word in (*WORDS, "out", "other"))

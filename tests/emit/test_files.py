@@ -280,6 +280,7 @@ def test_a_header_stays_in_its_folder(tmp_path: Path, stem: str) -> None:
         files.header_paths(tmp_path, stem)
 
 
+@pytest.mark.slow
 def test_of_processes_that_write_one_shared_file_one_writes_it(tmp_path: Path) -> None:
     """Whoever compiled with the first copy would be rebuilt for the second."""
     program = (

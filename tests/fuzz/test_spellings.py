@@ -15,7 +15,7 @@ from .spelt_operators import OPERATORS
 
 TOLERANCE = 1.05  # ratio of modelled times that count as equal
 SEED = 7
-SAMPLED = 2  # operators in the quick tests: a few seconds
+SAMPLED = 1  # operators in the quick tests: a second
 
 
 def plans(name: str) -> dict[str, tuple[tuple[str, ...], float | None]]:

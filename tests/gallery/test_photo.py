@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import pywt.data
 from PIL import Image
 
@@ -26,6 +27,7 @@ def difference(image: Any, expected: Any) -> int:
     return int(np.abs(image.astype(np.int64) - np.rint(expected).astype(np.int64)).max())
 
 
+@pytest.mark.slow
 def test_the_photograph_is_blurred_and_its_edges_are_found(tmp_path: Path) -> None:
     call = [sys.executable, str(EXAMPLE), "--device", "cpu", "--folder", str(tmp_path)]
     written = subprocess.run(call, check=True, capture_output=True, text=True, timeout=120).stdout.split()

@@ -54,6 +54,7 @@ def test_the_workflow_gives_the_action_inputs_that_it_has():
     assert {name for name, declaration in action["inputs"].items() if declaration.get("required")} <= used.keys()
 
 
+@pytest.mark.slow
 def test_the_commands_without_any_build_system_make_a_program_that_computes(tmp_path):
     (block,) = [text for language, _, text in BLOCKS if language == "console" and "cugen cpu" in text]
     folder = Path(shutil.copytree(ROOT / "examples" / "cpp", tmp_path / "project"))

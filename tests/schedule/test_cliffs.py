@@ -89,6 +89,7 @@ def test_parts_of_a_long_reduction_have_right_results(size):
     assert passes(spec)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("m", "n", "k", "a", "family"),
     [

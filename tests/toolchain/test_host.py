@@ -74,6 +74,15 @@ def test_a_cuda_source_can_be_read_as_cpp_with_a_header_forced_in() -> None:
     assert output_of(built) == ""
 
 
+def test_objects_are_linked_into_a_program() -> None:
+    call = host.build({"call.cpp": "int answer();\nint main() { return answer() - 42; }\n"}, "call.cpp", ["-c"])
+    callee = host.build({"answer.cpp": "int answer() { return 42; }\n"}, "answer.cpp", ["-c"])
+    assert output_of(host.link((call.path, callee.path), ["-pthread"])) == ""
+    assert host.link((call.path, callee.path), ["-pthread"]).cached
+    with pytest.raises(CompileError, match="answer"):
+        host.link((call.path,), [])
+
+
 def test_a_refused_source_names_its_own_file_and_line() -> None:
     with pytest.raises(CompileError) as caught:
         host.build({"bad.cpp": "int main() {\n  return missing;\n}\n"}, "bad.cpp", [])

@@ -94,8 +94,7 @@ def build(source: str, manifest: Manifest, declarations: Declarations, kind: Kin
         return Program(built.path, runtime.seconds + built.seconds)
     hooked = (*flags, *_HOOKS[kind], *(_volatile_hooks() if kind is Kind.TRACED else ()))
     kernels = host.build(sources, HARNESS_NAME, (*hooked, "-c"), _INCLUDES, _header(hooked))
-    objects = (str(kernels.path), str(runtime.path))
-    linked = host.build({"program.cpp": ""}, "program.cpp", (*flags, *_linker(), *objects))
+    linked = host.link((kernels.path, runtime.path), (*flags, *_linker()))
     return Program(linked.path, runtime.seconds + kernels.seconds + linked.seconds)
 
 

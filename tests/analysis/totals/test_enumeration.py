@@ -6,6 +6,7 @@ from collections import Counter as Multiset
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def values(offset, counters, predicates, names=(), rows=(((), 1),)) -> Multiset[
     return actual
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(1, 4), st.integers(0, 2), st.integers(1, 9), st.integers(0, 40), st.booleans())
 def test_listed_counters_run_through_the_same_values(blocks, rounds, share, edge, negated):

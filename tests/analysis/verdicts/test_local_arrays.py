@@ -75,6 +75,7 @@ def test_an_access_at_sizes_known_at_launch_has_a_worst_case():
     assert (read.verdict, read.per_request.worst, read.totals) == ("assumed", 8, None)
 
 
+@pytest.mark.slow
 def test_no_kernel_of_the_gallery_indexes_registers_at_run_time():
     for path in sorted(data_folder("specs").glob("*.yaml")):
         for spec in load_all(path):

@@ -145,6 +145,7 @@ def test_files_of_0_1_are_replaced_and_leave_nothing_behind(cli: Cli, tmp_path: 
     assert cli(*words, "--check").status == 0
 
 
+@pytest.mark.slow
 def test_of_parallel_calls_for_one_folder_one_writes_it(spec: Path, tmp_path: Path) -> None:
     running = []
     for number in range(4):

@@ -76,6 +76,7 @@ def test_an_array_is_read_before_and_after_it_is_written(prove):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(
     shape=st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(1, 70)),

@@ -170,6 +170,7 @@ def test_transposes_of_every_type_are_exact(prove, made):
     prove(text)
 
 
+@pytest.mark.slow
 def test_conversions_are_right(prove):
     prove(batch([(a, b) for a in TYPES for b in TYPES if a != b] * 2))
 
@@ -180,6 +181,7 @@ def test_no_access_is_out_of_bounds_or_races(prove):
     prove(text, races=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @given(
     sides=st.tuples(st.integers(2, 140), st.integers(2, 140)),

@@ -210,6 +210,7 @@ def test_dynamic_extents_are_right(prove, rows, columns):
     prove(text, params={"M": rows, "N": columns // 32 * 32})
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(
     sides=st.tuples(st.integers(1, 70), st.integers(1, 70)),
