@@ -34,6 +34,7 @@ def _faulty(seeds: range) -> dict[int, list[str]]:
     return {seed: found for seed in seeds if (found := list(plan_faults(draw(seed), sizes(seed))))}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("batch", range(2))
 def test_some_drawn_specs_have_no_fault(batch):
     assert _faulty(range(100_000 + 25 * batch, 100_000 + 25 * (batch + 1))) == {}

@@ -13,6 +13,7 @@ import cugen
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.slow
 def test_the_example_with_cupy_runs_on_the_cpu_with_numpy() -> None:
     call = [sys.executable, str(EXAMPLES / "cupy" / "blend.py"), "--device", "cpu"]
     said = subprocess.run(call, check=True, capture_output=True, text=True, timeout=120).stdout

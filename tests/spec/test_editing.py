@@ -196,6 +196,7 @@ def test_a_text_that_would_mean_something_else_is_never_returned() -> None:
 # All notations
 
 
+@pytest.mark.slow
 def test_every_input_of_the_gallery_takes_a_pad_and_keeps_all_but_one_line() -> None:
     for path in sorted((Path(__file__).parents[2] / "specs").glob("*.yaml")):
         load = partial(load_text, folder=path.parent)

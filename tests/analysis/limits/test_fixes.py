@@ -231,6 +231,7 @@ def test_a_size_that_is_given_at_launch_is_fixed_by_its_worst_request() -> None:
     assert (before.wavefronts, after.wavefronts) == (256 + 32 * 256, 512)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(["float32", "float64", "float16", "int8"]), st.sampled_from([8, 12, 16]), st.integers(0, 33))
 @settings(max_examples=4, deadline=None)
 def test_no_pad_and_no_swizzle_beats_the_fix_and_no_smaller_pad_is_as_cheap(dtype: str, side: int, pad: int) -> None:

@@ -98,6 +98,7 @@ def test_too_many_combinations_are_not_enumerated():
     assert enumerated(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
 
 
+@pytest.mark.slow
 def test_blocks_that_share_out_the_last_tiles_cost_what_a_walk_finds(walk, monkeypatch):
     def on_5_blocks(tiles, k_tiles, _, waves, threads):
         return schedule_stream_k(tiles, k_tiles, 5, waves, threads)

@@ -218,6 +218,7 @@ def test_one_of_several_documents_is_fixed_by_its_name(cli: Cli, file: Callable[
     assert [spec.array("A").memory.pad for spec in load_all(path)] == [1, 1]
 
 
+@pytest.mark.slow
 def test_sizes_that_are_given_at_launch_take_usual_values_for_the_run(cli: Cli, file: Callable[..., Path]) -> None:
     path = file(TRANSPOSE.replace("{M: 128, N: 64}", "{M: dynamic, N: {range: [0, 40], multiple_of: 3}}"))
     answer = fix(cli, path)

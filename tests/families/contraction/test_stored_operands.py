@@ -26,6 +26,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_computed_operand_is_stored_however_it_is_spelt(made, prove, spelling):
     spec = SCALED.format(k=260, compute=SPELLINGS[spelling])
@@ -82,6 +83,7 @@ def test_computed_operands_give_the_results_of_the_sum(made, prove, value):
     prove(spec)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_covariance_is_a_product_of_one_stored_matrix(made, prove, dtype):
     spec = COVARIANCE.format(rows=501, dtype=dtype)

@@ -60,6 +60,7 @@ def test_an_sm_holds_several_blocks(name: str, threads: int, warps: int) -> None
     assert launch.facts.occupancy.occupancy.warps_per_sm >= warps
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OLD)
 def test_the_tiles_compute_the_product(name: str) -> None:
     kernel = made(spec_text("{M: 70, N: 65, K: 130}"), name)

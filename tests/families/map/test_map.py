@@ -76,6 +76,7 @@ def test_rows_of_different_alignment_are_not_shifted(planned, widths, matrix):
     assert widths(planned(matrix(10, 777, x="pitch: 785"))) == {"X": 4, "b": 1, "Y": 4}
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(
     rows=st.integers(1, 40),

@@ -34,6 +34,7 @@ def batch(cases: list[tuple[str, tuple[int, int], str]], value: str) -> str:
     return "\n".join(["arrays:", *arrays, "compute: |", *compute, ""])
 
 
+@pytest.mark.slow
 def test_copies_of_every_type_and_shape_are_exact(prove):
     prove(batch(items(list(DTYPES) * 3, "layout: row"), "Y@[i, j] = X@[i, j]"))
 
@@ -103,6 +104,7 @@ def test_dynamic_extents_have_their_tails(prove, size, saxpy):
 # Compilation
 
 
+@pytest.mark.slow
 def test_every_type_compiles_to_16_byte_accesses(compiled):
     shapes = [(dtype, (8 + n, 64), "layout: row") for n, dtype in enumerate(DTYPES)]
     wide = batch([case for case in shapes if case[0] != "bool"], "Y@[i, j] = X@[i, j] + b@[j]")

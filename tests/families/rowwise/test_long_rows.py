@@ -114,7 +114,7 @@ def test_rows_that_fill_the_device_stay_one_launch(made):
     assert [kernel.family for kernel in made(rows(200, 100000, BY_HAND)).plan.kernels] == ["rowwise"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["y[j] = softmax(x[j], j)", "y[j] = (x[j] - mean(x[k], k)) / sqrt(var(x[k], k))"])
 def test_few_long_rows_are_correct(prove, statement):
     prove(spec("N: 300000", {"x": ("N", F), "y": ("N", F)}, (statement,)))

@@ -252,13 +252,14 @@ def test_rows_by_any_number_of_threads(prove, threads):
     prove(rows(7, 37, LAYER_NORM, schedule=f"threads: {threads}"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("threads", "count"), [(8, 4), (32, 4), (64, 2), (128, 8), (1, 16)])
 def test_blocks_of_several_rows(prove, threads, count):
     for m in (1, count, count + 1):
         prove(rows(m, 100, schedule=f"threads: {threads}, rows: {count}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", *map(slow, ["float64", "float16", "float8_e4m3", "float8_e5m2"])])
 def test_all_types(prove, dtype):
     for statements in (SOFTMAX, LAYER_NORM):

@@ -220,6 +220,7 @@ def test_dynamic_sides_are_right(prove, rows, columns, dtype):
     prove(both, params={"M": rows // 16 * 16, "N": columns // 16 * 16})
 
 
+@pytest.mark.slow
 def test_all_permutations_of_four_dimensions_are_right(prove):
     arrays, compute = ["  X: {shape: [3, 8, 10, 16], dtype: float16}"], []
     extents = dict(zip("abcd", (3, 8, 10, 16), strict=True))

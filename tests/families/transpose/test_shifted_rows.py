@@ -87,6 +87,7 @@ def test_any_sides_are_right(prove, sides, types):
     prove(TRANSPOSE % (*sides, *types) + "schedule: {family: transpose}\n")
 
 
+@pytest.mark.slow
 def test_every_type_is_right(prove):
     for dtype in ("float32", "float16", "float64"):
         prove(TRANSPOSE % (133, 67, dtype, dtype))

@@ -169,6 +169,7 @@ def batch(types: list[str], memories: tuple[str, ...]) -> str:
     return "\n".join(["arrays:", *arrays, "compute: |", *compute, ""])
 
 
+@pytest.mark.slow
 def test_transposes_of_every_type_are_exact(prove, made):
     text = batch(list(DTYPES) * 2, MEMORIES)
     assert {kernel.family for kernel in made(text).plan.kernels} == {"transpose"}
