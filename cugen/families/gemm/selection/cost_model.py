@@ -49,8 +49,8 @@ class Calibration:
     l2_bytes_per_second: float = 4.32e12
     l2_bytes_per_second_tensor: float = 6.2e12  # the same on tensor cores
     dram_efficiency: float = 0.9  # fraction of the published bandwidth
-    # (blocks of a cluster, multiprocessors that such can occupy)
-    cluster_multiprocessors: tuple[tuple[int, int], ...] = ((2, 132), (3, 126), (4, 124), (6, 114), (8, 120))
+    # (blocks of a cluster, multiprocessors that such leave idle)
+    cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((2, 0), (3, 6), (4, 8), (6, 18), (8, 12))
 
 
 H200 = Calibration()
@@ -90,8 +90,8 @@ def _occupied_multiprocessors(config: TileConfig, target_device: Device) -> int:
     """The multiprocessors that blocks can run on: clusters are bound to one GPC and leave some idle."""
     if not config.uses_cluster:
         return target_device.sms
-    occupied = dict(H200.cluster_multiprocessors)[config.split_k]
-    return target_device.sms * occupied // device(H200.device).sms
+    idle = dict(H200.cluster_idle_multiprocessors)[config.split_k]
+    return target_device.sms - -(-target_device.sms * idle // device(H200.device).sms)
 
 
 @dataclass(frozen=True, slots=True)
