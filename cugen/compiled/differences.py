@@ -302,13 +302,17 @@ def _speculated(code: Code, site: Site, instructions: Sequence[Instruction]) -> 
 
 
 def _is_sunk(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
-    """Whether a load runs under conditions that accesses with the same guards don't have."""
+    """Whether an instruction of a load runs under conditions that accesses with the same guards don't have, or that
+    other instructions of the load don't have, though its guards are the same in each trip."""
     loops = {str(counter.symbol) for counter in site.counters}
     if site.access.kind != "load" or loops & set(code.uneven) or _loops_round(site, code.open)[1]:
         return False
     always: frozenset[object] = frozenset()
     usual = code.conditions.get(site.predicates, frozenset()) | ({always} if not site.predicates else frozenset())
-    return any(code.program.conditions(i) > conditions for i in instructions for conditions in usual)
+    own = [code.program.conditions(i) for i in instructions]
+    if not transformed_sites.symbols_of(site.predicates) & _loops(site):
+        usual = usual.union(own)
+    return any(conditions > others for conditions in own for others in usual)
 
 
 def _loops(site: Site) -> frozenset[sympy.Symbol]:

@@ -59,9 +59,22 @@ def test_after_an_indirect_branch_nothing_is_known() -> None:
     }
 
 
-def loads(rows: int) -> list[CompiledAccess]:
+# The last block has fewer products: all accesses are guarded.
+GUARDED = """
+cugen: 1
+kernel: guarded
+params: {M: 7, N: 7, K: 7, B: 5000}
+arrays:
+  A: {shape: [B, M, K], dtype: float64}
+  B_: {shape: [B, K, N], dtype: float64}
+  y: {shape: [B, M, N], dtype: float64}
+compute: y[b, m, n] = sum(A[b, m, k] * B_[b, k, n], k, where=k >= n)
+"""
+
+
+def loads(text: str) -> list[CompiledAccess]:
     """The loads of a small product from shared memory."""
-    (spec,) = load_text(PRODUCTS.format(rows=rows))
+    (spec,) = load_text(text)
     kernel = generate(spec, analysis=False)
     image, ptx = (
         compile_cubin(kernel.source, kernel.name, TARGET).image,
@@ -73,7 +86,13 @@ def loads(rows: int) -> list[CompiledAccess]:
 
 
 def test_elements_that_a_condition_leaves_out_are_not_loaded() -> None:
-    a, b = sorted(loads(rows=5), key=lambda load: load.access.array.name)
+    a, b = sorted(loads(PRODUCTS.format(rows=5)), key=lambda load: load.access.array.name)
     assert a.executions is None
     assert a.reason.startswith("sunk")
     assert b.executions is not None
+
+
+def test_a_load_of_which_one_instruction_has_a_further_condition_has_no_predicted_executions() -> None:
+    a, _ = sorted(loads(GUARDED), key=lambda load: load.access.array.name)
+    assert a.executions is None
+    assert a.reason.startswith("sunk")
