@@ -160,13 +160,14 @@ def _checked(kernel: Kernel, request: Request) -> Kernel | Refusals:
 
 
 def _fitting(match: Match, request: Request) -> Kernel | None:
-    """The kernel of a match, or of a smaller one, whose registers fit; None if all would spill, or fail a check."""
+    """The kernel of a match, or of a smaller one, whose registers and shared memory fit; None if those of all don't, or
+    one fails a check."""
     smaller: Match | None = match
     while smaller is not None:
         kernel = _checked(smaller.kernel(), request)
         if isinstance(kernel, Refusals):
             return None
-        if _is_scheduled(request) or fits_registers(kernel, request):
+        if _is_scheduled(request) or (_fits_shared(kernel, request) and fits_registers(kernel, request)):
             return kernel
         smaller = smaller.smaller() if smaller.smaller else None
     return None
@@ -176,6 +177,11 @@ def _is_scheduled(request: Request) -> bool:
     """Whether the user, or a lock file, chose sizes: these are kept."""
     schedule = request.schedule
     return bool(schedule.block or schedule.thread or schedule.step or schedule.tunables)
+
+
+def _fits_shared(kernel: Kernel, request: Request) -> bool:
+    limits, static, dynamic = request.target, kernel.shared_bytes, kernel.dynamic_shared_bytes
+    return static <= limits.shared_per_block and static + dynamic <= limits.shared_opt_in
 
 
 def fits_registers(kernel: Kernel, request: Request) -> bool:
@@ -291,7 +297,7 @@ def _check_limits(request: Request, kernel: Kernel, report: Reporter) -> None:
             help="make the block smaller, or give each thread more elements with `thread`",
         )
     shared, dynamic = kernel.shared_bytes, kernel.dynamic_shared_bytes
-    if shared > limits.shared_per_block or shared + dynamic > limits.shared_opt_in:
+    if not _fits_shared(kernel, request):
         allowed = limits.shared_opt_in if dynamic else limits.shared_per_block
         report.error(
             "CG3102",

@@ -164,7 +164,7 @@ def _threads_per_column(problem: ReductionProblem, threads: int, results: int, l
     """Enough threads per column to fill the device, with several loads each."""
     max_threads = MAX_THREADS_PER_COLUMN if _takes_narrow_blocks(results, longest) else WARP
     max_threads = min(max_threads, MAX_BLOCK_THREADS // threads)
-    column_bytes = max(partial_bytes(stage.reductions) for stage in problem.stages)
+    column_bytes = sum(partial_bytes(stage.reductions) for stage in problem.stages)  # each has arrays of its own
     max_threads = min(max_threads, STATIC_SHARED_BYTES // (threads * width * column_bytes))
     per_column = _rows_of_whole_warps(threads)
     while 2 * per_column <= max_threads and (

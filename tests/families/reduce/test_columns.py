@@ -54,8 +54,16 @@ def test_threads_and_rows_follow_the_tunables(planned):
     assert [a.width for a in accesses(kernel.body) if a.array.name == "x"] == [2]
 
 
-def test_partial_results_fit_in_static_shared_memory(planned):
-    kernel = planned(columns(4096, 4096, "sum(x[i, j], i) + prod(x[i, j], i)", "int8", "int64"))
+@pytest.mark.parametrize(
+    ("value", "dtype", "out"),
+    [
+        ("sum(x[i, j], i) + prod(x[i, j], i)", "int8", "int64"),
+        ("var(x[i, j], i)", "bfloat16", "bfloat16"),
+        ("var(x[i, j], i) + max(x[i, j], i)", "float16", "float32"),
+    ],
+)
+def test_partial_results_of_all_stages_fit_in_static_shared_memory(planned, value, dtype, out):
+    kernel = planned(columns(4096, 65536, value, dtype, out))
     assert 0 < kernel.shared_bytes <= STATIC_SHARED_BYTES
 
 
