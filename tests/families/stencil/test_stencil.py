@@ -137,6 +137,17 @@ def test_pooling_loads_whole_vectors_and_stores_half_as_wide(planned):
     assert (loads, stores) == ({4}, {2})
 
 
+@pytest.mark.parametrize(("taps", "stride", "several"), [(2, 2, False), (3, 4, False), (3, 2, True), (5, 4, True)])
+def test_a_thread_has_several_rows_only_where_their_windows_overlap(planned, taps, stride, several):
+    x = f"x: {{shape: [8, {1024 * stride + taps}, {1024 * stride + taps}], dtype: float32}}"
+    kernel = planned(
+        f"arrays:\n  {x}\n  y: {{shape: [8, 1024, 1024], dtype: float32}}\nindices: {{r: {taps}, s: {taps}}}\n"
+        f"compute: y[b, i, j] = max(x[b, {stride} * i + r, {stride} * j + s], r, s)\n"
+    )
+    assert kernel.family == "stencil"
+    assert (kernel.grid[1] < 1024 // kernel.block[1]) == several
+
+
 def test_only_the_footprint_is_loaded(planned):
     """The corners of a cross are in its bounding box, but no output reads them."""
     kernel = planned(image(4096, 4096, FIVE, boundary="zero", schedule="rows: 1"))
