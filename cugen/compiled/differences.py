@@ -309,10 +309,10 @@ def _is_sunk(code: Code, site: Site, instructions: Sequence[Instruction]) -> boo
         return False
     always: frozenset[object] = frozenset()
     usual = code.conditions.get(site.predicates, frozenset()) | ({always} if not site.predicates else frozenset())
-    own = [code.program.conditions(i) for i in instructions]
+    of_load = [code.program.conditions(i) for i in instructions]
     if not transformed_sites.symbols_of(site.predicates) & _loops(site):
-        usual = usual.union(own)
-    return any(conditions > others for conditions in own for others in usual)
+        usual = usual.union(of_load)
+    return any(conditions > others for conditions in of_load for others in usual)
 
 
 def _loops(site: Site) -> frozenset[sympy.Symbol]:
