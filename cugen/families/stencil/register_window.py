@@ -317,7 +317,8 @@ class _WindowLoader:
             return
         boundary = self._loop("column", columns[0], columns[1] + 1)
         outside = self._store(row, boundary.symbol, otherwise)
-        fill = For(Loop(boundary, integer(columns[0]), integer(columns[1] + 1), unroll=True), (outside,))
+        loop = Loop(boundary, integer(columns[0]), integer(columns[1] + 1), window.column_step, unroll=True)
+        fill = For(loop, (outside,))
         scope.nodes.append(If(guard, body, (fill,)))
 
     def scalar_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
