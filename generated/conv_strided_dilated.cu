@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_strided_dilated(
                 }
             } else {
                 #pragma unroll
-                for (int column = 0; column < 5; ++column) {
+                for (int column = 0; column < 5; column += 2) {
                     x_window[plane][0][column] = 0.0f;
                 }
             }
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_strided_dilated(
                 }
             } else {
                 #pragma unroll
-                for (int column = 0; column < 5; ++column) {
+                for (int column = 0; column < 5; column += 2) {
                     x_window[plane][4][column] = 0.0f;
                 }
             }
