@@ -355,7 +355,7 @@ WINDOWS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(WINDOWS))
 def test_what_nothing_reads_of_a_window_is_not_loaded(name):
     x, y, compute = WINDOWS[name]
@@ -377,7 +377,7 @@ schedule: {{family: stencil}}
         assert moved < a.written.lanes * a.written_bytes
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["sobel", "jacobi2d", "heat3d", "conv_strided_dilated"])
 def test_of_windows_of_gallery_kernels_it_is_known_what_is_loaded(name):
     (actual,) = compiled(generate(gallery()[name]), "sm_90")

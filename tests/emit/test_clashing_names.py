@@ -54,7 +54,7 @@ def test_arrays_may_have_any_name():
     np.testing.assert_allclose(result["out"], sum(values.values()), rtol=1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["int", "stream", "workspace", "EOF"])
 def test_params_scalars_and_indices_may_have_any_name(name):
     (spec,) = load_text(

@@ -40,7 +40,7 @@ compute: "{statement}"
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_every_family_that_accepts_a_gather_computes_it(made, prove, statement):
     made(gather(statement, 1))

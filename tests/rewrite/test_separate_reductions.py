@@ -37,6 +37,7 @@ def families_of(kernel: Kernel) -> list[str]:
     return [planned.family for planned in kernel.plan.kernels]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "families"),
     [(GATED, ["gemm", "gemm"]), (COSINE, ["reduce", "reduce", "gemm"])],

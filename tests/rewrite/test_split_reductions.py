@@ -66,6 +66,7 @@ def test_few_results_of_long_sums_over_shared_elements_are_computed_in_parts(val
     assert passes(kernel)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", [HISTOGRAM, SHIFTS, CLASSES], ids=["histogram", "shifts", "classes"])
 def test_other_sums_that_no_family_takes_are_computed_in_parts(text: str) -> None:
     kernel = kernel_of(text)

@@ -70,6 +70,7 @@ compute: C[m, n] = sum(A[{subscripts}] * B[k, n], k)
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["sm_10", "sm_13", "sm_20", "sm_35", "sm_61", "sm_90"])
 def test_a_tiled_product_costs_what_a_walk_over_it_finds(walk, target):
     check_against_walk(walk, product_spec(33, 20, 50, "schedule: {block: {m: 16, n: 16}}"), target)

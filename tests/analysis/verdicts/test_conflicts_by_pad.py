@@ -53,7 +53,7 @@ def analysed(kernel, array: str, target: str, bank_bytes: int | None = None) -> 
     return sum(r.cost for r in mine), sum(r.ideal for r in mine)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", ["sm_13", "sm_20", "sm_35", "sm_90"])
 @pytest.mark.parametrize("make", [transposed, product])
 def test_each_pad_costs_what_the_kernel_generated_with_it_costs(make, target):
@@ -108,6 +108,7 @@ def holds(where: str, pad: int) -> bool:
     return any(span[0] <= number <= span[-1] for span in spans)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("target", "pad"), [("sm_13", 1), ("sm_20", 1), ("sm_35", 1), ("sm_90", 1)])
 def test_the_best_pad_of_a_column_is_the_smallest_that_clears_it(target, pad):
     best = best_pad(transposed(0), "A", target, SIZES)

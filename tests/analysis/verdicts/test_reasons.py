@@ -134,6 +134,7 @@ def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(wa
                 assert values.tolist() == expected.tolist(), (actual.text, formula)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_two_lanes_of_a_reported_bank_conflict_conflict(walk, text, target):
     row = known_target(target)

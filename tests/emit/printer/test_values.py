@@ -209,6 +209,7 @@ def literal_of(value):
     return float(value).hex()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_trees_have_the_references_values(batch, seed):
     chooser, trees = random.Random(seed), Trees(seed)

@@ -137,6 +137,7 @@ def test_a_ratio_of_two_sums_is_right(prove):
     prove(ratio(33, 17, 65, schedule=SMALL), sanitize=True)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["int32", "float64"])
 def test_operands_of_other_layouts_and_types_are_right(prove, dtype):

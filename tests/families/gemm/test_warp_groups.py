@@ -77,7 +77,7 @@ def test_groups_on_tensor_cores_share_a_block_barrier(planned):
     assert not [node for node in walk_nodes(planned(text).body) if isinstance(node, NamedBarrier)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("schedule", NAMES, ids=NAMES.get)
 def test_results_are_right_and_free_of_races(prove, schedule):
     prove(gemm(schedule=schedule), races=True)

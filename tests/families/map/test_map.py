@@ -208,7 +208,7 @@ def test_narrow_accesses_are_unrolled_to_16_bytes_per_thread(planned, made, widt
     assert "for (int m = m0; m < m0 + 4; ++m) {" in source
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("vectors", [2, 8])
 @pytest.mark.parametrize("size", [33, 8195])
 def test_any_number_of_vectors_per_thread_is_right(prove, made, vectors, size, saxpy, matrix):

@@ -39,7 +39,7 @@ def test_copies_of_every_type_and_shape_are_exact(prove):
     prove(batch(items(list(DTYPES) * 3, "layout: row"), "Y@[i, j] = X@[i, j]"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout", ["layout: row", "layout: column", "pitch: {align: 64}"])
 def test_broadcasts_are_right_in_every_layout(prove, layout):
     types = [name for name in DTYPES if name != "bool"]

@@ -76,7 +76,7 @@ def test_reloaded_elements_take_one_pass_of_online_softmax(planned):
 SHORT_REGISTERS = "threads: 8, rows: 1, registers: %d"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
 @pytest.mark.parametrize("registers", [0, slow(8), slow(16)])
 def test_rows_in_registers_and_in_shared_memory(prove, statements, registers):

@@ -254,7 +254,7 @@ def test_norms_of_all_kinds(made, prove, name):
     prove(text)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("count", [1, 8, 16, 32])
 def test_columns_by_any_number_of_adjacent_rows(prove, count):
     statements = ("y[i, j] = softmax(x[i, j], i)",)

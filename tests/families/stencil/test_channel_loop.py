@@ -66,7 +66,7 @@ def test_convolutions_of_any_size(prove, channels, outputs, h, w, rows):
     prove(convolution(channels, outputs, h, w, rows=rows), sanitize=w == 33)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("dtype", "to", "compute"),
     [

@@ -175,6 +175,7 @@ def test_conversions_are_right(prove):
     prove(batch([(a, b) for a in TYPES for b in TYPES if a != b] * 2))
 
 
+@pytest.mark.slow
 def test_no_access_is_out_of_bounds_or_races(prove):
     text = batch([(dtype, dtype) for dtype in TYPES] * 2)
     prove(text, sanitize=True)
@@ -211,7 +212,7 @@ def test_operands_of_every_kind_are_right(prove, planned):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (1, 1), (130, 97)])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_dynamic_sides_are_right(prove, rows, columns, dtype):

@@ -237,7 +237,7 @@ PIPELINES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("text", PIPELINES.values(), ids=list(PIPELINES))
 @pytest.mark.parametrize("number", [0, 1], ids=["prologue", "main loop"])
 def test_copies_that_are_awaited_a_group_late_are_named(text: str, number: int) -> None:
