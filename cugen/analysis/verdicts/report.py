@@ -12,8 +12,9 @@ from dataclasses import dataclass, fields, replace
 from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.exact import Cost, Pattern, Totals, totals
 from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Site, sites
-from cugen.analysis.verdicts import copy_sources, reasons
+from cugen.analysis.verdicts import copy_sources, global_reasons, reasons
 from cugen.analysis.verdicts.local_arrays import MAY_SELECT, local_arrays
+from cugen.analysis.verdicts.subjects import Subject
 from cugen.analysis.verdicts.wording import Wording
 from cugen.machine import Target
 from cugen.machine import target as known_target
@@ -274,7 +275,7 @@ def assess(
     sources = (
         None if site.source_offset is None else copy_sources.sources_of(config.with_source_offset(site), kernel.block)
     )
-    subject = reasons.Subject(
+    subject = Subject(
         site,
         space,
         width,
@@ -288,7 +289,7 @@ def assess(
     )
     each = per_request(unit, totals)
     if (worst := totals.worst_pattern) is not None:
-        each = replace(each, transactions=reasons.transactions(subject, worst))
+        each = replace(each, transactions=global_reasons.transactions(subject, worst))
     verdict = "ideal" if cost == ideal else "costly"
     claim = reasons.claim(subject, totals, str(each))
     reason = reasons.reason(subject, totals)
