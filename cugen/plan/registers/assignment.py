@@ -32,7 +32,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
-from cugen.plan.registers.estimate import Integers, evaluator
+from cugen.plan.registers.known_values import Integers, evaluator, position_of
 from cugen.plan.symbols import Integer, Range, bounds
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import Local, walk
@@ -259,13 +259,7 @@ class _Walk:
         return None if index is None or row is None else index + row * self.columns.get(vector.name, 1)
 
     def position(self, access: Access) -> int | None:
-        position = 0
-        for subscript, stride in zip(access.subscripts, access.array.strides, strict=True):
-            value, step = self.value(subscript), self.value(stride)
-            if value is None or step is None:
-                return None
-            position += value * step
-        return position
+        return position_of(access, self.value)
 
     def value(self, expr: Integer) -> int | None:
         return evaluator(expr)(self.known)

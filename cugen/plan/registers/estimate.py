@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import sympy
@@ -34,16 +34,15 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.registers.addresses import POINTER, addresses, pointers
+from cugen.plan.registers.known_values import Integers, evaluator, position_of
 from cugen.plan.registers.timeline import Timeline, Value
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod
+from cugen.plan.symbols import Integer
 from cugen.plan.traversal.walking import accesses_of, values_of
 from cugen.spec.expressions import Cast, Const, Expr, Local, walk
 from cugen.spec.types import BOOL, DType
 
 WORD = 4  # bytes of a register
 BASE = 12  # registers of any kernel: temporaries of expressions and addresses (measured with nvcc 13.0)
-
-Integers = dict[sympy.Symbol, int]
 
 
 def registers(kernel: Kernel, context: Context) -> int:
@@ -364,13 +363,7 @@ class _Code:
 
     def position(self, access: Access) -> int | None:
         """The element of an array in registers."""
-        position = 0
-        for subscript, stride in zip(access.subscripts, access.array.strides, strict=True):
-            value, step = self.value(subscript), self.value(stride)
-            if value is None or step is None:
-                return None
-            position += value * step
-        return position
+        return position_of(access, self.value)
 
     def vector_position(self, vector: Vector) -> int | None:
         index = 0 if vector.index is None else self.value(vector.index)
@@ -405,35 +398,6 @@ def _is_predicated(nodes: Iterable[Node]) -> bool:
         or (isinstance(node, If) and _is_predicated((*node.then, *node.orelse)))
         for node in nodes
     )
-
-
-def evaluator(expr: Integer) -> Callable[[Integers], int | None]:
-    """The expression as a function of its symbols; None where one isn't known."""
-    if expr.is_Integer:
-        constant = int(expr)
-        return lambda known: constant
-    if expr.is_Symbol:
-        return lambda known: known.get(expr)
-    parts = [evaluator(arg) for arg in expr.args]
-    combine = _COMBINE.get(expr.func)
-
-    def evaluate(known: Integers) -> int | None:
-        values = [part(known) for part in parts]
-        if combine is None or None in values:
-            return None
-        return combine([value for value in values if value is not None])
-
-    return evaluate
-
-
-_COMBINE: Mapping[object, Callable[[list[int]], int]] = {
-    sympy.Add: sum,
-    sympy.Mul: math.prod,
-    FloorDiv: lambda values: values[0] // values[1] if values[1] else 0,
-    Mod: lambda values: values[0] % values[1] if values[1] else 0,
-    Minimum: min,
-    Maximum: max,
-}
 
 
 def _vector_words(vector: Vector) -> int:
