@@ -58,11 +58,16 @@ def with_split_dimensions(spec: Spec) -> Spec:
 
 
 def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, Param]) -> Statement:
-    """The statement with indices split that it reads as `index // extent` and `index % extent`."""
+    """The statement with indices split that it reads as `index // extent` and `index % extent`, but for those whose
+    value is the result of an argmax or argmin."""
     if spec.array(statement.target).is_temporary or any(isinstance(node, Scan) for node in walk(statement.value)):
         return statement
     taken = {*_indices(statement), *params, *(array.name for array in spec.arrays)}
+    reductions = (node for node in walk(statement.value) if isinstance(node, Reduce))
+    positions = {index for node in reductions if node.kind in ("argmax", "argmin") for index in node.indices}
     for index in _indices(statement).values():
+        if index in positions:
+            continue
         uses = {"floordiv": _divisors(statement, "floordiv", index), "mod": _divisors(statement, "mod", index)}
         divisor = next((d for d in uses["floordiv"] if d in uses["mod"]), None)
         count = None if divisor is None else _quotient(index.extent, divisor, params)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cugen.kernel import generate
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.runtime.cpu import CpuDevice
@@ -69,6 +71,15 @@ def test_a_divided_reduction_index_is_two_indices():
     (reduction,) = (node for node in walk(split.statements[0].value) if isinstance(node, Reduce))
     assert [(index.name, text_of(index.extent)) for index in reduction.indices] == [("k_outer", "P"), ("k_inner", "Q")]
     assert shape(split, "b") == ["P", "Q", "N"]
+    assert passes(spec)
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+def test_the_index_of_a_position_stays(kind):
+    spec = spec_of(
+        "H: 6, W: 5", "x [2 * H, 3 * W]; y [H, W]", f"y[i, j] = {kind}(x[2 * i + k // 3, 3 * j + k % 3], k)", "k: 6"
+    )
+    assert with_split_dimensions(spec) is spec
     assert passes(spec)
 
 
