@@ -143,7 +143,8 @@ def _compare(name: str, a: Tracked, b: Tracked) -> Tracked:
     error = combine(a.bound, b.bound)
     if error is None:
         return Tracked(value)
-    distance = np.abs(np.asarray(a.value, np.float64) - np.asarray(b.value, np.float64))
+    with np.errstate(invalid="ignore"):  # equal infinities: decided
+        distance = np.abs(np.asarray(a.value, np.float64) - np.asarray(b.value, np.float64))
     is_undecided = (distance <= error) & (error > 0) | np.isinf(error)
     return Tracked(value, is_undecided.astype(np.float64))
 

@@ -73,7 +73,7 @@ def test_figures_of_instructions_are_read_by_kernel_and_place(counters):
     }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", KERNELS)
 def test_predictions_equal_the_counters(counters, name):
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):

@@ -17,7 +17,7 @@ from cugen.toolchain.cuda import compile_cubin
 Check = Callable[[Kernel, CpuDevice], None]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 def test_each_kernel_agrees_with_the_reference(statement: Kernel, check: Check) -> None:
     check(statement, CpuDevice())
 
