@@ -183,6 +183,7 @@ schedule: {{block: {{m: 16, n: 16}}}}
 """
 
 
+@pytest.mark.slow
 def test_a_row_with_an_even_pitch_is_read_four_elements_at_once():
     rows, columns = (access(single(product(0)), name) for name in ("As", "Bs"))
     assert (rows.written_bytes, widths(rows)) == (4, [16])

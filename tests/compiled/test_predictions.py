@@ -119,6 +119,7 @@ def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
     assert actual.value >= launch.warps + store.executions
 
 
+@pytest.mark.slow
 def test_stores_into_the_shared_memory_of_another_block_are_counted_and_their_wavefronts_are_not(counters):
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")

@@ -345,7 +345,7 @@ def agrees(drawn: tuple[str, dict[str, int]]) -> None:
     assert run.verification.passed, "\n".join([text, *run.verification.messages, kernel.source])
 
 
-@settings(TARGETED, max_examples=8)
+@settings(TARGETED, max_examples=5)
 @given(specs())
 def test_drawn_statements_agree_with_the_reference(drawn: tuple[str, dict[str, int]]) -> None:
     agrees(drawn)

@@ -89,7 +89,7 @@ def kernels(text: str) -> Iterator[PlannedKernel]:
     yield from (kernel for kernel in make_plan(spec).kernels if kernel.family in ("direct", "stencil"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range(3))
 def test_drawn_convolutions_load_outside_of_loops_what_these_do_not_change(batch: int) -> None:
     for seed in range(200 + 50 * batch, 250 + 50 * batch):

@@ -71,6 +71,7 @@ def check_headers(seeds: range, folder: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_headers_of_some_drawn_specs_are_c_and_cpp(tmp_path):
     check_headers(range(60_000, 60_005), tmp_path)
 

@@ -121,7 +121,7 @@ def test_lanes_in_pairs_share_a_sector():
     assert not async_copies.are_sector_pairs((None, *(16 * lane for lane in range(1, 32))))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ladder_6_stages", "ladder_9_shared_out"])
 def test_copies_of_a_product_are_predicted_whole(name):
     """A is copied from 4 rows of 1 KB that begin in one bank; of B each warp copies 512 bytes in a row."""

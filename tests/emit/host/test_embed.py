@@ -192,6 +192,7 @@ def expected(kernel: Kernel, params: dict[str, int], scalars: dict[str, bytes], 
     return [*lines, "0"]
 
 
+@pytest.mark.slow
 def test_the_driver_gets_the_calls_of_the_manifest(kernels, played) -> None:
     scalars = {"s": b"\x01\x3c", "v": b"\7\0\0\0"}
     wanted = [

@@ -146,6 +146,7 @@ def test_only_distributed_shared_memory_is_unknown_to_the_analysis(made):
     assert all("map_shared_rank" in a.text for a in unknown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sliced_k", [1, slow(4)])
 def test_it_compiles(made, sliced_k):
     schedule = "family: gemm, block: {i: 64, j: 32}, thread: {i: 8, j: 4}, step: {k: 32}, stages: 3"

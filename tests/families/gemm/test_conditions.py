@@ -138,6 +138,7 @@ def test_any_dynamic_size_is_right(made, check):
     check(made(masked("k >= m - 5 and k <= m + 2 * n", sizes, sizes, sizes, schedule=SMALL)), CpuDevice())
 
 
+@pytest.mark.slow
 def test_it_compiles(compiled):
     compiled(masked("m - 3 <= k <= n", schedule=SMALL))
     compiled(masked("k <= m", schedule=SMALL + ", stages: 1"))

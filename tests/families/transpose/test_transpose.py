@@ -228,6 +228,7 @@ def test_any_tile_that_is_accepted_is_right(prove, reasons, sides, size, rows, m
 # Compilation
 
 
+@pytest.mark.slow
 def test_every_kind_of_tile_compiles_without_warnings(compiled):
     compiled(batch(list(DTYPES), MEMORIES))
     compiled(TRANSPOSE % ("dynamic", "dynamic", "", ""))

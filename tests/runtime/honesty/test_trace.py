@@ -184,6 +184,7 @@ def check_random(made, check, text: str) -> None:
     assert not comparison.mismatches, f"{report(comparison)}\n{text}\n{kernel.source}"
 
 
+@pytest.mark.slow
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(SPECS)
 def test_a_few_random_kernels_touch_what_their_plans_say(made, check, text):

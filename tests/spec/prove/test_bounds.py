@@ -251,6 +251,7 @@ def grouped_subscripts(draw: st.DrawFn) -> str:
     return form.format(part.format(divisor, draw(st.integers(-2, 2))), scale)
 
 
+@pytest.mark.slow
 @RELAXED
 @given(grouped_subscripts(), st.sampled_from(["P", "P // D", "D", "2 * P"]), st.integers(1, 4), st.integers(1, 4))
 def test_a_proof_with_quotients_by_params_holds_for_each_size(
