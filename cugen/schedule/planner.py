@@ -85,16 +85,16 @@ def _choose(request: Request, report: Reporter) -> Kernel | None:
         return _forced(request, request.schedule.family, report)
     preferred = [(family, request) for family in families() if family.name == request.schedule.family]
     request = replace(request, schedule=replace(request.schedule, family=None))
-    spilling: list[Kernel] = []
+    unfit: list[Kernel] = []
     for family, attempt in (*preferred, *((family, request) for family in families())):
         if not family.may_match(attempt) or isinstance(match := family.answer(attempt), Refusals):
             continue
         if (fitting := _fitting(match, attempt)) is not None:
             return fitting
         if isinstance(first := _checked(match.kernel(), attempt), Kernel):
-            spilling.append(first)
-    if spilling:
-        return spilling[0]
+            unfit.append(first)
+    if unfit:
+        return unfit[0]
     refused = [
         (family, refusal)
         for family in families()
@@ -180,6 +180,7 @@ def _is_scheduled(request: Request) -> bool:
 
 
 def _fits_shared(kernel: Kernel, request: Request) -> bool:
+    """Whether a block of the target may have the kernel's shared memory."""
     limits, static, dynamic = request.target, kernel.shared_bytes, kernel.dynamic_shared_bytes
     return static <= limits.shared_per_block and static + dynamic <= limits.shared_opt_in
 

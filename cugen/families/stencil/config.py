@@ -101,7 +101,7 @@ def choose_config(
             sectors() > 1
             if name == along
             else extents < MIN_THREADS * math.prod(outputs.values())
-            or sectors() >= sectors(**{name: outputs[name] // 2})  # the windows of its rows don't overlap
+            or sectors() >= sectors(**{name: outputs[name] // 2})  # equal where windows don't overlap
         ):
             outputs[name] //= 2
     if request.schedule.family is None and along in strided and sectors() > MAX_SECTORS_RATIO:
