@@ -124,6 +124,12 @@ def test_all_transposes_of_all_sizes_are_right(prove, sizes, transposed):
     prove(batched_gemm(5 if sizes[0] > 32 else 65, *sizes, transposed), races=True)
 
 
+def test_thread_tiles_that_extend_past_a_matrix_read_its_last_rows(prove):
+    """With `races` a read of a row that nobody has written is a fault."""
+    prove(batched_gemm(3, 30, 9, 37), races=True)
+    prove(batched_gemm(3, 37, 10, 30, "ab"), races=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float8_e4m3", "int8", "int64"])
 @pytest.mark.parametrize("transposed", ["", "ab"])

@@ -75,11 +75,6 @@ class SharedTile:
     def fast_extent(self) -> int:
         return self.k if self.operand.is_k_major else self.mn.extent
 
-    @property
-    def rows(self) -> int:
-        """The tile's rows, with the padding rows that thread tiles read."""
-        return self.mn.padded_extent if self.operand.is_k_major else self.slow_extent
-
 
 @dataclass(frozen=True, slots=True)
 class BatchConfig:
@@ -205,11 +200,13 @@ def _tile(
     pads_matrices = batch > 1 and is_batched and threads_per_matrix < WARP_SIZE
     lowest = _reads(tile) + _fills(tile)  # without bank conflicts
     best: tuple[tuple[int, int], SharedTile] | None = None
-    for pitch in _strides(-(-(k if operand.is_k_major else mn.padded_extent) // unit) * unit, unit, operand.array):
-        dense_stride = -(-tile.rows * pitch // unit) * unit
+    for pitch in _strides(-(-tile.fast_extent // unit) * unit, unit, operand.array):
+        dense_stride = -(-tile.slow_extent * pitch // unit) * unit
         if best is not None and best[0] < (lowest, dense_stride):
             break
-        for matrix_stride in _strides(tile.rows * pitch, unit, operand.array) if pads_matrices else (dense_stride,):
+        for matrix_stride in (
+            _strides(tile.slow_extent * pitch, unit, operand.array) if pads_matrices else (dense_stride,)
+        ):
             tile = replace(tile, pitch=pitch, matrix_stride=matrix_stride)
             cost = _read_wavefronts(tile, n.threads, threads_per_matrix) + _fill_wavefronts(tile)
             if best is None or (cost, matrix_stride) < best[0]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.batched.config import BatchConfig
+from cugen.families.gemm.batched.config import BatchConfig, Partition
 from cugen.families.gemm.batched.copy import MatrixCopies
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
@@ -18,7 +18,7 @@ from cugen.pieces.loop_variables import index_loop_variable, repeated_sections, 
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Barrier, Comparison, Declare, For, Guard, Index, Loop, Node, ReturnUnless, Section
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Mod, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
 from cugen.spec.expressions import Expr, Read
 
 _PARTIAL_UNROLL_K = 8  # values of k per iteration of a loop that is too long to unroll fully (heuristic)
@@ -147,15 +147,21 @@ class BatchedKernel:
         element = value_of(index)
         if tile.tile.operand.is_k_major:
             row, vector, position = index, SINGLE, (element, value_of(dk))
-            coordinates = (thread.row(element) if along_m else thread.column(element, 1)), k
+            coordinates = self._inside(thread.row(element) if along_m else thread.column(element, 1), mn, 1), k
         else:
             vector = thread.loop_index("r" if along_m else "c", mn.vectors) if width > 1 else index
             row, position = SINGLE, (integer(0), element)
             first = thread.m_in_tile if along_m else thread.n_in_tile
-            coordinates = k, first + value_of(vector) * (mn.threads * width)
+            coordinates = k, self._inside(first + value_of(vector) * (mn.threads * width), mn, width)
         fragment = VectorFragment(read, tile.array, row, vector, width, lowering)
         loads = fragment.load(tile.access(self.matrix, *coordinates, "load", width))
         return partial(fragment.element, *position), loads
+
+    def _inside(self, coordinate: Integer, partition: Partition, width: int) -> Integer:
+        """The coordinate of `width` elements of the matrix, the last ones where a thread tile extends past them."""
+        if partition.padded_extent == partition.extent:
+            return coordinate
+        return Minimum(coordinate, self.extents[partition.index.name] - width)
 
     def _reasons(self) -> tuple[str, ...]:
         config = self.config
