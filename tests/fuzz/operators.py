@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 from .drawing import BOUNDARIES, FLOATS, Drawing
+from .mixtures import gathered, mixture, positions
 from .names import renamed
 
 SPATIAL = ("i", "j", "k")
@@ -467,4 +468,8 @@ OPERATORS = (
     pixels,
     groups,
     chain,
+    positions,
+    gathered,
+    mixture,
+    mixture,
 )
