@@ -54,6 +54,18 @@ def test_matrices_are_added_to_a_block_up_to_128_threads(planned):
     assert planned(batched_gemm(10_000, schedule=", batch: 2")).block == (16, 2, 1)
 
 
+def test_a_block_has_one_matrix_whose_threads_fill_warps(planned):
+    """Copies from a single matrix take fewer instructions."""
+    assert planned(batched_gemm(10_000, 37, 17, 41)).block == (55, 1, 1)
+    assert planned(batched_gemm(10_000, 32, 25, 31)).block == (64, 1, 1)
+
+
+def test_layouts_without_conflicts_give_way_to_more_resident_blocks(planned):
+    """Rows of 42 elements in place of 10 would have no conflicts either, but a third of the blocks."""
+    launch = planned(batched_gemm(10_000, 27, 26, 10))
+    assert launch.shared_bytes < 1.1 * 4 * (27 * 26 + 26 * 10) * launch.block[1]
+
+
 def test_a_small_batch_is_spread_over_many_blocks(planned):
     assert planned(batched_gemm(300)).block == (16, 1, 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +11,9 @@ from functools import lru_cache
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import Order, TileConfig
 from cugen.families.gemm.problem import copy_width
+from cugen.machine import Target
 from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.occupancy import occupancy
 from cugen.machine.requests.request import warp_request
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
@@ -22,6 +25,10 @@ _THREAD_TILE = 4  # default elements per thread along M and N (heuristic)
 _MIN_EXTENT_FOR_TALL_THREAD_TILES = 32  # beyond this extent of M and N a thread tile is twice as tall (heuristic)
 _TARGET_BLOCK_THREADS = 128  # matrices are added to a block up to this (heuristic)
 _MIN_BLOCKS_PER_SM = 2  # grid size that is kept while matrices are added to a block (heuristic)
+_LATENCY_HIDING_WARPS = 24  # resident on an SM; more of them save no time (heuristic)
+_INSTRUCTIONS_PER_WAVEFRONT = 4  # of warps: an SM has four schedulers and one path to shared memory
+_COPY_INSTRUCTIONS = 16  # per vector that a thread copies from one matrix, in machine code for sm_90
+_MATRIX_INSTRUCTIONS = 12  # more where a block copies several matrices
 _MAX_UNROLLED_K = 32  # longer loops over k are partially unrolled
 _BANK_BYTES = 4  # CUDA programming guide
 _BANK_PERIOD_BYTES = WARP_SIZE * _BANK_BYTES  # pitches repeat their conflicts after this
@@ -75,6 +82,11 @@ class SharedTile:
     def fast_extent(self) -> int:
         return self.k if self.operand.is_k_major else self.mn.extent
 
+    @property
+    def vectors(self) -> int:
+        """Vectors of `load_width` elements in one matrix."""
+        return self.slow_extent * (self.fast_extent // self.load_width)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchConfig:
@@ -124,12 +136,13 @@ class BatchConfig:
 
 
 def choose_config(contraction: Contraction) -> BatchConfig:
-    """The schedule's sizes, completed; of the vector widths along N, the one with the fewest wavefronts."""
+    """The schedule's sizes, completed, with the vector width along N and the layouts of lowest cost."""
     return min(_candidates(contraction), key=lambda candidate: candidate[0])[1]
 
 
-def _candidates(contraction: Contraction) -> Iterator[tuple[int, BatchConfig]]:
-    """Configs by vector width along N, each with its cost: wavefronts of a warp's shared accesses, and its stores."""
+def _candidates(contraction: Contraction) -> Iterator[tuple[float, BatchConfig]]:
+    """Configs by vector width along N, matrices per block and layouts, each with its cost: wavefronts of the shared
+    accesses and what else is issued, per matrix, times the latency that few resident warps don't hide."""
     m, n, k = (contraction.context.max_extent(index) for index in (contraction.m, contraction.n, contraction.k))
     thread = dict(contraction.request.schedule.thread)
     height = 2 * _THREAD_TILE if min(m, n) > _MIN_EXTENT_FOR_TALL_THREAD_TILES else _THREAD_TILE
@@ -144,15 +157,33 @@ def _candidates(contraction: Contraction) -> Iterator[tuple[int, BatchConfig]]:
         batch = _batch_per_block(contraction, m_partition.threads * n_partition.threads)
         while True:
             sides = m_partition, n_partition
-            tiles = [_tile(contraction, operand, *sides, k, k_width, batch) for operand in contraction.operands]
-            config = BatchConfig(batch, m_partition, n_partition, k, k_width, tuple(tile for _, tile in tiles))
-            limit = contraction.request.target.shared_per_block
-            if batch == 1 or config.shared_bytes <= limit or BATCH.name in contraction.tunables:
+            layouts = [_layouts(contraction, operand, *sides, k, k_width, batch) for operand in contraction.operands]
+            for chosen in itertools.product(*layouts):
+                config = BatchConfig(batch, *sides, k, k_width, tuple(tile for _, tile in chosen))
+                wavefronts = sum(wavefronts for wavefronts, _ in chosen) + _issue_time(config)
+                yield wavefronts / batch * _exposed_latency(config, contraction.request.target), config
+            if batch == 1 or BATCH.name in contraction.tunables:
                 break
             batch //= 2
-        stores = n_partition.vectors * m_partition.per_thread
-        yield sum(wavefronts for wavefronts, _ in tiles) + stores, config
         n_width //= 2
+
+
+def _issue_time(config: BatchConfig) -> float:
+    """The time in which a block's copies, multiply-adds and stores are issued, in wavefronts."""
+    m, n = config.m, config.n
+    per_copy = _COPY_INSTRUCTIONS + (_MATRIX_INSTRUCTIONS if config.batch > 1 else 0)
+    copied = sum(tile.vectors * (config.batch if tile.is_batched else 1) for tile in config.tiles)
+    instructions = -(-copied // config.threads) * per_copy + m.per_thread * n.per_thread * config.k
+    warps = -(-config.threads // WARP_SIZE)
+    return warps * (instructions / _INSTRUCTIONS_PER_WAVEFRONT + n.vectors * m.per_thread)
+
+
+def _exposed_latency(config: BatchConfig, target: Target) -> float:
+    """The time of a block, relative to one with enough resident warps beside it; infinite if it can't be launched."""
+    resident = occupancy(PLANNING_DEVICE.target, config.threads, 0, config.shared_bytes).warps_per_sm
+    if not resident or config.shared_bytes > target.shared_per_block:
+        return math.inf
+    return max(1.0, _LATENCY_HIDING_WARPS / resident)
 
 
 def _batch_per_block(contraction: Contraction, threads_per_matrix: int) -> int:
@@ -186,10 +217,10 @@ def _max_n_width(contraction: Contraction) -> int:
     return stored_width(contraction.request, contraction.n, min(widths, default=MAX_ACCESS_BYTES))
 
 
-def _tile(
+def _layouts(
     contraction: Contraction, operand: Operand, m: Partition, n: Partition, k: int, k_width: int, batch: int
-) -> tuple[int, SharedTile]:
-    """The operand's tile with the padding that costs the fewest wavefronts, and that number."""
+) -> list[tuple[int, SharedTile]]:
+    """Layouts of the operand's tile, each with its wavefronts: the smallest, and larger ones that take fewer."""
     mn, threads_per_matrix = m if operand.is_along_m else n, m.threads * n.threads
     fast, read_width = (contraction.k, k_width) if operand.is_k_major else (mn.index, mn.width)
     load_width = 1 if operand.array.space == "readonly" else copy_width(contraction, operand, fast)
@@ -198,23 +229,29 @@ def _tile(
     unit = max(load_width, read_width)
     # Only a warp that reads several matrices can have bank conflicts between them.
     pads_matrices = batch > 1 and is_batched and threads_per_matrix < WARP_SIZE
-    lowest = _reads(tile) + _fills(tile)  # without bank conflicts
-    best: tuple[tuple[int, int], SharedTile] | None = None
+    matrices = batch if is_batched else 1
+    warps = -(-threads_per_matrix * batch // WARP_SIZE)
+    lowest = _reads(tile) * warps + _fills(tile) * matrices  # without bank conflicts
+    costs: dict[int, tuple[int, SharedTile]] = {}  # by the bytes between matrices
     for pitch in _strides(-(-tile.fast_extent // unit) * unit, unit, operand.array):
         dense_stride = -(-tile.slow_extent * pitch // unit) * unit
-        if best is not None and best[0] < (lowest, dense_stride):
+        if any(cost == lowest and stride < dense_stride for stride, (cost, _) in costs.items()):
             break
-        for matrix_stride in (
-            _strides(tile.slow_extent * pitch, unit, operand.array) if pads_matrices else (dense_stride,)
-        ):
+        padded = _strides(tile.slow_extent * pitch, unit, operand.array)
+        for matrix_stride in padded if pads_matrices else (dense_stride,):
             tile = replace(tile, pitch=pitch, matrix_stride=matrix_stride)
-            cost = _read_wavefronts(tile, n.threads, threads_per_matrix) + _fill_wavefronts(tile)
-            if best is None or (cost, matrix_stride) < best[0]:
-                best = (cost, matrix_stride), tile
+            cost = _read_wavefronts(tile, n.threads, threads_per_matrix, batch) + _fill_wavefronts(tile) * matrices
+            if matrix_stride not in costs or cost < costs[matrix_stride][0]:
+                costs[matrix_stride] = cost, tile
             if cost == lowest:
                 break
-    assert best is not None
-    return best[0][0], best[1]
+    fewest = math.inf
+    layouts = []
+    for _, (cost, tile) in sorted(costs.items()):
+        if cost < fewest:
+            fewest = cost
+            layouts.append((cost, tile))
+    return layouts
 
 
 def _strides(minimum: int, unit: int, array: Array) -> range:
@@ -232,19 +269,34 @@ def _reads(tile: SharedTile) -> int:
 
 def _fills(tile: SharedTile) -> int:
     """Instructions of a warp that fill one matrix, had it all of them."""
-    return -(-tile.slow_extent * (tile.fast_extent // tile.load_width) // WARP_SIZE)
+    return -(-tile.vectors // WARP_SIZE)
 
 
-def _read_wavefronts(tile: SharedTile, n_threads: int, threads_per_matrix: int) -> int:
-    """Wavefronts of one warp's reads of the tile in the whole main loop."""
-    operand, size = tile.operand, tile.operand.array.dtype.bytes
-    addresses = []
-    for lane in range(WARP_SIZE):
-        matrix, thread = divmod(lane, threads_per_matrix)
+def _read_wavefronts(tile: SharedTile, n_threads: int, threads_per_matrix: int, batch: int) -> int:
+    """Wavefronts of the block's reads of the tile in the whole main loop."""
+    mn, threads = tile.mn, threads_per_matrix * batch
+    warps = range(0, threads, WARP_SIZE)
+    first = sum(_vector_wavefronts(tile, 0, n_threads, threads_per_matrix, threads, warp) for warp in warps)
+    last = first
+    if mn.padded_extent > mn.extent:
+        lanes = n_threads, threads_per_matrix, threads
+        last = sum(_vector_wavefronts(tile, mn.vectors - 1, *lanes, warp) for warp in warps)
+    return (first * (mn.vectors - 1) + last) * (_reads(tile) // mn.vectors)
+
+
+def _vector_wavefronts(
+    tile: SharedTile, vector: int, n_threads: int, threads_per_matrix: int, threads: int, warp: int
+) -> int:
+    """Wavefronts of one read of vector `vector` of the thread tiles by the warp from thread `warp` of `threads` on."""
+    operand, mn, size = tile.operand, tile.mn, tile.operand.array.dtype.bytes
+    addresses: list[int | None] = [None] * WARP_SIZE
+    for lane, rank in enumerate(range(warp, min(warp + WARP_SIZE, threads))):
+        matrix, thread = divmod(rank, threads_per_matrix)
         position = thread // n_threads if operand.is_along_m else thread % n_threads
-        offset = position * tile.mn.width * (tile.pitch if operand.is_k_major else 1)
-        addresses.append(((matrix * tile.matrix_stride if tile.is_batched else 0) + offset) * size)
-    return _wavefronts("load", tile.read_width * size, tuple(addresses)) * _reads(tile)
+        coordinate = min((position + vector * mn.threads) * mn.width, mn.extent - mn.width)
+        offset = coordinate * (tile.pitch if operand.is_k_major else 1)
+        addresses[lane] = ((matrix * tile.matrix_stride if tile.is_batched else 0) + offset) * size
+    return _wavefronts("load", tile.read_width * size, tuple(addresses))
 
 
 def _fill_wavefronts(tile: SharedTile) -> int:
@@ -259,6 +311,6 @@ def _fill_wavefronts(tile: SharedTile) -> int:
 
 
 @lru_cache(maxsize=1 << 14)
-def _wavefronts(kind: str, width: int, addresses: tuple[int, ...]) -> int:
+def _wavefronts(kind: str, width: int, addresses: tuple[int | None, ...]) -> int:
     """Wavefronts of a warp's shared-memory access by the rule of the planning device, so that layouts don't vary."""
     return warp_request("shared", kind, width, addresses, PLANNING_DEVICE.target).wavefronts

@@ -18,7 +18,7 @@ from cugen.pieces.loop_variables import index_loop_variable, repeated_sections, 
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Barrier, Comparison, Declare, For, Guard, Index, Loop, Node, ReturnUnless, Section
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, ceil_div, integer
 from cugen.spec.expressions import Expr, Read
 
 _PARTIAL_UNROLL_K = 8  # values of k per iteration of a loop that is too long to unroll fully (heuristic)
@@ -147,21 +147,25 @@ class BatchedKernel:
         element = value_of(index)
         if tile.tile.operand.is_k_major:
             row, vector, position = index, SINGLE, (element, value_of(dk))
-            coordinates = self._inside(thread.row(element) if along_m else thread.column(element, 1), mn, 1), k
+            coordinate = thread.row(element) if along_m else thread.column(element, 1)
+            coordinates = self._inside(coordinate, mn, element, 1), k
         else:
             vector = thread.loop_index("r" if along_m else "c", mn.vectors) if width > 1 else index
             row, position = SINGLE, (integer(0), element)
-            first = thread.m_in_tile if along_m else thread.n_in_tile
-            coordinates = k, self._inside(first + value_of(vector) * (mn.threads * width), mn, width)
+            first, number = thread.m_in_tile if along_m else thread.n_in_tile, value_of(vector)
+            coordinates = k, self._inside(first + number * (mn.threads * width), mn, number, width)
         fragment = VectorFragment(read, tile.array, row, vector, width, lowering)
         loads = fragment.load(tile.access(self.matrix, *coordinates, "load", width))
         return partial(fragment.element, *position), loads
 
-    def _inside(self, coordinate: Integer, partition: Partition, width: int) -> Integer:
-        """The coordinate of `width` elements of the matrix, the last ones where a thread tile extends past them."""
+    def _inside(self, coordinate: Integer, partition: Partition, number: Integer, width: int) -> Integer:
+        """The coordinate of access `number` of the thread tile, of `width` elements; past the matrix its last ones."""
         if partition.padded_extent == partition.extent:
             return coordinate
-        return Minimum(coordinate, self.extents[partition.index.name] - width)
+        last = Minimum(coordinate, self.extents[partition.index.name] - width)
+        # Only a thread's last vector may be past the matrix; the address of the others is the first one's.
+        exact = (partition.vectors - 1) * partition.width // width
+        return Choice(number, integer(exact), coordinate, last) if exact else last
 
     def _reasons(self) -> tuple[str, ...]:
         config = self.config
