@@ -28,6 +28,7 @@ from cugen.toolchain.errors import CacheWarning
 
 MAX_CACHE_BYTES = 2 << 30
 _MIN_EVICTION_AGE_SECONDS = 3600.0  # younger entries may be in use by another process
+_EVICTING_KEY = "00"  # after one build in 256, by the end of its key: eviction reads the size of every entry
 _UNFINISHED = re.compile(r"(building|damaged)-.+")
 _CHECKSUMS = "checksums.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -146,13 +147,14 @@ def _get(root: Path, key: str, build: Callable[[Path], None]) -> tuple[Path, boo
             _publish(private, final)
     finally:
         shutil.rmtree(private, ignore_errors=True)
-    evict(root)
+    temporary.remove_abandoned(root, _UNFINISHED)
+    if key.endswith(_EVICTING_KEY):
+        evict(root)
     return final, False
 
 
 def evict(root: Path, limit_bytes: int = MAX_CACHE_BYTES) -> None:
-    """Removes folders of killed builds and least recently used entries, down to `limit_bytes`."""
-    temporary.remove_abandoned(root, _UNFINISHED)
+    """Removes least recently used entries, down to `limit_bytes`."""
     now = time.time()
     oldest_first = []
     for path in root.glob("??/*"):

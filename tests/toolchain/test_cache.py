@@ -160,6 +160,14 @@ def test_the_least_recently_used_entries_leave_first() -> None:
     assert [letter for letter in "abc" if (root / (letter * 2) / (letter * 64)).exists()] == ["a"]
 
 
+def test_one_build_in_256_reads_the_sizes_of_all_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    evicted = []
+    monkeypatch.setattr(cache, "evict", evicted.append)
+    for number in range(512):
+        cache.get(f"{number:064x}", write)
+    assert evicted == [cache.folder()] * 2
+
+
 def test_an_entry_that_may_be_in_use_stays_whatever_the_limit() -> None:
     path = cache.get("a" * 64, write).path
     cache.evict(cache.folder(), limit_bytes=0)
@@ -172,7 +180,7 @@ def test_what_a_killed_build_left_behind_is_removed_after_a_day() -> None:
     for folder in (stale, fresh):
         folder.mkdir()
     os.utime(stale, (time.time() - 2 * 86400,) * 2)
-    cache.evict(cache.folder())
+    cache.get("b" * 64, write)
     assert fresh.exists()
     assert not stale.exists()
 
