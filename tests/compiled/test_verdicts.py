@@ -2,9 +2,8 @@
 no local memory without a verdict, and no memory instruction but those of the accesses.
 
 Named differences: branches of functions and loops may be hoisted to a statement that computes indices alone, or have no
-line; spilled
-registers are local memory of which only a compiler knows; a branch that tests convergence before a warp collective
-(`BRA.DIV`) doesn't depend on data."""
+line; spilled registers, and those that a subroutine saves (a division of float64), are local memory of which only a
+compiler knows; a branch that tests convergence before a warp collective (`BRA.DIV`) doesn't depend on data."""
 
 from __future__ import annotations
 

@@ -74,11 +74,13 @@ def _branch_faults(launch: PlannedKernel, known: Facts, program: Program, lines:
 
 
 def _local_faults(launch: PlannedKernel, known: Facts, program: Program, cubin: Cubin) -> Iterator[str]:
-    """Local memory without a verdict; a spill is none."""
-    resources = cubin.kernels[launch.name]
+    """Local memory without a verdict; a spill is none, nor is a register that a subroutine saves."""
+    resources, subroutines = cubin.kernels[launch.name], subroutine_blocks(program)
     instructions = [i for i in program.instructions if i.space == "local"]
-    if (instructions or resources.stack_bytes > resources.spill_stores) and known.local.high == 0:
-        if not resources.spill_stores:
-            yield f"{launch.name}: {len(instructions)} instructions of local memory, {resources.stack_bytes} bytes"
-    elif resources.stack_bytes > known.local.high and not resources.spill_stores:
+    saves_registers = any(program.block_of(instruction) in subroutines for instruction in instructions)
+    if resources.spill_stores or saves_registers:
+        return
+    if known.local.high == 0 and (instructions or resources.stack_bytes):
+        yield f"{launch.name}: {len(instructions)} instructions of local memory, {resources.stack_bytes} bytes"
+    elif resources.stack_bytes > known.local.high:
         yield f"{launch.name}: {resources.stack_bytes} bytes of local memory, at most {known.local.high} are expected"
