@@ -126,7 +126,8 @@ def _candidates(
         # The constant of a non-linear address may fall into another tile.
         numbers = [n for n in here if n in inside] or here
     else:
-        numbers = inside if arrays else here
+        # Line tables may have an access at the line of another, but one array alone has its space and width.
+        numbers = inside if arrays else here or (list(numbers) if len(possible) == 1 else [])
     numbers = _nearest(instruction, printed, numbers)
     for agrees in (_steps_agree, _constant_agrees):
         if len(numbers) > 1:
