@@ -29,7 +29,6 @@ from cugen.spec.expressions import Const, Expr, Local, Op, Reduce
 from cugen.spec.types import BOOL, INT64
 
 WARP = 32
-ARG_REDUCTIONS = ("argmax", "argmin")  # their accumulators also hold the extreme element
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Accumulator:
 
 
 def partial_bytes(reductions: Iterable[Reduce]) -> int:
-    return sum(r.dtype.bytes + (r.body.dtype.bytes if r.kind in ARG_REDUCTIONS else 0) for r in reductions)
+    return sum(r.dtype.bytes + (r.body.dtype.bytes if r.is_position else 0) for r in reductions)
 
 
 def declare_accumulator(accumulator: Accumulator) -> tuple[Node, ...]:
@@ -175,7 +174,7 @@ def group_reduction(
 def new_accumulator(name: str, reduction: Reduce, lowering: Lowering) -> Accumulator:
     """An accumulator of a reduction, under an allocated name; it is not yet declared."""
     value = Local(name, reduction.dtype)
-    if reduction.kind not in ARG_REDUCTIONS:
+    if not reduction.is_position:
         return Accumulator(reduction.kind, value)
     extreme = lowering.names.allocate("largest" if reduction.kind == "argmax" else "smallest")
     return Accumulator(reduction.kind, value, Local(extreme, reduction.body.dtype))

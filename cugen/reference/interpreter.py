@@ -158,7 +158,7 @@ class Interpreter:
         inner, extents = self._bound(node.indices, scope)
         if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
             return total.result(node.dtype)
-        if node.kind in ("argmax", "argmin"):
+        if node.is_position:
             return argument_of_extremum(node.kind, *self._terms(node, inner))
         chunks = _chunked(node, inner, extents)
         if node.kind == "sum":

@@ -112,7 +112,7 @@ def _reductions(expr: Expr, known: Mapping[str, Index], bound: tuple[str, ...]) 
 def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
     """Whether the reduction is long, in bounds everywhere, and its temporary within the size limit."""
     reduction = nested.reduction
-    if reduction.kind in ("argmax", "argmin"):
+    if reduction.is_position:
         return False
     is_repeated = any(index not in nested.free for index in statement.indices)
     if not nested.is_nested and not (is_repeated and _outweighs_enclosing(nested, spec)):

@@ -64,7 +64,7 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
         return statement
     taken = {*_indices(statement), *params, *(array.name for array in spec.arrays)}
     reductions = (node for node in walk(statement.value) if isinstance(node, Reduce))
-    positions = {index for node in reductions if node.kind in ("argmax", "argmin") for index in node.indices}
+    positions = {index for node in reductions if node.is_position for index in node.indices}
     for index in _indices(statement).values():
         if index in positions:
             continue

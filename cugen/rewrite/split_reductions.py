@@ -87,7 +87,7 @@ class ReductionSplitter:
         conditions = [condition for condition in (chunks.in_range, where) if condition is not None]
         partial = replace(reduction, body=body, where=conjunction(conditions), indices=(*unsplit, chunks.element))
         indices = (chunks.number, *self.statement.indices)
-        if reduction.kind not in ("argmax", "argmin"):
+        if not reduction.is_position:
             stored = self._step(partial, indices, "parts", self._text(reduction, chunks))
             return replace(reduction, body=stored, where=None, indices=(chunks.number,))
         # The chunk with the extreme element, then the element's position in the chunk.

@@ -155,6 +155,11 @@ class Reduce:
     where: Expr | None = None
     span: Span = field(default=NOWHERE, compare=False)
 
+    @property
+    def is_position(self) -> bool:
+        """Whether it gives the position of an extreme element: argmax and argmin."""
+        return self.kind in ("argmax", "argmin")
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:

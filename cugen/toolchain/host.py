@@ -28,6 +28,11 @@ class HostCompiler:
     def path(self) -> str:
         return self.command[0]
 
+    @property
+    def identity(self) -> str:
+        """What tells it from other compilers in keys of the cache."""
+        return f"{' '.join(self.command)}\n{self.version}"
+
 
 @dataclass(frozen=True, slots=True)
 class Built:
@@ -93,7 +98,7 @@ def build(
             kind=f"executable of {main}",
             sources=sources,
             flags=flags,
-            compiler=f"{' '.join(used.command)}\n{used.version}",
+            compiler=used.identity,
             includes=includes,
         ),
         compile_in,
@@ -111,8 +116,7 @@ def link(objects: Sequence[Path], flags: Sequence[str]) -> Built:
         (folder / "log.txt").write_text(process.compile_with(command, "program", folder))
 
     # The paths of the objects are those of their contents in the cache.
-    version = f"{' '.join(used.command)}\n{used.version}"
-    key = cache.key(kind="linked objects", sources={}, flags=command, compiler=version, includes=())
+    key = cache.key(kind="linked objects", sources={}, flags=command, compiler=used.identity, includes=())
     entry = cache.get(key, link_in)
     return Built(entry.path / "program", entry.seconds, entry.cached, (entry.path / "log.txt").read_text())
 
@@ -135,7 +139,7 @@ def _precompiled(prefix: PrefixHeader, used: HostCompiler, _root: Path) -> Path 
         kind=f"precompiled {prefix.name}",
         sources={},
         flags=arguments,  # with the folder's path, which the precompiled header repeats
-        compiler=f"{' '.join(used.command)}\n{used.version}",
+        compiler=used.identity,
         includes=(prefix.folder,),
     )
     try:

@@ -327,14 +327,14 @@ class Writer:
         if node.where is not None:
             body = self.masked(body, self.term(node.where), node.kind)
         names = [index.name for index in node.indices]
-        if not set(names) <= set(body.axes) or (node.where is not None and node.kind.startswith("arg")):
+        if not set(names) <= set(body.axes) or (node.where is not None and node.is_position):
             raise NoPeer(f"{node.kind} with a condition, or over an index that its terms don't have")
         return self._over(node.kind, body, names, node)
 
     def _over(self, kind: str, body: Term, names: Sequence[str], node: Reduce) -> Term:
         where = sorted(body.axes.index(name) for name in names)
         dtype = node.dtype if kind in ("sum", "prod") else {"any": BOOL, "all": BOOL}.get(kind, body.dtype)
-        if kind.startswith("arg"):
+        if node.is_position:
             dtype = INT64
         text = self.say.reduce(kind, body.text, where, node.dtype, len(body.axes))
         return Term(text, tuple(name for name in body.axes if name not in names), dtype)

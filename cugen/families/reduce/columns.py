@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cugen.families.reduce.kernel import KernelParts, StagedKernel, component, vector_lane
 from cugen.families.reduce.recognition import ReductionProblem, Stage
-from cugen.pieces.block_reduce import ARG_REDUCTIONS, Accumulator, SharedPartials, merge
+from cugen.pieces.block_reduce import Accumulator, SharedPartials, merge
 from cugen.pieces.blocks import define_index
 from cugen.pieces.loop_variables import shared_loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup
@@ -190,7 +190,7 @@ class ColumnKernel(StagedKernel):
     def _name_positions(self, scope: Scope, lane: Integer) -> None:
         """Names the results of argmax and argmin, since subscripts must be named."""
         for reduction, value in self.results.items():
-            if reduction.kind in ARG_REDUCTIONS:
+            if reduction.is_position:
                 name_hint = ACCUMULATORS[reduction.kind]
                 local = Local(self.lowering.name_for(reduction, name_hint, scope), reduction.dtype)
                 scope.nodes.append(Let(local, component(value, lane)))

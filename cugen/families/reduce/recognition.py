@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.pieces.block_reduce import ARG_REDUCTIONS, Accumulator
+from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import contiguous_first
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_read, offset_of, widest_at
@@ -78,7 +78,7 @@ class Stage:
                     return False
             return any(map(depends, spec.children(expr)))
 
-        is_position = any(r.kind in ARG_REDUCTIONS and r.indices[0].name == along for r in self.reductions)
+        is_position = any(r.is_position and r.indices[0].name == along for r in self.reductions)
         return is_position or any(depends(part) for r in self.reductions for part in spec.children(r))
 
 

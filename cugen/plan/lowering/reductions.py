@@ -52,7 +52,7 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
     home = scope.home(free_indices(reduction))
     local = Local(lowering.name_for(reduction, ACCUMULATORS[reduction.kind], home), reduction.dtype)
     second = local
-    if reduction.kind in ("argmax", "argmin"):
+    if reduction.is_position:
         name = "largest" if reduction.kind == "argmax" else "smallest"
         second = Local(lowering.names.allocate(name), reduction.body.dtype)
     elif _is_compensated(lowering, reduction):
@@ -83,7 +83,7 @@ def accumulate(
 
 def _declare_accumulators(reduction: Reduce, local: Local, second: Local) -> tuple[Node, ...]:
     """`second`: the extreme of an argmax or argmin, the rounding error of a compensated sum, else `local` again."""
-    if reduction.kind in ("argmax", "argmin"):
+    if reduction.is_position:
         return Let(local, Const(-1, INT64), mutable=True), Let(second, Const(0, second.dtype), mutable=True)
     accumulators = (local,) if second is local else (local, second)
     return tuple(Let(name, identity(reduction.kind, reduction.dtype), mutable=True) for name in accumulators)
@@ -244,7 +244,7 @@ def bound_sum(lowering: Lowering, local: Local, term: Expr, count: int) -> None:
 
 def _step(lowering: Lowering, reduction: Reduce, local: Local, second: Local, value: Expr) -> tuple[Node, ...]:
     kind = reduction.kind
-    if kind not in ("argmax", "argmin"):
+    if not reduction.is_position:
         plain = Assign(local, combine(kind, local, value))
         return (plain,) if second is local else _compensated_step(lowering, local, second, value)
     if not isinstance(value, Local):

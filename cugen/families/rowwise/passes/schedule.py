@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from cugen.families.rowwise.statements.recognition import Output, evaluated_nodes
-from cugen.pieces.block_reduce import ARG_REDUCTIONS
 from cugen.rewrite.align_reductions import nesting_levels
 from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Select, children, free_indices, walk
 from cugen.spec.types import DType
@@ -178,4 +177,4 @@ def element_reads(row_pass: RowPass, column: str) -> tuple[Read, ...]:
 
 def uses_element_index(row_pass: RowPass, column: str) -> bool:
     """Whether a value depends on the element's index other than through the subscripts of reads."""
-    return IndexValue(column) in use_counts(row_pass) or any(r.kind in ARG_REDUCTIONS for r in row_pass.reductions)
+    return IndexValue(column) in use_counts(row_pass) or any(r.is_position for r in row_pass.reductions)
