@@ -38,18 +38,35 @@ class MatrixCopies:
 
     def copies(self, batch0: Integer, thread: Integer) -> tuple[Node, ...]:
         """Copies of the matrices from the batch index `batch0` on; `thread` is the thread rank."""
-        tile, threads, lowering = self.tile, self.config.threads, self.lowering
+        threads = self.config.threads
+        rounds, rest = divmod(self.tile.vectors * (self.config.batch if self._has_matrices else 1), threads)
+        nodes: tuple[Node, ...] = ()
+        if rounds:
+            iteration = shared_loop_variable("u", (0, rounds - 1), self.lowering)
+            vector = value_of(iteration) * threads + thread
+            nodes = self._copy(vector, (0, rounds * threads - 1), batch0, is_repeated=rounds > 1)
+            if rounds > 1:
+                is_unrolled = rounds <= _MAX_LOADS_IN_FLIGHT
+                unroll_by = 0 if is_unrolled else _MAX_LOADS_IN_FLIGHT
+                nodes = (
+                    For(Loop(iteration, integer(0), integer(rounds), unroll=is_unrolled, unroll_by=unroll_by), nodes),
+                )
+        if rest:  # apart, so that the others have no branch between their loads
+            first = rounds * threads
+            last = self._copy(thread + first, (first, first + rest - 1), batch0, is_repeated=False)
+            nodes += (when(thread, "<", integer(rest), last),)
+        return nodes
+
+    def _copy(self, vector: Integer, vectors: Range, batch0: Integer, *, is_repeated: bool) -> tuple[Node, ...]:
+        """The copy of vector `vector` of the block's matrices, one of `vectors`."""
+        tile, lowering = self.tile, self.lowering
         vectors_per_row = tile.fast_extent // tile.load_width
-        vectors_per_matrix = tile.slow_extent * vectors_per_row
-        vectors = vectors_per_matrix * (self.config.batch if self._has_matrices else 1)
-        iterations = -(-vectors // threads)
-        iteration = shared_loop_variable("u", (0, iterations - 1), lowering)
         nodes: list[Node] = []
 
         def named(name_hint: str, value: Integer, values: Range) -> Integer:
             if value.is_Integer or value.is_Symbol:
                 return value
-            if iterations > 1:
+            if is_repeated:
                 index = replace(shared_loop_variable(name_hint, values, lowering), definition=value)
             else:
                 index = Index(lowering.names.allocate(f"{self.array.symbol.lower()}_{name_hint}"), value, values)
@@ -57,11 +74,10 @@ class MatrixCopies:
             nodes.append(Define(index))
             return index.symbol
 
-        vector = named("vector", value_of(iteration) * threads + thread, (0, iterations * threads - 1))
-        vector_nodes, nodes = tuple(nodes), []
+        vector = named("vector", vector, vectors)
         row, matrix = FloorDiv(vector, integer(vectors_per_row)), integer(0)
         if self._has_matrices:
-            matrix = named("matrix", FloorDiv(vector, integer(vectors_per_matrix)), (0, self.config.batch - 1))
+            matrix = named("matrix", FloorDiv(vector, integer(tile.vectors)), (0, self.config.batch - 1))
             row = Mod(row, integer(tile.slow_extent))
         row = named("row", row, (0, tile.slow_extent - 1))
         column = Mod(vector, integer(vectors_per_row)) * tile.load_width
@@ -76,12 +92,4 @@ class MatrixCopies:
         )
         # The tiles of matrices past the last stay uninitialised; their results are not stored.
         exists = lowering.needed(Guard((Comparison(batch, "<", to_integer(batch_index.extent, lowering.symbols)),)))
-        body: tuple[Node, ...] = (*nodes, If(exists, (copy,)) if exists.terms else copy)
-        if vectors % threads:
-            body = (when(vector, "<", integer(vectors), body),)
-        if iterations == 1:
-            return (*vector_nodes, *body)
-        is_unrolled = iterations <= _MAX_LOADS_IN_FLIGHT
-        unroll_by = 0 if is_unrolled else _MAX_LOADS_IN_FLIGHT
-        loop = Loop(iteration, integer(0), integer(iterations), unroll=is_unrolled, unroll_by=unroll_by)
-        return (For(loop, (*vector_nodes, *body)),)
+        return (*nodes, If(exists, (copy,)) if exists.terms else copy)
