@@ -12,14 +12,14 @@
 // Made by cugen 0.1.0 from matmul_small.yaml (hash 0156b112bd765028) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   A[((z0 + matrix) * M + row) * K + column]    16 sectors, ideal 16 (at any Z)
-//   As[matrix][row][column]                      4 wavefronts, ideal 4 (at any Z)
-//   B[((z0 + matrix) * K + row_) * N + column_]  16 sectors, ideal 16 (at any Z)
-//   Bs[matrix][row_][column_]                    4 wavefronts, ideal 4 (at any Z)
-//   As[threadIdx.y][ty + 4 * i][k0]              2 wavefronts, ideal 2 (at any Z)
-//   Bs[threadIdx.y][k0 + dk][4 * tx]             4 wavefronts, ideal 4 (at any Z)
-//   bias[n]                                      2 sectors, ideal 2 (at any Z)
-//   C[(z * M + m) * N + n]                       16 sectors, ideal 16 (at any Z)
+//   A[(min(z0 + matrix, Z - 1) * M + row) * K + column]    16 sectors, ideal 16 (at any Z)
+//   As[matrix][row][column]                                4 wavefronts, ideal 4 (at any Z)
+//   B[(min(z0 + matrix, Z - 1) * K + row_) * N + column_]  16 sectors, ideal 16 (at any Z)
+//   Bs[matrix][row_][column_]                              4 wavefronts, ideal 4 (at any Z)
+//   As[threadIdx.y][ty + 4 * i][k0]                        2 wavefronts, ideal 2 (at any Z)
+//   Bs[threadIdx.y][k0 + dk][4 * tx]                       4 wavefronts, ideal 4 (at any Z)
+//   bias[n]                                                2 sectors, ideal 2 (at any Z)
+//   C[(z * M + m) * N + n]                                 16 sectors, ideal 16 (at any Z)
 
 constexpr int M = 16;
 constexpr int K = 12;
@@ -75,9 +75,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         const int matrix = vector / 48;
         const int row = vector / 3 % 16;
         const int column = 4 * (vector % 3);
-        if (z0 + matrix < Z) {
-            store<4>(&As[matrix][row][column], load<4>(&A[((z0 + matrix) * M + row) * K + column]));
-        }
+        store<4>(&As[matrix][row][column], load<4>(&A[(min(z0 + matrix, Z - 1) * M + row) * K + column]));
     }
     #pragma unroll
     for (int u = 0; u < 3; ++u) {
@@ -85,9 +83,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         const int matrix = vector / 48;
         const int row_ = vector / 4 % 12;
         const int column_ = 4 * (vector % 4);
-        if (z0 + matrix < Z) {
-            store<4>(&Bs[matrix][row_][column_], load<4>(&B[((z0 + matrix) * K + row_) * N + column_]));
-        }
+        store<4>(&Bs[matrix][row_][column_], load<4>(&B[(min(z0 + matrix, Z - 1) * K + row_) * N + column_]));
     }
     __syncthreads();
     if (z >= Z)

@@ -43,7 +43,7 @@ def test_no_two_threads_race_for_shared_memory(statements: Mapping[str, Spec], c
     sharing = [kernel for kernel in kernels if "__shared__" in kernel.source]
     assert len(sharing) > 20
     for kernel in sharing:
-        check(kernel, CpuDevice(races=True, limit_seconds=900))
+        check(kernel, CpuDevice(races=True, uninitialised=True, limit_seconds=900))
 
 
 def test_each_statement_has_a_doc(statements: Mapping[str, Spec]) -> None:

@@ -49,7 +49,7 @@ def test_a_sanitised_run_finds_nothing(kernel: Kernel, dynamic_params: dict[str,
 @pytest.mark.thinned(4)
 @pytest.mark.slow
 def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
-    check(kernel, dynamic_params, CpuDevice(races=True, limit_seconds=900))
+    check(kernel, dynamic_params, CpuDevice(races=True, uninitialised=True, limit_seconds=900))
 
 
 @pytest.mark.thinned(2)

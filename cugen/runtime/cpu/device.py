@@ -39,9 +39,10 @@ class CpuDevice:
     """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` detects data races in shared
     memory between the threads of a block, not between blocks of a cluster, and reads and writes of global memory that
     other threads write in no order by barriers, or fences and atomics, unless they write the same value. They exclude
-    each other. With `races` a read of shared memory that holds no value is a fault, too, whatever becomes of the value.
-    `shuffle` seeds the order in which threads and blocks run. `workers` defaults to the available processors; runs with
-    a sanitizer, race detection or clusters have one. A run longer than `limit_seconds` is a fault."""
+    each other. `uninitialised`, with `races`: also reads of shared memory that holds no value, whatever becomes of it;
+    some kernels with tiles larger than a matrix read such elements and drop what they give. `shuffle` seeds the order
+    in which threads and blocks run. `workers` defaults to the available processors; runs with a sanitizer, race
+    detection or clusters have one. A run longer than `limit_seconds` is a fault."""
 
     name = "cpu"
 
@@ -50,12 +51,16 @@ class CpuDevice:
         *,
         sanitize: bool = False,
         races: bool = False,
+        uninitialised: bool = False,
         shuffle: int | None = None,
         workers: int | None = None,
         limit_seconds: float = 300.0,
     ) -> None:
         if sanitize and races:
             raise ValueError("`sanitize` and `races` exclude each other: run twice")
+        if uninitialised and not races:
+            raise ValueError("`uninitialised` needs `races`")
+        self._uninitialised = uninitialised
         self._kind = Kind.SANITIZED if sanitize else Kind.TRACED if races else Kind.FAST
         self._shuffle = shuffle
         self._workers = workers
@@ -90,7 +95,7 @@ class CpuDevice:
         lines = functools.partial(_lines, program.path, source_name)
         with temporary.working_folder() as folder:
             workers = 1 if is_serial else self._worker_count()
-            settings = Settings(workers, is_serial, self._shuffle, trace)
+            settings = Settings(workers, is_serial, self._shuffle, trace, self._uninitialised)
             write_job(folder, job, settings, shared)
             status, errors, in_time = self._execute(program.path, folder)
             report = read_report(folder / "report.txt")

@@ -28,6 +28,7 @@ class Settings:
     is_serial: bool  # one worker, and shared memory is static, not thread-local
     shuffle: int | None
     trace: bool
+    uninitialised: bool = False  # whether reads of shared memory without a value are faults
 
 
 def write_job(folder: Path, job: Job, settings: Settings, shared: Iterable[SharedArray]) -> None:
@@ -58,6 +59,8 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
         yield f"shuffle {settings.shuffle}"
     if settings.trace:
         yield "trace"
+    if settings.uninitialised:
+        yield "uninitialised"
     for argument in manifest.arguments:
         if isinstance(argument, ArrayArgument):
             size = job.buffers[argument.name].nbytes

@@ -368,7 +368,7 @@ def test_shared_memory_that_one_thread_does_not_write_is_named(
     text: str, before: str, after: str, number: int, array: str
 ) -> None:
     kernel = made(text)
-    device = CpuDevice(races=True)
+    device = CpuDevice(races=True, uninitialised=True)
     assert faults_of(kernel, kernel.source, device) == ()
     (fault,) = faults_of(kernel, mutated(kernel, before, after, number), device)
     assert fault.kind == "uninitialised read"

@@ -19,7 +19,7 @@ def line_of(source: str, text: str) -> int:
 
 def fault_in(make_job: MakeJob, source: str, **launch: object) -> Fault | None:
     job = make_job(source, {"out": np.zeros(512, np.int32)}, **{"block": (64, 1, 1), **launch})
-    return next(iter(CpuDevice(races=True).run(job).faults), None)
+    return next(iter(CpuDevice(races=True, uninitialised=True).run(job).faults), None)
 
 
 TILE = r"""

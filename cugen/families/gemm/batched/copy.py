@@ -10,9 +10,9 @@ from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import shared_loop_variable, value_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, when
+from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, Index, Loop, Node, when
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Mod, Range, integer
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Range, integer
 
 _MAX_LOADS_IN_FLIGHT = 16  # per thread: the unroll limit of the copy loop (heuristic)
 
@@ -83,6 +83,9 @@ class MatrixCopies:
         column = Mod(vector, integer(vectors_per_row)) * tile.load_width
         column = named("column", column, (0, tile.fast_extent - tile.load_width))
         batch, batch_index = batch0 + matrix if tile.is_batched else integer(0), self.contraction.batch[0]
+        count = to_integer(batch_index.extent, lowering.symbols)
+        if lowering.needed(Guard((Comparison(batch, "<", count),))).terms:
+            batch = Minimum(batch, count - 1)  # past the last matrix that one again: a branch would part the loads
         k, mn = (column, row) if tile.operand.is_k_major else (row, column)
         coordinates = {self.contraction.k.name: k, tile.mn.index.name: mn, batch_index.name: batch}
         subscripts = (to_integer(sub, {**lowering.symbols, **coordinates}) for sub in tile.operand.read.subscripts)
@@ -90,6 +93,4 @@ class MatrixCopies:
             self.access(matrix, row, column, "store", tile.load_width),
             Access(self.source, tuple(subscripts), "load", tile.load_width),
         )
-        # The tiles of matrices past the last stay uninitialised; their results are not stored.
-        exists = lowering.needed(Guard((Comparison(batch, "<", to_integer(batch_index.extent, lowering.symbols)),)))
-        return (*nodes, If(exists, (copy,)) if exists.terms else copy)
+        return (*nodes, copy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
@@ -70,8 +71,8 @@ def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
 
 
 def _config_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[Refusal]:
-    """The limits of a block. Few matrices, and those that fill shared memory before they make up a warp, as with a long
-    K and few outputs, are refused unless the spec requests this family."""
+    """The limits of a block. Few matrices, and those that fill shared memory before their threads make up a warp, as
+    with a long K and few outputs, are refused unless the spec requests this family."""
     target, schedule, key = contraction.request.target, contraction.request.schedule, f"schedule.{BATCH.name}"
     is_requested = schedule.family == "batched" or bool(schedule.tunables)
     count = math.prod(map(contraction.context.max_extent, contraction.batch))
@@ -81,8 +82,9 @@ def _config_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[
         yield Refusal(f"a block of {config.threads} threads is too large", key)
     if config.shared_bytes > target.shared_per_block:
         yield Refusal(f"needs {config.shared_bytes} bytes of shared memory, {target.shared_per_block} are allowed", key)
-    if config.threads < WARP_SIZE and 2 * config.shared_bytes > target.shared_per_block and not is_requested:
-        yield Refusal(f"fills shared memory with the matrices of {config.threads} threads, fewer than a warp")
+    of_a_warp = replace(config, batch=-(-WARP_SIZE // config.threads_per_matrix))
+    if of_a_warp.shared_bytes > target.shared_per_block and of_a_warp.batch > 1 and not is_requested:
+        yield Refusal(f"the matrices of a warp's threads need {of_a_warp.shared_bytes} bytes of shared memory")
 
 
 FAMILY = Family(

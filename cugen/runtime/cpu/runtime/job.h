@@ -35,6 +35,7 @@ struct Job {
   bool shuffled = false;
   uint64_t seed = 0;
   bool trace = false;
+  bool uninitialised = false;  // whether reads of shared memory without a value are faults
 };
 
 inline const Kernel& find_kernel(const std::string& name) {
@@ -128,6 +129,8 @@ inline Job read_job(const std::string& folder, size_t load_offset) {
       line >> job.seed;
     } else if (item == "trace") {
       job.trace = true;
+    } else if (item == "uninitialised") {
+      job.uninitialised = true;
     }
   }
   return job;

@@ -177,6 +177,7 @@ void trace_arrays([[maybe_unused]] const std::string& folder, [[maybe_unused]] c
     const Symbol array = program.dynamic_shared(i);
     trace_array(array.name, array.address, array.bytes, true);
   }
+  shared_values.are_checked = job.uninitialised;
   if (job.trace) trace_file = fopen((folder + "/trace.bin").c_str(), "wb");
 #endif
 }

@@ -23,9 +23,11 @@ using ValueFlags = std::vector<std::vector<char>>;
 
 class SharedValues {
  public:
+  bool are_checked = false;
+
   // Of byte `offset` of `array` in the shared memory of block rank `rank`.
   void add_read(const std::string& array, size_t offset, unsigned rank, uint64_t counter) {
-    if (fault_.is_set()) return;
+    if (!are_checked || fault_.is_set()) return;
     const void* const address = reinterpret_cast<const void*>(counter);
     if (rank == sync_clock.rank)
       fault_.set("uninitialised-read", address, "read of byte %zu of %s, which no thread of the block has written", offset,
