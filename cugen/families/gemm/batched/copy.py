@@ -39,7 +39,7 @@ class MatrixCopies:
     def copies(self, batch0: Integer, thread: Integer) -> tuple[Node, ...]:
         """Copies of the matrices from the batch index `batch0` on; `thread` is the thread rank."""
         threads = self.config.threads
-        rounds, rest = divmod(self.tile.vectors * (self.config.batch if self._has_matrices else 1), threads)
+        rounds, left = divmod(self.tile.vectors * (self.config.batch if self._has_matrices else 1), threads)
         nodes: tuple[Node, ...] = ()
         if rounds:
             iteration = shared_loop_variable("u", (0, rounds - 1), self.lowering)
@@ -51,10 +51,10 @@ class MatrixCopies:
                 nodes = (
                     For(Loop(iteration, integer(0), integer(rounds), unroll=is_unrolled, unroll_by=unroll_by), nodes),
                 )
-        if rest:  # apart, so that the others have no branch between their loads
+        if left:  # apart, so that the others have no branch between their loads
             first = rounds * threads
-            last = self._copy(thread + first, (first, first + rest - 1), batch0, is_repeated=False)
-            nodes += (when(thread, "<", integer(rest), last),)
+            last = self._copy(thread + first, (first, first + left - 1), batch0, is_repeated=False)
+            nodes += (when(thread, "<", integer(left), last),)
         return nodes
 
     def _copy(self, vector: Integer, vectors: Range, batch0: Integer, *, is_repeated: bool) -> tuple[Node, ...]:
