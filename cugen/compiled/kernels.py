@@ -19,7 +19,7 @@ from cugen.analysis.verdicts.report import site_totals
 from cugen.compiled import sass
 from cugen.compiled.addresses import Form, address_forms, source_forms
 from cugen.compiled.differences import Code, code_of, transformations
-from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier, fills_zeros, match
+from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier, fills_zeros, is_half, match
 from cugen.compiled.ptx_lines import check_same_compilation, source_lines
 from cugen.compiled.sass import Instruction, Program
 from cugen.machine import Target
@@ -27,9 +27,9 @@ from cugen.machine import target as known_target
 from cugen.machine.requests import async_copies
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
-from cugen.plan.nodes import AcquireSpinWait, Barrier, For, If, Node
+from cugen.plan.nodes import AcquireSpinWait, Barrier, For, Guard, If, Node
 from cugen.plan.symbols import integer, symbol
-from cugen.plan.traversal.walking import accesses
+from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.spec.model import Spec
 from cugen.toolchain.binary import elf
 from cugen.toolchain.binary.disassembler import disassemble
@@ -37,6 +37,8 @@ from cugen.toolchain.binary.disassembler import disassemble
 _BANK = re.compile(r"c\[0x3\]\[([^\]]*)\]")
 _POINTER_BYTES = 8
 DIVERGED_AFTER_WAIT = "its lanes leave a spin-wait at different times, so its executions are not static"
+DIVERGED_BY_DATA = "a condition on data parts its lanes, which may still be apart in the next iteration"
+_HALVES = "narrowed: of some elements one half is loaded"
 _PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so some sectors are fetched more than once"
 
 
@@ -234,14 +236,28 @@ def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) 
 
 
 def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
-    """Removes totals of accesses after a spin-wait: lanes diverge there, and each converged group executes them."""
-    parted = {access.serial for access in _after_waits(kernel.body)}
+    """Removes totals of accesses after a spin-wait, and of those in loops whose iterations data part: lanes diverge
+    there, and each converged group executes them."""
+    reasons = {access.serial: DIVERGED_BY_DATA for access in _in_parted_loops(kernel.body)}
+    reasons |= {access.serial: DIVERGED_AFTER_WAIT for access in _after_waits(kernel.body)}
     return [
-        replace(r, compiled=None, executions=None, reason=DIVERGED_AFTER_WAIT)
-        if r.access.serial in parted and any(p.active > 1 for totals in r.compiled or () for p in totals.patterns)
+        replace(r, compiled=None, executions=None, reason=reasons[r.access.serial])
+        if r.access.serial in reasons and any(p.active > 1 for totals in r.compiled or () for p in totals.patterns)
         else r
         for r in results
     ]
+
+
+def _in_parted_loops(nodes: tuple[Node, ...]) -> Iterator[Access]:
+    """Accesses of loops that run a part of an iteration for some lanes, and a part of that where data say so."""
+    for loop in walk_nodes(nodes):
+        if isinstance(loop, For) and any(
+            isinstance(inner, If) and not isinstance(inner.condition, Guard)
+            for outer in walk_nodes(loop.body)
+            if isinstance(outer, If)
+            for inner in walk_nodes(outer.then)
+        ):
+            yield from accesses((loop,))
 
 
 def _after_waits(nodes: Sequence[Node]) -> Iterator[Access]:
@@ -293,6 +309,8 @@ def _access(
         return _result(printed_site, instructions, (), None, None, SPIN_WAIT)
     if not instructions:
         return _result(printed_site, (), ["dropped: no instruction carries it out"], written, (), "", ())
+    if any(is_half(instruction, printed_site.site) for instruction in instructions):
+        return _result(printed_site, instructions, [_HALVES], written, None, _HALVES)
     changes, executed, why = transformations(code, printed_site.site, instructions)
     if executed is None:
         return _result(printed_site, instructions, [*changes, why], written, None, why)

@@ -16,6 +16,7 @@ from cugen.plan.symbols import integer
 from cugen.plan.traversal.walking import accesses, walk_nodes
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
+_REGISTER_BYTES = 4
 _WORD = 1 << 32  # values of a 32-bit register
 _NEVER = "!PT"  # predicate that never holds; ptxas emits such loads before asynchronous copies
 
@@ -182,7 +183,13 @@ def _may_move(instruction: Instruction, printed: PrintedSite, copied: Mapping[in
         if source is not None and copied.get(instruction.address, source.array.name) != source.array.name:
             return False
         return instruction.bytes == element * printed.site.access.width
-    return instruction.bytes % element == 0
+    return instruction.bytes % element == 0 or is_half(instruction, printed.site)
+
+
+def is_half(instruction: Instruction, site: Site) -> bool:
+    """Whether it loads one register of the two that a 64-bit element takes, as for the sign of an integer."""
+    halves = site.access.array.dtype.bytes == 2 * _REGISTER_BYTES
+    return halves and instruction.kind == "load" and instruction.bytes == _REGISTER_BYTES
 
 
 def _nearest(instruction: Instruction, printed: Sequence[PrintedSite], numbers: Sequence[int]) -> list[int]:

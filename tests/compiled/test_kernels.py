@@ -7,7 +7,13 @@ from functools import cache
 import pytest
 
 from cugen.analysis.totals.sites import REMOTE_SHARED, SPIN_WAIT
-from cugen.compiled.kernels import DIVERGED_AFTER_WAIT, CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.compiled.kernels import (
+    DIVERGED_AFTER_WAIT,
+    DIVERGED_BY_DATA,
+    CompiledAccess,
+    CompiledKernel,
+    compiled_kernels,
+)
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_all, load_text
@@ -324,6 +330,35 @@ def test_elements_that_never_come_last_are_no_trips():
         counted = [a for a in actual.accesses if a.reason not in (SPIN_WAIT, DIVERGED_AFTER_WAIT)]
         assert len(counted) == len(actual.accesses) - 2
         assert all(a.compiled is not None for a in counted), [a.reason for a in counted]
+
+
+def spec_of(text: str) -> Spec:
+    (spec,) = load_text(text)
+    return spec
+
+
+CONDITIONAL_POSITION = (
+    "cugen: 1\nkernel: k\nparams: {K: 35}\narrays:\n  x: {shape: [5, K], dtype: float32}\n"
+    "  y: {shape: [5], dtype: int64}\nindices: {k: K}\ncompute: y[b] = argmin(x[b, k], k, where=k % 2 == 0)\n"
+)
+
+
+def test_a_load_whose_lanes_data_part_in_the_iteration_before_has_no_figure():
+    """Some lanes take the new position, and needn't converge with the others before the next load."""
+    (actual,) = compiled(generate(spec_of(CONDITIONAL_POSITION)), "sm_90")
+    load = access(actual, "x", "load")
+    assert (load.compiled, load.reason) == (None, DIVERGED_BY_DATA)
+    assert load.written is not None
+
+
+def test_a_load_of_half_an_element_is_explained_and_has_no_figure():
+    """Of the positions of the parts, their signs decide alone."""
+    text = CONDITIONAL_POSITION.replace("K: 35", "K: 1542").replace("[5", "[31").replace("float32", "float16")
+    last = compiled(generate(spec_of(text.replace("x[b, k]", "abs(x[b, K - 1 - k])"))), "sm_90")[-1]
+    assert last.unexplained == ()
+    halves = [a for a in last.accesses if a.instructions and a.reason.startswith("narrowed")]
+    assert all(a.compiled is None and a.access.array.dtype.bytes == 8 for a in halves)
+    assert halves
 
 
 PITCHED = "shape: [40, 45, 49], layout: {strides: [2250, 50, 1]}"  # a row ends within a vector
