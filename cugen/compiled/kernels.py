@@ -27,9 +27,10 @@ from cugen.machine import target as known_target
 from cugen.machine.requests import async_copies
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
-from cugen.plan.nodes import AcquireSpinWait, Barrier, For, Guard, If, Node
+from cugen.plan.nodes import AcquireSpinWait, Barrier, Condition, Define, For, Guard, If, Node
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.traversal.walking import accesses, walk_nodes
+from cugen.spec.expressions import Op, walk
 from cugen.spec.model import Spec
 from cugen.toolchain.binary import elf
 from cugen.toolchain.binary.disassembler import disassemble
@@ -249,15 +250,23 @@ def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list
 
 
 def _in_parted_loops(nodes: tuple[Node, ...]) -> Iterator[Access]:
-    """Accesses of loops that run a part of an iteration for some lanes, and a part of that where data say so."""
-    for loop in walk_nodes(nodes):
-        if isinstance(loop, For) and any(
-            isinstance(inner, If) and not isinstance(inner.condition, Guard)
-            for outer in walk_nodes(loop.body)
-            if isinstance(outer, If)
-            for inner in walk_nodes(outer.then)
-        ):
-            yield from accesses((loop,))
+    """Accesses of loops with conditions on data that compilers join by branches, if lanes run a part of an iteration
+    alone, or more iterations than others."""
+    defined = {node.index.symbol for node in walk_nodes(nodes) if isinstance(node, Define)}
+    for node in walk_nodes(nodes):
+        if not isinstance(node, For):
+            continue
+        guarded = (i.then for i in walk_nodes(node.body) if isinstance(i, If) and isinstance(i.condition, Guard))
+        alone = (node.body,) if node.loop.stop.free_symbols & defined else guarded
+        conditions = (i.condition for part in alone for i in walk_nodes(part) if isinstance(i, If))
+        if any(map(_joins_conditions_on_data, conditions)):
+            yield from accesses((node,))
+
+
+def _joins_conditions_on_data(condition: Condition) -> bool:
+    if isinstance(condition, Guard):
+        return False
+    return any(isinstance(part, Op) and part.name in ("and", "or") for part in walk(condition))
 
 
 def _after_waits(nodes: Sequence[Node]) -> Iterator[Access]:
