@@ -38,7 +38,7 @@ from cugen.toolchain.binary.disassembler import disassemble
 _BANK = re.compile(r"c\[0x3\]\[([^\]]*)\]")
 _POINTER_BYTES = 8
 DIVERGED_AFTER_WAIT = "its lanes leave a spin-wait at different times, so its executions are not static"
-DIVERGED_BY_DATA = "a condition on data parts its lanes, which may still be apart in the next iteration"
+DIVERGED_BY_DATA = "its lanes diverge on data and needn't have converged by the next iteration"
 _HALVES = "narrowed: of some elements one half is loaded"
 _PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so some sectors are fetched more than once"
 
@@ -237,9 +237,9 @@ def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) 
 
 
 def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
-    """Removes totals of accesses after a spin-wait, and of those in loops whose iterations data part: lanes diverge
-    there, and each converged group executes them."""
-    reasons = {access.serial: DIVERGED_BY_DATA for access in _in_parted_loops(kernel.body)}
+    """Removes totals of accesses after a spin-wait, and of those in loops that diverge on data: each converged
+    group of lanes executes them."""
+    reasons = {access.serial: DIVERGED_BY_DATA for access in _in_diverged_loops(kernel.body)}
     reasons |= {access.serial: DIVERGED_AFTER_WAIT for access in _after_waits(kernel.body)}
     return [
         replace(r, compiled=None, executions=None, reason=reasons[r.access.serial])
@@ -249,7 +249,7 @@ def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list
     ]
 
 
-def _in_parted_loops(nodes: tuple[Node, ...]) -> Iterator[Access]:
+def _in_diverged_loops(nodes: tuple[Node, ...]) -> Iterator[Access]:
     """Accesses of loops with conditions on data that compilers join by branches, if lanes run a part of an iteration
     alone, or more iterations than others."""
     defined = {node.index.symbol for node in walk_nodes(nodes) if isinstance(node, Define)}

@@ -343,7 +343,7 @@ CONDITIONAL_POSITION = (
 )
 
 
-def test_a_load_whose_lanes_data_part_in_the_iteration_before_has_no_figure():
+def test_a_load_in_a_loop_that_diverges_on_data_has_no_figure():
     """Some lanes take the new position, and needn't converge with the others before the next load."""
     (actual,) = compiled(generate(spec_of(CONDITIONAL_POSITION)), "sm_90")
     load = access(actual, "x", "load")

@@ -85,7 +85,7 @@ class MatrixCopies:
         batch, batch_index = batch0 + matrix if tile.is_batched else integer(0), self.contraction.batch[0]
         count = to_integer(batch_index.extent, lowering.symbols)
         if lowering.needed(Guard((Comparison(batch, "<", count),))).terms:
-            batch = Minimum(batch, count - 1)  # past the last matrix that one again: a branch would part the loads
+            batch = Minimum(batch, count - 1)  # past the last matrix that one again; a branch would separate the loads
         k, mn = (column, row) if tile.operand.is_k_major else (row, column)
         coordinates = {self.contraction.k.name: k, tile.mn.index.name: mn, batch_index.name: batch}
         subscripts = (to_integer(sub, {**lowering.symbols, **coordinates}) for sub in tile.operand.read.subscripts)
