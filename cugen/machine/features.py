@@ -54,6 +54,7 @@ WARP_BARRIERS = Feature("warp barriers", (3, 0), r"\b__syncwarp")
 NAMED_BARRIERS = Feature("named barriers", (3, 0), r"\b__barrier_sync_count")
 
 READ_ONLY_LOADS = Feature("loads through a read-only cache", (3, 5), r"\b__ldg\b")
+TEXTURE_OBJECTS = Feature("texture objects", (3, 0), r"\bcudaTextureObject_t\b|\btex(?:1Dfetch|2D)<")
 EVICT_FIRST_LOADS = Feature("evict-first loads", (3, 5), r"\b__ldcs\b")
 SPIN_WAITS = Feature("independent thread scheduling, which spin-waits need", (7, 0), r"\b__(?:ldcv|nanosleep)\b")
 ASYNC_COPIES = Feature("asynchronous copies", (8, 0), r"\b__pipeline_")
@@ -89,6 +90,7 @@ SPELT = (
     WARP_BARRIERS,
     NAMED_BARRIERS,
     READ_ONLY_LOADS,
+    TEXTURE_OBJECTS,
     EVICT_FIRST_LOADS,
     SPIN_WAITS,
     ASYNC_COPIES,

@@ -20,7 +20,8 @@ class Latency:
     """Unloaded latency of a global load in `cycles`, and in `seconds` at the boost clock; `assumed` without a source.
 
     issue_cycles: cycles for a scheduler to issue one float32 warp instruction. schedulers: warp schedulers per SM.
-    saturating_bytes: bytes in flight per SM that saturated the memory bandwidth; 0 where not measured.
+    saturating_bytes: bytes in flight per SM that saturated the memory bandwidth; 0 where not measured. clock: the boost
+    clock in Hz.
     """
 
     cycles: int
@@ -30,6 +31,7 @@ class Latency:
     source: str
     assumed: bool
     saturating_bytes: int = 0
+    clock: float = 0.0
 
 
 _SATURATING_BYTES_PER_SM = {"H200": 48 * 1024}  # measured
@@ -59,4 +61,6 @@ def memory_latency(device: Device) -> Latency:
     clock = device.peak() / (2 * units * device.sms)
     saturating = _SATURATING_BYTES_PER_SM.get(device.name, 0)
     issue = max(1, 32 * row.sub_partitions // units)
-    return Latency(cycles, cycles / clock, issue, row.sub_partitions, source or _NO_SOURCE, not source, saturating)
+    return Latency(
+        cycles, cycles / clock, issue, row.sub_partitions, source or _NO_SOURCE, not source, saturating, clock
+    )

@@ -1,7 +1,9 @@
 """Limits and memory rules of all supported compute capabilities.
 
 Figures: CUDA programming guide (appendix F of release 4.2 for 1.x to 3.x, compute capabilities of the current one),
-`cuda_occupancy.h`.
+`cuda_occupancy.h`. First level of the constant cache: Wong et al., "Demystifying GPU Microarchitecture through
+Microbenchmarking" (2010) for 1.3; Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking"
+(2018) for 3.7 to 7.0; other targets are taken to have the same.
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ _KEPLER = {
     "global_cache": "l2",
     "global_split": True,
     "global_kinds": ("load", "store", "atomic"),
+    "texture_elements": 2**27,
 }
 _MAXWELL = _KEPLER | {"blocks_per_sm": 32, "shared_per_sm": 64 * 1024, "bank_modes": (4,), "shared_rule": "phases"}
 _PASCAL = _MAXWELL | {"global_rule": "sectors", "global_cache": "l1"}
@@ -87,6 +90,7 @@ _TURING = _VOLTA | {
     "shared_per_sm": 64 * 1024,
     "shared_opt_in": 64 * 1024,
     "shared_kinds": ("load", "store", "matrix_load", "atomic"),
+    "texture_elements": 2**28,
 }
 _AMPERE = {
     "shared_per_sm": 164 * 1024,
@@ -126,7 +130,7 @@ _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sm_50", _MAXWELL),
     ("sm_52", _MAXWELL | {"shared_per_sm": 96 * 1024}),
     ("sm_53", _MAXWELL | _HALF_REGISTERS),
-    ("sm_60", _PASCAL | {"sub_partitions": 2}),
+    ("sm_60", _PASCAL | {"sub_partitions": 2, "constant_cache_bytes": 4 * 1024}),
     ("sm_61", _PASCAL | {"shared_per_sm": 96 * 1024}),
     ("sm_62", _PASCAL | _HALF_REGISTERS),
     ("sm_70", _VOLTA),

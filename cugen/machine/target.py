@@ -12,6 +12,8 @@ Cache = Literal["l1", "l2"]
 
 # Of a block's `__shared__` arrays; more only by cudaFuncSetAttribute (CUDA programming guide).
 STATIC_SHARED_BYTES = 48 * 1024
+# Of the address of a texture object of linear memory (cudaDeviceProp::textureAlignment).
+TEXTURE_ALIGNMENT = 512
 # Of a grid along x from 3.0 on.
 MAX_BLOCKS = 2**31 - 1
 
@@ -30,6 +32,9 @@ class Target:
 
     `shared_per_block` limits static shared memory, `shared_opt_in` dynamic shared memory after
     cudaFuncAttributeMaxDynamicSharedMemorySize is raised.
+
+    `constant_cache_bytes` is the working set of constants that an SM caches, `constant_first_level_bytes` the part of
+    it closest to the cores.
 
     Shared requests (`shared_rule`):
       half_warps    1.x: per half-warp, in 32-bit parts, with one broadcast word per pass
@@ -57,6 +62,9 @@ class Target:
     shared_per_block: int = STATIC_SHARED_BYTES
     shared_opt_in: int = 0
     constant_bytes: int = 64 * 1024
+    constant_cache_bytes: int = 8 * 1024
+    constant_first_level_bytes: int = 2 * 1024
+    texture_elements: int = 2**28  # of a texture object of linear memory
     grid_x: int = MAX_BLOCKS
     grid_yz: int = 65535
     grid_z: int = 0
@@ -111,6 +119,11 @@ class Target:
     def loads_lines(self) -> bool:
         """Whether global loads move whole lines through L1 by default."""
         return self.global_rule == "lines" and self.global_cache == "l1"
+
+    @property
+    def has_unified_cache(self) -> bool:
+        """Whether texture fetches and global loads go through one cache (compute capability 5.0 on)."""
+        return self.capability >= (5, 0)
 
     @property
     def has_clusters(self) -> bool:

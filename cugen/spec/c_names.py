@@ -19,7 +19,7 @@ _KEYWORDS = """
 _GENERATED = """
     absolute divided_by floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left
     shift_right sign_of wrapping_add wrapping_multiply wrapping_negate wrapping_subtract Vector load load_byte
-    load_streaming store to_int32 to_uint32 to_int64 to_uint64
+    load_readonly load_streaming store to_int32 to_uint32 to_int64 to_uint64
     mma_m16n8k4 mma_m16n8k8 mma_m16n8k16
     shared_memory cluster cooperative_groups stream status workspace memory
 """

@@ -64,5 +64,7 @@ CODES: dict[str, str] = {
     "CG2005": "A constant array whose size is dynamic",
     "CG2006": "A pitch outside global memory",
     "CG2007": "A memory space or pitch that baked values can't have",
+    "CG2008": "An element type that textures don't have",
+    "CG2010": "A scratch array that no statement writes",
     "CG3001": "Too many threads in a block",
 }

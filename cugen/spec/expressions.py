@@ -67,9 +67,11 @@ class ScalarValue:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The value of an out-of-bounds read: `mode` is zero, clamp, wrap, reflect or value (then `value` is the constant).
+    """The value of an out-of-bounds read: `mode` is zero, clamp, wrap, reflect, symmetric or value (then `value` is the
+    constant).
 
-    `reflect` mirrors about the first and last element without repeating them (numpy.pad's "reflect")."""
+    `reflect` mirrors about the first and last element without repeating them, `symmetric` repeats them (numpy.pad's
+    "reflect" and "symmetric")."""
 
     mode: str
     value: int | float | bool | None = None

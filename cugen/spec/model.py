@@ -61,7 +61,7 @@ class Scalar:
 class Memory:
     """The memory space and layout options of an array. With `space` None the generator chooses."""
 
-    space: str | None = None  # global shared constant register readonly scratch
+    space: str | None = None  # global shared constant register readonly texture scratch
     pad: int = 0
     swizzle: bool = False
     dynamic: bool = False

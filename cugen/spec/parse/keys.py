@@ -32,9 +32,10 @@ MEMORY_KEYS = ("space", "pad", "swizzle", "dynamic", "stages")
 SCHEDULE_KEYS = ("family", "block", "thread", "step")
 CHECK_KEYS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps", "unknown")
 
-SPACES = ("global", "shared", "constant", "register", "readonly", "scratch")
+SPACES = ("global", "shared", "constant", "register", "readonly", "texture", "scratch")
+TEXTURE_TYPES = ("float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 LAYOUTS = ("row", "column")
-BOUNDARIES = ("zero", "clamp", "wrap", "reflect")
+BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "symmetric")
 SWIZZLES = ("xor",)
 DTYPE_NAMES = tuple(DTYPES)
 # Type names of other languages, for suggestions.

@@ -55,6 +55,15 @@ def check_order(
             if not array.is_temporary:
                 help = "read it, or give it `memory: global` to make it an output"
             report.error("CG1311", f"`{name}` is never read", array.span, label="never read", help=help)
+        elif name not in written and array.values is None and array.memory.space == "scratch":
+            report.error(
+                "CG2010",
+                f"`{name}` is in scratch memory, and no statement writes it",
+                array.memory.span,
+                key=f"arrays.{name}.memory",
+                label="of the launcher: the caller can't fill it",
+                help="remove `memory`: an input is in global memory, or write it in `compute`",
+            )
 
 
 def _is_same_element(a: Sequence[Expr], b: Sequence[Expr], params: Mapping[str, Param]) -> bool:

@@ -16,7 +16,7 @@ from cugen.spec.resolve.subscripts import resolve_subscript
 from cugen.spec.rewriting import FinalNames
 from cugen.spec.types import INT64
 
-_READ_ONLY = {"constant": "constant memory", "readonly": "the read-only cache"}
+_READ_ONLY = {"constant": "constant memory", "readonly": "the read-only cache", "texture": "texture memory"}
 
 
 def resolve_statement(

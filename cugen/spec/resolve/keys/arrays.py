@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cugen.spec.expressions import Boundary, Expr
 from cugen.spec.model import Array, Memory
-from cugen.spec.parse.keys import ARRAY_KEYS, BOUNDARIES, MAX_DIMENSIONS, MAX_ELEMENTS
+from cugen.spec.parse.keys import ARRAY_KEYS, BOUNDARIES, MAX_DIMENSIONS, MAX_ELEMENTS, TEXTURE_TYPES
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlSequence
 from cugen.spec.parse.reading import first_line, join, read_choice, read_keys, read_mapping, read_type, wrong_type
 from cugen.spec.prove.integers import is_too_large
@@ -66,13 +66,22 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
             label="not in global memory",
             help="remove `pitch`",
         )
+    if memory.space == "texture" and dtype.name not in TEXTURE_TYPES:
+        report.error(
+            "CG2008",
+            f"textures have no elements of type {dtype.name}",
+            memory.span,
+            key=f"{key}.memory",
+            label=f"an array of {dtype.name}",
+            help=f"use `memory: readonly`, or one of {', '.join(TEXTURE_TYPES)}",
+        )
     values = None
     if "values" in options:
-        if memory.space == "scratch" or "pitch" in options:
+        if memory.space in ("scratch", "texture") or "pitch" in options:
             conflicting = "pitch" if "pitch" in options else "memory"
             report.error(
                 "CG2007",
-                "an array with `values` is baked in: it can't be in scratch memory or have a pitch",
+                "an array with `values` is baked in: it can't be in scratch memory, be a texture or have a pitch",
                 options[conflicting].key.span,
                 key=f"{key}.{conflicting}",
                 label="incompatible with `values`",
