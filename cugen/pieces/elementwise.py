@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cugen.pieces.vectors import is_fixed, is_read
-from cugen.plan.memory import Array
+from cugen.plan.memory import ARGUMENTS, Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, Select, children, walk
 from cugen.spec.model import Statement
 
-IN_MEMORY = ("global", "readonly")  # spaces whose loads coalesce across a warp; constant memory broadcasts one address
+IN_MEMORY = ARGUMENTS  # spaces whose loads coalesce across a warp; constant memory broadcasts one address
 
 
 def loop_refusals(request: Request) -> Iterator[Refusal]:

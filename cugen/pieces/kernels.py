@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import sympy
 
+from cugen.pieces.structures.recognition import field_vectors
 from cugen.plan.alignment import required_alignments
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Array, row_major
+from cugen.plan.memory import ARGUMENTS, Array, row_major
 from cugen.plan.names import Names
 from cugen.plan.nodes import Node, Section
 from cugen.plan.request import Request
@@ -25,7 +27,8 @@ def new_lowering(request: Request, arrays: Mapping[str, Array] | None = None) ->
     """A lowering with the spec's params and `arrays`, or its own, and a new scope of names."""
     context = request.context
     arrays = context.arrays if arrays is None else arrays
-    return Lowering(Names(context.names), arrays, dict(context.symbols), dict(context.ranges))
+    names, vectors_of = Names(context.names), partial(field_vectors, request)
+    return Lowering(names, arrays, dict(context.symbols), dict(context.ranges), vectors_of=vectors_of)
 
 
 def assemble(
@@ -50,7 +53,7 @@ def assemble(
     params = {s.name for s in usage.free_symbols(body)}
     params |= {context.symbols[name].name for name in usage.params(body)}
     scalars = usage.scalars(body)
-    arguments = [a.name for a in context.arrays.values() if a.symbol in touched and a.space in ("global", "readonly")]
+    arguments = [a.name for a in context.arrays.values() if a.symbol in touched and a.space in ARGUMENTS]
     arguments += [array.name for array in workspace]
     arguments += [s.name for s in context.spec.scalars if s.name in scalars and s.value is None and not s.constant]
     arguments += [p.name for p in context.spec.params if p.is_dynamic and context.symbols[p.name].name in params]

@@ -20,13 +20,16 @@ from cugen.spec.expressions import free_indices
 REGISTER_ELEMENTS = 64  # elements per thread of an array in registers; larger ones spill (heuristic)
 
 
-def placement_refusals(request: Request) -> tuple[Refusal, ...]:
-    """Why arrays can't be staged whole in the memory space that the spec names; empty where they can."""
+def placement_refusals(request: Request, windowed: Collection[str] = ()) -> tuple[Refusal, ...]:
+    """Why arrays can't be staged whole in the memory space that the spec names; empty where they can. `windowed` ones
+    are in registers by the windows that threads read."""
     refusals = []
     shared_bytes = 0
     for array in request.touched():
         memory, key = array.memory, f"arrays.{array.name}.memory"
-        if memory.space not in ("shared", "register") or (memory.space == "register" and array.role == "temporary"):
+        if memory.space not in ("shared", "register"):
+            continue
+        if memory.space == "register" and (array.role == "temporary" or array.name in windowed):
             continue
         if array.role not in ("input", "baked"):
             refusals.append(Refusal(f"stages inputs only, and statements write {array.name}", key))
@@ -76,16 +79,17 @@ def size_refusals(request: Request, allowed: Mapping[str, Sequence[str]]) -> Ite
 
 
 def stage_inputs(
-    request: Request, lowering: Lowering, block: tuple[int, int, int]
+    request: Request, lowering: Lowering, block: tuple[int, int, int], windowed: Collection[str] = ()
 ) -> tuple[dict[str, Array], tuple[Section, ...]]:
-    """The staged arrays by name, and the sections of templates/macros/staged_inputs.cu.j2 that fill them."""
+    """The staged arrays by name, and the sections of templates/macros/staged_inputs.cu.j2 that fill them; not the
+    `windowed` ones."""
     tiles: dict[str, Array] = {}
     shared: list[Node] = []
     registers: list[Node] = []
     offset = 0  # bytes, in dynamic shared memory
     for declared in request.touched():
         source, memory = request.context.arrays[declared.name], declared.memory
-        if declared.role == "temporary" or memory.space not in ("shared", "register"):
+        if declared.role == "temporary" or memory.space not in ("shared", "register") or declared.name in windowed:
             continue
         name = lowering.names.allocate(f"{source.symbol}_{memory.space}")
         tile = replace(source, symbol=name, space=memory.space, flat=False, pad=memory.pad, dynamic=memory.dynamic)
@@ -117,7 +121,7 @@ def literal_taps(request: Request, lowering: Lowering) -> tuple[dict[str, Array]
         source = request.context.arrays[declared.name]
         reads = [read for read in request.reads() if read.array == declared.name]
         is_moved = any(free_indices(read) & outer or read.boundary is not None for read in reads)
-        if source.space != "table" or declared.memory.space is not None or is_moved:
+        if source.values is None or declared.memory.space is not None or is_moved:
             continue
         count = request.context.static(_count(source))
         if count is None or count > REGISTER_ELEMENTS:

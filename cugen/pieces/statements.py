@@ -30,7 +30,7 @@ def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None
         is_accumulated = any(s.accumulate and (s.target, s.subscripts) == element for s in later)
         if statement.accumulate:
             value = Op("add", (_old_value(statement, target, lowering, scope), value), target.dtype)
-        scope.forget(statement.target)
+        scope.forget(statement.target, statement.subscripts)
         if later_reads or is_accumulated or not stored:
             rounded = converted(value, declared.dtype)
             if not isinstance(rounded, Local):

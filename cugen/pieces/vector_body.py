@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from cugen.pieces.blocks import define_index
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loaded_reads
-from cugen.pieces.loop_variables import loop_variable, unrolled
+from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vectors import is_read, widest_at
+from cugen.pieces.structures.runs import Run
+from cugen.pieces.vectors import ElementRef, is_read, widest_at
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript, within
-from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.memory import Access, Array, Component, Element, Vector
 from cugen.plan.nodes import Assign, Comparison, Copy, For, Guard, If, Index, Let, Load, Loop, Node, Section, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
@@ -28,7 +29,8 @@ from cugen.spec.model import Statement
 class ConsecutiveElements:
     """`width` consecutive elements along an index, all in bounds.
 
-    `wide`: reads with vector loads, and their width. `staged`: reads loaded before, and each component's value."""
+    `wide`: reads with vector loads, and their width. `staged`: reads loaded before, and each component's value.
+    `loaded` and `stored`: structures that vectors move."""
 
     request: Request
     arrays: Mapping[str, Array]
@@ -37,14 +39,25 @@ class ConsecutiveElements:
     width: int
     wide: Mapping[Read, int]
     staged: Mapping[Read, Callable[[Integer], Expr]] = field(default_factory=dict)
+    loaded: tuple[Run, ...] = ()
+    stored: tuple[Run, ...] = ()
 
     @property
     def statements(self) -> tuple[Statement, ...]:
         return self.request.group.statements
 
+    def fields(self, run: Run) -> Mapping[Read, int]:
+        """The reads that a run serves, each with the number of its field."""
+        numbers = run.structure.fields
+        plain = (read for read in loaded_reads(self.statements) if read.boundary is None and not read.exact)
+        return {
+            read: numbers[read.array, read.subscripts] for read in plain if (read.array, read.subscripts) in numbers
+        }
+
     def needs_element_index(self) -> bool:
         """Whether the statements need each element's own index, not only the vector's first."""
-        return self.width > 1 and depends_on_index(self.statements, self.along, (*self.wide, *self.staged))
+        loaded = (*self.wide, *self.staged, *(read for run in self.loaded for read in self.fields(run)))
+        return self.width > 1 and depends_on_index(self.statements, self.along, loaded)
 
 
 def wide_reads(
@@ -82,17 +95,18 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
     first = lowering.symbols[work.along]
     first_symbols = dict(lowering.symbols)
     number = loop_variable("v", work.width, lowering)
+    element = value_of(number)
     inner = Scope(scope, frozenset((work.along,)))
     gathered: dict[Expr, Integer] = {}
     if work.needs_element_index():
-        inner.nodes.append(define_index(work.along, first + number.symbol, work.extent, lowering))
+        inner.nodes.append(define_index(work.along, first + element, work.extent, lowering))
 
     # Gathered subscripts are named before the vectors that they address are loaded.
     lowering.prepare(tuple(statement.value for statement in work.statements))
-    for read in work.wide:
-        for sub in read.subscripts:
-            if is_read(sub):
-                gathered[sub] = lower_subscript(lowering, sub, scope)
+    addresses = (*(read.subscripts for read in work.wide), *(run.structure.subscripts for run in work.loaded))
+    for sub in (sub for subscripts in addresses for sub in subscripts):
+        if is_read(sub):
+            gathered[sub] = lower_subscript(lowering, sub, scope)
 
     def access(array: str, subscripts: tuple[Expr, ...], kind: str, width: int, offset: Integer) -> Access:
         symbols = {**first_symbols, work.along: first_symbols[work.along] + offset}
@@ -100,10 +114,9 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         return Access(work.arrays[array], subs, kind, width)
 
     for read, value in work.staged.items():
-        remember_read(work.request, read, value(number.symbol), lowering, inner)
+        remember_read(work.request, read, value(element), lowering, inner)
     for read, width in work.wide.items():
-        written = any(statement.target == read.array for statement in work.statements)
-        name_hint = f"{read.array}_old" if written else read.array
+        name_hint = _loaded_name(work, read.array)
         vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width)
 
         def part(u: Integer, read: Read = read, width: int = width) -> Access:
@@ -111,19 +124,106 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
 
         if read.boundary is not None:
             _load_inside(read, vector, part(integer(0)), lowering, scope)
-            remember_read(work.request, read, vector.component(number.symbol), lowering, inner)
+            remember_read(work.request, read, vector.component(element), lowering, inner)
             continue
         component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
-        remember_read(work.request, read, component(number.symbol), lowering, inner)
+        remember_read(work.request, read, component(element), lowering, inner)
+    for run in work.loaded:
+        vectors = RunVectors.of(run, _loaded_name(work, run.structure.array.name), lowering)
+        scope.nodes += vectors.load(first_symbols, gathered, lowering)
+        for read, field_number in work.fields(run).items():
+            name_hint = lowering.read_names.get(read, "")
+            remember_read(work.request, read, vectors.component(element, field_number), lowering, inner, name_hint)
     lower_statements(work.request, lowering, inner)
-    body, vectors = gather_stores(inner.nodes, work.request, number, lowering)
-    scope.nodes += [Let(vector, None, mutable=True) for _, vector in vectors]
-    results = [Store(access(s.target, s.subscripts, "store", work.width, integer(0)), vector) for s, vector in vectors]
+
+    def fits(statement: Statement) -> bool:
+        element_ref = (statement.target, statement.subscripts)
+        return work.width > 1 and not any(element_ref in run.structure.fields for run in work.stored)
+
+    body, gathered_stores = gather_stores(inner.nodes, work.request, number, lowering, lambda s, _: fits(s))
+    scope.nodes += [Let(vector, None, mutable=True) for _, vector in gathered_stores]
+    results: list[Node] = [
+        Store(access(s.target, s.subscripts, "store", work.width, integer(0)), vector) for s, vector in gathered_stores
+    ]
+    components: dict[ElementRef, Component] = {}
+    for run in work.stored:
+        vectors = RunVectors.of(run, run.structure.array.name, lowering)
+        scope.nodes += vectors.declarations()
+        components |= {ref: vectors.component(element, number) for ref, number in run.structure.fields.items()}
+        results += vectors.store(first_symbols, gathered, lowering)
+    remaining = [statement for statement in work.request.stored_statements() if not fits(statement)]
+    body = _with_assigned_fields(body, remaining, components)
     return (
         Section("load_vectors", tuple(scope.nodes)),
-        Section("elements", (unrolled(number, body),)),
+        Section("elements", repeated(number, tuple(body))),
         Section("store_vectors", tuple(results)),
     )
+
+
+def _loaded_name(work: ConsecutiveElements, array: str) -> str:
+    written = any(statement.target == array for statement in work.statements)
+    return f"{array}_old" if written else array
+
+
+@dataclass(frozen=True, slots=True)
+class RunVectors:
+    """The vectors of a run in registers: an array of them if all are moved, else each by its number."""
+
+    run: Run
+    vectors: Mapping[int, Vector]
+
+    @staticmethod
+    def of(run: Run, name_hint: str, lowering: Lowering) -> RunVectors:
+        array = run.structure.array
+        if run.is_whole or len(run.used) == 1:
+            return RunVectors(run, {run.used[0]: vector_of(array, name_hint, run.vector, lowering, len(run.used))})
+        names = {number: f"{name_hint}_{number * run.vector}" for number in run.used}
+        return RunVectors(run, {u: vector_of(array, name, run.vector, lowering) for u, name in names.items()})
+
+    def component(self, element: Integer, field_number: int) -> Component:
+        number, component = self.run.slot(element, field_number)
+        if len(self.vectors) > 1:
+            return self.vectors[int(number)].component(component)
+        (vector,) = self.vectors.values()
+        return (vector.indexed(number) if vector.count else vector).component(component)
+
+    def declarations(self) -> list[Node]:
+        return [Let(vector, None, mutable=True) for vector in self.vectors.values()]
+
+    def load(self, symbols: Mapping[str, Integer], known: Mapping[Expr, Integer], lowering: Lowering) -> list[Node]:
+        """The loads; `symbols` maps indices to the run's first element, `known` gathered subscripts."""
+        declared = self.declarations() if any(vector.count for vector in self.vectors.values()) else []
+        moves = self._moves(lowering, lambda u, vector: Load(vector, self.run.access(u, "load", symbols, known)))
+        return [*declared, *moves]
+
+    def store(self, symbols: Mapping[str, Integer], known: Mapping[Expr, Integer], lowering: Lowering) -> list[Node]:
+        return self._moves(lowering, lambda u, vector: Store(self.run.access(u, "store", symbols, known), vector))
+
+    def _moves(self, lowering: Lowering, move: Callable[[Integer, Vector], Node]) -> list[Node]:
+        """An access for each vector."""
+        nodes: list[Node] = []
+        for number, vector in self.vectors.items():
+            if vector.count:
+                index = loop_variable("u", vector.count, lowering)
+                nodes.append(unrolled(index, (move(index.symbol, vector.indexed(index.symbol)),)))
+            else:
+                nodes.append(move(integer(number), vector))
+        return nodes
+
+
+def _with_assigned_fields(
+    nodes: Iterable[Node], statements: Iterable[Statement], components: Mapping[ElementRef, Component]
+) -> list[Node]:
+    """The nodes with assignments to `components` in place of stores; `statements` are those that store, in order."""
+    storing = iter(statements)
+    changed: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Store) and node.access.array.space != "register":
+            statement = next(storing)
+            component = components.get((statement.target, statement.subscripts))
+            node = node if component is None else Assign(component, node.value)
+        changed.append(node)
+    return changed
 
 
 def row_end_elements(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> For:
@@ -204,11 +304,13 @@ def load_vectors(
     return lambda i: vector.indexed(FloorDiv(i, width)).component(Mod(i, width))
 
 
-def remember_read(request: Request, read: Read, value: Expr, lowering: Lowering, scope: Scope) -> None:
+def remember_read(
+    request: Request, read: Read, value: Expr, lowering: Lowering, scope: Scope, name_hint: str = ""
+) -> None:
     """Records the value of a read, under a name if it is used more than once or as a subscript."""
     mentions = sum(1 for s in request.group.statements for node in walk(s.value) if node == read)
     if mentions > 1 or read in lowering.subscripts:
-        name = read.array.lower()
+        name = name_hint or read.array.lower()
         is_taken = name == lowering.arrays[read.array].symbol
         local = Local(lowering.names.allocate(f"{name}_value" if is_taken else name), read.dtype)
         named = Load(local, value.access) if isinstance(value, Element) else Let(local, value)

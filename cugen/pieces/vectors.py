@@ -70,6 +70,8 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
 
 def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
     """As `widest`, also for affine subscripts such as `i + 1`, and gathered ones in dimensions other than `along`'s."""
+    if array.space == "texture":
+        return Width(1, f"a texture fetch reads one element of {array.name}")
     count = MAX_ACCESS_BYTES // array.dtype.bytes
     limit = f"{MAX_ACCESS_BYTES} bytes, the most that one access moves"
     width = Width(count, f"{count} elements of {array.name} are {limit}")

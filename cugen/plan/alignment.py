@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import sympy
 
+from cugen.machine.target import TEXTURE_ALIGNMENT
 from cugen.plan.context import Context
-from cugen.plan.memory import Access
+from cugen.plan.memory import ADDRESSED, Access
 from cugen.plan.nodes import Define, For, If, Loop, Node
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Maximum, Minimum, Mod
 from cugen.plan.traversal.walking import accesses, accesses_of
@@ -40,13 +41,15 @@ def divisor(expr: Integer, context: Context, known: Mapping[sympy.Symbol, int] |
 
 
 def required_alignments(body: tuple[Node, ...], context: Context) -> tuple[tuple[str, int], ...]:
-    """The alignments of arguments in bytes, beyond their elements' sizes, that vector accesses require, in the order of
-    the spec."""
+    """The alignments of arguments in bytes, beyond their elements' sizes, that vector accesses and textures require, in
+    the order of the spec."""
     sizes: dict[str, int] = {}
     for access in accesses(body):
-        if access.width > 1 and access.array.space in ("global", "readonly"):
+        if access.width > 1 and access.array.space in ADDRESSED:
             size = access.width * access.array.dtype.bytes
             sizes[access.array.name] = max(sizes.get(access.array.name, 0), size)
+        if access.array.space == "texture":
+            sizes[access.array.name] = TEXTURE_ALIGNMENT
     arguments = (array for array in context.spec.arrays if not array.is_temporary)
     return tuple((array.name, sizes[array.name]) for array in arguments if array.name in sizes)
 

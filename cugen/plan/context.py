@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.plan.kernel import Upload
+from cugen.plan.kernel import Texture, Upload
 from cugen.plan.memory import Array, row_major
 from cugen.plan.names import Names
 from cugen.plan.rounding import rounded
@@ -35,6 +35,7 @@ class Context:
     scalar_symbols: Mapping[str, str]
     constants: tuple[Array, ...]
     uploads: tuple[Upload, ...]
+    textures: tuple[Texture, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Context of {self.spec.kernel}>"
@@ -69,6 +70,8 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
     """Allocates all names once, in the order of the spec, so that equal specs give equal names."""
     names = Names()
     names.allocate(spec.kernel)
+    if any(array.memory.space == "texture" for array in spec.arrays):
+        names.allocate(f"{spec.kernel}_texture")  # a function of the launcher
     symbols: dict[str, Integer] = {}
     ranges: dict[sympy.Symbol, Range] = {}
     for param in spec.params:
@@ -83,6 +86,7 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
     ]
     arrays: dict[str, Array] = {}
     constants: list[Array] = []
+    textures: list[Texture] = []
     for declared in spec.arrays:
         array = _array(declared, names.allocate(declared.name), symbols)
         if array.space == "constant" or (declared.values is not None and declared.memory.space != "register"):
@@ -92,6 +96,10 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
                 count = bounds(_span(array), ranges)[1]
                 uploads.append(Upload(array.symbol, declared.name, count * declared.dtype.bytes, parameter))
             constants.append(array)
+        if array.space == "texture":
+            parameter = array.symbol
+            array = replace(array, symbol=names.allocate(f"{declared.name}_texture"))
+            textures.append(Texture(array.symbol, declared.name, parameter))
         arrays[declared.name] = array
     written = {array.name: array for array in (original or spec).arrays}
     declared_arrays = {
@@ -109,6 +117,7 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
         scalar_symbols,
         tuple(constants),
         tuple(uploads),
+        tuple(textures),
     )
 
 
@@ -122,6 +131,7 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
     shape = tuple(to_integer(extent, symbols) for extent in declared.shape)
     strides = tuple(to_integer(stride, symbols) for stride in declared.strides)
     space = declared.memory.space or "global"
+    readonly_table = declared.values is not None and space == "readonly"
     if declared.values is not None and space in ("global", "readonly", "shared"):
         space = "table"
     if space in ("shared", "scratch", "register"):
@@ -140,4 +150,5 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
         flat=not (at_file_scope and is_dense),
         values=None if declared.values is None else tuple(rounded(v, declared.dtype) for v in declared.values.data),
         writable=declared.role in ("output", "inout", "temporary"),
+        readonly_table=readonly_table,
     )

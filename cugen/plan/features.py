@@ -15,16 +15,17 @@ from cugen.machine.features import (
     READ_ONLY_LOADS,
     SHUFFLES,
     SPIN_WAITS,
+    TEXTURE_OBJECTS,
     TYPES,
     WARP_BARRIERS,
     Feature,
 )
 from cugen.plan.kernel import Kernel
-from cugen.plan.memory import Shuffled
-from cugen.plan.nodes import AcquireSpinWait, Copy, CountArrival, FetchBlockId, Mma, NamedBarrier, ReleaseFlag
+from cugen.plan.memory import Shuffled, Start
+from cugen.plan.nodes import AcquireSpinWait, Copy, CountArrival, FetchBlockId, Mma, NamedBarrier, Node, ReleaseFlag
 from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.traversal import usage
-from cugen.plan.traversal.walking import accesses, walk_nodes
+from cugen.plan.traversal.walking import accesses, accesses_of, walk_nodes
 from cugen.spec.expressions import Cast, Expr, walk
 from cugen.spec.types import DType
 
@@ -38,11 +39,28 @@ def refuse_unsupported(answer: Match | Refusals, request: Request) -> Match | Re
     """A family's answer, or instead of a match the features of its kernel that the target lacks.
 
     Families choose by the later features themselves; the kernel is made only where they may not have asked."""
-    unasked = (SHUFFLES, READ_ONLY_LOADS, EVICT_FIRST_LOADS)
+    unasked = (SHUFFLES, READ_ONLY_LOADS, TEXTURE_OBJECTS, EVICT_FIRST_LOADS)
     if isinstance(answer, Refusals) or all(feature.is_on(request.target) for feature in unasked):
         return answer
     reasons = why_unsupported(answer.kernel(), request.target)
     return Refusals(tuple(map(Refusal, reasons))) if reasons else answer
+
+
+def wide_fetches(body: tuple[Node, ...]) -> dict[str, str]:
+    """Why arrays can't be textures, by name: they are read in ways that texture fetches don't have."""
+    reasons: dict[str, str] = {}
+    for node in walk_nodes(body):
+        if isinstance(node, Start) and node.array.space == "texture":
+            reasons.setdefault(node.array.name, f"reads {node.array.name} by a pointer, and a texture has none")
+        for access in accesses_of(node):
+            if access.array.space != "texture":
+                continue
+            name = access.array.name
+            if isinstance(node, Copy) and node.asynchronous:
+                reasons.setdefault(name, f"copies {name} asynchronously, and texture fetches go to registers")
+            elif access.width > 1:
+                reasons.setdefault(name, f"reads {name} by vectors, and a texture fetch reads one element")
+    return reasons
 
 
 def types_of(value: Expr) -> Iterator[DType]:
@@ -73,7 +91,9 @@ def _features(kernel: Kernel) -> Iterator[Feature]:
             yield SHUFFLES
     yield from (TYPES[dtype.name] for dtype in types if dtype.name in TYPES)
     for access in accesses(kernel.body):
-        if access.streaming:
+        if access.streaming and not access.array.loads_readonly:
             yield EVICT_FIRST_LOADS
-        if access.array.space == "readonly" and access.width == 1:
+        if access.array.loads_readonly:
             yield READ_ONLY_LOADS
+        if access.array.space == "texture":
+            yield TEXTURE_OBJECTS

@@ -73,6 +73,16 @@ class Upload:
     parameter: str
 
 
+@dataclass(frozen=True, slots=True)
+class Texture:
+    """An argument that kernels read through a texture object of its linear memory: `symbol` is the object's name in
+    kernels, `parameter` that of the pointer in the launcher."""
+
+    symbol: str
+    argument: str
+    parameter: str
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """A sequence of kernels behind one entry point.

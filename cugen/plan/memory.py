@@ -15,6 +15,20 @@ from cugen.plan.symbols import BitXor, Integer, Mod, integer
 from cugen.spec.expressions import Local
 from cugen.spec.types import DType
 
+ARGUMENTS = ("global", "readonly", "texture")  # spaces of arrays that are parameters of kernels
+ADDRESSED = ("global", "readonly")  # those that vector loads read; a fetch from a texture reads one element
+# What a texture fetch returns, in C, by the element type.
+FETCHED_TYPES = {
+    "float32": "float",
+    "float16": "float",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint32": "unsigned int",
+    "uint16": "unsigned short",
+    "uint8": "unsigned char",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Array:
@@ -30,7 +44,7 @@ class Array:
     dtype: DType
     shape: tuple[Integer, ...]
     strides: tuple[Integer, ...]
-    space: str  # global, readonly, constant, shared, register
+    space: str  # global, readonly, texture, constant, table, shared, register
     flat: bool = True
     pad: int = 0
     swizzle: int = 0
@@ -43,6 +57,12 @@ class Array:
     zeroed: bool = False  # of a workspace array: zero before the launches
     left_zero: bool = False  # of a zeroed array: the launches leave it zeroed
     printed_shape: tuple[Integer, ...] = ()  # expressions of the padded shape's values that are printed instead
+    readonly_table: bool = False  # of a baked table: loaded as arrays in `readonly` memory are
+
+    @property
+    def loads_readonly(self) -> bool:
+        """Whether loads are printed as those through the read-only cache."""
+        return self.space == "readonly" or (self.space == "table" and self.readonly_table)
 
     @property
     def padded_shape(self) -> tuple[Integer, ...]:

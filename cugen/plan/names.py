@@ -15,6 +15,18 @@ class Names:
     def __init__(self, parent: Names | None = None) -> None:
         self._parent = parent
         self._taken: dict[str, None] = {}
+        self._inside: dict[str, None] = {}  # names of scopes in this one that have ended
+
+    def end(self, inner: Names) -> None:
+        """Ends a scope in this one; scopes after it may have its names again."""
+        self._inside |= inner._taken | inner._inside
+
+    def declare_in(self, outer: Names) -> None:
+        """The next name is declared in a scope round this one: takes none that a scope in that has had."""
+        scope: Names | None = self
+        while scope is not None:
+            self._taken |= scope._inside
+            scope = None if scope is outer else scope._parent
 
     def _is_taken(self, name: str) -> bool:
         return name in self._taken or (self._parent is not None and self._parent._is_taken(name))

@@ -101,12 +101,16 @@ class Let:
 class Load:
     """Declares a local with an element of memory, or `otherwise` if the guard fails; a `Vector` with a vector load.
 
-    An element of an array of vectors is declared before, and assigned."""
+    An element of an array of vectors is declared before, and assigned.
+
+    The guard of a fetch that is `bounds_checked` isn't printed: where it fails, the offset is outside the texture, and
+    the fetch gives 0."""
 
     local: Local
     access: Access
     guard: Guard | None = None
     otherwise: Expr | None = None
+    bounds_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

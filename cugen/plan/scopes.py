@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cugen.plan.nodes import Node
 from cugen.plan.symbols import Integer
-from cugen.spec.expressions import Expr, Read, walk
+from cugen.spec.expressions import Const, Expr, Read, walk
 
 
 class Scope:
@@ -58,10 +58,10 @@ class Scope:
                 return scope._known[expr]
         return None
 
-    def forget(self, array: str) -> None:
-        """Invalidates every recorded value that was computed from the array's elements, here and in the parents."""
+    def forget(self, array: str, subscripts: tuple[Expr, ...]) -> None:
+        """Invalidates every recorded value that may have been computed from an element, here and in the parents."""
         for scope in self.ancestors():
-            scope._known = {expr: value for expr, value in scope._known.items() if not _reads(expr, array)}
+            scope._known = {expr: value for expr, value in scope._known.items() if not _reads(expr, array, subscripts)}
 
     def remember_index(self, value: Integer, name: Integer) -> None:
         self._indices[value] = name
@@ -74,5 +74,11 @@ class Scope:
         return None
 
 
-def _reads(expr: Expr, array: str) -> bool:
-    return any(isinstance(node, Read) and node.array == array for node in walk(expr))
+def _reads(expr: Expr, array: str, subscripts: tuple[Expr, ...]) -> bool:
+    reads = (node for node in walk(expr) if isinstance(node, Read) and node.array == array)
+    return any(not _are_distinct(read.subscripts, subscripts) for read in reads)
+
+
+def _are_distinct(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
+    """Whether elements have different constants as subscripts of one dimension."""
+    return any(isinstance(x, Const) and isinstance(y, Const) and x.value != y.value for x, y in zip(a, b, strict=True))

@@ -59,7 +59,10 @@ def nesting_levels(expressions: Iterable[Expr]) -> dict[Reduce, int]:
 
 
 def with_common_indices(statements: tuple[Statement, ...], context: Context) -> tuple[Statement, ...]:
-    """The statements with reductions of equal extents over the same index names, others over distinct ones."""
+    """The statements with reductions of equal extents over the same index names, others over distinct ones; unchanged
+    where a reduction uses the index of an enclosing one."""
+    if any(_is_dependent(statement) for statement in statements):
+        return statements
     taken = {index.name for statement in statements for index in statement.indices}
     chosen: dict[tuple[Integer, ...], tuple[str, ...]] = {}
     levels = nesting_levels(statement.value for statement in statements)
@@ -69,10 +72,16 @@ def with_common_indices(statements: tuple[Statement, ...], context: Context) -> 
     return tuple(replace(s, value=_renamed(s.value, {}, chosen, context)) for s in statements)
 
 
+def _is_dependent(statement: Statement) -> bool:
+    """Whether a reduction uses the index of an enclosing one."""
+    outputs = {index.name for index in statement.indices}
+    return any(isinstance(node, Reduce) and free_indices(node) - outputs for node in walk(statement.value))
+
+
 def _renamed(
     expr: Expr, names: Mapping[str, str], chosen: Mapping[tuple[Integer, ...], tuple[str, ...]], context: Context
 ) -> Expr:
-    """The expression with the indices of every reduction renamed; none uses the indices of an enclosing one."""
+    """The expression with the indices of every reduction renamed."""
     match expr:
         case IndexValue(name=name):
             return IndexValue(names.get(name, name))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
+from cugen.plan.lowering.fields import FieldVector, FindVectors
 from cugen.plan.lowering.reads import gathered_subscripts, indices_in, load_read, name_reads
 from cugen.plan.lowering.reductions import reduce_values
 from cugen.plan.memory import Array, Element, IndexLocal
@@ -61,6 +62,8 @@ class Lowering:
     read_names: dict[Read, str] = field(default_factory=dict)
     subscripts: dict[Read, tuple[Integer, ...]] = field(default_factory=dict)  # gathered subscripts
     depends: dict[sympy.Symbol, frozenset[str]] = field(default_factory=dict)
+    vectors_of: FindVectors | None = None
+    field_vectors: Mapping[Read, FieldVector] = field(default_factory=dict)
     _shared: dict[Expr, None] = field(default_factory=dict)  # common subexpressions
     _names_by_value: dict[Expr, tuple[str, list[Scope]]] = field(
         default_factory=dict
@@ -68,13 +71,18 @@ class Lowering:
 
     def branch(self) -> Lowering:
         """A lowering for a C++ block, to which its names and symbols are local."""
-        return Lowering(Names(self.names), self.arrays, dict(self.symbols), self.ranges, self.limits)
+        names, symbols = Names(self.names), dict(self.symbols)
+        return Lowering(names, self.arrays, symbols, self.ranges, self.limits, vectors_of=self.vectors_of)
 
     def prepare(self, expressions: tuple[Expr, ...]) -> None:
-        """Analyses all expressions that will be lowered: names of loads, common subexpressions, gathered subscripts."""
+        """Analyses all expressions that will be lowered: names of loads, fields that one load serves, common
+        subexpressions, gathered subscripts."""
         self._shared = _common_subexpressions(expressions)
         self.read_names |= name_reads(expressions, self.arrays)
         self.subscripts = gathered_subscripts(expressions, self.arrays)
+        if self.vectors_of is not None:
+            reads = (node for expr in expressions for node in walk(expr) if isinstance(node, Read))
+            self.field_vectors = self.vectors_of(tuple(dict.fromkeys(reads)), self.arrays)
 
     def lower(self, expr: Expr, scope: Scope) -> Expr:
         """The value of `expr` over locals; the nodes that it needs are added to `scope` or its parents."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import sympy
+
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Guard, Let, Load
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, Mod, bounds, integer, symbol
+from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Maximum, Minimum, Mod, bounds, integer, symbol
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, Read, free_indices, walk
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import INT64
@@ -37,6 +39,11 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     """The local of the element, loaded in the outermost scope where that is safe."""
     array = lowering.arrays[read.array]
     home = scope.home(free_indices(read), out_of_empty_loops=_is_always_in_bounds(lowering, read, array))
+    vector = lowering.field_vectors.get(read)
+    if vector is not None and vector.source == array:
+        structure = Read(read.array, vector.subscripts, read.dtype)
+        subscripts = tuple(lower_subscript(lowering, sub, home) for sub in structure.subscripts)
+        return vector.load(read, subscripts, f"{read.array.lower()}_{_suffix(structure)}", lowering, home)
     subscripts = tuple(lower_subscript(lowering, sub, home) for sub in read.subscripts)
     subscripts, guard, otherwise = within(lowering, read, subscripts, array, home)
     name_hint = lowering.read_names.get(read, read.array.lower())
@@ -45,7 +52,9 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
         lowering.names.allocate(name_hint) if read in lowering.subscripts else lowering.name_for(read, name_hint, home)
     )
     local = Local(name, read.dtype)
-    home.nodes.append(Load(local, Access(array, subscripts, "load"), guard, otherwise))
+    access = Access(array, subscripts, "load")
+    checked = guard is not None and is_bounds_checked(lowering, read, access)
+    home.nodes.append(Load(local, access, guard, otherwise, checked))
     home.remember(read, local)
     return local
 
@@ -84,6 +93,31 @@ def within(
     if exact:
         return subscripts, Guard(exact), Const(0, read.dtype)
     return subscripts, None, None
+
+
+def is_bounds_checked(lowering: Lowering, read: Read, access: Access) -> bool:
+    """Whether a fetch from a texture tests the bounds of a read that is 0 outside: where a subscript of the slowest
+    dimension is outside, so is the offset, and the others are always inside."""
+    array, boundary = access.array, read.boundary
+    if array.space != "texture" or boundary is None or boundary.mode != "zero" or read.exact or not array.shape:
+        return False
+    ranges = lowering.ranges
+    extents = [bounds(extent, ranges) for extent in array.shape]
+    slowest = max(range(len(extents)), key=lambda dimension: bounds(array.strides[dimension], ranges)[1])
+    others = [dimension for dimension in range(len(extents)) if dimension != slowest]
+    if lowering.inside(
+        tuple(access.subscripts[dimension] for dimension in others),
+        tuple(array.shape[dimension] for dimension in others),
+    ).terms:
+        return False
+    row = sympy.Add(*((array.shape[dimension] - 1) * array.strides[dimension] for dimension in others))
+    low, high = bounds(access.offset(), ranges)
+    return (
+        all(low >= 1 for low, _ in extents)  # without elements there is no texture
+        and bounds((array.strides[slowest] - row).expand(), ranges)[0] > 0
+        and INT32_MIN <= low
+        and high <= INT32_MAX
+    )
 
 
 def lower_subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
@@ -143,7 +177,7 @@ def _nameable(lowering: Lowering, sub: Integer, extent: Integer, scope: Scope) -
 
 
 def _folded(lowering: Lowering, sub: Integer, extent: Integer, read: Read, scope: Scope) -> Integer:
-    """A subscript folded into bounds by clamping, wrapping or reflecting; unchanged if it is provably in bounds."""
+    """A subscript folded into bounds by clamping, wrapping or mirroring; unchanged if it is provably in bounds."""
     assert read.boundary is not None
     low = bounds(sub, lowering.ranges)[0]
     if low >= 0 and lowering.is_below(sub, extent):
@@ -156,6 +190,9 @@ def _folded(lowering: Lowering, sub: Integer, extent: Integer, read: Read, scope
             return _named(lowering, inside, sub, extent, scope)
         case "wrap":
             return _named(lowering, Mod(sub, extent), sub, extent, scope)
+        case "symmetric":
+            folded = _named(lowering, Mod(sub, 2 * extent), sub, extent, scope)
+            return _named(lowering, Minimum(folded, 2 * extent - 1 - folded), sub, extent, scope)
         case _:
             period = 2 * last if bounds(last, lowering.ranges)[0] >= 1 else Maximum(2 * last, integer(1))
             folded = _named(lowering, Mod(sub, period), sub, extent, scope)

@@ -59,7 +59,7 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
         second = Local(lowering.names.allocate("surplus"), local.dtype)
     _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, second, home)
     loop = home.nodes.pop()
-    home.nodes += [*_declare_accumulators(reduction, local, second), loop]
+    home.nodes += [*declare_accumulators(reduction, local, second), loop]
     home.remember(reduction, local)
     return local
 
@@ -81,7 +81,7 @@ def accumulate(
     _accumulate(lowering, reduction, conjuncts(reduction.where), accumulator, extreme or accumulator, scope)
 
 
-def _declare_accumulators(reduction: Reduce, local: Local, second: Local) -> tuple[Node, ...]:
+def declare_accumulators(reduction: Reduce, local: Local, second: Local) -> tuple[Node, ...]:
     """`second`: the extreme of an argmax or argmin, the rounding error of a compensated sum, else `local` again."""
     if reduction.is_position:
         return Let(local, Const(-1, INT64), mutable=True), Let(second, Const(0, second.dtype), mutable=True)

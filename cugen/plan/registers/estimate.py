@@ -11,7 +11,7 @@ import sympy
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
-from cugen.plan.memory import Access, Component, Element, Start, Vector
+from cugen.plan.memory import ARGUMENTS, Access, Component, Element, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
     Assign,
@@ -372,7 +372,7 @@ class _Code:
 
     def is_read_only(self, access: Access) -> bool:
         array = access.array
-        return array.space in ("global", "readonly") and array.symbol not in self.estimate.written
+        return array.space in ARGUMENTS and array.symbol not in self.estimate.written
 
     def is_movable(self, value: Expr | None) -> bool:
         """Whether a value is a constant, or was loaded from memory that doesn't change: it can be had at any time."""

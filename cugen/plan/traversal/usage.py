@@ -49,6 +49,8 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
                 yield from (*node.array.printed_shape, *node.array.shape, integer(node.array.dynamic_offset))
             case AwaitCopies():
                 yield integer(node.pending)
+            case Load(bounds_checked=True):
+                pass
             case Load() | Copy() | ReturnUnless():
                 yield from _of_condition(node.guard)
             case If():

@@ -1,0 +1,1 @@
+"""Fields of structures, moved by vectors."""
