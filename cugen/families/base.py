@@ -22,7 +22,8 @@ class Family:
     `match` answers a request; groups without the kind of node that it `needs` are not offered. `split` divides a
     statement that one launch can't compute well. A family that `mixes` also takes groups whose statements have
     different indices: rows, and the elements of rows. One that `is_general` takes what others refuse: statements that
-    they take each alone aren't fused for it.
+    they take each alone aren't fused for it. A `fallback` loops over the terms of an element in one thread: a form of
+    the statements that another family takes is better.
 
     Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
 
@@ -38,6 +39,7 @@ class Family:
     refusals: Callable[[Request], tuple[Refusal, ...]] | None = None
     build: Callable[[Request], Kernel] | None = None
     candidates: Callable[[Request], Iterable[Schedule]] | None = None
+    fallback: bool = False
 
     def answer(self, request: Request) -> Match | Refusals:
         """The family's match of a request, or why it refuses it. TypeError for a family without `match`."""

@@ -42,6 +42,10 @@ def match(request: Request) -> Match | Refusals:
 
 def _schedule_refusals(request: Request) -> list[Refusal]:
     reasons = list(placement_refusals(request))
+    if request.schedule.family != "direct" and not reasons:
+        shared = (array.name for array in request.touched() if array.memory.space == "shared")
+        why = "in shared memory would be copied whole by each block: `family: direct` does so"
+        reasons += [Refusal(f"{name} {why}", f"arrays.{name}.memory") for name in shared]
     if any(size != 1 for _, size in request.schedule.thread):
         reasons.append(Refusal("computes one element in each thread", "schedule.thread"))
     if request.schedule.step:
@@ -124,4 +128,5 @@ FAMILY = Family(
     match=match,
     split=split,
     is_general=True,
+    fallback=True,
 )

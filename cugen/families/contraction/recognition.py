@@ -40,8 +40,8 @@ class Operand:
 
     @property
     def is_staged(self) -> bool:
-        """Whether it has a tile in shared memory: the spec places it there, or nowhere."""
-        return self.memory.space in (None, "shared", "scratch")
+        """Whether it has a tile in shared memory: the spec places it there, or says only how it is loaded."""
+        return self.memory.space in (None, "shared", "scratch", "readonly", "texture")
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity: a key of caches
@@ -247,10 +247,14 @@ def _operand(request: Request, read: Read, mn: Index, k: Index, *, is_along_m: b
 def request_refusals(contraction: Contraction) -> Iterator[Refusal]:
     """What no tile config can honour: arrays placed where they have no tile, and sizes along indices without one."""
     request = contraction.request
-    operands = {operand.read.array for operand in contraction.operands}
+    operands = dict.fromkeys(operand.read.array for operand in contraction.operands)
     for array in request.touched():
-        is_operand, space = array.name in operands, array.memory.space
-        if (space == "shared" and not is_operand) or (space == "register" and array.role != "temporary"):
-            yield Refusal(f"stages its operands only; {array.name} is none", f"arrays.{array.name}.memory")
+        key, space = f"arrays.{array.name}.memory", array.memory.space
+        if array.name in operands:
+            if space == "register" and array.role != "temporary":
+                yield Refusal(f"stages {array.name} in shared memory, not in registers", key)
+        elif space == "shared" or (space == "register" and array.role != "temporary"):
+            reason = f"stages {' and '.join(operands)} only; {array.name} is read in the epilogue"
+            yield Refusal(f"{reason}: leave it in global memory", key)
     mn_names = sorted((contraction.m.name, contraction.n.name))
     yield from size_refusals(request, {"block": mn_names, "thread": mn_names, "step": [contraction.k.name]})

@@ -112,7 +112,7 @@ def _vectors(work: Work, width: int, slots: int) -> tuple[int, str]:
     requested = work.requested_vectors()
     if requested is not None:
         return requested, ""
-    access_bytes = max(work.arrays[array].dtype.bytes for array, _ in work.streamed()) * width
+    access_bytes = work.bytes_per_access(width)
     vectors = 1
     while (
         2 * vectors * access_bytes <= MAX_ACCESS_BYTES

@@ -32,7 +32,10 @@ class MapKernel:
             streamed = dict.fromkeys(work.streamed())
             reads = certain_reads(work.request, work.arrays)
             wide = {read: self.width for read in reads if (read.array, read.subscripts) in streamed}
-        self.elements = ConsecutiveElements(work.request, work.arrays, work.along, self.extents[0], self.width, wide)
+        loaded, stored = work.runs(work.loaded, self.width), work.runs(work.stored, self.width)
+        self.elements = ConsecutiveElements(
+            work.request, work.arrays, work.along, self.extents[0], self.width, wide, loaded=loaded, stored=stored
+        )
 
     def kernel(self) -> Kernel:
         counts = [ceil_div(extent, self.config.span(axis)) for axis, extent in enumerate(self.extents)]
@@ -116,7 +119,7 @@ class MapKernel:
 
     def _vector(self, lowering: Lowering, scope: Scope, *, partial: bool) -> tuple[Section, ...]:
         """One vector of each array, or one element; `partial` ones are guarded."""
-        if self.width == 1:
+        if self.width == 1 and not (self.elements.loaded or self.elements.stored):
             lower_statements(self.work.request, lowering, scope)
             return (Section("elements", tuple(scope.nodes)),)
         if not partial:

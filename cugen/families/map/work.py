@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
+from cugen.pieces.structures.recognition import Structure, loaded_structures, stored_structures
+from cugen.pieces.structures.runs import Run, run_of, sectors_per_element
 from cugen.pieces.vector_body import is_guarded
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, widest_at
 from cugen.plan.memory import Array
@@ -18,12 +21,16 @@ MIN_STORE_BYTES = 4  # of one thread; narrower stores waste the store path (heur
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Canonical statements over `order`, the contiguous index first; `max_width` is the widest vector along it."""
+    """Canonical statements over `order`, the contiguous index first; `max_width` is the widest vector along it.
+
+    `loaded` and `stored` are structures that vectors may move."""
 
     request: Request  # its statements over as few indices as memory needs
     arrays: Mapping[str, Array]
     order: tuple[Index, ...]
     max_width: Width
+    loaded: tuple[Structure, ...] = ()
+    stored: tuple[Structure, ...] = ()
 
     @property
     def along(self) -> str:
@@ -45,6 +52,17 @@ class Work:
         names = {index.name for index in self.order}
         return self.arrays[read.array].space in IN_MEMORY and names <= free_indices(read)
 
+    def runs(self, structures: tuple[Structure, ...], width: int) -> tuple[Run, ...]:
+        """The structures of `width` elements that vectors can move."""
+        runs = (run_of(structure, self.along, width, self.request.context) for structure in structures)
+        return tuple(filter(None, runs))
+
+    def bytes_per_access(self, width: int) -> int:
+        """Bytes of the largest access to a streamed array, or of a thread's consecutive structures."""
+        runs = (*self.runs(self.loaded, width), *self.runs(self.stored, width))
+        plain = (self.arrays[array].dtype.bytes * width for array, _ in self.streamed())
+        return max(*plain, *(run.bytes for run in runs), 0)
+
     def requested_widths(self) -> list[tuple[int, str]]:
         """The vector widths that the schedule requests, each with its key."""
         widths = []
@@ -64,10 +82,14 @@ def recognise(request: Request) -> Work:
     """The work of a request that consists of statements without loops."""
     form = canonical(request)
     request = request.with_statements(form.statements)
-    work = Work(request, form.arrays, iteration_order(request, form), Width(MAX_ACCESS_BYTES, ""))
+    order = iteration_order(request, form)
+    loaded = loaded_structures(request, form.arrays, order[0])
+    stored = stored_structures(request, form.arrays, order[0])
+    work = Work(request, form.arrays, order, Width(MAX_ACCESS_BYTES, ""), loaded, stored)
     arrays, context = work.arrays, request.context
-    widths = [widest_at(arrays[array], subs, work.along, context) for array, subs in work.streamed()]
-    max_width = narrowest(widths)
+    in_structures = {reference for structure in (*loaded, *stored) for reference in structure.fields}
+    streamed = [reference for reference in work.streamed() if reference not in in_structures]
+    max_width = narrowest([work.max_width, *(widest_at(arrays[a], subs, work.along, context) for a, subs in streamed)])
     bounded = [
         read.array
         for read in request.reads()
@@ -75,10 +97,36 @@ def recognise(request: Request) -> Work:
     ]
     if bounded:
         max_width = Width(1, f"the boundary of {bounded[0]} is resolved per element")
-    stored_statements = request.stored_statements()
-    stored = [widest_at(arrays[s.target], s.subscripts, work.along, context) for s in stored_statements]
-    bytes_ = max(arrays[s.target].dtype.bytes for s in stored_statements)
-    store_width = min(*(width.count for width in stored), max(MIN_STORE_BYTES // bytes_, 1))
-    if max_width.count < store_width:
-        max_width = Width(store_width, f"{max_width.reason}; stores take {store_width} at once")
-    return replace(work, max_width=max_width)
+    stored_elements = [
+        (arrays[s.target], s.subscripts)
+        for s in request.stored_statements()
+        if (s.target, s.subscripts) not in in_structures
+    ]
+    if stored_elements:
+        widths = [widest_at(array, subscripts, work.along, context) for array, subscripts in stored_elements]
+        bytes_ = max(array.dtype.bytes for array, _ in stored_elements)
+        store_width = min(*(width.count for width in widths), max(MIN_STORE_BYTES // bytes_, 1))
+        if max_width.count < store_width:
+            max_width = Width(store_width, f"{max_width.reason}; stores take {store_width} at once")
+    return replace(work, max_width=_width_of_structures(work, max_width))
+
+
+def _width_of_structures(work: Work, max_width: Width) -> Width:
+    """The width, up to a maximum, with which accesses to structures move the fewest sectors: the widest of those."""
+    structures = (*work.loaded, *work.stored)
+    if not structures:
+        return max_width
+
+    def sectors(width: int) -> float:
+        context = work.request.context
+        return sum(sectors_per_element(structure, work.along, width, context) for structure in structures)
+
+    # More structures than fill vectors of 16 bytes only move the lanes apart.
+    widest_useful = max(MAX_ACCESS_BYTES // math.gcd(MAX_ACCESS_BYTES, structure.bytes) for structure in structures)
+    widths = [1 << power for power in reversed(range(max_width.count.bit_length()))]
+    width = min((width for width in widths if width <= widest_useful), key=sectors)
+    names = ", ".join(dict.fromkeys(structure.array.name for structure in structures))
+    if width == max_width.count and max_width.reason:
+        return max_width
+    count = f"{width} elements" if width > 1 else "one element"
+    return Width(width, f"with {count} per thread, structures of {names} take the fewest sectors")

@@ -131,7 +131,7 @@ class ReductionProblem:
 
         def has_equal_alignment(read: Read) -> bool:
             array = self.arrays[read.array]
-            if array.space == "readonly" or array.dtype.bytes * width > MAX_ACCESS_BYTES:
+            if array.space == "texture" or array.dtype.bytes * width > MAX_ACCESS_BYTES:
                 return False
             offset, of_main = (offset_of(self.arrays, (r.array, r.subscripts), symbols) for r in (read, main))
             return divisor((offset - of_main).expand(), self.context) % width == 0
@@ -141,10 +141,7 @@ class ReductionProblem:
 
     def widest_access(self, read: Read, along: str) -> Width:
         """The widest vector access along an index, which starts at multiples of the width."""
-        array = self.arrays[read.array]
-        if array.space == "readonly":
-            return Width(1, f"{array.name} is read through __ldg, one element per access")
-        return widest_at(array, read.subscripts, along, self.context)
+        return widest_at(self.arrays[read.array], read.subscripts, along, self.context)
 
 
 class NotReductions(ValueError):

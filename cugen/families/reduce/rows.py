@@ -47,7 +47,7 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     array = problem.arrays[main.array]
     if any(map(is_read, main.subscripts)):
         return width
-    is_wide = width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "readonly"
+    is_wide = width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "texture"
     if is_wide or problem.context.max_extent(stage.fastest) < MIN_PEELED_ROW_ELEMENTS:
         return width
     count = MAX_ACCESS_BYTES // array.dtype.bytes

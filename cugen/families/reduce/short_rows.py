@@ -17,7 +17,7 @@ from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import gather_stores, load_vectors, vector_of
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array
+from cugen.plan.memory import ADDRESSED, Access, Array
 from cugen.plan.nodes import Comparison, For, Guard, If, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
@@ -56,7 +56,7 @@ def short_row_config(problem: ReductionProblem) -> ShortRowConfig | None:
     array = problem.arrays[read.array]
     has_bare_subscripts = read.subscripts == (IndexValue(row.name), IndexValue(stage.fastest.name))
     strides = [problem.context.static(stride) for stride in array.strides]
-    if not has_bare_subscripts or array.space != "global" or not array.flat or strides != [length, 1]:
+    if not has_bare_subscripts or array.space not in ADDRESSED or not array.flat or strides != [length, 1]:
         return None
     width = MAX_ACCESS_BYTES // array.dtype.bytes
     rows = width // math.gcd(width, length)

@@ -89,11 +89,12 @@ def match_scans(request: Request) -> ScanProblem | Refusal:
         if any(isinstance(node, Reduce) and node not in prefix_reductions for node in walk(statement.value)):
             return Refusal(f"has no reduction loops besides the scan, and {statement.target} needs one")
     reads = loaded_reads(statements)
-    indexed = tuple(read for read in reads if read.boundary is not None or not all(map(is_plain, read.subscripts)))
     arrays, order = request.context.arrays, fastest_first(request)
     fastest = order[0]
-    in_memory = (read for read in reads if read not in indexed and arrays[read.array].space in IN_MEMORY)
-    vector_reads = tuple(read for read in in_memory if IndexValue(fastest.name) in read.subscripts)
+    indexed = tuple(read for read in reads if read.boundary is not None or not all(map(is_plain, read.subscripts)))
+    along = [read for read in reads if read not in indexed and IndexValue(fastest.name) in read.subscripts]
+    vector_reads = tuple(read for read in along if arrays[read.array].space in IN_MEMORY)
+    indexed += tuple(read for read in along if read not in vector_reads)
     accessed = [(read.array, read.subscripts) for read in vector_reads]
     accessed += [(s.target, s.subscripts) for s in pattern.request.stored_statements()]
     for array, subscripts in accessed:
@@ -107,7 +108,9 @@ def match_scans(request: Request) -> ScanProblem | Refusal:
     if prefix_reductions and fastest != pattern.index:
         return Refusal("combines preceding tiles of rows, not of columns")
     if indexed:
-        max_width = Width(1, f"{indexed[0].array} is read at other than plain indices, one element at a time")
+        first = arrays[indexed[0].array]
+        why = f"from {first.space} memory" if indexed[0] in along else "at other than plain indices"
+        max_width = Width(1, f"{first.name} is read {why}, one element at a time")
     if tiles is not None:
         outer = (_tile_index(pattern.index, tiles), *outer)
     return ScanProblem(pattern, fastest, outer, vector_reads, max_width, tiles, prefix_reductions, bool(indexed))

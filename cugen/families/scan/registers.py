@@ -101,7 +101,7 @@ class Registers:
 
     def each_vector(self, first: Define | None, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """The nodes for each vector of the thread. A single vector has no loop, and `first` is defined before."""
-        if self.vectors == 1:
+        if self.vectors == 1 or not nodes:
             return tuple(nodes)
         if first is not None and mentions(nodes, first.index.name):
             nodes = (Section("position", (first,)), *nodes)
@@ -119,6 +119,8 @@ class Registers:
 
     def load(self, inside: Guard) -> tuple[Node, ...]:
         """Loads the current vector of each read, where it is `inside`."""
+        if not self.storage:
+            return ()
         load_declares = self._load_declares(inside)
 
         def loads(narrow: bool) -> Iterator[Node]:

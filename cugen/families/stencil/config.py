@@ -24,11 +24,11 @@ VECTOR = Tunable("vector", _SIZES, "by alignment", "consecutive outputs of a row
 ROWS = Tunable("rows", _SIZES, "by footprint", "rows of outputs per thread")
 MAX_DEFAULT_VECTOR = 8  # outputs; each takes a register, and a vector of bytes has 16 (heuristic)
 CHANNELS_PER_THREAD = 4  # output channels that share a register window (heuristic)
+MAX_UNSHARED_POINTS = 32  # of a window; a loop over its elements needs no registers (measured on H200)
 BLOCK_THREADS = 128
 MAX_WINDOW_REGISTERS = 128  # per thread (heuristic)
 MAX_THREAD_REGISTERS = 224  # of windows and accumulators; the other 31 of a thread hold indices and addresses
 MIN_THREADS = PLANNING_DEVICE.sms * 1024  # enough to hide latencies (heuristic)
-MAX_UNSHARED_REGISTERS = 64  # of a window for one output; a loop over its elements needs none (heuristic)
 MAX_SECTORS_RATIO = 1.1  # of windows, to a load for each point: stores and weights add to both (heuristic)
 MAX_UNROLLED_ITERATIONS = 4096  # of all loops over taps and outputs of a thread (heuristic)
 
@@ -108,9 +108,21 @@ def choose_config(
         return (Refusal("its register windows load more sectors than a load for each point"),)
     if all(is_free.values()) and registers() > MAX_THREAD_REGISTERS:
         return (Refusal(f"its windows need {registers()} registers, at most {MAX_THREAD_REGISTERS} fit in a thread"),)
-    if all(is_free.values()) and math.prod(outputs.values()) == 1 and registers() > MAX_UNSHARED_REGISTERS:
-        return (Refusal(f"a thread computes one output, which reads each of {registers()} registers once"),)
+    points = sum(len(footprint.points) for footprint in footprints.values())
+    is_shared = _elements(footprints, outputs) < points * math.prod(outputs.values())
+    is_unasked = request.schedule.family is None and all(is_free.values()) and not channel_reductions
+    if is_unasked and not is_shared and points > MAX_UNSHARED_POINTS:
+        return (Refusal(f"no two outputs of a thread share one of the {points} elements that each reads"),)
+    if request.schedule.family is None and max_width == 1 and _is_row_stencil(request, order, footprints):
+        return (Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements"),)
     return StencilConfig(order, outputs, _threads(request, order, outputs), reason)
+
+
+def _is_row_stencil(request: Request, order: tuple[spec.Index, ...], footprints: Mapping[str, Footprint]) -> bool:
+    """Whether footprints are dense windows along rows alone, which tiles in shared memory stage with little halo."""
+    along = order[0].name
+    axes = [axis for footprint in footprints.values() for axis in footprint.axes if axis.low < axis.high]
+    return all(axis.index == along and axis.scale == 1 and axis.high - axis.low <= WARP for axis in axes)
 
 
 def _sectors(request: Request, footprints: Mapping[str, Footprint], along: str, outputs: Mapping[str, int]) -> float:
@@ -197,6 +209,8 @@ def access_width(request: Request, array: Array, footprint: Footprint, along: st
 
 def load_width(request: Request, array: Array, footprint: Footprint, along: str) -> int:
     """The widest load along an index from any row of the footprint, in elements."""
+    if array.space == "texture":
+        return 1
     steps = [s for axis, s in zip(footprint.axes, array.strides, strict=True) if axis.index != along]
     return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
 
@@ -237,14 +251,22 @@ def _thread_registers(
 ) -> int:
     """Registers of the window elements that are read, and of the accumulators over channels."""
     registers = sum(max(1, c.reduction.dtype.bytes // 4) * math.prod(outputs.values()) for c in channel_reductions)
+    for name, footprint in footprints.items():
+        compute_type = request.context.arrays[footprint.array].dtype.compute
+        registers += _elements({name: footprint}, outputs) * max(1, compute_type.bytes // 4)
+    return registers
+
+
+def _elements(footprints: Mapping[str, Footprint], outputs: Mapping[str, int]) -> int:
+    """Elements of the windows that a thread's outputs read."""
+    elements = 0
     for footprint in footprints.values():
         counts = [
             len({axis.scale * n + offset for n in range(outputs.get(axis.index or "", 1)) for offset in offsets})
             for axis, offsets in zip(footprint.axes, map(set, zip(*footprint.points, strict=True)), strict=True)
         ]
-        compute_type = request.context.arrays[footprint.array].dtype.compute
-        registers += math.prod(counts) * max(1, compute_type.bytes // 4)
-    return registers
+        elements += math.prod(counts)
+    return elements
 
 
 def _threads(request: Request, order: tuple[spec.Index, ...], outputs: dict[str, int]) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.stencil.config import ROWS, VECTOR, StencilConfig, choose_config, smaller_config
@@ -26,8 +26,8 @@ def match(request: Request) -> Match | Refusals:
     reasons = (
         *_channel_refusals(footprints),
         *footprint_refusals(along, footprints),
-        *window_refusals(request, footprints.by_array),
-        *placement_refusals(request),
+        *window_refusals(request, footprints.by_array, ("shared",)),
+        *placement_refusals(request, footprints.by_array),
         *refuse_tunables(request, TUNABLES),
     )
     if reasons:
@@ -87,10 +87,10 @@ def _channel_refusals(footprints: Footprints) -> Iterator[Refusal]:
         yield Refusal("takes one reduction over channels, and neither argmax nor argmin")
 
 
-def window_refusals(request: Request, arrays: Iterable[str]) -> Iterator[Refusal]:
+def window_refusals(request: Request, arrays: Iterable[str], spaces: Collection[str]) -> Iterator[Refusal]:
+    """Arrays in `spaces`, of which threads read register windows."""
     for name in arrays:
-        space = request.context.spec.array(name).memory.space
-        if space in ("shared", "register"):
+        if request.context.spec.array(name).memory.space in spaces:
             yield Refusal(f"keeps register windows of {name}, not the whole array", f"arrays.{name}.memory")
 
 

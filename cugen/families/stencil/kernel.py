@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from cugen.families.stencil.channel_loop import ChannelAccumulators
 from cugen.families.stencil.config import StencilConfig, access_width
@@ -17,6 +18,7 @@ from cugen.pieces.placement import literal_taps, stage_inputs
 from cugen.pieces.sections import guarded
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import gather_stores
+from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Vector
 from cugen.plan.nodes import Comparison, For, Guard, If, Index, Let, Node, ReturnUnless, Section, Store, when
@@ -56,7 +58,7 @@ class StencilBuilder:
         blocks = self.blocks()
         x, y, *_ = (*(self.config.threads.get(index.name, 1) for index in self.config.order[:2]), 1)
         block = (x, y, 1)
-        staged, prologue = stage_inputs(self.whole, self.lowering, block)
+        staged, prologue = stage_inputs(self.whole, self.lowering, block, self.windowed)
         taps, declared = literal_taps(self.whole, self.lowering)
         self.lowering.arrays = {**self.lowering.arrays, **staged, **taps}
         producer = self.producer(blocks)
@@ -80,6 +82,11 @@ class StencilBuilder:
         )
         self.widen_ranges(sections)
         return assemble(self.whole, self.lowering, self.family, sections, blocks.grid, block, reasons=self.reasons())
+
+    @property
+    def windowed(self) -> frozenset[str]:
+        """The arrays of which a thread reads windows."""
+        return frozenset(self.footprints)
 
     def producer(self, blocks: Blocks) -> tuple[Section, ...]:
         """Computes what the outputs read from shared memory."""
@@ -126,8 +133,11 @@ class StencilBuilder:
         along, outputs, width = self.config.along, self.config.outputs, self.config.width
         windows = []
         for name, footprint in self.footprints.items():
-            access = access_width(self.request, self.lowering.arrays[name], footprint, along, width)
-            windows.append(self.lowering.add_window(footprint, along, outputs, access, self.lowering.symbols))
+            array = self.lowering.arrays[name]
+            access = access_width(self.request, array, footprint, along, width)
+            window = self.lowering.add_window(footprint, along, outputs, access, self.lowering.symbols)
+            is_whole = divisor(array.shape[window.along], self.context) % access == 0
+            windows.append(replace(window, whole_accesses=is_whole))
         return windows
 
     def each_row(self, origins: Mapping[str, Integer], fill: Callable[[Scope, Integer], None]) -> tuple[Section, ...]:

@@ -19,16 +19,31 @@ from cugen.pieces.loop_variables import unrolled
 from cugen.pieces.sections import SectionGroup
 from cugen.pieces.vector_body import vector_of
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.lowering.reads import within
-from cugen.plan.memory import Access, Array, Element, row_major
+from cugen.plan.lowering.reads import is_bounds_checked, within
+from cugen.plan.memory import Access, Array, Element, Vector, row_major
 from cugen.plan.names import Names
-from cugen.plan.nodes import Comparison, Declare, Define, For, Guard, If, Index, Load, Loop, Node, Section, Store
+from cugen.plan.nodes import (
+    Assign,
+    Comparison,
+    Declare,
+    Define,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Section,
+    Store,
+)
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, Range, integer
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.usage import free_symbols
 from cugen.plan.traversal.walking import walk_nodes
-from cugen.spec.expressions import Expr, Local
+from cugen.spec.expressions import Const, Expr, Local
 
 MAX_SCALAR_HALO = 2  # halo elements of a row with scalar loads in place of a vector access (heuristic)
 _Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]
@@ -41,7 +56,7 @@ class RegisterWindow:
 
     `origin` is its first element relative to the scaled index, per dimension of `source`; `array` has the dimensions of
     more than one element (`counts`), and of a row the columns from `first_column` on. Rows are loaded by accesses of
-    `access_width` elements."""
+    `access_width` elements, each of which is in bounds or out of bounds as a whole with `whole_accesses`."""
 
     footprint: Footprint
     outputs: Mapping[str, int]  # of a thread, by index; 1 where absent
@@ -52,15 +67,7 @@ class RegisterWindow:
     along: int  # the dimension of the rows
     access_width: int
     first_column: int = 0
-
-    @property
-    def is_zeroed(self) -> bool:
-        """Whether elements that no load fills must be zero."""
-        return (
-            self.source.space != "shared"
-            and self.access_width > 1
-            and (self.footprint.boundary is None or self.footprint.boundary.mode == "zero")
-        )
+    whole_accesses: bool = False
 
     @property
     def column_step(self) -> int:
@@ -138,7 +145,7 @@ def load_window(lowering: Lowering, window: RegisterWindow, origins: Mapping[str
     the indices of the thread's first output. The sections are those of templates/macros/register_windows.cu.j2."""
     definitions, loads = _loads(lowering, window, origins)
     widen_ranges((*definitions, *loads), lowering.ranges)
-    declared = Declare(window.array, zeroed=window.is_zeroed)
+    declared = Declare(window.array)
     return SectionGroup(window.array.symbol, (Section("registers", (declared, *definitions)), *loads))
 
 
@@ -191,6 +198,12 @@ def _has_scalar_halo(lowering: Lowering, window: RegisterWindow, origins: Mappin
     return bool(may_exceed) and not _inside(lowering, window, start, (first, end)).terms
 
 
+def _has_zeroed_vectors(window: RegisterWindow) -> bool:
+    """Whether a vector of a row is loaded or zero."""
+    boundary = window.footprint.boundary
+    return window.whole_accesses and window.access_width > 1 and boundary is not None and boundary.mode == "zero"
+
+
 def _center_columns(window: RegisterWindow) -> Columns:
     """The columns of the thread's outputs without the halo, as begin and end."""
     axis = window.footprint.axes[window.along]
@@ -214,6 +227,8 @@ def _loads(
         definitions = (first,)
         start = first.index.symbol
         inside = _inside(lowering, window, start)
+    if inside.terms and _has_zeroed_vectors(window):
+        return definitions, _WindowLoader(lowering, window, origins, start, is_block=False).whole_vectors(tree)
     is_choice = bool(inside.terms)
     loader = _WindowLoader(lowering, window, origins, start, is_choice)
     loads = loader.loads(tree, loader.vector_row)
@@ -231,9 +246,11 @@ class _BlockLowering(Lowering):
     names_of: dict[Scope, Names] = field(default_factory=dict)
 
     def define(self, hint: str, definition: Integer, scope: Scope) -> Integer:
+        home = self.names_of[scope]
+        self.names.declare_in(home)
         index = super().define(hint, definition, scope)
-        if self.names_of[scope] is not self.names:
-            self.names_of[scope].allocate(str(index))
+        if home is not self.names:
+            home.allocate(str(index))
         return index
 
 
@@ -302,24 +319,46 @@ class _WindowLoader:
         if size == 1:
             body = (self._store(row, offset, Element.of(source)),)
         else:
+            condition = None
+            if isinstance(otherwise, Const) and otherwise.value == 0:
+                condition, guard = guard, None
             v = self._loop("v", 0, size)
             with nullcontext() if column is None and guard is None else self._block(scope):
                 vector = vector_of(window.source, window.footprint.array, size, self.lowering)
             store = self._store(row, offset + v.symbol, vector.component(v.symbol))
-            body = (Load(vector, source), unrolled(v, (store,)))
+            body = (*_load(vector, source, condition), unrolled(v, (store,)))
         if column is not None:
             body = (For(Loop(column, integer(low), integer(high), step, unroll=True), body),)
         if guard is None or otherwise is None:
             scope.nodes.extend(body)
-            return
-        if window.is_zeroed:
-            scope.nodes.append(If(guard, body))
             return
         boundary = self._loop("column", columns[0], columns[1] + 1)
         outside = self._store(row, boundary.symbol, otherwise)
         loop = Loop(boundary, integer(columns[0]), integer(columns[1] + 1), window.column_step, unroll=True)
         fill = For(loop, (outside,))
         scope.nodes.append(If(guard, body, (fill,)))
+
+    def whole_vectors(self, tree: Tree | Columns) -> tuple[Section, ...]:
+        """Vector loads of all rows, each with its bounds check."""
+        return self.loads(tree, self.checked_vector_row)
+
+    def checked_vector_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+        """Vector loads of a row; a vector out of bounds is zero."""
+        window, size = self.window, self.window.access_width
+        low, high = columns[0] // size * size, -(-(columns[1] + 1) // size) * size
+        step = max(size, window.column_step)
+        column = self._loop("column", low, high) if high - low > step else None
+        offset = integer(low) if column is None else column.symbol
+        v = self._loop("v", 0, size)
+        coordinates = self._subscripts(row, self.start + offset)
+        with nullcontext(scope) if column is None else self._block(scope, column) as inner:
+            subscripts, guard, _ = within(self.lowering, window.footprint.read, coordinates, window.source, inner)
+            vector = vector_of(window.source, window.footprint.array, size, self.lowering)
+        inner.nodes += _load(vector, Access(window.source, subscripts, "load", size), guard)
+        inner.nodes.append(unrolled(v, (self._store(row, offset + v.symbol, vector.component(v.symbol)),)))
+        if column is not None:
+            loop = Loop(column, integer(low), integer(high), step, unroll=True)
+            scope.nodes.append(For(loop, tuple(inner.nodes)))
 
     def scalar_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
         """Scalar loads of a row, with bounds checks and the boundary mode."""
@@ -334,7 +373,8 @@ class _WindowLoader:
             value: Expr = Element.of(access)
             if guard is not None:
                 local = Local(self.lowering.names.allocate(f"{window.footprint.array.lower()}_value"), read.dtype)
-                inner.nodes.append(Load(local, access, guard, otherwise))
+                checked = is_bounds_checked(self.lowering, read, access)
+                inner.nodes.append(Load(local, access, guard, otherwise, checked))
                 value = local
         inner.nodes.append(self._store(row, offset, value))
         if column is not None:
@@ -348,6 +388,7 @@ class _WindowLoader:
         inner = Scope(scope, frozenset() if loop is None else frozenset((loop.name,)))
         self.lowering.names = self.lowering.names_of[inner] = Names(outer)
         yield inner
+        outer.end(self.lowering.names)
         self.lowering.names = outer
 
     def _loop(self, hint: str, first: int, end: int) -> Index:
@@ -372,6 +413,14 @@ class _WindowLoader:
         along = self.window.along
         subscripts = self.window.subscripts((*row[:along], column, *row[along:]))
         return Store(Access(self.window.array, subscripts, "store"), value)
+
+
+def _load(vector: Vector, access: Access, guard: Guard | None) -> tuple[Node, ...]:
+    """Declares a vector, zero where the guard fails. Its elements are converted after the branch, which would otherwise
+    wait for each load."""
+    if guard is None:
+        return (Load(vector, access),)
+    return Let(vector, Const(0, vector.dtype), mutable=True), If(guard, (Assign(vector, Element.of(access)),))
 
 
 def _row_sections(nodes: Sequence[Node]) -> tuple[Section, ...]:

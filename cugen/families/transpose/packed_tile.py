@@ -57,8 +57,8 @@ class PackedTileKernel:
 
     def kernel(self) -> Kernel:
         blocks = make_grid([*self.counts(), *self.extents[2:]], self.lowering, self.request.target)
-        reads, arrays, allocate = self.transpose.reads, self.transpose.arrays, self.lowering.names.allocate
-        name_hints = ["tile"] if len(reads) == 1 else [f"{arrays[read.array].symbol}_tile" for read in reads]
+        reads, allocate = self.transpose.reads, self.lowering.names.allocate
+        name_hints = ["tile"] if len(reads) == 1 else [f"{read.array}_tile" for read in reads]
         self.tiles = {read: self.tile(read, allocate(hint)) for read, hint in zip(reads, name_hints, strict=True)}
         coordinates = (*self._tile_coordinates(blocks), *self._thread_coordinates())
         outer = self.lowering.names

@@ -223,7 +223,7 @@ def _layouts(
     """Layouts of the operand's tile, each with its wavefronts: the smallest, and larger ones that take fewer."""
     mn, threads_per_matrix = m if operand.is_along_m else n, m.threads * n.threads
     fast, read_width = (contraction.k, k_width) if operand.is_k_major else (mn.index, mn.width)
-    load_width = 1 if operand.array.space == "readonly" else copy_width(contraction, operand, fast)
+    load_width = copy_width(contraction, operand, fast)
     is_batched = contraction.batch[0].name in free_indices(operand.read)
     tile = SharedTile(operand, mn, k, is_batched, load_width, read_width)
     unit = max(load_width, read_width)

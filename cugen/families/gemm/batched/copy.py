@@ -27,7 +27,7 @@ class MatrixCopies:
         is_dense = tile.matrix_stride == tile.slow_extent * tile.pitch
         self._has_matrices = tile.is_batched and config.batch > 1
         sizes = (config.batch, *((tile.slow_extent, tile.pitch) if is_dense else (tile.matrix_stride,)))
-        name, width = lowering.names.allocate(f"{self.source.symbol}s"), max(tile.load_width, tile.read_width)
+        name, width = lowering.names.allocate(f"{self.source.name}s"), max(tile.load_width, tile.read_width)
         array = dense_array(name, self.source.dtype, sizes if self._has_matrices else sizes[1:], "shared")
         self.array = replace(array, name=self.source.name, align=width * self.source.dtype.bytes if width > 1 else 0)
 

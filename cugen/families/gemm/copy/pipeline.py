@@ -45,7 +45,7 @@ def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Loweri
         pad, dynamic = layout.pad_for(config), all_dynamic or operand.memory.dynamic
         swizzle, swizzle_unit = layout.swizzle_for(config)
         sizes = (config.stages, rows, length) if config.is_multistage else (rows, length)
-        name = lowering.names.allocate(f"{operand.array.symbol}s")
+        name = lowering.names.allocate(f"{operand.array.name}s")
         tiles[operand.read] = replace(
             dense_array(name, operand.array.dtype, sizes, "shared", pad),
             name=operand.read.array,
@@ -77,16 +77,25 @@ class OperandPipeline:
         return math.gcd(copy_width(self.thread.contraction, self.operand, self.operand.mn), self.extent)
 
     @property
+    def _has_address(self) -> bool:
+        """Whether copies may read by address, past the read-only cache: a texture has no addresses."""
+        array = self.operand.array
+        return array.space != "texture" and not array.loads_readonly
+
+    @property
     def asynchronous(self) -> bool:
+        """Whether its copies bypass the registers of a thread, and with them the read-only cache."""
         is_available = "async_copy" in self.thread.contraction.request.target.shared_kinds
         has_size = self.width * self.tile.dtype.bytes in _ASYNC_COPY_BYTES
-        return self.thread.config.is_multistage and is_available and has_size
+        is_possible = is_available and has_size and self._has_address
+        return self.thread.config.is_multistage and is_possible
 
     @cached_property
     def source_pointer(self) -> Start | None:
         """Pointer to the thread's first element of the first k-tile, if all subscripts of the operand are indices."""
         thread, operand = self.thread, self.operand
-        if not all(isinstance(sub, IndexValue) for sub in operand.read.subscripts):
+        is_pointed_to = operand.array.space != "texture"
+        if not is_pointed_to or not all(isinstance(sub, IndexValue) for sub in operand.read.subscripts):
             return None
         k = thread.k_offset + self._first_k.index.symbol - thread.k_residue
         first = self._global_subscripts(k, self._first_mn.index.symbol)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from cugen.families.contraction.recognition import with_fused_indices
+from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.vectors import offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
@@ -70,7 +71,7 @@ class SkinnyGemm:
     def vector_width(self, read: Read, along: Index) -> int:
         """The widest vector load along an index, in elements; 1 where the read isn't contiguous along it."""
         array, context = self.array(read), self.context
-        if array.space != "global":
+        if array.space not in IN_MEMORY:
             return 1
         width = widest_at(array, read.subscripts, along.name, context).count
         return math.gcd(width, divisor(context.extent(along), context))

@@ -101,7 +101,8 @@ def _footprint_refusals(request: Request, parts: Parts, first_footprints: Footpr
     if any(len(footprint.points) > MAX_UNROLLED_TAPS for footprint in first_footprints.by_array.values()):
         yield Refusal(f"footprints of more than {MAX_UNROLLED_TAPS} points aren't unrolled")
     moved = {*first_footprints.by_array, *parts.footprints.by_array} - {temporary}
-    yield from window_refusals(request, (array.name for array in request.touched() if array.name in moved))
+    names = (array.name for array in request.touched() if array.name in moved)
+    yield from window_refusals(request, names, ("shared", "register"))  # elements at the edges have no window
     yield from (refusal for refusal in placement_refusals(request) if refusal.key != f"arrays.{temporary}.memory")
 
 

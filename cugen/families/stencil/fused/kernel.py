@@ -164,7 +164,7 @@ class IntermediateTile:
         self.fused, self.config, self.width = fused, fused.config, fused.config.width
         self.outer = outer
         self.source = outer.arrays[fused.footprint.array]
-        symbol = outer.names.allocate(f"{self.source.symbol}_tile")
+        symbol = outer.names.allocate(f"{self.source.name}_tile")
         shape = tuple(integer(fused.counts[d]) for d in fused.dimensions)
         align = self.width * self.source.dtype.bytes if self.width > 1 else 0
         tile = replace(self.source, symbol=symbol, shape=shape, strides=row_major(shape))

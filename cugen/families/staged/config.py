@@ -1,0 +1,230 @@
+"""Launch configurations of staged kernels: the outputs of a block, and of each of its threads."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from cugen.families.staged.tile import Tile, find_tiles, memory_order, swizzle_of
+from cugen.families.staged.walk import Walk, walks
+from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.requests.warp import SECTOR_BYTES
+from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.grid import AXES, default_block
+from cugen.plan.request import Refusal, Request
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import free_indices
+
+MAX_OUTPUTS = 8  # per thread, unasked (heuristic)
+MAX_SHARED_BYTES = 24 << 10  # of a block, unasked: eight blocks of 256 threads fit a multiprocessor (heuristic)
+MIN_UNASKED_TERMS = 128  # of a reduction, unasked (heuristic)
+MIN_UNASKED_REUSE = 64  # of an element by a block, unasked (heuristic)
+MIN_WINDOW_REUSE = 2  # of an element by a block, unasked (heuristic)
+MAX_STAGED_PER_OUTPUT = 5  # elements of windows, unasked: more, and most of a tile is halo (measured on H200)
+HIGH_REUSE = 10  # of an element by a block: then larger halos pay, too (measured on H200)
+MIN_BLOCKS = 2 * PLANNING_DEVICE.sms  # unasked (heuristic)
+STEPS = (256, 128, 64, 32, 16, 8, 4, 2, 1)  # of a walk, unasked; longer ones save no barriers to speak of (heuristic)
+WORTHWHILE = 0.9  # of the elements that a block stages per output: less isn't worth more outputs per thread (heuristic)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedConfig:
+    """Indices of the output, the contiguous one first; threads of a block and outputs of a thread along each, one block
+    width apart; the tiles that are staged, with a `walk` one after the other."""
+
+    order: tuple[spec.Index, ...]
+    threads: Mapping[str, int]
+    outputs: Mapping[str, int]
+    tiles: tuple[Tile, ...]
+    walk: Walk | None = None
+
+    def span(self, index: str) -> int:
+        """Outputs of a block along an index."""
+        return self.threads.get(index, 1) * self.outputs.get(index, 1)
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        x, y, z, *_ = (*(self.threads.get(index.name, 1) for index in self.order[: len(AXES)]), 1, 1, 1)
+        return x, y, z
+
+
+def choose_config(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, ...]) -> StagedConfig | Refusal:
+    """The config that stages the fewest elements per output within what a block may have, or why there is none."""
+    best: StagedConfig | None = None
+    bytes_of_best = math.inf
+    reason: Refusal | None = None
+    for threads, outputs in _sizes(request, order):
+        config = _config(request, StagedConfig(order, threads, outputs, ()), staged)
+        if isinstance(config, Refusal):
+            reason = reason or config
+            continue
+        per_output = _loaded_bytes(request, config) / math.prod(config.span(index.name) for index in order)
+        if best is None or (per_output < WORTHWHILE * bytes_of_best and _is_modest(request, config)):
+            best, bytes_of_best = config, per_output
+    if best is not None and not request.schedule.step and shared_bytes(request, best) <= MAX_SHARED_BYTES:
+        return best
+    if walked := choose_walk(request, order, staged):
+        return walked
+    if request.schedule.step:
+        return Refusal("has no walk over tiles, of one output per thread, in such steps", "schedule.step")
+    return best or reason or Refusal("has no tile that fits")
+
+
+def choose_walk(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, ...]) -> StagedConfig | None:
+    """The config with the longest tiles along an index of the reductions, one output per thread; of several blocks the
+    one that loads the fewest bytes per output."""
+    threads, outputs = next(_sizes(request, order))
+    if any(count > 1 for count in outputs.values()):
+        return None
+    shapes = [threads]
+    if not request.schedule.block:
+        shapes.append({order[0].name: math.prod(threads.values())})
+    configs = [config for shape in shapes if (config := _longest_walk(request, order, shape, staged)) is not None]
+    return min(configs, key=lambda config: _bytes_per_term(request, config), default=None)
+
+
+def _bytes_per_term(request: Request, config: StagedConfig) -> float:
+    assert config.walk is not None
+    outputs = math.prod(config.span(index.name) for index in config.order)
+    return _loaded_bytes(request, config) / (outputs * config.walk.step)
+
+
+def _longest_walk(
+    request: Request, order: tuple[spec.Index, ...], threads: Mapping[str, int], staged: tuple[str, ...]
+) -> StagedConfig | None:
+    steps = dict(request.schedule.step)
+    for index, reductions in walks(request):
+        shorter = tuple(step for step in STEPS if step < request.context.max_extent(index))
+        sizes = (steps[index.name],) if index.name in steps else () if steps else shorter
+        for step in sizes:
+            config = _config(request, StagedConfig(order, threads, {}, (), Walk(index, step, reductions)), staged)
+            if isinstance(config, Refusal):
+                continue
+            if shared_bytes(request, config) <= MAX_SHARED_BYTES or steps:
+                return config
+    return None
+
+
+def walk_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfig | Refusal:
+    """The config for a long reduction whose inputs every output of a block reads, as all pairs of bodies do."""
+    arrays = request.context.arrays
+    names = dict.fromkeys(read.array for read in request.reads() if free_indices(read))
+    candidates = tuple(name for name in names if arrays[name].space in IN_MEMORY)
+    terms = max(
+        (math.prod(map(request.context.max_extent, r.indices)) for _, rs in walks(request) for r in rs), default=0
+    )
+    if terms < MIN_UNASKED_TERMS:
+        return Refusal("stages what the spec places in shared memory, or what a long reduction reads for every output")
+    reused = tuple(name for name in candidates if not isinstance(_walked(request, order, (name,)), Refusal))
+    return _walked(request, order, reused) if reused else Refusal("has no input that all outputs of a block read")
+
+
+def windows_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfig | Refusal:
+    """The config for windows that adjacent outputs share, where a block stages few elements that none shares."""
+    arrays = request.context.arrays
+    names = dict.fromkeys(read.array for read in request.reads() if arrays[read.array].space in IN_MEMORY)
+    shared = tuple(name for name in names if _is_window(request, order, name))
+    if not shared:
+        return Refusal(
+            "stages what the spec places in shared memory, what a long reduction reads for every output, and "
+            "windows that adjacent outputs share"
+        )
+    config = choose_config(request, order, shared)
+    if isinstance(config, Refusal):
+        return config
+    staged = sum(tile.elements for tile in config.tiles) / math.prod(config.span(index.name) for index in order)
+    is_mostly_halo = staged > MAX_STAGED_PER_OUTPUT and any(tile.reuse < HIGH_REUSE for tile in config.tiles)
+    if config.walk is not None or shared_bytes(request, config) > MAX_SHARED_BYTES or is_mostly_halo:
+        return Refusal(f"a block would stage {staged:.1f} elements of {', '.join(shared)} per output")
+    return config
+
+
+def _is_window(request: Request, order: tuple[spec.Index, ...], array: str) -> bool:
+    """Whether the tiles of adjacent blocks overlap, and each of their elements is read repeatedly."""
+    config = choose_config(request, order, (array,))
+    return not isinstance(config, Refusal) and all(
+        tile.reuse >= MIN_WINDOW_REUSE and tile.has_halo and not tile.folded for tile in config.tiles
+    )
+
+
+def _walked(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, ...]) -> StagedConfig | Refusal:
+    """The walk along which each tile moves and is read by all outputs of a block, or why there is none."""
+    config = choose_walk(request, order, staged)
+    if config is None or config.walk is None:
+        return Refusal(f"can't walk along {', '.join(staged)}")
+    name = config.walk.index.name
+    moving = tuple(t for t in config.tiles if any(name in dict(side.steps) for side in t.sides))
+    if not moving or any(tile.reuse < MIN_UNASKED_REUSE for tile in moving):
+        return Refusal(f"a block doesn't read all of {', '.join(staged)} for each output")
+    return replace(config, tiles=moving)
+
+
+def _config(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> StagedConfig | Refusal:
+    """The config with its tiles, or why an array has none."""
+    tiles: list[Tile] = []
+    spans = {index.name: config.span(index.name) for index in config.order}
+    walk = None if config.walk is None else (config.walk.index.name, config.walk.step)
+    for array in staged:
+        key = f"arrays.{array}.memory"
+        found = find_tiles(request, array, spans, walk)
+        if isinstance(found, str):
+            return Refusal(found, key)
+        reused = [tile for tile in found if tile.pays]
+        if not reused:
+            reuse = max(tile.reuse for tile in found)
+            reason = f"a block reads {reuse:.2g} times what it would stage of {array}: leave it in global memory"
+            return Refusal(reason, key)
+        tiles += reused
+    return replace(config, tiles=tuple(tiles))
+
+
+def shared_bytes(request: Request, config: StagedConfig) -> int:
+    """The bytes of all tiles, with the padding of their rows."""
+    total = 0
+    for tile in config.tiles:
+        source = request.context.arrays[tile.array]
+        *rows, columns = (tile.sides[d].count for d in memory_order(tile, source, request.context.ranges))
+        memory = request.context.spec.array(tile.array).memory
+        padding = swizzle_of(columns)[1] if memory.swizzle else memory.pad
+        total += math.prod(rows) * (columns + padding) * source.dtype.bytes
+    return total
+
+
+def _loaded_bytes(request: Request, config: StagedConfig) -> float:
+    """The bytes of the sectors of all tiles, whose rows begin anywhere in one."""
+    total = 0.0
+    for tile in config.tiles:
+        source = request.context.arrays[tile.array]
+        contiguous = next((d for d, stride in enumerate(source.strides) if stride == 1), len(source.strides) - 1)
+        row = tile.sides[contiguous].count * source.dtype.bytes
+        total += tile.elements / tile.sides[contiguous].count * (row + SECTOR_BYTES)
+    return total
+
+
+def _is_modest(request: Request, config: StagedConfig) -> bool:
+    """Whether a larger block leaves enough blocks for the device, and room for several on a multiprocessor."""
+    extents = {index.name: request.context.max_extent(index) for index in config.order}
+    blocks = math.prod(-(-extent // config.span(name)) for name, extent in extents.items())
+    return blocks >= MIN_BLOCKS and shared_bytes(request, config) <= MAX_SHARED_BYTES
+
+
+def _sizes(request: Request, order: tuple[spec.Index, ...]) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
+    """Threads of a block and outputs of a thread along each index; the fewest outputs first."""
+    names = [index.name for index in order]
+    extents = [request.context.extent(index) for index in order]
+    block, outputs = dict(request.schedule.block), dict(request.schedule.thread)
+    if block:
+        yield {name: max(size // outputs.get(name, 1), 1) for name, size in block.items()}, outputs
+        return
+    threads = dict(zip(names, default_block(extents, request.context), strict=False))
+    if outputs:
+        yield threads, outputs
+        return
+    along = names[: len(AXES)]
+    limits = [-(-request.context.max_extent(index) // threads.get(index.name, 1)) for index in order[: len(AXES)]]
+    choices = [[n for n in (1, 2, 4, 8) if n == 1 or n <= limit] for limit in limits]
+    for counts in sorted(itertools.product(*choices), key=lambda counts: (math.prod(counts), counts)):
+        if math.prod(counts) <= MAX_OUTPUTS:
+            yield threads, {name: count for name, count in zip(along, counts, strict=True) if count > 1}

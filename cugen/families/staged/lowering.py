@@ -1,0 +1,40 @@
+"""Lowering of reads to loads from tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cugen.families.staged.copies import StagedTile
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reads import lower_subscript, within
+from cugen.plan.nodes import Load
+from cugen.plan.scopes import Scope
+from cugen.plan.symbols import Integer
+from cugen.spec.expressions import Expr, Local, Read, free_indices, walk
+
+
+@dataclass
+class StagedLowering(Lowering):
+    """Lowers reads of `staged` tiles to loads from them. `local`: the current output relative to those of its block."""
+
+    staged: dict[Read, StagedTile] = field(default_factory=dict)
+    local: dict[str, Integer] = field(default_factory=dict)
+
+    def lower(self, expr: Expr, scope: Scope) -> Expr:
+        tile = self.staged.get(expr) if isinstance(expr, Read) else None
+        if tile is None or not isinstance(expr, Read) or scope.recall(expr) is not None:
+            return super().lower(expr, scope)
+        gathers = any(isinstance(node, Read) for sub in expr.subscripts for node in walk(sub))
+        home = scope.home(free_indices(expr), out_of_empty_loops=not gathers)
+        guard, otherwise = None, None
+        if expr in tile.tile.folded:
+            subscripts = tuple(lower_subscript(self, sub, home) for sub in expr.subscripts)
+            subscripts, guard, otherwise = within(self, expr, subscripts, tile.source, home)
+            access = tile.access_at(subscripts)
+        else:
+            access = tile.access(expr, {**self.symbols, **self.local})
+        name_hint = self.read_names.get(expr, expr.array.lower())
+        local = Local(self.name_for(expr, name_hint, home), expr.dtype)
+        home.nodes.append(Load(local, access, guard, otherwise))
+        home.remember(expr, local)
+        return local
