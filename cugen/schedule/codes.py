@@ -10,8 +10,10 @@ CODES: dict[str, str] = {
     "CG2105": "A schedule of the lock file that no longer fits",
     "CG2106": "A lock file that can't be used",
     "CG2107": "An entry of the lock file for another state of the spec",
+    "CG2108": "A plan that costs more than it needs to",
     "CG3101": "More threads than a block may have",
     "CG3102": "More shared memory than a block may have",
     "CG3103": "More blocks than a grid may have",
     "CG3104": "A type or memory space that the target lacks",
+    "CG3105": "A texture with too many elements",
 }

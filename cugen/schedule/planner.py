@@ -8,11 +8,11 @@ from dataclasses import replace
 from cugen.families.base import Family
 from cugen.families.registry import families
 from cugen.machine import target
-from cugen.machine.features import READ_ONLY_LOADS, TYPES
+from cugen.machine.features import READ_ONLY_LOADS, TEXTURE_OBJECTS, TYPES
 from cugen.machine.occupancy import max_registers
 from cugen.plan.alignment import unaligned
 from cugen.plan.context import Context
-from cugen.plan.features import types_of, why_unsupported
+from cugen.plan.features import types_of, why_unsupported, wide_fetches
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.registers.estimate import Estimate
 from cugen.plan.request import Match, Refusal, Refusals, Request
@@ -20,11 +20,13 @@ from cugen.plan.symbols import bounds
 from cugen.rewrite.grouping import Grouping
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
+from cugen.schedule.constant_tables import candidates, uniformly_read, with_constant_tables
+from cugen.schedule.register_arrays import moving_subscripts
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.model import Schedule, Spec
+from cugen.spec.model import Memory, Schedule, Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.keys import SCHEDULE_KEYS
 from cugen.spec.parse.reading import shorten
@@ -35,7 +37,19 @@ def make_plan(spec: Spec) -> Plan:
     report = Reporter(spec.file, spec.text)
     _check_features(spec, report)
     report.raise_if_failed()
-    context = plan_context(spec)
+    plan = _planned(plan_context(spec), report)
+    if not (tables := candidates(plan)):
+        return plan
+    constant = _planned(with_constant_tables(plan_context(spec), tables), report)
+    uniform = uniformly_read(constant, tables)
+    if uniform == tables:
+        return constant
+    return _planned(with_constant_tables(plan_context(spec), uniform), report) if uniform else plan
+
+
+def _planned(context: Context, report: Reporter) -> Plan:
+    _check_textures(context, report)
+    report.raise_if_failed()
     grouping = group(context)
     kernels: list[Kernel] = []
     for request in requests(context, grouping):
@@ -86,9 +100,12 @@ def _choose(request: Request, report: Reporter) -> Kernel | None:
     preferred = [(family, request) for family in families() if family.name == request.schedule.family]
     request = replace(request, schedule=replace(request.schedule, family=None))
     unfit: list[Kernel] = []
+    reserved = _is_reserved(request)
     for family, attempt in (*preferred, *((family, request) for family in families())):
         if not family.may_match(attempt) or isinstance(match := family.answer(attempt), Refusals):
             continue
+        if family.needs is None and reserved:
+            break
         if (fitting := _fitting(match, attempt)) is not None:
             return fitting
         if isinstance(first := _checked(match.kernel(), attempt), Kernel):
@@ -135,6 +152,18 @@ def _applies(family: Family, request: Request) -> bool:
     return isinstance(answer, Match) or all(refusal.key for refusal in answer.reasons)
 
 
+def _is_reserved(request: Request) -> bool:
+    """Whether a family that is made for the reduction or scan takes the statements but for tiles in shared memory. They
+    aren't left to another, which would honour the tiles at a multiple of the time."""
+    spec = request.context.spec
+    if not any(array.memory.space == "shared" and array.role != "temporary" for array in request.touched()):
+        return False
+    arrays = tuple(replace(a, memory=Memory()) if a.memory.space == "shared" else a for a in spec.arrays)
+    unplaced = replace(request, context=replace(request.context, spec=replace(spec, arrays=arrays)))
+    first = next((family for family in families() if family.takes(unplaced)), None)
+    return first is not None and first.needs is not None
+
+
 def _is_step(request: Request) -> bool:
     """Whether the group computes a temporary into which the planner split a statement."""
     declared = {array.name for array in request.context.original.arrays}
@@ -150,9 +179,14 @@ def _built(family: Family, request: Request) -> Kernel | Refusals:
 
 
 def _checked(kernel: Kernel, request: Request) -> Kernel | Refusals:
-    """The kernel if the target has what it uses, and every vector access is proved to be aligned."""
+    """The kernel if the target has what it uses, textures are read by single fetches, every vector access is proved
+    to be aligned, and the arrays that the spec puts in registers have static subscripts."""
     if reasons := why_unsupported(kernel, request.target):
         return Refusals(tuple(map(Refusal, reasons)))
+    if wide := wide_fetches(kernel.body):
+        return Refusals(tuple(Refusal(reason, f"arrays.{name}.memory") for name, reason in wide.items()))
+    if moving := moving_subscripts(kernel, request):
+        return Refusals(moving)
     if not (accesses := unaligned(kernel.body, request.context)):
         return kernel
     array = accesses[0].array.name
@@ -204,7 +238,8 @@ def _forced(request: Request, name: str, report: Reporter) -> Kernel | None:
     answer = _built(family, request)
     if isinstance(answer, Kernel):
         return answer
-    fitting = [known.name for known in families() if known.takes(request)]
+    candidates = (known for known in families() if known.may_match(request))
+    fitting = [known.name for known in candidates if isinstance(_built(known, request), Kernel)]
     if fitting:
         cure = f"leave `family` out, or take one that fits: {', '.join(fitting)}"
     elif tunable := _refused_tunable(request, answer.reasons):
@@ -276,14 +311,33 @@ def _check_features(spec: Spec, report: Reporter) -> None:
                 span,
                 help=f"choose another type, or a target from {feature.first} on",
             )
+    spaces = {"readonly": ("in the read-only cache", READ_ONLY_LOADS), "texture": ("a texture", TEXTURE_OBJECTS)}
     for array in declared:
-        if array.memory.space == "readonly" and (reason := READ_ONLY_LOADS.why_not(row)):
+        placed, feature = spaces.get(array.memory.space or "", ("", None))
+        if feature is not None and (reason := feature.why_not(row)):
             report.error(
                 "CG3104",
-                f"`{array.name}` is in the read-only cache: {reason}",
+                f"`{array.name}` is {placed}: {reason}",
                 array.memory.span,
                 key=f"arrays.{array.name}.memory",
                 help="leave `memory` out: the array is then read from global memory",
+            )
+
+
+def _check_textures(context: Context, report: Reporter) -> None:
+    """Reports textures that always have more elements than the target allows."""
+    row = target(context.spec.target)
+    for texture in context.textures:
+        declared, array = context.spec.array(texture.argument), context.arrays[texture.argument]
+        elements = bounds(context.elements_of(array), dict(context.ranges))[0]
+        if elements > row.texture_elements:
+            report.error(
+                "CG3105",
+                f"`{declared.name}` spans {elements} elements; a texture of {row.name} has at most"
+                f" {row.texture_elements}",
+                declared.memory.span,
+                key=f"arrays.{declared.name}.memory",
+                help="use `memory: readonly`, or leave `memory` out",
             )
 
 

@@ -51,7 +51,7 @@ def split_statements(spec: Spec) -> Spec:
 
 
 def _with_split_dimensions(spec: Spec) -> Spec:
-    """The spec with dimensions and indices split where a family other than the fallback takes more statements then, or
+    """The spec with dimensions and indices split where a family other than the fallbacks takes more statements then, or
     they have fewer divisions, and none is lost, nor a mixed group: other compound subscripts are left as they are."""
     for candidate in (spec, replace(spec, statements=inlined_statements(spec))):
         split = with_split_dimensions(candidate)
@@ -64,10 +64,10 @@ def _with_split_dimensions(spec: Spec) -> Spec:
 
 
 def _matched_targets(spec: Spec) -> Counter[str]:
-    """The targets of the statements that a family other than the fallback takes, with temporaries inlined."""
+    """The targets of the statements that a family other than the fallbacks takes, with temporaries inlined."""
     context = make_context(spec)
     requests = [(s.target, _single(s, context).request()) for s in inlined_statements(spec)]
-    return Counter(t for t, r in requests if any(family.rank > 0 and family.takes(r) for family in families()))
+    return Counter(t for t, r in requests if any(not family.fallback and family.takes(r) for family in families()))
 
 
 def _mixed_count(spec: Spec) -> int:

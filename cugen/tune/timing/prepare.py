@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.analysis.launches.launch import occupancy_facts
+from cugen.analysis.launches.price import plan_prices, total
+from cugen.analysis.totals.budget import Unknown
 from cugen.kernel import Kernel, generate
-from cugen.kernel_report import analyze
-from cugen.machine import default_device, target
+from cugen.machine import target
 from cugen.runtime.gpu import target_for
 from cugen.schedule.lock import Schedules, filled
 from cugen.spec.diagnostics import SpecError
@@ -21,9 +22,6 @@ from cugen.tune.limits import passed_limit
 
 _MAX_SPILL_BYTES = 32  # bytes per thread (heuristic: kernels that spill more lose)
 _MAX_COST_RATIO = 4.0  # to the minimum cost so far (heuristic: the cost model is rough)
-_LAUNCH_S = 2e-6  # seconds of an empty kernel (measured on H200)
-_CLOCK_HZ = 1.5e9  # nominal SM clock (heuristic: only compares kernels on one device)
-_L2_TO_DRAM_BANDWIDTH = 3  # ratio of bandwidths (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class EarlierCandidates:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Code of a candidate. `digest`: hash of the code without comments. `cost`: modelled lower bound of its time in
+    """Code of a candidate. `digest`: hash of the code without comments. `cost`: modelled time in
     seconds, None if unknown."""
 
     source: str
@@ -107,30 +105,9 @@ def _unfit(kernel: Kernel, cubin: Cubin, capability: str) -> str:
 
 
 def modelled_seconds(kernel: Kernel, params: Mapping[str, int]) -> float | None:
-    """Modelled lower bound of the time in seconds: for each launch the maximum over DRAM, L2, shared memory and
-    arithmetic, scaled by the imbalance of its last wave. None if a quantity is unknown."""
-    device = default_device(kernel.spec.target)
-    if device is None:
+    """Modelled time of the launches in seconds; None if the analysis can't count something."""
+    try:
+        price = total(plan_prices(kernel.plan, params))
+    except Unknown:
         return None
-    total = 0.0
-    for launch in analyze(kernel, params=params).kernels:
-        facts = launch.facts
-        blocks = facts.launch.blocks
-        if facts.traffic is None or facts.traffic.touched is None or facts.work is None or not blocks:
-            return None
-        wavefronts, sectors = 0, 0
-        for access in launch.accesses:
-            if access.totals is None:
-                return None
-            wavefronts += access.totals.wavefronts if access.space == "shared" else 0
-            sectors += access.totals.sectors if access.space == "global" else 0
-        limits = (
-            facts.traffic.touched / device.bandwidth,
-            sectors * 32 / (device.bandwidth * _L2_TO_DRAM_BANDWIDTH),
-            wavefronts / (device.sms * _CLOCK_HZ),
-            facts.work.all_flop / device.peak(),
-        )
-        share = facts.hiding.bandwidth_share if facts.hiding else 1.0
-        uneven = -(-blocks // device.sms) * device.sms / blocks
-        total += max(_LAUNCH_S, max(*limits[1:], limits[0] / share) * uneven)
-    return total
+    return price.seconds if price.is_complete else None
