@@ -15,6 +15,7 @@ from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import SPIN_WAIT, UNKNOWN_LANES, Site, sites
 from cugen.analysis.verdicts import copy_sources
+from cugen.analysis.verdicts.constant_reasons import bytes_read
 from cugen.analysis.verdicts.report import site_totals
 from cugen.compiled import sass
 from cugen.compiled.addresses import Form, address_forms, source_forms
@@ -69,14 +70,15 @@ class CompiledAccess:
 class CompiledKernel:
     """All accesses of one kernel outside registers, and the memory instructions that belong to none of them.
 
-    warps: number of warps of the launch. compiler_generated: instructions that the compiler added, by purpose.
-    ambiguous: instructions that match several accesses, assigned round-robin. unexplained: instructions that match no
-    access of the plan.
+    warps: number of warps of the launch. constant_bytes: of constant arrays, that it reads at most. compiler_generated:
+    instructions that the compiler added, by purpose. ambiguous: instructions that match several accesses, assigned
+    round-robin. unexplained: instructions that match no access of the plan.
     """
 
     kernel: str
     target: str
     warps: int
+    constant_bytes: int
     program: Program
     accesses: tuple[CompiledAccess, ...]
     compiler_generated: Mapping[str, tuple[Instruction, ...]]
@@ -204,6 +206,7 @@ def _compiled(
         kernel.name,
         target.name,
         _warps(kernel, params),
+        bytes_read(kernel),
         program,
         tuple(results),
         compiler_generated,

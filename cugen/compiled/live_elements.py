@@ -14,8 +14,8 @@ import sympy
 from cugen.analysis.totals.sites import Counter, ProgramPoint, Site, Step, sites, steps
 from cugen.compiled.transformed_sites import is_loop
 from cugen.plan.kernel import Kernel
-from cugen.plan.memory import Access, Component, Element
-from cugen.plan.nodes import Accumulate, Load, Mma, Store
+from cugen.plan.memory import Access, Component, Element, Vector
+from cugen.plan.nodes import Accumulate, Assign, Load, Mma, Store
 from cugen.plan.symbols import Integer, integer
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import Cast, Expr, Local, walk
@@ -49,6 +49,9 @@ def register_stores(kernel: Kernel, params: Mapping[str, int]) -> RegisterStores
         node = step.node
         if isinstance(node, Load):
             latest[node.local.name] = node.access
+        if isinstance(node, Assign) and isinstance(node.local, Vector) and isinstance(node.value, Element):
+            latest[node.local.name] = node.value.access
+            continue
         for leaf in _leaves(step):
             access = leaf.access if isinstance(leaf, Element) else latest.get(leaf.name)
             if access is None:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cugen.analysis.totals.exact import Totals
+from cugen.analysis.verdicts.constant_reasons import doubt
 from cugen.compiled.kernels import CompiledAccess, CompiledKernel
 from cugen.compiled.sass import Instruction
+from cugen.machine import target
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
     counters[CONSTANT_REQUESTS] = Prediction(None if requests is None else requests + executions, reason, uncounted)
     replays = [t.requests - t.warps for a in kernel.accesses if a.space == "constant" for t in a.compiled or ()]
     counters[CONSTANT_REPLAYS] = Prediction(sum(replays)) if addressed.value is not None else addressed
+    if reason := doubt(kernel.constant_bytes, target(kernel.target)):
+        counters |= dict.fromkeys((CONSTANT_REQUESTS, CONSTANT_REPLAYS), Prediction(None, f"unproved: {reason}"))
     return counters
 
 

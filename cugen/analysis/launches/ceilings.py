@@ -31,7 +31,8 @@ class Roofline:
     """`peak` is in FLOP/s for the launch's mix of types, `bandwidth` in B/s, `ridge` in FLOP/B.
 
     Ceilings: `asked` for requested bytes without caches, `moved` for every sector from device memory, `compulsory` for
-    every byte once; the actual bound is between the last two. `moved` is missing if the sectors are unknown.
+    every byte once, each with the constants once; the actual bound is between the last two. `moved` is missing if the
+    sectors are unknown.
     """
 
     device: str
@@ -52,7 +53,8 @@ def roofline(done: Work, moved: Traffic, device: Device) -> Roofline | None:
         return None
     seconds = sum(count / rates[kind] for kind, count in done.flop)
     peak = done.all_flop / seconds if seconds else device.peak()
-    levels = (("asked", moved.requested), ("moved", moved.moved), ("compulsory", moved.compulsory))
+    sectors = None if moved.moved is None else moved.moved + moved.constant
+    levels = (("asked", moved.requested + moved.constant), ("moved", sectors), ("compulsory", moved.compulsory))
     ceilings = tuple(
         _ceiling(name, count, done.all_flop, peak, device.bandwidth) for name, count in levels if count is not None
     )

@@ -18,7 +18,7 @@ from cugen.analysis.launches.conditional_code import (
     selects,
     wide_divisions,
 )
-from cugen.analysis.launches.latency_hiding import LatencyHiding, latency_hiding
+from cugen.analysis.launches.latency_hiding import LatencyHiding, latency_hiding, warp_instructions
 from cugen.analysis.launches.launch import (
     LaunchFacts,
     OccupancyFacts,
@@ -35,6 +35,7 @@ from cugen.analysis.launches.traffic import Traffic, traffic
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.executions import BranchDivergence, ExecutionCounts
 from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Step, sites, steps
+from cugen.analysis.verdicts.constant_reasons import bytes_read
 from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
 from cugen.machine import Device, Target, default_device, is_known
 from cugen.machine import device as known_device
@@ -42,7 +43,7 @@ from cugen.machine import target as known_target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
-from cugen.plan.nodes import AcquireSpinWait, For, If, Node, ReturnUnless
+from cugen.plan.nodes import AcquireSpinWait, For, If, Load, Node, ReturnUnless
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.usage import values
 from cugen.spec.expressions import Expr
@@ -84,8 +85,9 @@ class BranchFacts:
 
 @dataclass(frozen=True, slots=True)
 class ConstantFacts:
-    """Constant memory: `bytes_used` of `budget`.
+    """Constant memory: `bytes_used` of `budget` by the program, in arrays and scalars.
 
+    bytes_read: of arrays by this launch, at most; an SM caches `cache_bytes`, its first level `first_level_bytes`.
     loads: warp-level load instructions. requests: one per distinct address of a warp, or of a half-warp on 1.x;
     uniform_requests: the same if every address were uniform. All are None for data-dependent subscripts and params
     without a value.
@@ -93,6 +95,9 @@ class ConstantFacts:
 
     bytes_used: int
     budget: int
+    bytes_read: int
+    cache_bytes: int
+    first_level_bytes: int
     loads: int | None
     requests: int | None
     uniform_requests: int | None
@@ -106,8 +111,9 @@ class ConstantFacts:
 class Facts:
     """One launch on a target, and on a device if there is one (`is_default`: the target's default device).
 
-    choices: `a ? b : c` expressions that compile to selects: the others are among the branches. work, traffic,
-    roofline and hiding are None if execution counts are unknown, for the reason in `unknown`.
+    choices: `a ? b : c` expressions that compile to selects: the others are among the branches. instructions: warp
+    instructions besides those of addresses and loops. work, traffic, roofline, hiding and instructions are None if
+    execution counts are unknown, for the reason in `unknown`.
     """
 
     kernel: str
@@ -126,14 +132,16 @@ class Facts:
     traffic: Traffic | None = None
     roofline: Roofline | None = None
     hiding: LatencyHiding | None = None
+    instructions: int | None = None
     unknown: str = ""
 
     @property
     def flop_per_byte_read(self) -> float | None:
-        """Arithmetic intensity over the requested read bytes, without writes and caches."""
-        if self.work is None or self.traffic is None:
+        """Arithmetic intensity over the requested read bytes, and constants once, without writes and caches; None if
+        nothing is read."""
+        if self.work is None or self.traffic is None or not self.traffic.read + self.traffic.constant:
             return None
-        return intensity(self.work.all_flop, self.traffic.read)
+        return intensity(self.work.all_flop, self.traffic.read + self.traffic.constant)
 
 
 def facts(
@@ -168,7 +176,7 @@ def facts(
         waves=wave_facts(launch, resident, known) if known else None,
         compiler=None if resources is None else _compiler(resources),
         local=local_facts(kernel, resources),
-        constant=_constant(context, row, accesses),
+        constant=_constant(kernel, context, row, accesses),
         choices=sum(map(selects, values(kernel.body))),
     )
     if missing:
@@ -189,12 +197,13 @@ def _counted(
     basis = replace(basis, branches=(*filter(_is_open, branches), *_in_expressions(kernel, walked, target)))
     try:
         done = work(walked, executions)
-        moved = traffic(walked, all_sites, accesses, params, executions)
+        moved = traffic(walked, all_sites, accesses, params, executions, basis.constant.bytes_read)
         hiding = latency_hiding(walked, all_sites, basis.occupancy, device, executions) if device else None
+        issued = warp_instructions(walked, all_sites, executions)
     except Unknown as why:
         return replace(basis, unknown=str(why))
     roof = roofline(done, moved, device) if device else None
-    return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding)
+    return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding, instructions=issued)
 
 
 def _in_expressions(kernel: Kernel, walked: tuple[Step, ...], target: Target) -> Iterator[BranchFacts]:
@@ -222,7 +231,9 @@ def _branch(step: Step, executions: ExecutionCounts) -> BranchFacts:
 
 
 def _decides(step: Step) -> bool:
-    """Whether the active lanes may change at a node."""
+    """Whether the active lanes may change at a node; a texture fetch tests bounds without predicates."""
+    if isinstance(step.node, Load) and step.node.bounds_checked:
+        return False
     return (step.inside.predicates, step.inside.opaque) != (step.point.predicates, step.point.opaque)
 
 
@@ -231,7 +242,7 @@ def _is_open(branch: BranchFacts) -> bool:
     return branch.kind != "loop" or branch.parting is None or branch.parting.mixed_warps > 0
 
 
-def _constant(context: Context, target: Target, accesses: tuple[AccessReport, ...]) -> ConstantFacts:
+def _constant(kernel: Kernel, context: Context, target: Target, accesses: tuple[AccessReport, ...]) -> ConstantFacts:
     arrays = [array for array in context.constants if array.space == "constant"]
     used = sum(_bytes(array, context) for array in arrays)
     scalars = set(context.scalar_symbols.values())
@@ -242,6 +253,9 @@ def _constant(context: Context, target: Target, accesses: tuple[AccessReport, ..
     return ConstantFacts(
         used,
         target.constant_bytes,
+        bytes_read(kernel),
+        target.constant_cache_bytes,
+        target.constant_first_level_bytes,
         sum(total.warps for total in totals) if all_known else None,
         sum(total.requests for total in totals) if all_known else None,
         sum(total.ideal_wavefronts for total in totals) if all_known else None,

@@ -51,12 +51,11 @@ def latency_hiding(
 ) -> LatencyHiding | None:
     """Latency hiding, or None without global loads or resident blocks. Raises Unknown as execution counts do."""
     loads = [site for site in sites if _is_global_load(site.access)]
-    load_warps = sum(executions.of(site).warps for site in loads)
+    load_warps = _warps(loads, executions)
     blocks = occupancy.occupancy.blocks_per_sm
     if not load_warps or not blocks:
         return None
-    instructions = [(step, _instructions(step)) for step in steps]
-    all_warps = load_warps + sum(count * executions.of(step.point).warps for step, count in instructions if count)
+    all_warps = load_warps + _other_instructions(steps, executions)
     latency = memory_latency(device)
     per_thread, load_count = max(_loads_per_iteration(loads).values())
     between = load_count * all_warps / load_warps
@@ -70,6 +69,22 @@ def latency_hiding(
         bytes_in_flight=per_thread * occupancy.threads * blocks,
         bytes_needed=bytes_in_flight(device.bandwidth, latency.seconds) / device.sms,
     )
+
+
+def warp_instructions(steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts) -> int:
+    """Warp instructions of a launch besides those of addresses and loops. Raises Unknown as execution counts do."""
+    loads = (site for site in sites if _is_global_load(site.access))
+    return _warps(loads, executions) + _other_instructions(steps, executions)
+
+
+def _warps(loads: Iterable[Site], executions: ExecutionCounts) -> int:
+    return sum(executions.of(site).warps for site in loads)
+
+
+def _other_instructions(steps: Iterable[Step], executions: ExecutionCounts) -> int:
+    """Warp instructions besides global loads."""
+    instructions = [(step, _instructions(step)) for step in steps]
+    return sum(count * executions.of(step.point).warps for step, count in instructions if count)
 
 
 def _loads_per_iteration(loads: Iterable[Site]) -> dict[object, tuple[int, int]]:

@@ -10,6 +10,7 @@ from cugen.analysis.launches.latency_hiding import LatencyHiding
 from cugen.analysis.launches.launch import OccupancyFacts
 from cugen.analysis.launches.operations import Work
 from cugen.analysis.launches.traffic import Traffic
+from cugen.analysis.verdicts.constant_reasons import excess
 
 Sentence = tuple[str, str]  # topic, sentence
 _LEVELS = {
@@ -33,7 +34,8 @@ def sentences(facts: Facts, branch_texts: Sequence[str]) -> tuple[Sentence, ...]
     if facts.roofline and facts.work:
         texts += [("roofline", text) for text in _roofline(facts.roofline, facts.work)]
         if facts.work.all_flop and facts.flop_per_byte_read:
-            texts.append(("roofline", f"{facts.flop_per_byte_read:.4g} FLOP per requested read byte"))
+            constants = ", constants once" if facts.traffic and facts.traffic.constant else ""
+            texts.append(("roofline", f"{facts.flop_per_byte_read:.4g} FLOP per requested read byte{constants}"))
     elif facts.work and facts.device:
         texts.append(("roofline", f"unknown: {facts.device} has no published rate for this arithmetic"))
     if facts.hiding:
@@ -175,6 +177,8 @@ def _constant(facts: Facts) -> Iterator[Sentence]:
             f"{share}; reads are serialised: {constant.requests:,} requests for {constant.loads:,} warp loads, one per "
             "distinct address",
         )
+    if beyond := excess(constant.bytes_read, constant.cache_bytes, constant.first_level_bytes):
+        yield "constants", beyond
 
 
 def _work(work: Work) -> str:
@@ -198,7 +202,8 @@ def _traffic(traffic: Traffic) -> Iterator[str]:
         if traffic.efficiency > 1:
             use = f"{traffic.efficiency:.2f} bytes requested per byte moved, since lanes of a warp share elements"
         yield f"{traffic.moved:,} bytes in the sectors moved: {use}"
-    yield f"{traffic.compulsory:,} bytes are compulsory: each array once"
+    constants = f", {traffic.constant:,} of them constants" if traffic.constant else ""
+    yield f"{traffic.compulsory:,} bytes are compulsory: each array once{constants}"
     if traffic.untiled != traffic.read:
         yield (
             f"{traffic.untiled:,} bytes would be read without tiles: shared memory and registers reuse each byte "
@@ -209,7 +214,7 @@ def _traffic(traffic: Traffic) -> Iterator[str]:
 def _roofline(roofline: Roofline, work: Work) -> Iterator[str]:
     if not work.all_flop:
         seconds = roofline.best.seconds
-        yield f"no floating-point work: {roofline.device} needs {_time(seconds)} for the compulsory bytes alone"
+        yield f"no floating-point work: {roofline.device} needs {time_text(seconds)} for the compulsory bytes alone"
         return
     yield (
         f"{roofline.device} peaks at {roofline.peak / 1e9:,.1f} GFLOP/s and {roofline.bandwidth / 1e9:,.1f} GB/s: "
@@ -219,7 +224,7 @@ def _roofline(roofline: Roofline, work: Work) -> Iterator[str]:
         limit = "memory-bound" if ceiling.is_memory_bound else "compute-bound"
         yield (
             f"{ceiling.intensity:.4g} FLOP/B {_LEVELS[ceiling.name]}: {ceiling.flop_per_s / 1e9:,.1f} GFLOP/s at most, "
-            f"{ceiling.share:.1%} of the peak, {limit}; {_time(ceiling.seconds)} at least"
+            f"{ceiling.share:.1%} of the peak, {limit}; {time_text(ceiling.seconds)} at least"
         )
 
 
@@ -248,7 +253,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """A time with three digits: `1.25 µs`."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""Global memory traffic of a launch: requested, moved, compulsory and untiled bytes."""
+"""Memory traffic of a launch: requested, moved, compulsory and untiled bytes of global memory, and constants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Copy, Load, Store
 from cugen.plan.symbols import Integer, integer, symbol
 
-GLOBAL = ("global", "readonly", "table")  # spaces of arrays in device memory
+GLOBAL = ("global", "readonly", "texture", "table")  # spaces of arrays in device memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,10 @@ class Traffic:
     """Global memory traffic over a launch, in bytes; upper bounds where not `exact`.
 
     read, written: requested by the lanes. sectors_read, sectors_written: in 32-byte sectors, in bytes; None for
-    data-dependent subscripts. compulsory: each array once, or its requested bytes if fewer. touched: the same in whole
-    sectors, as strided accesses move them; None for data-dependent subscripts. untiled: reads if every operand were
-    loaded from global memory at each use, without shared memory tiles and registers.
+    data-dependent subscripts. constant: what is read of arrays in constant memory, once, at most. compulsory: each
+    array once, or its requested bytes if fewer, and the constants. touched: the same in whole sectors, as strided
+    accesses move them; None for data-dependent subscripts. untiled: reads if every operand were loaded from global
+    memory at each use, without shared memory tiles and registers.
 
     Spin-waits on flags are excluded.
     """
@@ -35,6 +36,7 @@ class Traffic:
     written: int
     sectors_read: int | None
     sectors_written: int | None
+    constant: int
     compulsory: int
     touched: int | None
     untiled: int
@@ -67,20 +69,24 @@ def traffic(
     reports: Iterable[AccessReport],
     params: Mapping[str, int],
     executions: ExecutionCounts,
+    constant_bytes: int,
 ) -> Traffic:
-    """Traffic of a launch. Raises Unknown if execution counts are unknown."""
+    """Traffic of a launch that reads at most `constant_bytes` of constants. Raises Unknown if execution counts are
+    unknown."""
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
     staging = _Staging(steps)
     costs = {report.access.serial: report for report in reports}
     requested: dict[tuple[str, str], int] = {}  # by array and direction
     sizes: dict[str, int] = {}
     sectors: dict[tuple[str, str], int | None] = {}
-    untiled = 0
+    untiled = constants_requested = 0
     exact = True
     for site in sites:
         access, array = site.access, site.access.array
         if access.kind == "atomic" or site.opaque == SPIN_WAIT:
             continue
+        if array.space == "constant":
+            constants_requested += executions.of(site).lanes * access.width * array.dtype.bytes
         source = staging.source_of(access)
         if array.space not in GLOBAL and source is None:
             continue
@@ -94,13 +100,16 @@ def traffic(
             size = prod(int(extent.xreplace(fixed)) for extent in array.shape) * array.dtype.bytes
             sizes[array.symbol] = max(sizes.get(array.symbol, 0), size)
             sectors[key] = _added(sectors.get(key, 0), costs[access.serial])
+    constant = min(constant_bytes, constants_requested)
+    touched = _sum(None if count is None else min(count, sizes[name]) for (name, _), count in sectors.items())
     return Traffic(
         read=sum(count for (_, kind), count in requested.items() if kind == "load"),
         written=sum(count for (_, kind), count in requested.items() if kind == "store"),
         sectors_read=_sum(count for (_, kind), count in sectors.items() if kind == "load"),
         sectors_written=_sum(count for (_, kind), count in sectors.items() if kind == "store"),
-        compulsory=sum(min(count, sizes[name]) for (name, _), count in requested.items()),
-        touched=_sum(None if count is None else min(count, sizes[name]) for (name, _), count in sectors.items()),
+        constant=constant,
+        compulsory=constant + sum(min(count, sizes[name]) for (name, _), count in requested.items()),
+        touched=None if touched is None else touched + -(-constant // SECTOR_BYTES) * SECTOR_BYTES,
         untiled=untiled,
         exact=exact,
     )

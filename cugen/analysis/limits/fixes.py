@@ -20,7 +20,7 @@ from cugen.spec.editing import RowLayout
 from cugen.spec.model import Param, Spec
 
 Planner = Callable[[Spec], Plan]
-_REPRESENTATIVE_SIZE = 4096  # of a dynamic size, for the cost of a tile by pad
+_REPRESENTATIVE_SIZE = 4096  # of a dynamic size, at which costs are compared
 
 
 @dataclass(frozen=True)
@@ -193,14 +193,15 @@ def state_of(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) ->
         values = {names[p.name]: p.value for p in spec.params if p.value is not None}
         values |= {names[p.name]: params[p.name] for p in spec.params if p.is_dynamic and p.name in params}
         open_ = {names[p.name]: p.multiple_of for p in spec.params if names[p.name] not in values}
-        known = values | {names[p.name]: _representative(p) for p in spec.params if names[p.name] in open_}
+        known = values | {names[p.name]: representative(p) for p in spec.params if names[p.name] in open_}
         for kernel in made.kernels:
             accesses = analyze_any_size(kernel, spec.target, values, open_).accesses
             launches.append(_Launch(spec, kernel, known, accesses))
     return State(tuple(specs), tuple(launches))
 
 
-def _representative(param: Param) -> int:
+def representative(param: Param) -> int:
+    """A size of a dynamic param at which costs are compared."""
     multiple = param.multiple_of
     low, high = -(-param.minimum // multiple), param.maximum // multiple
     return max(low, min(high, -(-_REPRESENTATIVE_SIZE // multiple))) * multiple

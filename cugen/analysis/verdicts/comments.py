@@ -14,12 +14,14 @@ from cugen.plan.remarks import Remarks
 _ORDER = ("ideal", "costly", "assumed", "unknown")
 
 
-def reports_of(context: Context, plan: Plan) -> tuple[KernelReport, ...]:
-    """The report of each launch for the spec's target; for sizes known at launch only, the worst over all allowed."""
+def reports_of(context: Context, plan: Plan, *, space: str | None = None) -> tuple[KernelReport, ...]:
+    """The report of each launch for the spec's target; for sizes known at launch only, the worst over all allowed.
+
+    With a `space`, of the accesses in that memory space alone."""
     spec = context.spec
     params = {context.symbols[p.name].name: p.value for p in spec.params if p.value is not None}
     open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.value is None}
-    return tuple(analyze_any_size(kernel, spec.target, params, open_) for kernel in plan.kernels)
+    return tuple(analyze_any_size(kernel, spec.target, params, open_, space=space) for kernel in plan.kernels)
 
 
 def remarks_on(reports: Sequence[KernelReport], target: str, *, lists_ideal: bool = False) -> Remarks:

@@ -65,6 +65,7 @@ def analyze_any_size(
     offsets: Mapping[str, int] | None = None,
     bank_bytes: int | None = None,
     cache: Cache | None = None,
+    space: str | None = None,
 ) -> KernelReport:
     """Report of a launch with dynamic sizes; `params` and the options are as for `analyze_kernel`.
 
@@ -73,7 +74,7 @@ def analyze_any_size(
     claim names. Launches without dynamic params are analysed exactly.
     """
     if not dynamic:
-        return analyze_kernel(kernel, target, params, offsets=offsets, bank_bytes=bank_bytes, cache=cache)
+        return analyze_kernel(kernel, target, params, offsets=offsets, bank_bytes=bank_bytes, cache=cache, space=space)
     config = replace(make_config(kernel, target, offsets, bank_bytes, cache), budget=Budget())
     wording = Wording.of(kernel, (*params, *dynamic))
     costs = _Costs(kernel, config)
@@ -81,6 +82,7 @@ def analyze_any_size(
     accesses = tuple(
         _worst(kernel, site, costs, wording, launches, position)
         for position, site in enumerate(memory_sites(kernel, sites(kernel, params, dynamic)))
+        if space in (None, SPACES[site.access.array.space])
     )
     return KernelReport(kernel.name, config.target.name, accesses)
 

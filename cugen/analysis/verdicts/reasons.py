@@ -6,12 +6,10 @@ alignment, or names two lanes with a bank conflict.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from cugen.analysis.totals.exact import Pattern, Totals
-from cugen.analysis.verdicts import global_reasons, shared_reasons
-from cugen.analysis.verdicts.subjects import Subject, lane_indices, lane_ranges
-from cugen.machine.requests.warp import WARP_SIZE, WORD_BYTES, active, lane_groups
+from cugen.analysis.verdicts import constant_reasons, global_reasons, shared_reasons
+from cugen.analysis.verdicts.subjects import Subject
+from cugen.machine.requests.warp import WORD_BYTES, active
 
 _MAX_CLAIM_CHARACTERS = 70  # characters, without the transactions
 
@@ -33,7 +31,7 @@ def reason(subject: Subject, totals: Totals) -> str:
     if worst is None:
         return "no warp of the launch executes it"
     if subject.space == "constant":
-        return _constant(subject, totals)
+        return constant_reasons.reason(subject, totals)
     if subject.space == "shared":
         return shared_reasons.reason(subject, totals, worst)
     if subject.space == "local":
@@ -43,8 +41,7 @@ def reason(subject: Subject, totals: Totals) -> str:
 
 def _cause(subject: Subject, totals: Totals, worst: Pattern) -> str:
     if subject.space == "constant":
-        addresses = _addresses_per_request(subject, worst)
-        return "uniform address" if addresses == 1 else f"serialised: {addresses} addresses"
+        return constant_reasons.cause(subject, worst)
     if subject.space == "local":
         return _local_cause(worst)
     if subject.space == "global":
@@ -63,25 +60,3 @@ def _local(worst: Pattern) -> str:
     if words == 1:
         return f"{interleaved}: lanes with equal subscripts access one line of 128 bytes"
     return f"{interleaved}: {words} different words of the lanes are in {words} lines of 128 bytes"
-
-
-def _constant(subject: Subject, totals: Totals) -> str:
-    counts = Counter[int]()
-    for pattern in totals.patterns:
-        counts[_addresses_per_request(subject, pattern)] += pattern.warps
-    head = f"address = {global_reasons.address_formula(subject)}; {lane_ranges(lane_indices(subject))}; "
-    if list(counts) == [1]:
-        return head + f"uniform: one address per {_request_lanes(subject)}"
-    max_addresses = max(counts)
-    times = "" if len(counts) == 1 else f" in {counts[max_addresses]:,} of {totals.warps:,} warps"
-    of_half = "" if subject.target.request_lanes == WARP_SIZE else " of a half-warp"
-    return head + f"serialised: {max_addresses} addresses{of_half}{times}"
-
-
-def _addresses_per_request(subject: Subject, pattern: Pattern) -> int:
-    """The most distinct addresses of the lanes that one constant load serves."""
-    return max(len(set(active(group))) for group in lane_groups(pattern.lanes, subject.target.request_lanes))
-
-
-def _request_lanes(subject: Subject) -> str:
-    return "warp" if subject.target.request_lanes == WARP_SIZE else "half-warp"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.exact import Cost, Pattern, Totals, totals
 from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Site, sites
-from cugen.analysis.verdicts import copy_sources, global_reasons, reasons
+from cugen.analysis.verdicts import constant_reasons, copy_sources, global_reasons, reasons
 from cugen.analysis.verdicts.local_arrays import MAY_SELECT, local_arrays
 from cugen.analysis.verdicts.subjects import Subject
 from cugen.analysis.verdicts.wording import Wording
@@ -31,8 +31,12 @@ SPACES = {
     "shared": "shared",
     "constant": "constant",
     "register": "local",
-    **dict.fromkeys(("global", "readonly", "table"), "global"),
+    **dict.fromkeys(("global", "readonly", "texture", "table"), "global"),
 }
+
+# Measured on sm_90 (H200): fetches of linear memory read the sectors of L2 that loads of the same addresses read. L1
+# looks sectors up for each group of 8 lanes.
+FETCH_LIKE_LOAD = "a texture fetch moves the sectors that a load moves"
 
 
 @dataclass(frozen=True)
@@ -145,18 +149,23 @@ def analyze_kernel(
     offsets: Mapping[str, int] | None = None,
     bank_bytes: int | None = None,
     cache: Cache | None = None,
+    space: str | None = None,
 ) -> KernelReport:
     """Report of one launch. `params` has every param's value by its name in C.
 
     offsets: start of an array of the spec in bytes, modulo 256; for arrays inside a larger buffer.
     bank_bytes: 3.x only: bank width, 4 (default) or 8.
     cache: 2.x to 5.x only: where global loads are cached, `l1` or `l2`; default as the target.
+    space: the memory space whose accesses are reported; all by default.
 
     ValueError for an offset that misaligns an access, and for an option that the target doesn't have.
     """
     config = replace(make_config(kernel, target, offsets, bank_bytes, cache), budget=Budget())
     wording = Wording.of(kernel, params)
-    accesses = [report(kernel, site, config, wording) for site in memory_sites(kernel, sites(kernel, params))]
+    reported = [
+        site for site in memory_sites(kernel, sites(kernel, params)) if space in (None, SPACES[site.access.array.space])
+    ]
+    accesses = [report(kernel, site, config, wording) for site in reported]
     return KernelReport(kernel.name, config.target.name, tuple(accesses))
 
 
@@ -224,12 +233,15 @@ def site_totals(
     access = site.access
     if site.opaque:
         raise Unknown(site.opaque)
+    if access.array.space == "texture" and not target.has_unified_cache:
+        raise Unknown(f"the texture cache of {target.name} is not modelled")
     space = SPACES[access.array.space]
     width = access.array.dtype.bytes * access.width
     if site.source_guard is not None and width < async_copies.L1_BYPASS_BYTES:
         return _guarded_copy_totals(kernel, site, target, start, budget)
     sources = None if site.source_offset is None else copy_sources.sources_of(site, kernel.block)
-    assumptions: dict[str, None] = {}
+    is_assumed = access.array.space == "texture" and not target.measured
+    assumptions: dict[str, None] = {FETCH_LIKE_LOAD: None} if is_assumed else {}
 
     def measure(addresses: tuple[int | None, ...]) -> Cost:
         cost = warp_request(
@@ -275,6 +287,7 @@ def assess(
     sources = (
         None if site.source_offset is None else copy_sources.sources_of(config.with_source_offset(site), kernel.block)
     )
+    constant_bytes = constant_reasons.bytes_read(kernel) if space == "constant" else 0
     subject = Subject(
         site,
         space,
@@ -286,6 +299,7 @@ def assess(
         sources,
         config.cache,
         period_of(space, width, config.target),
+        constant_bytes,
     )
     each = per_request(unit, totals)
     if (worst := totals.worst_pattern) is not None:
@@ -293,7 +307,8 @@ def assess(
     verdict = "ideal" if cost == ideal else "costly"
     claim = reasons.claim(subject, totals, str(each))
     reason = reasons.reason(subject, totals)
-    doubt = "; ".join((*assumptions, MAY_SELECT) if space == "local" else assumptions)
+    doubts = (*assumptions, MAY_SELECT if space == "local" else constant_reasons.doubt(constant_bytes, config.target))
+    doubt = "; ".join(filter(None, doubts))
     if doubt:
         verdict, claim, reason = "assumed", f"assumed: {claim}", f"{reason}; assumed: {doubt}"
     text = wording.access(access)

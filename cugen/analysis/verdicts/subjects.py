@@ -19,7 +19,8 @@ from cugen.plan.symbols import Integer, integer
 @dataclass(frozen=True)
 class Subject:
     """Access with its context: `width` in bytes per lane, the bank width, the sources of an asynchronous copy, where
-    global loads are cached (None for the target's default), and the period of the cost in addresses, in bytes."""
+    global loads are cached (None for the target's default), the period of the cost in addresses, in bytes, and
+    the bytes of constants that the kernel reads."""
 
     site: Site
     space: str
@@ -31,6 +32,7 @@ class Subject:
     sources: async_copies.Sources | None = None
     cache: Cache | None = None
     period: int = SECTOR_BYTES
+    constant_bytes: int = 0
 
     @property
     def element_bytes(self) -> int:

@@ -10,7 +10,7 @@ from itertools import pairwise
 import sympy
 
 from cugen.plan.kernel import Kernel
-from cugen.plan.memory import Access
+from cugen.plan.memory import FETCHED_TYPES, Access
 from cugen.plan.symbols import (
     INT32_MAX,
     INT32_MIN,
@@ -53,9 +53,11 @@ class Wording:
         return self._text(expr)[0]
 
     def access(self, access: Access) -> str:
-        """`As[ty][k]`, or one subscript for an array that is printed flat: `A[m * K + k]`."""
+        """`As[ty][k]`, or one subscript for an array that is printed flat: `A[m * K + k]`; of a texture its fetch."""
         array = access.array
         symbol, access = access.printed()
+        if array.space == "texture":
+            return f"tex1Dfetch<{FETCHED_TYPES[array.dtype.name]}>({symbol}, {self._flat(access)})"
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.text(access.rank)})"
         if not array.flat:
