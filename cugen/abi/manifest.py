@@ -13,6 +13,7 @@ from typing import Any
 
 Size = int | str
 _SHOWN_ARGUMENTS = 8
+FEATURES = ("texture",)  # of manifests, since version 1 of the format
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,14 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
+class Texture:
+    """An array argument that launches take as a texture object in place of its pointer: of linear memory, point
+    sampled, without conversion to normalised floats. An array without elements has object 0."""
+
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchEntry:
     """One kernel launch; `arguments` are names of arguments and workspaces, in the order of the C parameters.
     An empty grid is skipped."""
@@ -106,9 +115,16 @@ class Manifest:
     header_hash: str = ""  # SHA-256 of <stem>.h
     typed_header_hash: str = ""  # SHA-256 of <stem>.hpp, which needs cugen_launch.hpp; empty before there was one
     input_hash: str = ""  # of all inputs: spec, templates, version, target
+    requires: tuple[str, ...] = ()  # of FEATURES, what a player must know; omitted from the file where empty
+    textures: tuple[Texture, ...] = ()  # omitted from the file where empty
 
     def __repr__(self) -> str:
         return f"<Manifest of {self.signature} for {self.target}>"
+
+    def texture_arguments(self) -> tuple[ArrayArgument, ...]:
+        """The arrays that launches take as texture objects."""
+        names = [texture.argument for texture in self.textures]
+        return tuple(a for a in self.arguments if isinstance(a, ArrayArgument) and a.name in names)
 
     @property
     def signature(self) -> str:
@@ -124,18 +140,31 @@ class Manifest:
         content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
         content["workspace"] = [_without(space, left_zero=False) for space in self.workspace]
         content["launches"] = [_without(launch, cluster=1) for launch in self.launches]
+        for key in ("requires", "textures"):
+            if not content[key]:
+                del content[key]
         return _stamped(content)
 
     @staticmethod
     def from_json(text: str) -> Manifest:
-        """The manifest that `to_json` wrote. ValueError or KeyError for anything else."""
+        """The manifest that `to_json` wrote. ValueError or KeyError for anything else, and for one that requires a
+        feature of a later version."""
         content = json.loads(text)
         content.pop("manifest_hash", None)
         if content.pop("cugen") != 1:
             raise ValueError("not a cugen manifest of format 1")
+        content["requires"] = tuple(content.get("requires", ()))
+        if unknown := [name for name in content["requires"] if name not in FEATURES]:
+            raise ValueError(f"the manifest requires {', '.join(unknown)}: a later version of cugen made it")
+        content.setdefault("textures", [])
         kinds = {"array": ArrayArgument, "scalar": ScalarArgument, "param": ParamArgument}
         content["arguments"] = tuple(_frozen(kinds[a.pop("kind")], a) for a in content["arguments"])
-        for key, cls in (("workspace", Workspace), ("uploads", Upload), ("launches", LaunchEntry)):
+        for key, cls in (
+            ("workspace", Workspace),
+            ("uploads", Upload),
+            ("launches", LaunchEntry),
+            ("textures", Texture),
+        ):
             content[key] = tuple(_frozen(cls, item) for item in content[key])
         content["require"] = tuple(content["require"])
         return Manifest(**content)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cugen.analysis.limits.fixes import Fixes
+    from cugen.analysis.limits.layouts import LayoutProposal
     from cugen.cli.values import Value
     from cugen.runtime.verify import Run
     from cugen.spec.diagnostics import Diagnostic
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Fixed:
     """Kernels of one document. `runs`: verified runs of the fixed kernels, by name, with the values of dynamic params;
-    empty without changes. `left`: the remaining findings of `cugen check`."""
+    empty without changes. `left`: the remaining findings of `cugen check`. `proposals`: layouts that would move fewer
+    sectors, which the patch leaves to the user."""
 
     fixes: Fixes
     runs: Mapping[str, tuple[Run, tuple[Value, ...]]]
     left: tuple[Diagnostic, ...]
+    proposals: tuple[LayoutProposal, ...]
 
 
 @dataclass(frozen=True)

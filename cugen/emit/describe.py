@@ -14,6 +14,7 @@ from cugen.machine import target
 from cugen.machine.features import why_not_compiled
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
+from cugen.plan.traversal.walking import accesses
 from cugen.spec.model import Array
 from cugen.version import __version__
 
@@ -84,12 +85,28 @@ def ideal_accesses(claims: Sequence[tuple[str, str]], kernel: str = "") -> list[
     if not claims:
         return []
     rows = [(text, f"{claim} x {n}" if n > 1 else claim) for (text, claim), n in Counter(claims).items()]
-    # A long access doesn't widen the column beyond the line: then only its own claim isn't aligned.
+    # A long access doesn't widen the column beyond the line: its claim is on the next one.
     available = LINE_WIDTH - len("//   ") - len("  ") - max(len(claim) for _, claim in rows)
     width = min(max(len(text) for text, _ in rows), max(available, 0))
     of_kernel = f" of {kernel}" if kernel else ""
-    table = [f"  {text.ljust(width)}  {claim}" for text, claim in rows]
+    table = []
+    for text, claim in rows:
+        table += [f"  {text.ljust(width)}  {claim}"] if len(text) <= width else [f"  {text}", f"      {claim}"]
     return ["", f"Ideal accesses{of_kernel}, without a remark in the code:", *table]
+
+
+def placement_text(declared: Array, plan: Plan) -> str:
+    """The memory space of an array, if the spec or the planner chose one; of `readonly` memory with the loads:
+    `readonly by load_readonly<4>`."""
+    space = declared.memory.space or ""
+    if not space and plan.context.arrays[declared.name].space == "constant":
+        return "constant, since all reads are uniform"
+    if space != "readonly":
+        return space
+    found = (access for kernel in plan.kernels for access in accesses(kernel.body))
+    widths = sorted({a.width for a in found if a.array.name == declared.name and a.array.loads_readonly}, reverse=True)
+    names = [f"load_readonly<{width}>" if width > 1 else "__ldg" for width in widths]
+    return f"{space} by {' and '.join(names)}" if names else space
 
 
 def _array_line(declared: Array, context: Context, plan: Plan) -> str:
@@ -107,8 +124,8 @@ def _array_line(declared: Array, context: Context, plan: Plan) -> str:
         if not isinstance(extent_size, int) or not isinstance(dense, int):
             break
         dense *= extent_size
-    if declared.memory.space:
-        text += f", {declared.memory.space}"
+    if placement := placement_text(declared, plan):
+        text += f", {placement}"
     if declared.boundary is not None:
         mode = declared.boundary.mode
         text += f", outside: {declared.boundary.value if mode == 'value' else mode}"

@@ -11,10 +11,12 @@ from cugen.abi.manifest import (
     ParamArgument,
     ScalarArgument,
     Size,
+    Texture,
     Upload,
     Workspace,
 )
 from cugen.emit.sizes import size
+from cugen.machine import target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.symbols import Integer
@@ -91,12 +93,22 @@ def make_manifest(
         workspace,
         tuple(Upload(u.symbol, u.argument, u.bytes) for u in plan.uploads),
         launches,
-        tuple(r.text for r in spec.require),
+        (*(r.text for r in spec.require), *texture_limits(context)),
         hashlib.sha256(source.encode()).hexdigest(),
         hashlib.sha256(header.encode()).hexdigest(),
         hashlib.sha256(typed_header.encode()).hexdigest(),
         input_hash,
+        ("texture",) if context.textures else (),
+        tuple(Texture(texture.argument) for texture in context.textures),
     )
+
+
+def texture_limits(context: Context) -> tuple[str, ...]:
+    """Requirements of sizes that are known at launch: the elements that a texture object may have."""
+    limit = target(context.spec.target).texture_elements
+    names = {expr.name: name for name, expr in context.symbols.items()}
+    spans = (size(context.elements_of(context.arrays[t.argument]), context.ranges, names) for t in context.textures)
+    return tuple(f"{span} <= {limit}" for span in spans if isinstance(span, str))
 
 
 def _boundary(declared: Array) -> str:

@@ -163,7 +163,7 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     scalars = {array.symbol for array in usage.arrays(kernel.body) if not array.shape}
     for name in sorted(expected.keys() - scalars):
         symbol = rf"(?<![\w.]){re.escape(name)}"  # `x4.data[v]` is no access to an array `data`
-        count = len(re.findall(rf"{symbol}\[|\bmap_shared_rank\({symbol}, ", code))
+        count = len(re.findall(rf"{symbol}\[|\b(?:map_shared_rank|tex1Dfetch<[a-z ]+>)\({symbol}, ", code))
         if count != expected[name]:
             raise EmissionError(f"{kernel.name}: {name} is subscripted {count} times, planned {expected[name]}")
 
@@ -177,6 +177,8 @@ def _parameters(context: Context, kernel: Kernel) -> list[str]:
     for name in kernel.arguments:
         if name in workspace:
             parameters.append(workspace[name])
+        elif name in context.arrays and context.arrays[name].space == "texture":
+            parameters.append(f"cudaTextureObject_t {context.arrays[name].symbol}")
         elif name in context.arrays:
             array = context.arrays[name]
             constant = "" if array.symbol in stores else "const "

@@ -213,4 +213,7 @@ def apply_boundary(subscript: Values, extent: int, boundary: Boundary | None) ->
             period = max(2 * (extent - 1), 1)
             folded = subscript % period
             return np.minimum(folded, period - folded) if extent > 1 else np.zeros_like(subscript), None
+        case "symmetric":
+            folded = subscript % (2 * extent)
+            return np.minimum(folded, 2 * extent - 1 - folded), None
     return np.clip(subscript, 0, extent - 1), outside

@@ -167,9 +167,9 @@ def _logic(name: str, args: tuple[Tracked, ...]) -> Tracked:
         return Tracked(value)
     is_undecided = (a.slack > 0) | (b.slack > 0)
     if name in ("and", "bitand", "minimum", "mul"):
-        is_undecided &= ~(~a.value & (a.slack == 0)) & ~(~b.value & (b.slack == 0))
+        is_undecided = is_undecided & ~(~a.value & (a.slack == 0)) & ~(~b.value & (b.slack == 0))
     elif name != "bitxor":
-        is_undecided &= ~(a.value & (a.slack == 0)) & ~(b.value & (b.slack == 0))
+        is_undecided = is_undecided & ~(a.value & (a.slack == 0)) & ~(b.value & (b.slack == 0))
     return Tracked(value, is_undecided.astype(np.float64))
 
 

@@ -21,6 +21,7 @@ from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
 from cugen.abi.sizes import evaluate
 from cugen.machine import Target
+from cugen.runtime import libcuda
 from cugen.runtime.buffers import CANARY, CANARY_BYTES, poison
 from cugen.runtime.device import Buffer, Fault, Job, Outcome
 from cugen.runtime.packing import pack_number
@@ -132,6 +133,7 @@ class _Run:
             attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._functions[kernel].set_attribute(attribute, size)
         self._memory: dict[str, _CanaryBuffer] = {}
+        self._textures: dict[str, int] = {}
 
     def outcome(self) -> Outcome:
         poisoned = {
@@ -141,11 +143,16 @@ class _Run:
         try:
             for name, content in (*self._job.buffers.items(), *poisoned.items()):
                 self._memory[name] = self._allocate(name, content)
+            for array in self._manifest.texture_arguments():
+                memory = self._memory[array.name]
+                self._textures[array.name] = libcuda.driver().create_texture(memory.address, memory.bytes, array.dtype)
             self._launch_all()
             self._driver.Context.synchronize()
             buffers = {name: self._fetch(name) for name in self._job.buffers}
             faults = [fault for memory in self._memory.values() for fault in self._canary_faults(memory)]
             times = tuple(self._timed() for _ in range(self._job.repeat))
+            for texture in filter(None, self._textures.values()):
+                libcuda.driver().destroy_texture(texture)
         except self._driver.Error as error:
             # After a sticky error the context is unusable: buffers can't be read back.
             return Outcome(dict(self._job.buffers), faults=(Fault("driver", f"the CUDA driver reported: {error}"),))
@@ -206,6 +213,8 @@ class _Run:
                 )
 
     def _argument(self, name: str) -> np.generic:
+        if name in self._textures:
+            return np.uint64(self._textures[name])
         if name in self._memory:
             return np.uint64(self._memory[name].address)
         for argument in self._manifest.arguments:

@@ -23,11 +23,49 @@ _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 # CU_DEVICE_ATTRIBUTE_*
 _THREADS, _BLOCK, _GRID = 1, (2, 3, 4), (5, 6, 7)
 _REGISTERS, _SHARED_OPT_IN, _MAJOR, _MINOR = 12, 97, 75, 76
+_LINEAR = 2  # CU_RESOURCE_TYPE_LINEAR
+_READ_AS_INTEGER = 1  # CU_TRSF_READ_AS_INTEGER
+# CU_AD_FORMAT_*
+_FORMATS = {
+    "uint8": 0x01,
+    "uint16": 0x02,
+    "uint32": 0x03,
+    "int8": 0x08,
+    "int16": 0x09,
+    "int32": 0x0A,
+    "float16": 0x10,
+    "float32": 0x20,
+}
 _FILLS = {
     1: ("cuMemsetD8Async", ctypes.c_ubyte),
     2: ("cuMemsetD16Async", ctypes.c_ushort),
     4: ("cuMemsetD32Async", ctypes.c_uint),
 }
+
+
+class _LinearResource(ctypes.Structure):
+    """CUDA_RESOURCE_DESC of linear memory; `reserved` fills the union."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("address", ctypes.c_uint64),
+        ("format", ctypes.c_int),
+        ("channels", ctypes.c_uint),
+        ("bytes", ctypes.c_size_t),
+        ("reserved", ctypes.c_int * 26),
+        ("flags", ctypes.c_uint),
+    )
+
+
+class _TextureReading(ctypes.Structure):
+    """CUDA_TEXTURE_DESC; of linear memory only `flags` counts."""
+
+    _fields_ = (
+        ("address_modes", ctypes.c_int * 3),
+        ("filter", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("remaining", ctypes.c_int * 21),
+    )
 
 
 @functools.cache
@@ -95,12 +133,9 @@ class Driver:
 
     def load(self, image: bytes) -> int:
         """A module; also while a stream of this thread captures a CUDA graph, which doesn't record the load."""
-        module, mode = ctypes.c_void_p(), ctypes.c_int(_CAPTURE_RELAXED)
-        self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
-        try:
+        module = ctypes.c_void_p()
+        with self._relaxed_capture():
             self.call("cuModuleLoadData", ctypes.byref(module), image)
-        finally:
-            self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
         return int(module.value or 0)
 
     def function(self, module: int, name: str) -> int:
@@ -158,6 +193,21 @@ class Driver:
             ctypes.c_void_p(stream),
         )
 
+    def create_texture(self, address: int, size: int, dtype: str) -> int:
+        """A texture object of `size` bytes of linear memory, 0 for no memory; captures allow it, as `load`."""
+        texture = ctypes.c_uint64()
+        if size:
+            resource = _LinearResource(_LINEAR, address, _FORMATS[dtype], 1, size)
+            reading = _TextureReading(flags=_READ_AS_INTEGER)
+            with self._relaxed_capture():
+                self.call(
+                    "cuTexObjectCreate", ctypes.byref(texture), ctypes.byref(resource), ctypes.byref(reading), None
+                )
+        return int(texture.value)
+
+    def destroy_texture(self, texture: int) -> None:
+        self.call("cuTexObjectDestroy", ctypes.c_uint64(texture))
+
     def launch(
         self,
         function: int,
@@ -178,6 +228,16 @@ class Driver:
             pointers,
             None,
         )
+
+    @contextmanager
+    def _relaxed_capture(self) -> Iterator[None]:
+        """Allows calls that a capture on a stream of this thread doesn't record."""
+        mode = ctypes.c_int(_CAPTURE_RELAXED)
+        self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
+        try:
+            yield
+        finally:
+            self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))
 
     def _primary(self, ordinal: int) -> ctypes.c_void_p:
         if ordinal not in self._retained:

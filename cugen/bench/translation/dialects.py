@@ -171,6 +171,8 @@ class Torch:
         pad = "torch.nn.functional.pad"
         if mode in ("zero", "value"):
             return f"{pad}({text}, ({flat})" + (f", value={number(value)})" if value else ")")
+        if mode == "symmetric":
+            raise NoPeer("PyTorch has no padding that repeats the edge in mirroring")
         name = {"clamp": "replicate", "wrap": "circular", "reflect": "reflect"}[mode]
         if len(widths) - first > 3 or first > 2:
             raise NoPeer(f"PyTorch pads the last three dimensions at most by `{name}`")

@@ -1,5 +1,6 @@
 """Find the smallest padding or swizzle that removes the bank conflicts of each shared tile, and print it as a patch of
-the spec. The patched spec was planned, analysed and run, with correct results."""
+the spec. The patched spec was planned, analysed and run, with correct results. Layouts of arrays with which accesses to
+global memory move fewer sectors are proposed, with the sectors before and after."""
 
 from __future__ import annotations
 
@@ -94,7 +95,10 @@ def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outc
 def _verified(
     fixes_by_document: Sequence[Fixes], patched: Mapping[str, Spec], before: str, after: str, args: argparse.Namespace
 ) -> Outcome:
-    """Fixes with a verified run of every changed kernel."""
+    """Fixes with a verified run of every changed kernel, and layouts that help what is left."""
+    from cugen.analysis.limits.layouts import propose_layouts
+    from cugen.schedule.planner import make_plan
+
     choice = None
     documents = []
     for fixes in fixes_by_document:
@@ -106,7 +110,8 @@ def _verified(
             choice = choice or choose(args.device)
             runs = {spec.kernel: _run(spec, choice, args) for spec in specs}
         left = tuple(finding for spec in specs for finding in _left(spec, args))
-        documents.append(Fixed(fixes, runs, left))
+        proposals = propose_layouts(specs, make_plan, _given(specs, args))
+        documents.append(Fixed(fixes, runs, left, proposals))
     device = choice.device.name if choice else ""
     return Outcome(args.spec, tuple(documents), before, after, device, args.write and after != before)
 

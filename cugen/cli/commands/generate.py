@@ -328,6 +328,7 @@ def _generate(
     from cugen.emit.host.variants import make_entry
     from cugen.emit.overrides import TemplateError
     from cugen.kernel import generate
+    from cugen.kernel_price import price_warnings
     from cugen.schedule.lock import refused_warning
     from cugen.spec.diagnostics import SpecError
     from cugen.toolchain.errors import CompileError, ToolMissing
@@ -346,8 +347,9 @@ def _generate(
             raise
         return _Failed(failure.text, failure.status)
     entry = make_entry(kernel.context, kernel.plan, kernel.manifest) if spec.variant else None
+    warnings = refused_warning(kernel.spec) + (price_warnings(kernel) if remarks != "none" else ())
     texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json(), kernel.typed_header)
-    return _Made(texts, entry, refused_warning(kernel.spec), tuple(others))
+    return _Made(texts, entry, warnings, tuple(others))
 
 
 def _check(

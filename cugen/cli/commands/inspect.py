@@ -73,8 +73,10 @@ def _dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
 
 def _plan(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.cli.text.plan import plan_text
+    from cugen.kernel_price import price_of
 
-    return plan_text(kernel, resources_of(kernel))
+    price = price_of(kernel, params, _known_device(kernel, device))
+    return plan_text(kernel, resources_of(kernel), price)
 
 
 def _analysis(kernel: Kernel, params: Mapping[str, int], device: str) -> str:

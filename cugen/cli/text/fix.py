@@ -17,6 +17,7 @@ from cugen.cli.fixed import Fixed, Outcome
 from cugen.cli.text.terminal import paint
 
 if TYPE_CHECKING:
+    from cugen.analysis.limits.layouts import LayoutProposal
     from cugen.cli.values import Value
     from cugen.runtime.verify import Run
 
@@ -52,6 +53,7 @@ def json_text(outcome: Outcome) -> str:
                     {"array": incurable.array, "reason": incurable.reason, "accesses": _accesses(incurable.accesses)}
                     for incurable in fixed.fixes.incurable
                 ],
+                "proposals": [asdict(proposal) for proposal in fixed.proposals],
                 "unknown": _accesses(fixed.fixes.unknown),
                 "runs": [_run_content(name, run, values) for name, (run, values) in fixed.runs.items()],
                 "left": [
@@ -78,6 +80,9 @@ def _document(fixed: Fixed, outcome: Outcome) -> Iterator[str]:
     for incurable in fixed.fixes.incurable:
         yield f"{head}: {paint('no cure', 'yellow', sys.stdout)} for {incurable.array}: {incurable.reason}"
         yield from (_row("costs", _access(report)) for report in incurable.accesses)
+    for proposal in fixed.proposals:
+        yield f"{head}: proposal: {paint(f'{proposal.change}', 'green', sys.stdout)} for {proposal.array}"
+        yield from _proposal(proposal)
     for report in fixed.fixes.unknown:
         yield f"{head}: not fixed: {_access(report)}"
     for finding in fixed.left:
@@ -99,6 +104,15 @@ def _fix(fix: Fix) -> Iterator[str]:
         yield _row("why", "wavefronts of the worst request by pad:")
         yield from (_row("", law) for law in fix.why)
     yield from (_row("remains", _access(report)) for report in fix.remains)
+
+
+def _proposal(proposal: LayoutProposal) -> Iterator[str]:
+    before, after = proposal.before, proposal.after
+    sizes = ", ".join(f"{name} = {size}" for name, size in proposal.sizes.items())
+    given = f" at {sizes}" if sizes else ""
+    gain = f", {before.moved / after.moved:.3g} times fewer" if after.moved else ""
+    yield _row("sectors", f"{before.moved:,} → {after.moved:,}{given}{gain}, ideal {after.ideal:,}")
+    yield _row("not patched", f"callers have to store {proposal.array} so")
 
 
 def _occupancy(cost: LaunchCost) -> str:

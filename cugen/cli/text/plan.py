@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 from cugen.abi.manifest import LaunchEntry
 from cugen.cli.resources import Resources
+from cugen.emit.describe import placement_text
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.families.base import Family
 from cugen.kernel import Kernel
+from cugen.kernel_price import PlanPrice
 from cugen.machine import target
 from cugen.machine.features import why_not_compiled
 from cugen.plan.kernel import Kernel as PlannedKernel
@@ -43,7 +45,7 @@ _INDENT = "  "
 Answers = tuple[tuple[Family, Match | Refusals], ...]
 
 
-def plan_text(kernel: Kernel, resources: Resources) -> str:
+def plan_text(kernel: Kernel, resources: Resources, price: PlanPrice | None = None) -> str:
     """Text of all launches. `resources`: from a compiler, or the reason why there are none."""
     plan, spec = kernel.plan, kernel.spec
     title = f"{kernel.name}: {spec.doc}" if spec.doc else kernel.name
@@ -67,6 +69,8 @@ def plan_text(kernel: Kernel, resources: Resources) -> str:
         lines += _row("compiler", f"{resources.compiler} for {spec.target}")
     else:
         lines += _row("compiler", f"none: {resources.reason}")
+    if price is not None:
+        lines += _row("price", price.text)
     answers = _answers(spec)
     launches = kernel.manifest.launches
     for number, (made, launch) in enumerate(zip(plan.kernels, launches, strict=True), 1):
@@ -86,7 +90,8 @@ def _array_text(kernel: Kernel, name: str) -> str:
     argument = next((a for a in kernel.manifest.arguments if a.name == name), None)
     shape = getattr(argument, "shape", None)
     extents = "" if shape is None else f" [{', '.join(map(str, shape))}]"
-    placed = f", {declared.memory.space}" if declared.memory.space else ""
+    placement = placement_text(declared, kernel.plan)
+    placed = f", {placement}" if placement else ""
     alignment = getattr(argument, "alignment", declared.dtype.bytes)
     aligned = f", aligned to {alignment} bytes" if alignment > declared.dtype.bytes else ""
     return f"{name}: {declared.role}, {declared.dtype.name}{extents}{placed}{aligned}"
@@ -152,6 +157,8 @@ def _node_lines(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
                 yield printer.definition(index)
             case Declare():
                 yield printer.declare(node)
+            case Load(access=access, bounds_checked=True):
+                yield f"{_access_text(access, printer)}, 0 outside"
             case Load(guard=guard) | Copy(guard=guard) if guard is not None and guard.terms:
                 yield f"if ({printer.condition(guard)})"
                 yield from (_INDENT + _access_text(access, printer) for access in accesses((node,)))

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, Size, Workspace
+from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, Size, Workspace
 from cugen.emit.describe import harmless, header_lines, heading
 from cugen.emit.environment import environment
 from cugen.emit.files import LAUNCH_HEADER
@@ -23,6 +23,16 @@ from cugen.plan.kernel import Plan
 from cugen.plan.names import Names
 from cugen.spec.types import DTYPES
 
+_FORMATS = {
+    "float32": "CU_AD_FORMAT_FLOAT",
+    "float16": "CU_AD_FORMAT_HALF",
+    "int32": "CU_AD_FORMAT_SIGNED_INT32",
+    "int16": "CU_AD_FORMAT_SIGNED_INT16",
+    "int8": "CU_AD_FORMAT_SIGNED_INT8",
+    "uint32": "CU_AD_FORMAT_UNSIGNED_INT32",
+    "uint16": "CU_AD_FORMAT_UNSIGNED_INT16",
+    "uint8": "CU_AD_FORMAT_UNSIGNED_INT8",
+}
 _WORDS_PER_LINE = 4  # 64-bit words; fits the line width
 _IMAGE = re.compile(r"^static const unsigned long long \w+_image\[\] = \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _COMPILER = re.compile(r"^// Machine code of .+ for (.+), compiled by (.+), and its launcher\.", re.MULTILINE)
@@ -79,7 +89,7 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         "header": header_lines(context, plan),
         **launcher.declaration(DRIVER),
     }
-    arguments = {**names, **buffers}
+    arguments = {**names, **buffers, **{texture.argument: texture.symbol for texture in context.textures}}
     source = {
         "parameters": launcher.parameters,
         "size_arguments": launcher.size_arguments,
@@ -89,6 +99,12 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         "total": total,
         "unused_sizes": [
             text for text in launcher.size_arguments.split(", ") if text and text not in re.findall(r"\w+", total)
+        ],
+        "textures": [
+            (texture.symbol, texture.parameter, _bytes_of(array, printer), _FORMATS[array.dtype])
+            for texture in context.textures
+            for array in manifest.texture_arguments()
+            if array.name == texture.argument
         ],
         "uploads": [
             (upload.symbol, names[upload.argument], upload.bytes, upload.argument in context.arrays)
@@ -165,9 +181,9 @@ def _workspace_buffers(manifest: Manifest, symbols: Mapping[str, str], printer: 
     return buffers
 
 
-def _bytes_of(space: Workspace, printer: SizePrinter) -> str:
-    size = DTYPES[space.dtype].bytes
-    return printer.print(space.elements * size if isinstance(space.elements, int) else f"({space.elements}) * {size}")
+def _bytes_of(memory: Workspace | ArrayArgument, printer: SizePrinter) -> str:
+    size, elements = DTYPES[memory.dtype].bytes, memory.elements
+    return printer.print(elements * size if isinstance(elements, int) else f"({elements}) * {size}")
 
 
 def _launch(launch: LaunchEntry, arguments: Mapping[str, str], printer: SizePrinter) -> _Launch:

@@ -12,7 +12,7 @@ from cugen.emit.printer.nodes import NodePrinter
 from cugen.machine import target
 from cugen.machine.target import MAX_BLOCKS, STATIC_SHARED_BYTES
 from cugen.plan.context import Context
-from cugen.plan.kernel import Kernel, Plan, Upload
+from cugen.plan.kernel import Kernel, Plan, Texture, Upload
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.spec.expressions import Expr, ParamValue, walk
 from cugen.spec.model import Param
@@ -29,6 +29,16 @@ class LaunchText:
     shared: int
 
 
+@dataclass(frozen=True, slots=True)
+class TextureText:
+    """A texture object: its variable, the pointer, the size of its memory in bytes and its channel format."""
+
+    symbol: str
+    parameter: str
+    bytes: str
+    format: str
+
+
 @dataclass(frozen=True)
 class Launcher:
     """Texts of the host function. `functions` are the helpers it calls, with their C types."""
@@ -37,6 +47,7 @@ class Launcher:
     parameters: tuple[str, ...]
     checks: tuple[str, ...]
     uploads: tuple[str, ...]
+    textures: tuple[TextureText, ...]
     launches: tuple[LaunchText, ...]
     workspace: tuple[str, ...]
     zeros: tuple[str, ...]  # memsets before the launches
@@ -118,6 +129,17 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
     conditions = [requirement.condition for requirement in spec.require]
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
+    limit = target(spec.target).texture_elements
+    spans = [context.elements_of(context.arrays[texture.argument]) for texture in context.textures]
+    checks += [
+        f"{texts.size(span, wide=True)} > {limit}" for span in spans if bounds(span, dict(context.ranges))[1] > limit
+    ]
+    textures = tuple(_texture(context, texture, texts) for texture in context.textures)
+    if textures:
+        names = ", ".join(texture.parameter for texture in textures)
+        notes.append(
+            f"Texture objects of {names}: one is made for each address on a device, and kept until the process ends."
+        )
     grids = [check for kernel in plan.kernels for check in _grid_checks(context, kernel, texts)]
     checks += dict.fromkeys(grids)
     if grids:
@@ -131,6 +153,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         tuple(parameters),
         tuple(checks),
         tuple(_upload(context, upload) for upload in plan.uploads),
+        textures,
         launches,
         buffers,
         zeros,
@@ -204,6 +227,13 @@ def _upload(context: Context, upload: Upload) -> str:
     return f"cudaMemcpyToSymbolAsync({upload.symbol}, {source}, {upload.bytes}, 0, {direction}, stream)"
 
 
+def _texture(context: Context, texture: Texture, texts: _Texts) -> TextureText:
+    array = context.arrays[texture.argument]
+    kind = f"<{c_name(array.dtype)}>()" if array.dtype.compute == array.dtype else "Half()"
+    size = texts.size(context.elements_of(array) * array.dtype.bytes, wide=True)
+    return TextureText(texture.symbol, texture.parameter, size, f"cudaCreateChannelDesc{kind}")
+
+
 def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
     grid = [texts.size(extent) for extent in kernel.grid]
     while len(grid) > 1 and grid[-1] == "1":
@@ -214,9 +244,12 @@ def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
     empty = [texts.size(extent) for extent in kernel.grid if bounds(extent, context.ranges)[0] < 1]
     arguments = []
     workspace = {array.name: array.symbol for array in kernel.workspace}
+    textures = {texture.argument: texture.symbol for texture in context.textures}
     for name in kernel.arguments:
         if name in workspace:
             arguments.append(workspace[name])
+        elif name in textures:
+            arguments.append(textures[name])
         elif name in context.arrays:
             arguments.append(_parameter(context, name))
         elif name in context.scalar_symbols:
@@ -236,10 +269,12 @@ def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
 
 
 def _parameter(context: Context, name: str) -> str:
-    """C parameter of an array or scalar. The symbol of a `__constant__` one names the copy on the device."""
-    for upload in context.uploads:
-        if upload.argument == name:
-            return upload.parameter
+    """C parameter of an array or scalar. The symbol of a `__constant__` one names the copy on the device, that of a
+    texture its object."""
+    bound = {upload.argument: upload.parameter for upload in context.uploads}
+    bound |= {texture.argument: texture.parameter for texture in context.textures}
+    if name in bound:
+        return bound[name]
     return context.arrays[name].symbol if name in context.arrays else context.scalar_symbols[name]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from cugen.emit.printer.ctypes import c_name, literal
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan.context import Context
-from cugen.plan.memory import Array
+from cugen.plan.memory import ARGUMENTS, Array
 from cugen.plan.nodes import Node
 from cugen.plan.rounding import rounded
 from cugen.plan.symbols import Integer, integer
@@ -53,7 +53,7 @@ def constants(context: Context, bodies: tuple[Node, ...]) -> list[str]:
     """`int M = 1000` for each fixed param that the kernels use, `float eps = 1e-5f` for fixed scalars."""
     mentioned = {s.name for s in usage.free_symbols(bodies)}
     mentioned |= {context.symbols[name].name for name in usage.params(bodies)}
-    declared = [a for a in usage.arrays(bodies) if a.space not in ("global", "readonly") or a.values is not None]
+    declared = [a for a in usage.arrays(bodies) if a.space not in ARGUMENTS or a.values is not None]
     mentioned |= {s.name for array in declared for e in array.padded_shape for s in e.free_symbols}
     texts = param_constants(context, mentioned)
     for scalar in context.spec.scalars:

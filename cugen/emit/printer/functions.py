@@ -27,6 +27,7 @@ def _variables(kind: str) -> dict[str, str | int | bool]:
         "U": "unsigned long long" if dtype.bits == 64 else "unsigned int",
         "bits": dtype.bits,
         "is_float": dtype.is_float,
+        "is_float32": dtype.name == "float32",
         "is_signed": dtype.name.startswith("int"),
         "suffix": "f" if dtype.name == "float32" else "",
     }

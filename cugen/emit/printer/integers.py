@@ -96,9 +96,9 @@ class IntegerPrinter:
         array = access.array
         if not array.flat:
             return "".join(f"[{self.print(sub)}]" for sub in access.physical_subscripts())
-        return f"[{self._flat(access)}]"
+        return f"[{self.flat(access)}]"
 
-    def _flat(self, access: Access) -> str:
+    def flat(self, access: Access) -> str:
         """Linear offset, slowest dimension first: Horner form for dense arrays, else a sum of index times stride."""
         strides = access.array.strides
         order = list(range(len(strides)))

@@ -8,7 +8,7 @@ from cugen.emit.printer import tables
 from cugen.emit.printer.ctypes import c_name, literal, narrowed, widened
 from cugen.emit.printer.integers import IntegerPrinter
 from cugen.emit.printer.values import ValuePrinter
-from cugen.plan.memory import Access, Array, Component, Element, Shuffled, Start, Vector
+from cugen.plan.memory import FETCHED_TYPES, Access, Array, Component, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
@@ -115,6 +115,9 @@ class NodePrinter(ValuePrinter):
 
     def text(self, access: Access) -> str:
         symbol, access = access.printed()
+        if access.array.space == "texture":
+            kind = FETCHED_TYPES[access.array.dtype.name]
+            return f"tex1Dfetch<{kind}>({symbol}, {self.integers.flat(access)})"
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.integer(access.rank)})"
         return f"{symbol}{self.integers.subscripts(access)}"
@@ -125,7 +128,7 @@ class NodePrinter(ValuePrinter):
         return [f"{self.text(access)}: {claim}" for access, claim in claims if claim]
 
     def element(self, access: Element) -> str:
-        return self._stored(access.access)
+        return self._widened(access.access)
 
     def component(self, part: Component) -> str:
         """`x4.data[v]`, in the storage type."""
@@ -171,8 +174,8 @@ class NodePrinter(ValuePrinter):
             if isinstance(node.local, Vector) and node.local.index is not None:
                 target = self.vector(node.local)
             return f"{target} = {self._vector_load(node.access)}"
-        value = widened(self._stored(node.access), dtype)
-        if node.guard is not None and node.otherwise is not None:
+        value = self._widened(node.access)
+        if node.guard is not None and node.otherwise is not None and not node.bounds_checked:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"
         return f"const {c_name(dtype.compute)} {node.local.name} = {value}"
 
@@ -301,7 +304,8 @@ class NodePrinter(ValuePrinter):
 
     def _vector_load(self, access: Access) -> str:
         """`load<4>(&A[m * K + k])`."""
-        return f"{self._vector_function('load_streaming' if access.streaming else 'load', access)})"
+        name = "load_streaming" if access.streaming else "load"
+        return f"{self._vector_function('load_readonly' if access.array.loads_readonly else name, access)})"
 
     def _vector_store(self, access: Access, value: str) -> str:
         """`store<4>(&C[m * N + n], c4)`."""
@@ -312,9 +316,18 @@ class NodePrinter(ValuePrinter):
         self.functions.setdefault((name, ""))
         return f"{name}<{access.width}>(&{self.lvalue(access)}"
 
+    def _widened(self, access: Access) -> str:
+        """A loaded element in its compute type."""
+        if access.array.space == "texture":
+            return self.lvalue(access)
+        return widened(self._stored(access), access.array.dtype)
+
     def _stored(self, access: Access) -> str:
+        """A loaded element in its storage type."""
         text = self.lvalue(access)
-        if access.array.space != "readonly":
+        if access.array.space == "texture":
+            return narrowed(text, access.array.dtype)
+        if not access.array.loads_readonly:
             return text
         if access.array.dtype.kind is Kind.BOOL or (access.array.dtype.is_float and access.array.dtype.bits == 8):
             self.functions.setdefault(("load_byte", ""))

@@ -87,7 +87,7 @@ class ValuePrinter:
         return f"{target} = {self.print(value)}"
 
     def element(self, access: Element) -> str:
-        """Text of a memory access; overridden by the node printer."""
+        """Text of a memory access, in its compute type; overridden by the node printer."""
         raise TypeError(f"a memory access in an expression without memory: {access.name}")
 
     def _print(self, expr: Expr) -> tuple[str, int]:
@@ -95,7 +95,7 @@ class ValuePrinter:
             case Const(value=value, dtype=dtype):
                 return self._literal(value, dtype)
             case Element():
-                return widened(self.element(expr), expr.access.array.dtype), _ATOM
+                return self.element(expr), _ATOM
             case Local(name=name):
                 return name, _ATOM
             case ParamValue(name=name):

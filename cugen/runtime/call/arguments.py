@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -53,7 +53,7 @@ def check_call(manifest: Manifest, given: Mapping[str, Any], *, device: int) -> 
             raise RunError(PARAM_REFUSED, wording.REQUIREMENT.format(condition=requirement, values=values))
     for argument in manifest.arguments:
         if isinstance(argument, ArrayArgument):
-            _check_array(argument, arrays[argument.name], params, device)
+            _check_array(_required_of(argument, manifest, device), arrays[argument.name], params, device)
     _check_overlap(manifest, arrays)
     scalars = {a.name: _number(a, given[a.name]) for a in manifest.arguments if isinstance(a, ScalarArgument)}
     return Call(arrays, scalars, params)
@@ -143,6 +143,13 @@ def _check_param(param: ParamArgument, value: int) -> None:
     if value % param.multiple_of:
         text = wording.NO_MULTIPLE.format(name=param.name, value=value, multiple=param.multiple_of)
         raise RunError(PARAM_REFUSED, text)
+
+
+def _required_of(argument: ArrayArgument, manifest: Manifest, device: int) -> ArrayArgument:
+    """The argument as a device requires it: the CPU copies arrays, and its texture objects have no alignment."""
+    if device != CPU or argument not in manifest.texture_arguments():
+        return argument
+    return replace(argument, alignment=DTYPES[argument.dtype].bytes)
 
 
 def _check_array(argument: ArrayArgument, view: ArrayView, params: Mapping[str, int], device: int) -> None:

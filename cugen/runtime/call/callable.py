@@ -16,6 +16,7 @@ from cugen.abi.codes import DEVICE_FAULT, UNKNOWN_ARGUMENT, WRONG_DEVICE
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument, Workspace
+from cugen.abi.sizes import evaluate
 from cugen.reference.storage import numpy_dtype
 from cugen.runtime.buffers import pack, view
 from cugen.runtime.call.arguments import Call, check_call, merged, workspace_bytes
@@ -49,13 +50,15 @@ class GpuFunction:
     launch (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of PyTorch, CuPy or PyCUDA; by default
     the default stream. Calls are asynchronous. They run in the current context; the first call in a context compiles
     for its GPU. The function caches one set of workspaces per stream for the lifetime of the process, and one module
-    per stream if calls set constants of the kernel: their symbols belong to the module.
+    per stream if calls set constants of the kernel: their symbols belong to the module. Texture objects are made once
+    for each address, and also kept for the lifetime of the process: graphs may have captured them.
     """
 
     source: str
     manifest: Manifest
     _loaded: dict[tuple[int, ...], _Loaded] = field(default_factory=dict)
     _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict)
+    _textures: dict[tuple[int, int, int, str], int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
@@ -84,7 +87,11 @@ class GpuFunction:
                         addresses[space.name] = allocate(size)
                     if space.zeroed and size and not (allocate is None and space.left_zero):
                         cleared[space.name] = size
-                self._queue(cuda, call, loaded, grids, addresses, cleared, handle)
+                objects = {
+                    texture.name: self._texture(cuda, context, call, texture)
+                    for texture in self.manifest.texture_arguments()
+                }
+                self._queue(cuda, call, loaded, grids, addresses | objects, cleared, handle)
 
     def _check_ordinals(self, cuda: Driver, call: Call, ordinal: int) -> None:
         for name, array in call.arrays.items():
@@ -133,6 +140,13 @@ class GpuFunction:
             self._workspaces[key] = (address, size)
         return address
 
+    def _texture(self, cuda: Driver, context: int, call: Call, argument: ArrayArgument) -> int:
+        size = evaluate(argument.elements, call.params) * DTYPES[argument.dtype].bytes
+        key = (context, call.arrays[argument.name].address, size, argument.dtype)
+        if key not in self._textures:
+            self._textures[key] = cuda.create_texture(*key[1:])
+        return self._textures[key]
+
     def _queue(
         self,
         cuda: Driver,
@@ -143,7 +157,8 @@ class GpuFunction:
         cleared: Mapping[str, int],
         stream: int,
     ) -> None:
-        """`cleared` are the bytes of the workspaces to be zeroed first."""
+        """`addresses` has texture objects in place of their arrays; `cleared` are the bytes of the workspaces to be
+        zeroed first."""
         values = self._values(call, addresses)
         for upload in self.manifest.uploads:
             symbol = loaded.symbols[upload.symbol]

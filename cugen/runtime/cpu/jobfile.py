@@ -15,9 +15,10 @@ from cugen.machine.table import target
 from cugen.runtime.cpu.symbols import SharedArray
 from cugen.runtime.device import Buffer, Job
 from cugen.runtime.packing import pack_number
-from cugen.spec.types import DTYPES
+from cugen.spec.types import DTYPES, Kind
 
 _WORKSPACE_ALIGNMENT = 256  # of cudaMalloc
+_CHANNELS = {Kind.INT: 0, Kind.UINT: 1, Kind.FLOAT: 2}  # values of cudaChannelFormatKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,9 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
         yield f"buffer {space.name} {'zeroed' if space.zeroed else 'workspace'} {size} {_WORKSPACE_ALIGNMENT}"
     for upload in manifest.uploads:
         yield f"upload {upload.symbol} {upload.argument} {upload.bytes}"
+    for texture in manifest.texture_arguments():
+        dtype = DTYPES[texture.dtype]
+        yield f"texture {texture.name} {_CHANNELS[dtype.kind]} {dtype.bits} {evaluate(texture.elements, params)}"
     storage = "shared" if settings.is_serial else "thread_local"
     for array in shared:
         yield f"{storage} {array.name} {array.address} {array.bytes}"

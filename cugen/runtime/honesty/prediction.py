@@ -14,7 +14,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.plan.kernel import Kernel, Plan
-from cugen.plan.memory import Access, Array, Element
+from cugen.plan.memory import ARGUMENTS, Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
@@ -118,7 +118,7 @@ def traced_name(array: Array) -> str:
     """Name of the array's memory in traces."""
     if array.dynamic:
         return "shared_memory"
-    return array.name if array.space in ("global", "readonly") else array.symbol
+    return array.name if array.space in ARGUMENTS else array.symbol
 
 
 @dataclass

@@ -14,6 +14,11 @@ inline cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
   return cudaSuccess;
 }
 template <class T>
+inline cudaChannelFormatDesc cudaCreateChannelDesc() {
+  return {8 * int(sizeof(T)), 0, 0, 0, cugen::channel_kind<T>()};
+}
+inline cudaChannelFormatDesc cudaCreateChannelDescHalf() { return {16, 0, 0, 0, cudaChannelFormatKindFloat}; }
+template <class T>
 inline cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* from, size_t bytes, size_t offset,
                                            cudaMemcpyKind kind, cudaStream_t stream) {
   char* const start = const_cast<char*>(reinterpret_cast<const volatile char*>(&symbol));

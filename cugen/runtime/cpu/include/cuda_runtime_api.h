@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cugen_cpu/texture_types.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -56,8 +58,8 @@ static inline const char* cudaGetErrorString(cudaError_t error) {
 }
 
 static inline cudaError_t cudaMalloc(void** pointer, size_t bytes) {
-  /* Alignment of cudaMalloc. */
-  *pointer = bytes == 0 ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
+  /* Alignment of textures, which that of cudaMalloc divides. */
+  *pointer = bytes == 0 ? NULL : aligned_alloc(512, (bytes + 511) / 512 * 512);
   return bytes != 0 && *pointer == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 static inline cudaError_t cudaFree(void* pointer) {
@@ -89,6 +91,54 @@ static inline cudaError_t cudaMemset(void* to, int value, size_t bytes) {
 static inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   (void)stream;
   return cudaMemset(to, value, bytes);
+}
+
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2
+};
+static inline cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode) {
+  (void)mode;
+  return cudaSuccess;
+}
+
+/* Texture objects of linear memory, point sampled. */
+struct cudaChannelFormatDesc {
+  int x, y, z, w;
+  enum cudaChannelFormatKind f;
+};
+enum cudaResourceType { cudaResourceTypeLinear = 2 };
+struct cudaResourceDesc {
+  enum cudaResourceType resType;
+  struct {
+    struct {
+      void* devPtr;
+      struct cudaChannelFormatDesc desc;
+      size_t sizeInBytes;
+    } linear;
+  } res;
+};
+enum cudaTextureReadMode { cudaReadModeElementType = 0 };
+struct cudaTextureDesc {
+  enum cudaTextureReadMode readMode;
+};
+struct cudaResourceViewDesc;
+
+static inline cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, const struct cudaResourceDesc* resource,
+                                                  const struct cudaTextureDesc* reading,
+                                                  const struct cudaResourceViewDesc* view) {
+  const struct cudaChannelFormatDesc format = resource->res.linear.desc;
+  struct cugen_texture* const texture = (struct cugen_texture*)malloc(sizeof(struct cugen_texture));
+  (void)reading;
+  (void)view;
+  if (texture == NULL) return cudaErrorMemoryAllocation;
+  texture->data = resource->res.linear.devPtr;
+  texture->elements = resource->res.linear.sizeInBytes / ((size_t)format.x / 8);
+  texture->bits = format.x;
+  texture->kind = format.f;
+  *object = (cudaTextureObject_t)(size_t)texture;
+  return cudaSuccess;
 }
 
 static inline cudaError_t cudaDeviceSynchronize(void) { return cudaSuccess; }

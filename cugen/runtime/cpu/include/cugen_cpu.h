@@ -24,3 +24,4 @@
 #include "cugen_cpu/tensor.h"
 #include "cugen_cpu/atomics.h"
 #include "cugen_cpu/memory.h"
+#include "cugen_cpu/texture.h"

@@ -4,11 +4,13 @@
 #include <stdio.h>
 
 #include <fstream>
+#include <list>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "../include/cugen_cpu/texture_types.h"
 #include "arrays.h"
 
 namespace cugen {
@@ -28,6 +30,7 @@ struct PlannedLaunch {
 
 struct Job {
   std::map<std::string, std::vector<char>> values;  // by argument: the bytes of a pointer or number
+  std::list<cugen_texture> textures;  // their addresses are the objects
   std::vector<Upload> uploads;
   std::vector<PlannedLaunch> launches;
   unsigned repeat = 1;
@@ -96,6 +99,19 @@ inline void read_launch(std::istringstream& line, Job& job) {
   job.launches.push_back(launch);
 }
 
+// Launches take the texture object of an argument in place of its pointer.
+inline void read_texture(std::istringstream& line, Job& job) {
+  std::string name;
+  int kind;
+  line >> name >> kind;
+  cugen_texture& texture = job.textures.emplace_back();
+  line >> texture.bits >> texture.elements;
+  texture.kind = static_cast<cudaChannelFormatKind>(kind);
+  memcpy(&texture.data, job.values.at(name).data(), sizeof(texture.data));
+  const cudaTextureObject_t object = reinterpret_cast<cudaTextureObject_t>(&texture);
+  memcpy(job.values.at(name).data(), &object, sizeof(object));
+}
+
 inline Job read_job(const std::string& folder, size_t load_offset) {
   Job job;
   std::ifstream file(folder + "/job.txt");
@@ -113,6 +129,8 @@ inline Job read_job(const std::string& folder, size_t load_offset) {
       Upload upload;
       line >> upload.symbol >> upload.argument >> upload.bytes;
       job.uploads.push_back(upload);
+    } else if (item == "texture") {
+      read_texture(line, job);
     } else if (item == "shared" || item == "thread_local") {
       const bool is_static = item == "shared";
       SharedArray array;
