@@ -78,7 +78,7 @@ _SHAPES: Mapping[str, tuple[tuple[int, int], ...]] = {
     "dynamic": ((0, 0), (1, 1), (3, 0), (37, 131), (64, 256)),
 }
 _PARAMS = {"bounded": "{range: [8, 300], multiple_of: 8}", "dynamic": "dynamic"}
-_BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "{value: 1}")
+_BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "symmetric", "{value: 1}")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from cugen.abi.manifest import (
     Manifest,
     ParamArgument,
     ScalarArgument,
+    Texture,
     Upload,
     Workspace,
     is_untouched,
@@ -63,6 +64,8 @@ manifests = st.builds(
     header_hash=texts,
     typed_header_hash=texts,
     input_hash=texts,
+    requires=st.sampled_from([(), ("texture",)]),
+    textures=some(st.builds(Texture, texts)),
 )
 
 
@@ -146,3 +149,13 @@ def test_another_format_is_refused(manifest):
 def test_an_unknown_key_is_refused(manifest):
     with pytest.raises(TypeError):
         Manifest.from_json(manifest.to_json().replace('"version"', '"vresion"'))
+
+
+def test_a_manifest_that_requires_what_is_not_known_is_refused(manifest):
+    text = json.dumps({**json.loads(manifest.to_json()), "requires": ["texture", "tensor map"]})
+    with pytest.raises(ValueError, match="the manifest requires tensor map: a later version of cugen made it"):
+        Manifest.from_json(text)
+
+
+def test_what_a_kernel_does_not_require_is_not_in_its_manifest(manifest):
+    assert not {"requires", "textures"} & json.loads(manifest.to_json()).keys()

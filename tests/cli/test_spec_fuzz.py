@@ -21,7 +21,8 @@ HOSTILE = """
     99999999999999999999 0.5 1e999 -0.0 .nan .inf inf nan pi true false null ~ no 010 16:16 [] {} [[]] [0] {a:1}
     dynamic {range:[1,3],multiple_of:2} {range:[0,2147483647]} M N K m n k i j A B C x y x[i] y[i] A[m,k] 1//0 1%0
     float32 float64 float16 bfloat16 float8_e4m3 int8 uint8 int64 uint64 bool shared constant register readonly scratch
-    global zero clamp wrap reflect {value:nan} row column {strides:[1,1]} {align:128} xor direct map tiled transpose
+    global texture zero clamp wrap reflect symmetric {value:nan} row column {strides:[1,1]} {align:128} xor direct map
+    tiled transpose
     {space:shared,pad:1} {space:shared,swizzle:xor} {space:shared,dynamic:true} {space:shared,stages:3} sm_10 sm_120
     sum(x[i],i) cumsum(x[i],i) argmax(x[i],i) softmax(x[i],i) where(i<3,x[i],0) x[i+1] x[i*2] x[i//2] x[-1-i] x[ids[i]]
     i+1 -i i*i i//2 i%3 2**31 ** // % << ~ not == , : | > - # & * ! ' " ( ) [ ] { } $tile \\ \t \0 é ∑ 😀

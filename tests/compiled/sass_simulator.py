@@ -24,7 +24,7 @@ _WORD = 0xFFFFFFFF
 _REGISTER = re.compile(r"^([-~])?(U?R)(\d+|Z)(?:\.(?:reuse|64|U32))*$")
 _PREDICATE = re.compile(r"^(!)?(U?P)(\d+|T)$")
 _BANK = re.compile(r"^([-~])?c\[0x0\]\[(0x[0-9a-f]+)\](?:\.64)?$")
-_CONTROL = ("BSSY", "BSYNC", "WARPSYNC")
+_CONTROL = ("BSSY", "BSYNC", "DEPBAR", "WARPSYNC")
 _FLOATS = re.compile(
     r"D(ADD|FMA|MNMX|MUL)|F(ADD|FMA|MNMX|MUL|SEL)|H(ADD2|FMA2|MNMX2|MUL2)|F2F|F2FP|F2I|I2F|I2FP|MUFU|PRMT"
 )
@@ -174,11 +174,13 @@ class Launch:
             decisions = self._decisions(name, suffixes, operands[2:])
             for output, decision in zip(operands[:2], decisions, strict=True):
                 self._decide(output, decision, lanes)
+        elif name in ("VOTE", "VOTEU") and _PREDICATE.match(operands[0]):
+            self._decide(operands[0], self._vote(suffixes[0], operands[-1], active), lanes)
         elif name == "R2P":
             words, bits = self._value(operands[1])
             for number in _bits(operands[2]):
                 self._decide(f"P{number}", (_bit(words, number), _bit(bits, number)), lanes)
-        elif instruction.space not in ("", "constant"):
+        elif instruction.space not in ("", "constant") or name == "TLD":
             for part in range(max(1, instruction.bytes // 4)):
                 self._put(operands[0], None, lanes, part)
         else:
@@ -266,6 +268,14 @@ class Launch:
         bits = ones ^ zeros
         holds = (ones & bits) != 0
         return [(ones, bits)], [(holds, holds | (bits == _ALL))]
+
+    def _vote(self, mode: str, operand: str, active: Flags) -> Decision:
+        """Whether a predicate holds in all active lanes of a warp, or in any."""
+        holds, known = self._predicate(operand)
+        warps = np.arange(self.lanes) // _WARP_SIZE
+        votes, voters, sure = (np.bincount(warps, lanes) for lanes in (active & holds, active, active & known))
+        decided = votes == voters if mode == "ALL" else votes > 0
+        return decided[warps], (sure == voters)[warps]
 
     def _predicate_bits(self, operands: list[str]) -> Value:
         """P2R: bits of a register replaced by predicates."""

@@ -30,6 +30,7 @@ NAMES = {
     "filled",
     "merged",
     "speculated",
+    "sunk",
     "eliminated",
     "predicated",
     "folded",

@@ -8,8 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from cugen.compiled.predictions import CONSTANT_REQUESTS, METRICS, predictions
+from cugen.compiled.predictions import CONSTANT_REPLAYS, CONSTANT_REQUESTS, METRICS, predictions
 from cugen.emit.resources import data_folder
+from cugen.kernel import generate
+from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_cubin, compile_ptx, compilers
 
 ROOT = Path(__file__).parents[2]
@@ -117,6 +119,27 @@ def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
     (store,) = (a for a in launch.accesses if a.access.kind == "store")
     assert actual.value is not None
     assert actual.value >= launch.warps + store.executions
+
+
+@pytest.mark.parametrize(("count", "is_known"), [(2048, True), (2049, False)])
+def test_requests_of_more_constants_than_an_sm_caches_are_unknown(counters, count, is_known):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: lookup
+arrays:
+  t: {{shape: [{count}], dtype: float32, memory: constant}}
+  y: {{shape: [8192], dtype: float32}}
+compute: y[i] = t[i % {count}]
+schedule: {{family: direct}}
+""")
+    kernel = generate(spec)
+    image = compile_cubin(kernel.source, kernel.name, "sm_90").image
+    ptx = compile_ptx(kernel.source, kernel.name, "sm_90")
+    (launch,) = counters.as_compiled(kernel, image, ptx, kernel.access_lines(), "sm_90")
+    for metric in (CONSTANT_REQUESTS, CONSTANT_REPLAYS):
+        actual = predictions(launch)[metric]
+        assert (actual.value is not None) == is_known
+        assert is_known or actual.reason == "unproved: the read hits the constant cache of 8,192 bytes"
 
 
 @pytest.mark.slow

@@ -5,9 +5,11 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 
 static std::atomic<int> libraries_loaded{0};
 static unsigned long long free_address = 0x500000000000ULL;
+static bool relaxed = false;  // the thread's capture mode
 static CUresult failing = CUDA_SUCCESS;  // what the next allocation gives
 struct Known { const char* kernel; size_t sizes[12]; };
 static const Known known[] = {KNOWN};
@@ -62,6 +64,32 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t*, CUlibrary, const char
 CUresult cuCtxGetDevice(CUdevice* device)
 {
     *device = 3;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context)
+{
+    *context = reinterpret_cast<CUcontext>(0x33);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode)
+{
+    static CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    std::swap(current, *mode);
+    relaxed = current == CU_STREAM_CAPTURE_MODE_RELAXED;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC* reading,
+    const CUDA_RESOURCE_VIEW_DESC*)
+{
+    if (!relaxed)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    const auto& linear = resource->res.linear;
+    *texture = linear.devPtr + 7;
+    std::printf("texture %d %llx, %zu bytes of format %d x %u, flags %u\n", resource->resType, linear.devPtr,
+        linear.sizeInBytes, linear.format, linear.numChannels, reading->flags);
     return CUDA_SUCCESS;
 }
 

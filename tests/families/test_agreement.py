@@ -14,11 +14,12 @@ from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
+from cugen.spec.parse.keys import TEXTURE_TYPES
 
 FLOATS = ("float32", "float32", "float64", "float16", "bfloat16", "float8_e4m3", "float8_e5m2")
 INTEGERS = ("int32", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
 SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33)
-BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "{value: 3}", "{value: 0}")
+BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "symmetric", "{value: 3}", "{value: 0}")
 MAX_SHARED_ELEMENTS = 800  # elements of an input that is staged whole
 MAX_OUTPUT_ELEMENTS = 20_000  # of an output
 TARGETED = settings(
@@ -223,7 +224,7 @@ class Drawing:
         elements = 1
         for extent in array.extents:
             elements *= self.sizes[extent]
-        spaces = ["", "", "global", "readonly", "constant"]
+        spaces = ["", "", "global", "readonly", "texture", "constant"]
         if elements <= MAX_SHARED_ELEMENTS:
             spaces += ["shared", "{space: shared, pad: 1}", "{space: shared, dynamic: true}"]
         spaces += ["register"] * (elements <= 16)
@@ -232,14 +233,17 @@ class Drawing:
     def declare(self, number: int, kind: str, dynamic: frozenset[str]) -> Array:
         array = Array(f"in{number}", kind, self.shape(3), self.chance(60))
         memory = "" if dynamic & set(array.extents) else self.memory(array)
-        layout = self.layout(array.extents) if memory in ("", "global", "readonly") else ""
+        dtype = self.dtype(kind)
+        if memory == "texture" and dtype not in TEXTURE_TYPES:
+            memory = "readonly"
+        layout = self.layout(array.extents) if memory in ("", "global", "readonly", "texture") else ""
         boundary = f", boundary: {self.one_of(*BOUNDARIES)}" if array.bounded and array.extents else ""
         if kind == "bool" and boundary:
             boundary = ", boundary: zero"
         placement = f", memory: {memory}" if memory else ""
         array.bounded = bool(boundary)
         shape = ", ".join(array.extents)
-        array.text = f"  {array.name}: {{shape: [{shape}], dtype: {self.dtype(kind)}{layout}{boundary}{placement}}}"
+        array.text = f"  {array.name}: {{shape: [{shape}], dtype: {dtype}{layout}{boundary}{placement}}}"
         return array
 
     def domain(self, number: int) -> list[str]:

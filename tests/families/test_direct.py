@@ -80,10 +80,22 @@ def test_a_staged_array_has_a_fixed_shape_and_fits(reasons: Reasons) -> None:
 params: {{N: {0}}}
 arrays: {{x: {{shape: [N], dtype: float64, memory: shared}}, y: {{shape: [N], dtype: float64}}}}
 compute: y[i] = x[N - 1 - i]
+schedule: {{family: direct}}
 """
     assert reasons("direct", text.format(6144)) == ()
     assert keys(reasons("direct", text.format(6145))) == ["arrays.x.memory"]
     assert keys(reasons("direct", text.format("dynamic"))) == ["arrays.x.memory"]
+
+
+def test_arrays_are_copied_whole_only_on_request(reasons: Reasons) -> None:
+    text = """
+arrays: {x: {shape: [100], dtype: float32, memory: shared}, y: {shape: [100], dtype: float32}}
+compute: y[i] = x[99 - i]
+"""
+    (refusal,) = reasons("direct", text)
+    assert refusal.key == "arrays.x.memory"
+    assert "would be copied whole by each block: `family: direct` does so" in refusal.reason
+    assert reasons("direct", f"{text}schedule: {{family: direct}}\n") == ()
 
 
 def scan(text: str) -> str:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
+from cugen.spec.parse.keys import TEXTURE_TYPES
+
 FLOATS = ("float32", "float32", "float32", "float64", "float16", "bfloat16")
 NARROW_FLOATS = ("float8_e4m3", "float8_e5m2")
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "int64")
 TARGETS = ("sm_60", "sm_75", "sm_80", "sm_86", "sm_90", "sm_90", "sm_90", "sm_100", "sm_120")
-BOUNDARIES = ("zero", "zero", "clamp", "wrap", "reflect", "{value: 3}")
+BOUNDARIES = ("zero", "zero", "clamp", "wrap", "reflect", "symmetric", "{value: 3}")
 MAX_ELEMENTS = 2**31 - 1  # of an array
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 37, 61, 67, 127, 131, 251, 257, 509, 1021, 2053, 4099, 50021)
 
@@ -103,7 +105,7 @@ class Drawing:
         if len(shape) > 1 and self.chance(12):
             keys.append(self.one_of("pitch: {align: 128}", "layout: column"))
         elif not is_output and self.chance(8):
-            keys.append("memory: readonly")
+            keys.append(f"memory: {self.one_of('readonly', 'texture') if dtype in TEXTURE_TYPES else 'readonly'}")
         self.names.append(name)
         self.arrays.append(f"  {name}: {{{', '.join(keys)}}}")
         return name

@@ -59,7 +59,7 @@ def pooling(d: Drawing) -> None:
         scaled = name if stride == 1 else f"{stride} * {name}"
         stepped = tap if dilation == 1 else f"{dilation} * {tap}"
         pad = d.between(0, reach) if boundary else 0
-        if boundary in ("reflect", "wrap", "clamp") and stride * size <= reach + 1:
+        if boundary in ("reflect", "symmetric", "wrap", "clamp") and stride * size <= reach + 1:
             boundary = "zero"
         reads.append(f"{scaled} + {stepped}" + (f" - {pad}" if pad else ""))
         extent = shape[len(outer) + n]

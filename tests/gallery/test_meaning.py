@@ -159,7 +159,7 @@ def transposed(A: Array) -> Array:
     return A.T
 
 
-@meaning_of("blur5x5", "blur_separable", "blur_fused")
+@meaning_of("blur5x5", "blur_separable", "blur_fused", "blur_shared")
 def blurred(image: Array) -> Array:
     row = np.array([1, 4, 6, 4, 1]) / 16
     height, width = image.shape
@@ -167,6 +167,11 @@ def blurred(image: Array) -> Array:
     return sum(
         row[r] * row[s] * padded[r : r + height, s : s + width] for r in range(5) for s in range(5)
     ) + np.zeros_like(image)
+
+
+@meaning_of("moving_average")
+def means_of_63(samples: Array) -> Array:
+    return np.convolve(np.pad(samples, 31, mode="reflect"), np.ones(63) / 63, mode="valid")
 
 
 @meaning_of("sobel")
@@ -331,6 +336,11 @@ def lived_on(before: Array) -> Array:
     around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
     living = sum(np.roll(alive, shift, axis=(0, 1)).astype(int) for shift in around)
     return (living == 3) | ((living == 2) & (alive == 1))
+
+
+@meaning_of("tone_curve")
+def toned(photo: Array, curve: Array) -> Array:
+    return curve[photo]
 
 
 def _widened(values: Array) -> Array:

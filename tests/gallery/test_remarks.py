@@ -22,7 +22,7 @@ _HEADING = re.compile(r"// Ideal accesses(?: of (\w+))?, without a remark in the
 
 def bare(text: str) -> str:
     """Without white space, and without casts, which reports leave out."""
-    return "".join(text.split()).replace("(longlong)", "")
+    return "".join(text.split()).replace("(longlong)", "").replace("(int)", "")
 
 
 def reports(kernel: Kernel) -> dict[int, tuple[str, AccessReport]]:
@@ -56,7 +56,7 @@ def table(kernel: Kernel) -> list[tuple[str, str, str]]:
     """Kernel, access and claim of the rows of the head; a row with a count as often as it says."""
     rows = []
     name = None
-    for line in kernel.source.replace(",\n//   ideal ", ", ideal ").splitlines():  # a row may be wrapped
+    for line in kernel.source.replace("\n//       ", "  ").splitlines():  # the claim of a long access
         if heading := _HEADING.fullmatch(line):
             name = heading[1] or kernel.name
         elif name and (row := _ROW.fullmatch(line)):

@@ -10,7 +10,14 @@ import pytest
 from cugen.machine import Target, UnknownTarget, canonical_name, is_known, known_targets, target
 
 DATA = Path(__file__).parents[1] / "data" / "compute_capabilities.csv"
-KIB = ("registers_per_sm", "registers_per_block", "shared_per_sm", "shared_per_block", "shared_opt_in")
+KIB = (
+    "registers_per_sm",
+    "registers_per_block",
+    "shared_per_sm",
+    "shared_per_block",
+    "shared_opt_in",
+    "constant_cache_bytes",
+)
 PLAIN = ("registers_per_thread", "threads_per_sm", "warps_per_sm", "blocks_per_sm", "threads_per_block")
 
 
@@ -48,7 +55,7 @@ def test_the_figures_of_a_target_agree_with_each_other(name):
     assert gpu.threads_per_block <= gpu.threads_per_sm
     assert gpu.shared_per_block <= gpu.shared_opt_in <= gpu.shared_per_sm
     assert gpu.registers_per_block <= gpu.registers_per_sm
-    assert gpu.constant_bytes == 65536
+    assert gpu.constant_first_level_bytes < gpu.constant_cache_bytes < gpu.constant_bytes == 65536
 
 
 def test_grids_were_small_in_every_direction_before_3_0():

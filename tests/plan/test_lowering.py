@@ -312,6 +312,10 @@ def test_wrapped_and_reflected_subscripts(body):
         "im1 := Mod(i - 1, 14)",
         "im1_ := Minimum(im1, 14 - im1)",
     ]
+    assert body("Y[i] = A[i - 1]", A="8; float32; boundary: symmetric", Y="8")[:2] == [
+        "im1 := Mod(i - 1, 16)",
+        "im1_ := Minimum(im1, 15 - im1)",
+    ]
 
 
 def test_an_array_of_one_element_reflects_onto_itself(body):

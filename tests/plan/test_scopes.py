@@ -6,8 +6,8 @@ import pytest
 
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import symbol
-from cugen.spec.expressions import IndexValue, Local, Op, Read
-from cugen.spec.types import FLOAT32
+from cugen.spec.expressions import Const, IndexValue, Local, Op, Read
+from cugen.spec.types import FLOAT32, INT64
 
 READ = Read("A", (IndexValue("i"),), FLOAT32)
 VALUE = Local("a", FLOAT32)
@@ -63,15 +63,24 @@ def test_the_innermost_value_is_recalled(nest):
     assert inner.recall(READ) == Local("b", FLOAT32)
 
 
-def test_forgetting_an_array_invalidates_values_computed_from_it(nest):
+def test_forgetting_an_element_invalidates_values_computed_from_it(nest):
     outer, _, inner = nest
     unrelated = Read("B", (IndexValue("i"),), FLOAT32)
     gathered = Read("B", (READ,), FLOAT32)
     for expr in (READ, unrelated, gathered, Op("add", (READ, unrelated), FLOAT32)):
         outer.remember(expr, VALUE)
-    inner.forget("A")
+    inner.forget("A", (IndexValue("j"),))
     assert outer.recall(unrelated) == VALUE
     assert [outer.recall(e) for e in (READ, gathered, Op("add", (READ, unrelated), FLOAT32))] == [None] * 3
+
+
+def test_forgetting_a_field_keeps_the_other_fields(nest):
+    outer, _, inner = nest
+    fields = [Read("A", (IndexValue("i"), Const(field, INT64)), FLOAT32) for field in range(2)]
+    for read in fields:
+        outer.remember(read, VALUE)
+    inner.forget("A", (IndexValue("j"), Const(0, INT64)))
+    assert [outer.recall(read) for read in fields] == [None, VALUE]
 
 
 def test_indices_are_recalled_by_their_values(nest):

@@ -316,3 +316,21 @@ def test_an_operator_of_uncertain_operands_bounds_every_value_it_may_have(name, 
 def test_a_comparison_that_rounding_may_flip_is_undecided(a, b, e, fraction):
     result = apply_operator("lt", (Tracked(np.asarray(a), np.asarray(e)), Tracked(np.asarray(b))), BOOL)
     assert bool(result.value) == (a + fraction * e < b) or bool(np.all(result.bound > 0))
+
+
+@pytest.mark.parametrize("name", ["and", "or", "bitand", "bitor", "bitxor", "minimum", "maximum", "mul"])
+@pytest.mark.parametrize("shapes", [((), (1, 3)), ((1, 1), (3,)), ((2, 1), (1, 3))])
+@pytest.mark.parametrize("bounded", [(True, True), (True, False), (False, True)])
+def test_operands_that_may_differ_broadcast(name, shapes, bounded, rng):
+    """The result and its bound are those of each pair of elements, also where one operand alone has a bound."""
+    values = [rng.random(shape) < 0.5 for shape in shapes]
+    bounds = [(rng.random(s) < 0.5) * 1.0 if has else None for s, has in zip(shapes, bounded, strict=True)]
+    result = apply_operator(name, (Tracked(values[0], bounds[0]), Tracked(values[1], bounds[1])), BOOL)
+    wide = np.broadcast_shapes(*shapes)
+    for index in np.ndindex(wide):
+        pair = [
+            Tracked(np.broadcast_to(v, wide)[index], None if e is None else np.broadcast_to(e, wide)[index])
+            for v, e in zip(values, bounds, strict=True)
+        ]
+        single = apply_operator(name, (pair[0], pair[1]), BOOL)
+        assert (result.value[index], np.broadcast_to(result.slack, wide)[index]) == (single.value, single.slack)

@@ -158,7 +158,10 @@ def test_a_gather_with_a_boundary_may_be_wild(run):
     assert run("y[i] = x[ids[i]]", arrays, data).value.tolist() == [9, 1, 9]
 
 
-@pytest.mark.parametrize(("mode", "numpy_mode"), [("clamp", "edge"), ("wrap", "wrap"), ("reflect", "reflect")])
+@pytest.mark.parametrize(
+    ("mode", "numpy_mode"),
+    [("clamp", "edge"), ("wrap", "wrap"), ("reflect", "reflect"), ("symmetric", "symmetric")],
+)
 @pytest.mark.parametrize("extent", [1, 2, 3, 5])
 def test_boundaries_far_outside_are_those_of_numpy_pad(run, mode, numpy_mode, extent):
     x = np.arange(extent, dtype=np.int32)

@@ -225,6 +225,7 @@ FORMS = [
             ("edge", "clamp", {}),
             ("wrap", "wrap", {}),
             ("reflect", "reflect", {}),
+            ("symmetric", "symmetric", {}),
             ("constant", "{value: 2.5}", {"constant_values": 2.5}),
         )
     ),

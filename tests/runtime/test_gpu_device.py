@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cugen.abi.errors import RunError
-from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
-from cugen.runtime import gpu
+from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Texture, Upload, Workspace
+from cugen.runtime import gpu, libcuda
 from cugen.runtime.buffers import CANARY_BYTES, pack, poison
 from cugen.runtime.device import Job
 from cugen.runtime.packing import pack_number
@@ -194,6 +194,28 @@ def test_the_launch_list_is_played_and_the_outputs_come_back(driver, manifest, s
     assert len(driver.launches) == 4
     assert driver.launches[0][1] == {"grid": (4, 1, 1), "block": (32, 1, 1), "shared": 0}
     assert (outcome.compile_ms, outcome.registers, outcome.spill_bytes) == (500.0, {"scale": 40}, {"scale": 20})
+
+
+def test_a_launch_takes_the_texture_object_of_an_array(driver, manifest, monkeypatch) -> None:
+    objects: dict[int, int] = {}
+
+    class Textures:
+        def create_texture(self, address: int, size: int, dtype: str) -> int:
+            assert (size, dtype) == (32, "float32")
+            objects[address + 7] = address
+            return address + 7
+
+        def destroy_texture(self, texture: int) -> None:
+            del objects[texture]
+
+    def kernel(a: int, c: int, *arguments: object) -> None:
+        driver.view(c, 8)[:] = driver.view(objects[int(a)], 8)
+
+    monkeypatch.setattr(libcuda, "driver", Textures)
+    driver.kernels["scale"] = kernel
+    outcome = gpu.GpuDevice().run(job(replace(manifest, textures=(Texture("A"),)), repeat=2))
+    assert np.array_equal(outcome.buffers["C"], np.arange(8))
+    assert objects == {}
 
 
 def test_flags_are_zeroed_before_each_play(driver, manifest) -> None:

@@ -142,3 +142,22 @@ def test_a_module_is_loaded_though_the_thread_captures_a_graph() -> None:
     assert modes == [2, 0]
     names = [name for name, _ in library.calls if name != "cuInit"]
     assert names[1] == "cuModuleLoadData"
+
+
+def test_a_texture_object_of_linear_memory_is_described_as_the_header_lays_it_out() -> None:
+    """CUDA_RESOURCE_DESC: a type, a union of 128 bytes, flags. CUDA_TEXTURE_DESC: 104 bytes with flags at 16."""
+    seen = []
+
+    def create(texture, resource, reading, view) -> int:
+        pointed(texture, ctypes.c_uint64).value = 0x700000001
+        described = ctypes.string_at(ctypes.addressof(resource._obj), 144)
+        numbers = [int.from_bytes(described[i:j], "little") for i, j in ((0, 4), (8, 16), (16, 20), (20, 24), (24, 32))]
+        seen.append((numbers, any(described[32:]), ctypes.sizeof(reading._obj), view))
+        assert ctypes.string_at(ctypes.addressof(reading._obj), 20)[16] == 1  # CU_TRSF_READ_AS_INTEGER
+        return 0
+
+    driver = Driver(Recorder(cuTexObjectCreate=create))
+    assert driver.create_texture(2**40 + 512, 2**33, "int16") == 0x700000001
+    assert seen == [([2, 2**40 + 512, 0x09, 1, 2**33], False, 104, None)]
+    assert driver.create_texture(0, 0, "float32") == 0
+    assert len(seen) == 1

@@ -77,7 +77,7 @@ def test_threads_that_a_short_extent_leaves_idle_go_to_the_other_indices(shape, 
 
 def test_a_long_reduction_with_few_results_is_computed_in_parts():
     spec = spec_of("N: 8192", "x [N]; y [N]; a [N]", NBODY)
-    assert families_of(spec) == ["direct", "reduce"]
+    assert families_of(spec) == ["staged", "reduce"]
     parts, _ = generate(spec, analysis=False).manifest.launches
     assert parts.grid[1] > 1
 

@@ -68,6 +68,15 @@ def test_the_read_only_cache_begins_with_3_5() -> None:
     assert "__ldg" in made(text, "sm_35").source
 
 
+def test_texture_objects_begin_with_3_0() -> None:
+    text = ROWS.replace("x: {shape: [M, N]", "x: {memory: texture, shape: [M, N]")
+    text += "compute: y[m, n] = 2 * x[m, n]\n"
+    (finding,) = refused(text, "sm_21")
+    assert (finding.code, finding.key) == ("CG3104", "arrays.x.memory")
+    assert finding.message == "`x` is a texture: sm_21 has no texture objects; sm_30 and newer have"
+    assert "tex1Dfetch<float>(" in made(text, "sm_30").source
+
+
 @pytest.mark.parametrize("name", ["sm_10", "sm_13", "sm_20"])
 def test_rows_are_reduced_without_shuffles_before_3_0(name: str) -> None:
     kernel = made(SOFTMAX, name)

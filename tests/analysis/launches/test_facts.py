@@ -215,6 +215,40 @@ def test_a_device_without_a_rate_for_the_arithmetic_has_no_roofline():
     assert facts.work.all_flop == 1000
 
 
+def constant_table(value: str, count: int) -> str:
+    return f"""
+arrays:
+  t: {{shape: [{count}], dtype: float32, memory: constant}}
+  y: {{shape: [4096], dtype: float32}}
+compute: y[i] = {value}
+schedule: {{family: direct}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "bytes_once"),
+    [("sum(t[k], k)", 2000, 8000), ("t[5] + t[9]", 2000, 20), ("t[i] * 2", 4096, 16384), ("exp(i)", 0, 0)],
+)
+def test_constants_that_are_read_are_compulsory_once(value, count, bytes_once):
+    text = (
+        constant_table(value, count)
+        if count
+        else "arrays:\n  y: {shape: [4096], dtype: float32}\ncompute: y[i] = exp(i)"
+    )
+    actual = facts_of(text)
+    assert (actual.constant.bytes_read, actual.traffic.constant) == (bytes_once, bytes_once)
+    assert actual.traffic.compulsory == 4 * 4096 + bytes_once
+    assert actual.traffic.read == 0
+    for ceiling in actual.roofline.ceilings:
+        assert ceiling.memory_bytes == 4 * 4096 + bytes_once
+
+
+def test_the_intensity_of_reads_counts_constants_and_is_none_without_reads():
+    actual = facts_of(constant_table("sum(t[k], k)", 2000))
+    assert actual.flop_per_byte_read == actual.work.all_flop / 8000
+    assert facts_of("arrays:\n  y: {shape: [64], dtype: float32}\ncompute: y[i] = exp(i)").flop_per_byte_read is None
+
+
 def test_scalars_in_constant_memory_count_against_its_budget():
     actual = facts_of("""
 params: {N: 100}

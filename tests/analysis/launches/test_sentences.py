@@ -81,6 +81,18 @@ def test_reads_of_constants_are_uniform_or_serialised():
     assert "constants" not in words(elementwise("A[i]"))
 
 
+def test_constants_that_exceed_a_level_of_the_cache_are_named():
+    (_, beyond) = words(elementwise("A[i] * sum(t[k], k)", "  t: {shape: [3000], dtype: float32, memory: constant}\n"))[
+        "constants"
+    ]
+    assert beyond == "the kernel reads up to 12,000 bytes of constants, and an SM caches 8,192"
+    text = elementwise("A[i] * sum(t[k], k)", "  t: {shape: [600], dtype: float32, memory: constant}\n")
+    sentences = words(text)
+    assert "2,400 bytes of constants, more than the 2,048 of the cache's first level" in sentences["constants"][1]
+    assert "each array once, 2,400 of them constants" in sentences["traffic"][2]
+    assert sentences["roofline"][-1].endswith("FLOP per requested read byte, constants once")
+
+
 def test_a_gather_says_that_its_sectors_depend_on_data():
     sentences = words(elementwise("A[ids[i]]", "  ids: {shape: [N], dtype: int32}\n"))
     assert "the sectors moved are unknown: an address depends on data" in sentences["traffic"]

@@ -175,7 +175,7 @@ def test_a_tile_that_no_pad_fixes_is_listed_with_its_law() -> None:
     assert unfixable.array == "w"
     assert [report.kind for report in (r.access for r in unfixable.accesses)] == ["load"]
     assert unfixable.reason.startswith("no pad makes it cheaper, and `swizzle: xor` is refused; wavefronts")
-    assert "w_shared[2 * i % 64]: 2 at every pad" in unfixable.reason
+    assert "w_tile[threadIdx.x * 2 % 64]: 2 at every pad" in unfixable.reason
 
 
 def test_tiles_with_data_dependent_accesses_are_listed() -> None:

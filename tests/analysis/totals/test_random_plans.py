@@ -101,7 +101,7 @@ def stencils(draw):
             f.format(i=i, n=n, c=draw(st.integers(0, 3))) for f, i, n in zip(chosen, names, extents, strict=True)
         ]
         reads.append(f"A[{', '.join(subscripts)}]")
-    boundary = draw(st.sampled_from(["zero", "clamp", "wrap", "reflect"]))
+    boundary = draw(st.sampled_from(["zero", "clamp", "wrap", "reflect", "symmetric"]))
     where = draw(st.sampled_from(["", f" if {names[0]} % 2 == 0 else A[{', '.join(names)}]"]))
     block = draw(st.sampled_from(["", f"schedule: {{family: direct, block: {{{names[-1]}: 16}}}}"]))
     params = ", ".join(f"{n}: {s}" for n, s in zip(extents, sizes, strict=True))

@@ -131,3 +131,45 @@ def test_the_figures_of_drawn_accesses_follow_from_their_reasons(start: int) -> 
 def test_the_figures_of_ten_thousand_drawn_accesses_follow_from_their_reasons(start: int) -> None:
     for number in range(start, start + 970):
         check(number)
+
+
+def drawn_constants(number: int) -> tuple[AccessReport, set[int], int, Target]:
+    """A read of a drawn constant table: its report, the addresses of the launch, the table's bytes, the target."""
+    rng = random.Random(number)
+    target = known_target(TARGETS[number % len(TARGETS)])
+    dtype, size = rng.choice(list(DTYPES.items()))
+    count = rng.choice([16, 500, 512, 1000, 1024, 2000, 2048, 4096, 65536 // size])
+    divisor, stride = rng.choice([1, 32, 64, 4096]), rng.choice([1, 1, 2, 3])
+    offset = rng.randrange(count)
+    text = f"""
+cugen: 1
+kernel: weighted
+arrays:
+  t: {{shape: [{count}], dtype: {dtype}, memory: constant}}
+  y: {{shape: [4096], dtype: {dtype}}}
+compute: y[i] = t[(i // {divisor} * {stride} + {offset}) % {count}]
+schedule: {{family: direct, block: {{i: 128}}}}
+"""
+    (spec,) = load_text(text, target=target.name)
+    accesses = analyze_kernel(generate(spec, analysis=False).plan.kernels[0], target, {}).accesses
+    addresses = {size * ((i // divisor * stride + offset) % count) for i in range(4096)}
+    return next(report for report in accesses if report.space == "constant"), addresses, size * count, target
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_constants_that_exceed_the_cache_are_named_by_the_reasons_of_their_reads(number: int) -> None:
+    report, addresses, table, target = drawn_constants(number)
+    stated = re.search(rf"reads up to {COUNT} bytes of constants", report.reason)
+    read = int(stated[1].replace(",", "")) if stated else 0
+    levels = [
+        int(level.replace(",", "")) for level in re.findall(rf"(?:more than the|SM caches) {COUNT}", report.reason)
+    ]
+    caches = [target.constant_first_level_bytes, target.constant_cache_bytes]
+    if stated:
+        assert len(addresses) <= read <= table
+        assert levels == [level for level in caches if read <= caches[1] or level == caches[1]]
+        assert read > levels[0]
+        assert (report.verdict == "assumed") >= (read > caches[1])
+        assert ("; exceeds the cache" in report.claim) == (read > caches[1])
+    else:
+        assert max(addresses) - min(addresses) < caches[0]

@@ -8,7 +8,15 @@ from cugen.analysis.verdicts.local_arrays import local_arrays
 from cugen.emit.resources import data_folder
 from cugen.kernel import generate
 from cugen.plan.registers.estimate import dynamic_arrays
+from cugen.schedule import planner
 from cugen.spec.load import load_all, load_text
+
+
+@pytest.fixture(autouse=True)
+def unrefused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans that the planner refuses: arrays that a spec puts in registers, indexed at run time."""
+    monkeypatch.setattr(planner, "moving_subscripts", lambda kernel, request: ())
+
 
 INDICES = "  k: {shape: [N], dtype: int32}\n"
 READS = """

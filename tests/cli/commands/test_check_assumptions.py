@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cugen.cli.main import main
+from cugen.schedule import planner
 from cugen.toolchain import cuda
 
 needs_compiler = pytest.mark.skipif(not cuda.compilers(), reason="no CUDA compiler on this machine")
@@ -59,6 +60,12 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., t
     return run
 
 
+@pytest.fixture
+def unrefused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans that the planner refuses: arrays that a spec puts in registers, indexed at run time."""
+    monkeypatch.setattr(planner, "moving_subscripts", lambda kernel, request: ())
+
+
 def codes(kernel: Any) -> list[str]:
     return [finding["code"] for finding in kernel["findings"]]
 
@@ -89,6 +96,7 @@ def test_inspect_says_what_a_compiler_made_of_a_choice(tmp_path, capsys):
         assert sentence in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.usefixtures("unrefused")
 @pytest.mark.parametrize("limit", ["local"])
 def test_without_a_compiler_an_array_that_may_be_in_local_memory_fails_the_limit(check, monkeypatch, limit):
     monkeypatch.setattr(cuda, "compilers", lambda: ())
@@ -100,6 +108,7 @@ def test_without_a_compiler_an_array_that_may_be_in_local_memory_fails_the_limit
 
 
 @needs_compiler
+@pytest.mark.usefixtures("unrefused")
 @pytest.mark.parametrize(("limit", "code"), [("local", "CG3204"), ("spills", "CG3202")])
 def test_an_array_in_local_memory_exceeds_the_limits_on_it_and_on_spills(check, limit, code):
     status, kernel = check(LOOKUP.replace("SIZE", "64").replace("CHECK", f"{{{limit}: 0}}"))
@@ -111,6 +120,7 @@ def test_an_array_in_local_memory_exceeds_the_limits_on_it_and_on_spills(check, 
 
 
 @needs_compiler
+@pytest.mark.usefixtures("unrefused")
 def test_an_array_that_a_compiler_keeps_in_registers_keeps_the_limits(check):
     status, kernel = check(LOOKUP.replace("SIZE", "4").replace("CHECK", "{local: 0, spills: 0}"))
     assert (status, codes(kernel)) == (0, [])

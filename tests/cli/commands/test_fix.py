@@ -165,7 +165,7 @@ def test_what_no_pad_cures_is_status_1_with_its_law(cli: Cli, file: Callable[...
     answer = fix(cli, path, "--write")
     assert answer.status == 1
     assert "strided on sm_90: no cure for w: no pad makes it cheaper" in answer.out
-    assert "w_shared[2 * i % 64]: 2 at every pad" in answer.out
+    assert "w_tile[threadIdx.x * 2 % 64]: 2 at every pad" in answer.out
     assert "---" not in answer.out
     assert path.read_text() == STRIDED
 
@@ -183,11 +183,43 @@ def test_findings_about_other_memory_are_listed(cli: Cli, file: Callable[..., Pa
     assert fix(cli, path).status == 1
 
 
+POINTS = """\
+cugen: 1
+kernel: points
+params: {N: 60000}
+arrays:
+  point: {shape: [N, 3], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = point[i, 0] + point[i, 1] + point[i, 2]
+"""
+
+
+def test_a_layout_is_proposed_with_its_sectors_and_left_to_the_user(cli: Cli, file: Callable[..., Path]) -> None:
+    path = file(POINTS)
+    answer = fix(cli, path, "--write")
+    assert answer.status == 0
+    assert "points on sm_90: proposal: layout: column for point\n" in answer.out
+    assert "sectors       52,500 → 30,000, 1.75 times fewer, ideal 30,000\n" in answer.out
+    assert "callers have to store point so" in answer.out
+    assert path.read_text() == POINTS
+    (document,) = json.loads(fix(cli, path, "--json").out)["documents"]
+    (proposal,) = document["proposals"]
+    assert proposal == {
+        "array": "point",
+        "change": "layout: column",
+        "before": {"moved": 52500, "ideal": 30000},
+        "after": {"moved": 30000, "ideal": 30000},
+        "sizes": {},
+    }
+    path.write_text(POINTS.replace("float32}\n  y", "float32, layout: column}\n  y"))
+    assert "proposal" not in fix(cli, path).out
+
+
 def test_accesses_that_depend_on_data_are_listed(cli: Cli, file: Callable[..., Path]) -> None:
     text = STRIDED.replace("  y:", "  x: {shape: [N], dtype: int32}\n  y:").replace("(i * 2)", "x[i]")
     answer = fix(cli, file(text))
     assert answer.status == 0
-    assert "not fixed: load w_shared[floor_mod(x_i, 64)]: unknown" in answer.out
+    assert "not fixed: load w_tile[floor_mod(x_i, 64)]: unknown" in answer.out
 
 
 def test_a_pad_that_comes_from_a_variant_is_refused_in_a_sentence(cli: Cli, file: Callable[..., Path]) -> None:

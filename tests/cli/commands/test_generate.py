@@ -237,3 +237,34 @@ def test_the_manifest_has_what_a_caller_needs(cli: Cli, spec: Path, tmp_path: Pa
     content = json.loads((tmp_path / "scale.json").read_text())
     assert [argument["name"] for argument in content["arguments"]] == ["x", "y"]
     assert content["launches"][0]["kernel"] == "scale"
+
+
+COSTLY = """
+cugen: 1
+kernel: product
+params: {N: 512}
+arrays:
+  A: {shape: [N, N], dtype: float32}
+  B: {shape: [N, N], dtype: float32}
+  C: {shape: [N, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {family: direct}
+"""
+
+
+def test_a_plan_that_costs_more_than_it_needs_to_is_a_warning_once(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "product.yaml"
+    file.write_text(COSTLY)
+    first, again = (cli("generate", file, "-o", tmp_path / "out") for _ in range(2))
+    assert (first.status, again.status) == (0, 0)
+    assert first.err.startswith("warning[CG2108]: `direct`: about ")
+    assert "without `family: direct`, `gemm`" in first.err
+    assert f"--> {file}:10:20" in first.err
+    assert again.err == "1 kernel up to date\n"
+
+
+def test_without_analysis_no_plan_is_priced(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "product.yaml"
+    file.write_text(COSTLY)
+    assert cli("generate", file, "-o", tmp_path / "out", "--no-analysis").err == ""
+    assert cli("generate", file, "-o", tmp_path / "out", "--quiet").err == ""

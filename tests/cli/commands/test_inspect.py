@@ -118,3 +118,10 @@ def test_a_reason_of_two_keys_is_printed_once(cli: Cli, spec: Path) -> None:
     for line in lines[1:]:
         reasons = " ".join(line.split()).partition(": ")[2].split("; ")
         assert len(reasons) == len(set(reasons))
+
+
+def test_the_plan_has_a_price_where_the_spec_requests_something(cli: Cli, product: Path) -> None:
+    line = next(line for line in cli("inspect", product).out.splitlines() if line.startswith("  price "))
+    assert line.split()[1:3] == ["`tiled`,", "`rowwise`:"]
+    product.write_text(PRODUCT.replace(", memory: shared", "").replace(", memory: scratch", ""))
+    assert "  price " not in cli("inspect", product).out

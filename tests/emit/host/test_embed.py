@@ -17,7 +17,7 @@ from cugen.abi.sizes import evaluate, evaluate_all
 from cugen.emit.host.embed import Embedded, Image, embed, image_of
 from cugen.emit.host.launcher import make_launcher
 from cugen.kernel import Kernel, generate
-from cugen.spec.load import load_all
+from cugen.spec.load import load_all, load_text
 from cugen.spec.types import DTYPES
 from cugen.toolchain import locations
 from cugen.toolchain.cuda import compile_cubin
@@ -43,6 +43,7 @@ REFUSED = [
     "outside_launch(ch(1), -1, stream)",
 ]
 
+FORMATS = {"float32": 32, "float16": 16}  # CU_AD_FORMAT_*
 DRIVER = (Path(__file__).parents[2] / "data" / "recording_driver.h").read_text()
 
 MAIN = """
@@ -151,9 +152,11 @@ def sizes(kernel: Kernel, arguments: tuple[str, ...]) -> Iterator[int]:
     return (scalars.get(name, 8) for name in arguments)
 
 
-def expected(kernel: Kernel, params: dict[str, int], scalars: dict[str, bytes], *, given: bool) -> list[str]:
+def expected(
+    kernel: Kernel, params: dict[str, int], scalars: dict[str, bytes], *, given: bool, with_textures: bool = True
+) -> list[str]:
     """The calls that a manifest requires. Arrays are at 1 << 32, 2 << 32, … in their order, the workspace at 9 << 32
-    where it is given."""
+    where it is given. A texture object is 7 more than the address; `with_textures`, they are made by this call."""
     manifest = kernel.manifest
     addresses = [a.name for a in manifest.arguments if isinstance(a, ArrayArgument)]
     values = {name: ((number + 1) << 32).to_bytes(8, "little") for number, name in enumerate(addresses)}
@@ -166,7 +169,15 @@ def expected(kernel: Kernel, params: dict[str, int], scalars: dict[str, bytes], 
             values[argument.name] = params[argument.name].to_bytes(4, "little")
         elif isinstance(argument, ScalarArgument):
             values[argument.name] = scalars[argument.name]
-    lines = [f"allocate {total}"] if manifest.workspace and not given else []
+    lines = []
+    for array in manifest.texture_arguments() if with_textures else ():
+        size = evaluate(array.elements, params) * DTYPES[array.dtype].bytes
+        address, kind = int.from_bytes(values[array.name], "little"), FORMATS[array.dtype]
+        lines.append(f"texture 2 {address:x}, {size} bytes of format {kind} x 1, flags 1")
+    for array in manifest.texture_arguments():
+        values[array.name] = (int.from_bytes(values[array.name], "little") + 7).to_bytes(8, "little")
+    if manifest.workspace and not given:
+        lines.append(f"allocate {total}")
     for upload in manifest.uploads:
         lines.append(f"symbol {upload.symbol}")
         content = values[upload.argument]
@@ -309,3 +320,44 @@ def test_the_whole_gallery_is_launched_as_the_manifests_say(tmp_path: Path) -> N
     done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
     assert done.returncode == 0
     assert [line for line in done.stdout.splitlines() if not line.startswith("load ")] == wanted
+
+
+TEXTURES = """
+cugen: 1
+kernel: fetches
+params: {N: dynamic}
+arrays:
+  x: {shape: [N], dtype: float16, memory: texture}
+  w: {shape: [3], dtype: float32, memory: texture}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = x[i] * w[1]
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
+def test_a_texture_object_is_made_once_for_each_address(tmp_path: Path, compiler: str) -> None:
+    if shutil.which("g++") is None or shutil.which("gcc") is None:
+        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
+    (spec,) = load_text(TEXTURES)
+    kernel = generate(spec, analysis=False)
+    texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
+    for file, text in texts.texts(kernel.name).items():
+        (tmp_path / file).write_text(text)
+    (tmp_path / "driver.h").write_text(driver_for([kernel], 64))
+    calls = [
+        f'    std::printf("%d\\n", fetches_launch(reinterpret_cast<const __half*>({x}ULL << 32), '
+        f"reinterpret_cast<const float*>(2ULL << 32), reinterpret_cast<float*>(3ULL << 32), {n}, stream));"
+        for x, n in ((1, 100), (1, 100), (4, 100), (1, 0))
+    ]
+    main = PLAY.replace("INCLUDES", '#include "fetches_embed.h"').replace("CALLS", "\n".join(calls))
+    (tmp_path / "main.cpp").write_text(main)
+    compiled(tmp_path, *compiler.split(), "-c", "fetches_embed.c")
+    compiled(tmp_path, "g++", "-std=c++17", "main.cpp", "fetches_embed.o", "-o", "program")
+    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("load ")]
+    first = expected(kernel, {"N": 100}, {}, given=False)
+    second = expected(kernel, {"N": 100}, {}, given=False, with_textures=False)
+    assert lines[: len(first) + len(second)] == first + second
+    third = lines[len(first) + len(second) :]
+    assert third[0] == "texture 2 400000000, 200 bytes of format 16 x 1, flags 1"
+    assert [line.split()[0] for line in third] == ["texture", "launch", "0", "0"]

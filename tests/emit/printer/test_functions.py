@@ -45,6 +45,7 @@ FUNCTIONS = {
 GENERIC = {  # for all types at once
     "vector": "Vector<float, 4> x; x.data[3] = 1.0f; sink = x.data[threadIdx.x] + sizeof(Vector<char, 16>);",
     "load": "alignas(16) const float x[4] = {}; sink = load<4>(x).data[threadIdx.x];",
+    "load_readonly": "alignas(16) const float x[4] = {}; sink = load_readonly<4>(x).data[threadIdx.x];",
     "load_streaming": "alignas(16) const float x[4] = {}; sink = load_streaming<4>(x).data[threadIdx.x];",
     "store": "alignas(16) float x[4]; store<4>(x, Vector<float, 4>{}); sink = x[threadIdx.x];",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",

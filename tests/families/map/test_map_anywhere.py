@@ -73,7 +73,7 @@ def test_every_rearrangement_is_right(made, prove, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "reflect", "{value: 3}"])
+@pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "reflect", "symmetric", "{value: 3}"])
 def test_paddings_of_every_kind_are_right(made, prove, mode, dtype):
     text = rearranged(
         "y[i, j] = x[i - P, j - P]",

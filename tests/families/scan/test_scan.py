@@ -354,6 +354,16 @@ def test_a_scan_that_accumulates_into_its_output(prove):
     prove(text)
 
 
+@pytest.mark.parametrize("along", ["i", "j"])
+@pytest.mark.parametrize("reverse", ["", ", reverse=true"])
+@pytest.mark.parametrize(("m", "n"), [(37, 300), (5, 37), (33, 16), (2, 2050)])
+def test_idle_lanes_read_no_constant_memory_behind_the_array(prove, made, m, n, along, reverse):
+    text = matrix(m, n, f"cumsum(x[i, j], {along}{reverse})", layout=", memory: constant")
+    text = text.replace(", memory: constant}", "}").replace("float32}", "float32, memory: constant}", 1)
+    assert "x_constant" in made(text).source
+    prove(text, sanitize=True)
+
+
 def test_a_nan_spreads_to_all_extremes_after_it(made):
     kernel = made(matrix(1, 300, "cummax(x[i, j], j)", schedule=", threads: 64"))
     x = np.zeros((1, 300), np.float32)

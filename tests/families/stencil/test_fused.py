@@ -11,7 +11,7 @@ from cugen.plan.traversal.walking import accesses
 
 ROWS_FIRST = ("sum(w[s] * x[i, j + s - 2], s)", "sum(w[r] * t[i + r - 2, j], r)")
 COLUMNS_FIRST = ("sum(w[s] * x[i + s - 2, j], s)", "sum(w[r] * t[i, j + r - 2], r)")
-MODES = ("zero", "clamp", "wrap", "reflect", "{value: 2}")
+MODES = ("zero", "clamp", "wrap", "reflect", "symmetric", "{value: 2}")
 
 
 def slow(*values):

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import For, Load
+from cugen.plan.nodes import For
 from cugen.plan.registers.estimate import dynamic_arrays
 from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.toolchain.cuda import compile_cubin
 
 FIVE = "y[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]"
-MODES = ("zero", "clamp", "wrap", "reflect", "{value: -7}")
+MODES = ("zero", "clamp", "wrap", "reflect", "symmetric", "{value: -7}")
 
 
 def slow(*values):
@@ -101,7 +101,7 @@ def test_a_thread_has_fewer_outputs_where_windows_fill_its_registers(planned, co
 
 def test_windows_that_no_thread_can_hold_and_that_nothing_shares_are_refused(reasons):
     assert "432 registers, at most 224 fit in a thread" in str(reasons("stencil", cube(6, 7, "float64")))
-    assert "reads each of 216 registers once" in str(reasons("stencil", cube(6, 7)))
+    assert "no two outputs of a thread share one of the 216 elements" in str(reasons("stencil", cube(6, 7)))
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,19 @@ def test_a_thread_has_several_rows_only_where_their_windows_overlap(planned, tap
 def test_only_the_footprint_is_loaded(planned):
     """The corners of a cross are in its bounding box, but no output reads them."""
     kernel = planned(image(4096, 4096, FIVE, boundary="zero", schedule="rows: 1"))
-    loads = [node for node in walk_nodes(kernel.body) if isinstance(node, Load) and node.access.width == 4]
+    loads = [access for access in accesses(kernel.body) if access.array.name == "u" and access.width == 4]
     assert len(loads) == 3  # a vector above, the center row, a vector below
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+@pytest.mark.parametrize(("height", "width"), [(1, 16), (7, 32), (33, 144), (20, 272)])
+def test_rows_of_whole_vectors_need_no_scalar_loads_for_zeros_outside(made, prove, dtype, height, width):
+    row = " + ".join(f"u[i, j + {shift}]" for shift in range(-4, 5))
+    text = image(height, width, f"y[i, j] = cast({row}, {dtype})", boundary="zero", dtype=dtype, schedule="rows: 1")
+    (kernel,) = made(text).plan.kernels
+    loads = [access for access in accesses(kernel.body) if access.array.space == "global" and access.kind == "load"]
+    assert {access.width for access in loads} == {max(access_widths(kernel))} != {1}
+    prove(text, sanitize=True)
 
 
 def test_few_elements_are_spread_over_more_threads(planned):
@@ -223,7 +234,17 @@ def test_an_array_with_a_register_window_is_not_staged_whole(reasons):
     assert {refusal.key for refusal in reasons("stencil", text)} == {"arrays.u.memory"}
 
 
+def test_an_input_in_registers_has_the_register_window_that_it_has_without_the_key(planned):
+    plain, placed = (planned(image(64, 64, FIVE, boundary=b)) for b in ("zero", "zero, memory: register"))
+    assert placed.family == plain.family == "stencil"
+    assert [a.width for a in accesses(placed.body)] == [a.width for a in accesses(plain.body)]
+
+
 # Results
+
+
+def test_an_input_in_registers_is_right(prove):
+    prove(image(13, 21, FIVE, boundary="wrap, memory: register"))
 
 
 @pytest.mark.sampled(2)

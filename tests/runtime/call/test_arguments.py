@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cugen.abi.errors import RunError
-from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Workspace
+from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Texture, Workspace
 from cugen.runtime.call.arguments import check_call, workspace_bytes
 from cugen.runtime.call.views import CPU
 
@@ -152,3 +152,14 @@ def test_a_kernel_on_the_cpu_takes_numpy_arrays_only(manifest) -> None:
     assert check_call(relaxed, given, device=CPU).params["M"] == 6
     with refused("CG5008", "`A` is in GPU memory", "NumPy"):
         check_call(relaxed, given | {"A": OnGpu((6, 4))}, device=CPU)
+
+
+def test_textures_are_aligned_on_a_gpu_alone(manifest) -> None:
+    a, *others = manifest.arguments
+    textures = replace(manifest, arguments=(replace(a, alignment=512), *others), textures=(Texture("A"),))
+    with refused("CG5007", "`A`", "512-byte alignment"):
+        check_call(textures, arguments(A=OnGpu((6, 4), address=(1 << 20) + 256)), device=0)
+    memory = np.zeros(1024, np.float32)
+    start = -memory.ctypes.data // 4 % 128 + 1
+    given = {"A": memory[start : start + 24].reshape(6, 4), "C": np.zeros((6, 8), np.float32)[:, :4], "s": 1.0}
+    assert check_call(textures, given, device=CPU).params["M"] == 6

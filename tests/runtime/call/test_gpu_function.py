@@ -11,7 +11,7 @@ import pytest
 
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits
-from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
+from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Texture, Upload, Workspace
 from cugen.runtime.call import callable as calling
 from cugen.runtime.call.callable import CpuFunction, GpuFunction, compiled, stream_handle
 from cugen.runtime.device import Fault, Job, Outcome
@@ -70,6 +70,10 @@ class FakeDriver:
 
     def upload(self, target: int, content: bytes, stream: int) -> None:
         self.log.append(("upload", target, content, stream))
+
+    def create_texture(self, address: int, size: int, dtype: str) -> int:
+        self.log.append(("texture", address, size, dtype))
+        return address + 7
 
     def launch(self, function, grid, block, shared, stream, arguments) -> None:
         self.log.append(("launch", grid, block, shared, stream, tuple(arguments)))
@@ -149,6 +153,20 @@ def test_uploads_and_launches_are_queued_in_order_on_the_stream(driver, manifest
             ),
         ),
     ]
+
+
+def test_a_texture_object_is_made_once_for_each_address_and_context(driver, manifest) -> None:
+    (launch,) = manifest.launches
+    only = replace(launch, arguments=("A", "C"))
+    function = GpuFunction("source", replace(manifest, uploads=(), launches=(only,), textures=(Texture("A"),)))
+    call(function, stream=55)
+    call(function, stream=56)
+    assert [entry for entry in driver.log if entry[0] == "texture"] == [("texture", A, 32, "float32")]
+    pointers = ((A + 7).to_bytes(8, "little"), C.to_bytes(8, "little"))
+    assert [entry[-1] for entry in driver.log if entry[0] == "launch"] == [pointers, pointers]
+    driver.context_handle = 8
+    call(function, stream=55)
+    assert len([entry for entry in driver.log if entry[0] == "texture"]) == 2
 
 
 def test_a_workspace_is_kept_for_its_stream_and_grows(driver, manifest) -> None:

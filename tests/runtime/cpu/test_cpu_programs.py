@@ -19,8 +19,17 @@ from cugen.toolchain import host
 pytestmark = pytest.mark.slow
 
 # One for each thing that a launcher does: flags between blocks, dynamic shared memory, symbols, workspaces, half, none,
-# and clusters of blocks without and with dynamic shared memory.
-GALLERY = ("prefix_sum", "matmul_dynamic_shared", "polynomial", "saxpy", "full_sum", "matmul_f16", "softmax")
+# texture objects, and clusters of blocks without and with dynamic shared memory.
+GALLERY = (
+    "prefix_sum",
+    "matmul_dynamic_shared",
+    "polynomial",
+    "saxpy",
+    "full_sum",
+    "matmul_f16",
+    "softmax",
+    "tone_curve",
+)
 CLUSTERS = {"long_rows": "cluster: 4", "long_rows_dynamic": "cluster: 2, threads: 32, registers: 8"}
 NAMES = (*GALLERY, *CLUSTERS)
 ROWS = """
@@ -63,11 +72,11 @@ def library(kernels, tmp_path_factory):
 
 
 def aligned(shape, dtype):
-    """An array whose first element is aligned as by cudaMalloc."""
+    """An array whose first element is aligned as textures have to be."""
     dtype = np.dtype(dtype)
     count = int(np.prod(shape, dtype=int)) * dtype.itemsize
-    memory = np.zeros(count + 256, np.uint8)
-    start = -memory.ctypes.data % 256
+    memory = np.zeros(count + 512, np.uint8)
+    start = -memory.ctypes.data % 512
     return memory[start : start + count].view(dtype).reshape(shape)
 
 

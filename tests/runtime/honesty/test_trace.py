@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cugen.kernel import generate
 from cugen.spec.diagnostics import SpecError
-from cugen.spec.load import load_all
+from cugen.spec.load import load, load_all
 
 ROOT = Path(__file__).parents[3]
 GALLERY = [(path.name, spec.kernel) for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
@@ -59,6 +59,15 @@ def test_statements_of_every_kind_touch_what_their_plans_say(check, path):
         assert not comparison.mismatches, f"{spec.kernel}: {report(comparison)}"
 
 
+@pytest.mark.parametrize("name", ["structures_of_three", "structures_of_bytes", "structures_of_pairs"])
+def test_vectors_of_structures_touch_what_their_plans_say(check, name):
+    spec = load(ROOT / "tests" / "families" / "statements" / "structures.yaml", kernel=name)
+    comparison = check(generate(spec, analysis=False), {})
+    assert comparison.compared > 0
+    assert not comparison.mismatches, report(comparison)
+    assert comparison.unknown == 0, report(comparison)
+
+
 TILES = st.sampled_from(
     ["", "memory: shared,", "memory: {space: shared, pad: %d},", "memory: {space: shared, dynamic: true},"]
 )
@@ -92,7 +101,7 @@ compute: C[m, n] = sum(A[m, k] * B[k, n], k{where})
 def stencils(draw) -> str:
     m, n = draw(st.integers(1, 30)), draw(st.integers(1, 70))
     shifts = draw(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=4))
-    boundary = draw(st.sampled_from(["zero", "clamp", "wrap", "reflect", "{value: 2}"]))
+    boundary = draw(st.sampled_from(["zero", "clamp", "wrap", "reflect", "symmetric", "{value: 2}"]))
     terms = " + ".join(f"x[i + {a}, j + {b}]".replace("+ -", "- ") for a, b in shifts)
     dtype = draw(DTYPES)
     return f"""
@@ -137,7 +146,9 @@ compute: y[i, j] = x[j, i]
 @st.composite
 def gathers(draw) -> str:
     statement = draw(st.sampled_from(["x[t[i], j] + x[i, j]", "x[j, t[j]] if t[i] > 5 else x[t[i], i]"]))
-    memory = draw(st.sampled_from(["", "memory: readonly,", "memory: constant,", "memory: shared,"]))
+    memory = draw(
+        st.sampled_from(["", "memory: readonly,", "memory: texture,", "memory: constant,", "memory: shared,"])
+    )
     return f"""
 params: {{N: {draw(st.integers(1, 40))}}}
 arrays:
@@ -161,7 +172,11 @@ def rows(draw) -> str:
             ]
         )
     )
-    memory = draw(st.sampled_from(["", "memory: constant,", "memory: readonly,", "memory: {space: shared, pad: 2},"]))
+    memory = draw(
+        st.sampled_from(
+            ["", "memory: constant,", "memory: readonly,", "memory: texture,", "memory: {space: shared, pad: 2},"]
+        )
+    )
     return f"""
 params: {{M: {draw(st.integers(1, 40))}, N: {draw(st.integers(1, 40))}}}
 arrays:

@@ -216,11 +216,12 @@ arrays:
   B: {{shape: [M, N], dtype: float32}}
   y: {{shape: [M], dtype: float32}}
 compute: y[m] = sum(B[m, k], k, where=A[m, k] > 0)
+{schedule}
 """
 
 
 def test_what_the_inputs_decide_is_predicted(made):
-    case = Case(made(CHOSEN.format(memory="")))
+    case = Case(made(CHOSEN.format(memory="", schedule="")))
     comparison = case.against(case.plan)
     assert not comparison.mismatches
     assert comparison.unknown == 0
@@ -228,7 +229,7 @@ def test_what_the_inputs_decide_is_predicted(made):
 
 
 def test_what_the_kernel_wrote_itself_is_not_used_to_predict(made):
-    case = Case(made(CHOSEN.format(memory=", memory: {space: shared, pad: 1}")))
+    case = Case(made(CHOSEN.format(memory=", memory: {space: shared, pad: 1}", schedule="schedule: {family: direct}")))
     comparison = case.against(case.plan)
     assert not comparison.mismatches
     assert comparison.unknown == len(case.trace.of("B"))

@@ -100,7 +100,7 @@ def test_strides_of_a_dynamic_shape_are_expressions(
         (", memory: {space: shared, pad: 1, swizzle: xor}", "CG2003"),
         (", memory: {space: global, stages: 2}", "CG2002"),
         (", memory: [shared]", "CG1015"),
-        (", memory: texture", "CG2001"),
+        (", memory: textures", "CG2001"),
     ],
 )
 def test_keys_of_an_array_that_are_rejected(diagnose: Diagnose, extra: str, code: str) -> None:
@@ -172,7 +172,7 @@ def test_constant_scalars_take_their_part(diagnose: Diagnose) -> None:
     assert diagnose(text.replace("16383", "16382")) == ()
 
 
-@pytest.mark.parametrize("space", ["constant", "readonly"])
+@pytest.mark.parametrize("space", ["constant", "readonly", "texture"])
 def test_memory_that_can_only_be_read_is_not_written(diagnose: Diagnose, space: str) -> None:
     text = matrix().replace("y: {shape: [4, 6], dtype: float32", f"y: {{shape: [4, 6], dtype: float32, memory: {space}")
     assert [d.code for d in diagnose(text)] == ["CG1219"]

@@ -1,0 +1,145 @@
+"""The price of a plan: its modelled time, its traffic and their bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cugen.analysis.launches.price import LAUNCH_SECONDS, Price, plan_prices, total
+from cugen.analysis.totals.budget import Unknown
+from cugen.machine import device
+from cugen.schedule.planner import make_plan
+from cugen.spec.load import load_text
+
+N = 1 << 24
+COPY = f"""
+cugen: 1
+kernel: copy
+params: {{N: {N}}}
+arrays:
+  x: {{shape: [N], dtype: float32}}
+  y: {{shape: [N], dtype: float32}}
+compute: y[i] = x[i]
+"""
+GEMM = """
+cugen: 1
+kernel: product
+params: {N: 1024}
+arrays:
+  A: {shape: [N, N], dtype: float32}
+  B: {shape: [N, N], dtype: float32}
+  C: {shape: [N, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+"""
+GATHER = """
+cugen: 1
+kernel: gather
+params: {N: 1000}
+arrays:
+  ids: {shape: [N], dtype: int32, boundary: clamp}
+  x: {shape: [N], dtype: float32, boundary: zero}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = x[ids[i]]
+"""
+
+
+def prices(text: str, **params: int) -> tuple[Price, ...]:
+    (spec,) = load_text(text)
+    return plan_prices(make_plan(spec), params)
+
+
+def test_a_copy_takes_its_bytes_at_the_bandwidth_of_device_memory():
+    (price,) = prices(COPY)
+    assert price.seconds == pytest.approx(8 * N / device("H200").bandwidth)
+    assert price.bound_seconds == pytest.approx(price.seconds)
+    assert (price.moved, price.compulsory) == (8 * N, 8 * N)
+    assert (price.limiter, price.bound_limiter) == ("memory", "memory")
+    assert not price.exceeds(price.bound, 1.0001)
+
+
+def test_a_gemm_is_bound_by_its_arithmetic():
+    (price,) = prices(GEMM)
+    assert price.bound_limiter == "arithmetic"
+    assert price.bound_seconds == pytest.approx(2 * 1024**3 / device("H200").peak(), rel=0.01)
+    assert price.compulsory == 3 * 4 * 1024**2
+
+
+def test_one_thread_per_element_costs_more_than_tiles_in_time_and_traffic():
+    (tiled,), (direct,) = prices(GEMM), prices(GEMM + "schedule: {family: direct}\n")
+    assert direct.seconds > 5 * tiled.seconds
+    assert direct.moved > 20 * tiled.moved
+    assert direct.exceeds(tiled, 1.2)
+    assert not tiled.exceeds(direct, 1.2)
+
+
+def test_blocks_on_few_multiprocessors_leave_the_others_idle():
+    dots = """
+cugen: 1
+kernel: dots
+params: {N: 1024, K: 8192}
+arrays:
+  A: {shape: [N, K], dtype: float32}
+  b: {shape: [K], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = sum(A[i, k] * b[k], k)
+schedule: {family: direct, block: {i: 32}}
+"""
+    (spread,), (packed,) = prices(dots), prices(dots.replace("i: 32", "i: 1024"))
+    assert packed.moved == spread.moved
+    assert packed.seconds == pytest.approx(32 * spread.seconds)
+
+
+def test_a_launch_takes_no_less_than_an_empty_kernel():
+    (price,) = prices(COPY.replace(str(N), "100"))
+    assert (price.seconds, price.limiter) == (LAUNCH_SECONDS, "launch")
+    assert not price.exceeds(price.bound, 1.2)
+
+
+def test_the_price_of_a_plan_is_the_sum_over_its_launches():
+    (copy,) = prices(COPY)
+    both = total((copy, replace(copy, seconds=5.0, limiter="L2")))
+    assert (both.seconds, both.limiter) == (copy.seconds + 5.0, "L2")
+    assert (both.moved, both.compulsory) == (2 * copy.moved, 2 * copy.compulsory)
+
+
+def test_less_traffic_is_no_better_plan_where_it_takes_longer():
+    (price,) = prices(COPY)
+    assert price.exceeds(replace(price, moved=price.moved // 2), 1.2)
+    assert not price.exceeds(replace(price, moved=price.moved // 2, seconds=2 * price.seconds), 1.2)
+
+
+def test_a_time_that_is_a_lower_bound_proves_nothing_of_a_better_plan():
+    (price,) = prices(COPY)
+    partial = replace(price, seconds=price.seconds / 10, is_complete=False)
+    assert not price.exceeds(partial, 1.2)
+    assert price.exceeds(replace(partial, is_complete=True), 1.2)
+    assert price.exceeds(replace(partial, moved=price.moved // 2), 1.2)
+
+
+def test_the_time_of_a_plan_with_a_spin_wait_is_a_lower_bound():
+    scan = COPY.replace("y[i] = x[i]", "y[i] = cumsum(x[i], i)") + "schedule: {algorithm: look_back}\n"
+    (price,) = prices(scan)
+    assert not price.is_complete
+    assert price.seconds >= price.bound_seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (COPY.replace(str(N), "dynamic"), "N has no value"),
+        (GATHER, "an address depends on data"),
+    ],
+)
+def test_what_the_analysis_does_not_know_has_no_price(text: str, reason: str):
+    with pytest.raises(Unknown, match=reason):
+        prices(text)
+
+
+def test_a_dynamic_size_is_priced_at_a_value():
+    assert prices(COPY.replace(str(N), "dynamic"), N=N) == prices(COPY)
+
+
+def test_a_target_without_a_device_has_no_price():
+    with pytest.raises(Unknown, match="the table has no device of sm_103"):
+        prices(COPY + "target: sm_103\n")

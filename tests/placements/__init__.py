@@ -1,0 +1,1 @@
+"""Every input of the gallery in every memory: what each request gives."""
