@@ -11,8 +11,8 @@ inline cugen::Error<cudaError_t> array_of_structures_launch(cugen::Span<const fl
     cugen::Span<float, 1> length, cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("point", point, {60000, 3}, {3, 1}, 4);
-    check.array("length", length, {60000}, {1}, 4);
+    check.array("point", point, {60000, 3}, {3, 1}, 16);
+    check.array("length", length, {60000}, {1}, 16);
     check.disjoint("point", point, "length", length);
     if (check.failed())
         return check.error(cudaErrorInvalidValue);

@@ -5,10 +5,10 @@
 //                         blurred[y, x] = sum(taps[r] * rows[y + r - 2, x], r)
 // params                  H = 150, W = 201
 // image                   input, float32 [150, 201], outside: clamp
-// taps                    baked, float32 [5]
+// taps                    baked, float32 [5], constant, since all reads are uniform
 // rows                    temporary, float32 [150, 201], scratch, outside: clamp
 // blurred                 output, float32 [150, 201]
-// blur_separable_rows     grid (7, 38, 1), block (32, 4, 1); family stencil
+// blur_separable_rows     grid (7, 19, 1), block (32, 8, 1), 1152 bytes of shared memory; family staged
 // blur_separable_blurred  grid (7, 38, 1), block (32, 4, 1); family stencil
 //
 // Made by cugen 0.1.0 from blur_separable.yaml (hash c1bedccbd0e827f5) for sm_90. Edit the spec, not this file.

@@ -6,7 +6,7 @@
 // x         input, float32 [4, 30, 37], outside: zero
 // w         input, float32 [6, 4, 3, 3]
 // y         output, float32 [6, 15, 19]
-// launch    grid (1, 4, 6), block (32, 4, 1); family stencil
+// launch    grid (1, 2, 6), block (32, 8, 1); family direct
 //
 // Made by cugen 0.1.0 from conv_strided_dilated.yaml (hash 62833fa70f9a732c) for sm_90. Edit the spec, not this file.
 #pragma once

@@ -6,7 +6,7 @@
 // x         input, float32 [4, 17, 20], outside: zero
 // w         input, float32 [4, 5, 4, 4]
 // y         output, float32 [5, 34, 40]
-// launch    grid (2, 5, 5), block (32, 8, 1); family direct
+// launch    grid (2, 5, 5), block (32, 8, 1), 1728 bytes of shared memory; family staged
 //
 // Made by cugen 0.1.0 from conv_transposed.yaml (hash cc72c12fbd4fa39c) for sm_90. Edit the spec, not this file.
 #pragma once

@@ -25,8 +25,8 @@
 //   a_shared[next_stage][0][0]                                          2 wavefronts, ideal 2 (conflict-free)
 //   b_shared[next_stage][0][32 * u]                                     2 wavefronts, ideal 2 (conflict-free)
 //   partials[k_slice][thread_m + i][thread_n + 32 * g]                  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   partials[s][(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts,
-//   ideal 4 (128 words over 32 banks)
+//   partials[s][(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]
+//       4 wavefronts, ideal 4 (128 words over 32 banks)
 //   C[m * N + n]                                                        16 sectors, ideal 16 (512 bytes in 2 runs)
 
 #include <cuda_pipeline_primitives.h>

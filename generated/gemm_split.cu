@@ -24,11 +24,12 @@
 //   Bs[read_stage][k][thread_n]                                         2 wavefronts, ideal 2 (conflict-free)
 //   As[next_stage][0][thread_m]                                         2 wavefronts, ideal 2 (conflict-free)
 //   Bs[next_stage][0][thread_n]                                         2 wavefronts, ideal 2 (conflict-free)
-//   C_partials[((4 * tile + k_range) * (TM * TN) + TN * i + j) * 128 + thread]  4 sectors,
-//   ideal 4 (128 contiguous bytes)
+//   C_partials[((4 * tile + k_range) * (TM * TN) + TN * i + j) * 128 + thread]
+//       4 sectors, ideal 4 (128 contiguous bytes)
 //   arrival_of_block                                                    1 wavefront, ideal 1 (one word: broadcast) x 2
 //   C_partials[(4 * tile * (TM * TN) + TN * i + j) * 128 + thread]      4 sectors, ideal 4 (128 contiguous bytes)
-//   C_partials[((4 * tile + p) * (TM * TN) + TN * i + j) * 128 + thread]  4 sectors, ideal 4 (128 contiguous bytes)
+//   C_partials[((4 * tile + p) * (TM * TN) + TN * i + j) * 128 + thread]
+//       4 sectors, ideal 4 (128 contiguous bytes)
 //   C[m * N + n]                                                        16 sectors, ideal 16 (512 bytes in 4 runs)
 
 #include <cuda_pipeline_primitives.h>

@@ -30,7 +30,13 @@ constexpr int N = 100;
 // Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
+#if __CUDA_ARCH__ >= 800
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+#else
     return a > b || a != a ? a : b;
+#endif
 }
 #endif
 

@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 72d1122bc8741244, text f9124d7e660c8495.
+// Input 3bd8e3cd5df4a57c, text d68a6ba8f75611ba.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 72d1122bc8741244, text ef06afb27429896f.
+// Input 3bd8e3cd5df4a57c, text 8a3803e91d92b4e1.
