@@ -129,7 +129,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     if plan.uploads:
         constants = ", ".join(upload.parameter for upload in plan.uploads)
         notes.append(
-            f"Constants ({constants}) belong to the device: calls on several streams or threads run one after the other."
+            f"Constants ({constants}) belong to the device: calls of several streams or threads run one after another."
         )
         notes.append("A CUDA graph of such calls must not run beside others, or beside calls.")
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
@@ -151,7 +151,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     if grids:
         limits = " x ".join(str(limit) for limit in target(spec.target).grid)
         notes.append(f"Sizes that need a grid of more than {limits} blocks are refused, with cudaErrorInvalidValue.")
-    names = Names(context.names)
+    local = Names(context.names)
     buffers, zeros, total, size_params = _workspace(context, plan, texts)
     launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
     types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
@@ -160,8 +160,8 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         tuple(parameters),
         tuple(checks),
         tuple(_upload(context, upload) for upload in plan.uploads),
-        names.allocate("lock"),
-        names.allocate("launched"),
+        local.allocate("lock"),
+        local.allocate("launched"),
         textures,
         launches,
         buffers,

@@ -153,11 +153,17 @@ def sizes(kernel: Kernel, arguments: tuple[str, ...]) -> Iterator[int]:
 
 
 def expected(
-    kernel: Kernel, params: dict[str, int], scalars: dict[str, bytes], *, given: bool, with_textures: bool = True, with_event: bool = True
+    kernel: Kernel,
+    params: dict[str, int],
+    scalars: dict[str, bytes],
+    *,
+    given: bool,
+    with_textures: bool = True,
+    with_event: bool = True,
 ) -> list[str]:
     """The calls that a manifest requires. Arrays are at 1 << 32, 2 << 32, … in their order, the workspace at 9 << 32
-    where it is given. A texture object is 7 more than the address; `with_textures`, they are made by this call, `with_event`,
-    the event that serialises calls."""
+    where it is given. A texture object is 7 more than the address; `with_textures`, they are made by this call,
+    `with_event`, the event that serialises calls."""
     manifest = kernel.manifest
     addresses = [a.name for a in manifest.arguments if isinstance(a, ArrayArgument)]
     values = {name: ((number + 1) << 32).to_bytes(8, "little") for number, name in enumerate(addresses)}
@@ -391,8 +397,8 @@ THREADS = """
     for (std::thread& thread : threads)
         thread.join();
 """
-LAUNCH = """#define LAUNCH(c) weigh_launch(reinterpret_cast<const int*>(1ULL << 32), reinterpret_cast<int*>(2ULL << 32), c, \\
-    100, stream)"""
+LAUNCH = """#define LAUNCH(c) \\
+    weigh_launch(reinterpret_cast<const int*>(1ULL << 32), reinterpret_cast<int*>(2ULL << 32), c, 100, stream)"""
 
 
 def words_of_constant_calls(folder: Path, compiler: str, calls: str) -> list[str]:
