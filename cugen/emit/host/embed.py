@@ -111,6 +111,9 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
             for upload in manifest.uploads
         ],
         "launches": [_launch(launch, arguments, printer) for launch in manifest.launches],
+        "headers": ["stdlib.h", *(["string.h"] if context.textures else [])]
+        if context.textures or plan.uploads
+        else [],
         "attribute": any(_needs_opt_in(launch) for launch in manifest.launches),
         "targets": ", ".join(image.targets),
         "compiler": harmless(image.compiler),

@@ -80,7 +80,11 @@ class Launcher:
     def variables(self) -> dict[str, Any]:
         """Variables of the launch template."""
         excluded = ("symbols", "functions", "includes", "lines_in_c", "notes")
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in excluded}
+        return {
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in excluded},
+            "headers": [*(["atomic"] if self.textures else []), *(["map", "mutex"] if self.uploads else [])],
+            "has_status": bool(self.textures or self.uploads or self.workspace),
+        }
 
 
 class _Texts:

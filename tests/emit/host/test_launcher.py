@@ -112,13 +112,19 @@ arrays:
 compute: y[i] = lock_wait[i] * lock_mutex
 """
 CALLS = """
+#include <chrono>
 #include <cstdio>
 #include <thread>
 #include <vector>
 #include <cuda_runtime.h>
 
 // What the launcher calls, by streams that are numbers.
-static cudaError_t wait(cudaStream_t stream) { std::printf("wait %zu\\n", size_t(stream)); return cudaSuccess; }
+static cudaError_t wait(cudaStream_t stream)
+{
+    std::printf("wait %zu\\n", size_t(stream));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return cudaSuccess;
+}
 static cudaError_t record(cudaStream_t stream) { std::printf("record %zu\\n", size_t(stream)); return cudaSuccess; }
 static cudaError_t create(cudaEvent_t* event) { *event = cudaEvent_t(8); return cudaSuccess; }
 #define cudaEventCreateWithFlags(event, flags) create(event)
