@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 58fca0badc59490c, text c26b84d1e7f6dbb9.
+// Input cd90f2b0ac1c5ee9, text 92fcefe8f9113b5a.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 58fca0badc59490c, text 10da98719f87214b.
+// Input cd90f2b0ac1c5ee9, text 9ed15baebcb6f038.
