@@ -387,7 +387,9 @@ arrays:
   y: {shape: [N], dtype: int32}
 compute: y[i] = launched[i] * c
 """
+# The code is loaded first: threads may load it at once, and would print amid the lines of a call.
 THREADS = """
+    weigh_load();
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread)
         threads.emplace_back([=] {
