@@ -49,8 +49,8 @@ class StagedConfig:
 
     @property
     def block(self) -> tuple[int, int, int]:
-        threads = (self.threads.get(index.name, 1) for index in self.order[: len(AXES)])
-        x, y, z, *_ = (*threads, self.slices, 1, 1, 1)
+        sizes = [*(self.threads.get(index.name, 1) for index in self.order[: len(AXES)]), self.slices, 1, 1]
+        x, y, z = sizes[: len(AXES)]
         return x, y, z
 
 
@@ -83,11 +83,11 @@ def choose_walk(request: Request, order: tuple[spec.Index, ...], staged: tuple[s
     size = math.prod(threads.values())
     if request.schedule.block or request.schedule.thread:
         return _longest_walk(request, StagedConfig(order, threads, outputs, ()), staged)
-    for thread_outputs, slices in thread_tiles(request, order, size):
-        along = {order[0].name: size // slices}
-        if thread_outputs == slices == 1:
+    for tile in thread_tiles(request, order, size):
+        if tile.outputs == tile.slices == 1:
             break
-        config = StagedConfig(order, along, {order[0].name: thread_outputs}, (), slices=slices)
+        name = order[0].name
+        config = StagedConfig(order, {name: tile.threads}, {name: tile.outputs}, (), slices=tile.slices)
         walked = _longest_walk(request, config, staged)
         if walked is not None and all(tile.reuse >= MIN_UNASKED_REUSE for tile in _moving(walked)):
             return walked

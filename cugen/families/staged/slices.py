@@ -37,7 +37,7 @@ class Slices:
             return (), ()
         shape = tuple(map(integer, (self.count, *(self.config.span(index.name) for index in self.config.order))))
         for reduction, (local, _) in results.items():
-            symbol = self.lowering.names.allocate(f"{local.name}_of_slice")
+            symbol = self.lowering.names.allocate(f"slices_of_{local.name}")
             self._partials[reduction] = Array(
                 symbol, symbol, reduction.dtype, shape, row_major(shape), "shared", flat=False
             )
@@ -51,9 +51,7 @@ class Slices:
         outputs.each(scope, store)
         return tuple(scope.nodes), (Barrier(),)
 
-    def combine(
-        self, results: Mapping[Reduce, tuple[Local, Local]], outputs: ThreadOutputs, scope: Scope
-    ) -> None:
+    def combine(self, results: Mapping[Reduce, tuple[Local, Local]], outputs: ThreadOutputs, scope: Scope) -> None:
         """Combines the partial results of the other slices into those of the first."""
         if self.count == 1:
             return

@@ -10,7 +10,7 @@ import sympy
 from cugen.families.staged.config import StagedConfig
 from cugen.families.staged.lowering import StagedLowering
 from cugen.families.staged.operands import Operand
-from cugen.pieces.blocks import define, limit, thread
+from cugen.pieces.blocks import define, limit, power_of_two, thread
 from cugen.pieces.grid import AXES, divides
 from cugen.pieces.loop_variables import shared_loop_variable, unrolled
 from cugen.plan.context import Context
@@ -113,7 +113,8 @@ class ThreadOutputs:
         """A mutable local for each output, declared in `scope` where there are several."""
         if not self.counters:
             return Local(self.lowering.names.allocate(name_hint), dtype)
-        vector = Vector(self.lowering.names.allocate(f"{name_hint}{self.width}"), dtype, dtype, self.width)
+        width = power_of_two(self.width)
+        vector = Vector(self.lowering.names.allocate(f"{name_hint}{width}"), dtype, dtype, width)
         scope.nodes.append(Let(vector, None, mutable=True))
         return vector.component(self.number(tuple(self.counters)))
 
@@ -134,11 +135,11 @@ class ThreadOutputs:
         vectors: list[tuple[Operand, Vector, tuple[str, ...]]] = []
         for operand in operands:
             names = tuple(name for name in self.counters if name in operand.outputs)
-            count = math.prod(self.config.outputs[name] for name in names)
+            width = power_of_two(math.prod(self.config.outputs[name] for name in names))
             hint = lowering.read_names.get(operand.read, operand.read.array.lower())
             dtype = operand.read.dtype
-            width = count * operand.elements
-            vector = Vector(lowering.names.allocate(f"{hint}{width}"), dtype, dtype, width)
+            name, count = lowering.names.allocate(f"{hint}{width}"), operand.elements if operand.inner else 0
+            vector = Vector(name, dtype, dtype, width, count)
             scope.nodes.append(Let(vector, None, mutable=True))
             vectors.append((operand, vector, names))
 
@@ -152,10 +153,11 @@ class ThreadOutputs:
 
     def _component(self, operand: Operand, vector: Vector, names: tuple[str, ...]) -> Callable[[], Component]:
         def component() -> Component:
-            number = self.number(names)
+            element = integer(0)
             for name, extent in operand.inner:
-                number = number * extent + self.lowering.symbols[name]
-            return vector.component(sympy.expand(number))
+                element = sympy.expand(element * extent + self.lowering.symbols[name])
+            held = vector.indexed(element) if operand.inner else vector
+            return held.component(self.number(names))
 
         return component
 

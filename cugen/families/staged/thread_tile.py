@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from cugen.families.staged.operands import held_operands
+from cugen.families.staged.operands import Operand, held_operands
 from cugen.families.staged.walk import Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import WARP_SIZE
@@ -12,36 +13,56 @@ from cugen.pieces.grid import AXES
 from cugen.plan.request import Request
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Op, Read, Reduce, Select, children, free_indices
+from cugen.spec.types import DType
 
 OUTPUTS = (1, 2, 4, 8)  # per thread
 SLICES = (1, 2, 4, 8)
 HELD_WORDS = 80  # operands and accumulators of a thread, in registers: a quarter of them remain (heuristic)
 WARPS_TO_HIDE_LATENCY = 16  # of a multiprocessor (heuristic)
+EXPOSED = 0.25  # of the latency that missing warps would hide: unrolled steps are independent (heuristic)
 COMBINED = 4  # instructions per partial result of a slice: store, load, address, combine (heuristic)
 STEP = 1  # instructions of a loop's step, unrolled: counter, comparison and branch (heuristic)
 
 
-def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) -> tuple[tuple[int, int], ...]:
-    """The outputs per thread along the contiguous index and the slices, the fastest first."""
+@dataclass(frozen=True, slots=True, order=True)
+class ThreadTile:
+    """Outputs of a thread and threads along the contiguous index, in each of the slices."""
+
+    outputs: int
+    slices: int
+    threads: int
+
+
+def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) -> tuple[ThreadTile, ...]:
+    """The tiles of blocks of at most so many threads, the fastest first."""
     if not (walked := next(walks(request), None)):
-        return ((1, 1),)
+        return (ThreadTile(1, 1, threads),)
     walk = Walk(walked[0], 1, walked[1])
     operands = held_operands(request, walk, (order[0].name,))
-    words = sum(max(operand.read.dtype.bytes // 4, 1) * operand.elements for operand in operands)
-    words += sum(2 * max(reduction.dtype.bytes // 4, 1) for reduction in walk.reductions)
+    words = sum(_words(operand.read.dtype) * operand.elements for operand in operands)
+    words += sum(2 * _words(reduction.dtype) for reduction in walk.reductions)
+    largest = max(HELD_WORDS // max(words, 1), 1) if _are_held(walk, order[0].name, operands) else 1
     is_sliced = len(order) < len(AXES) and not any(reduction.is_position for reduction in walk.reductions)
-    outputs = [n for n in OUTPUTS if n == 1 or (n * words <= HELD_WORDS and _are_held(request, walk, order, operands))]
-    slices = [n for n in SLICES if n == 1 or (is_sliced and threads // n >= WARP_SIZE)]
+    choices = [
+        ThreadTile(n, s, size // s)
+        for size in (threads, threads // 2)
+        for n in OUTPUTS
+        for s in SLICES
+        if n <= largest and (s == 1 or is_sliced) and size // s >= WARP_SIZE
+    ]
     body = _Body(request, walk)
-    choices = [(n, s) for n in outputs for s in slices]
-    return tuple(sorted(choices, key=lambda choice: (body.cost(order, threads, *choice), choice)))
+    return tuple(sorted(choices, key=lambda tile: (body.cost(order, tile), -tile.threads, tile)))
 
 
-def _are_held(request: Request, walk: Walk, order: tuple[spec.Index, ...], operands: tuple[object, ...]) -> bool:
+def _words(dtype: DType) -> int:
+    return max(dtype.bytes // 4, 1)
+
+
+def _are_held(walk: Walk, index: str, operands: tuple[Operand, ...]) -> bool:
     """Whether registers hold all operands of an output, so that several outputs load nothing but common ones."""
-    reads = {read.read for read in operands}  # type: ignore[attr-defined]
+    held = {operand.read for operand in operands}
     nodes = (node for reduction in walk.reductions for node in spec.walk(reduction.body))
-    return all(read in reads for read in nodes if isinstance(read, Read) and order[0].name in free_indices(read))
+    return all(node in held for node in nodes if isinstance(node, Read) and index in free_indices(node))
 
 
 class _Body:
@@ -70,15 +91,15 @@ class _Body:
         for child in children(expr):
             self._count(child, trips, seen)
 
-    def cost(self, order: tuple[spec.Index, ...], threads: int, outputs: int, slices: int) -> float:
+    def cost(self, order: tuple[spec.Index, ...], tile: ThreadTile) -> float:
         """The instructions per lane of the busiest multiprocessor, as many times as too few warps leave it idle."""
         extent = self.request.context.max_extent
-        along = threads // slices * outputs
-        blocks = -(-extent(order[0]) // along) * math.prod(extent(index) for index in order[1:])
+        blocks = -(-extent(order[0]) // (tile.threads * tile.outputs)) * math.prod(map(extent, order[1:]))
         blocks_per_multiprocessor = -(-blocks // PLANNING_DEVICE.sms)
+        threads = blocks_per_multiprocessor * tile.threads * tile.slices
         terms = math.prod(map(extent, self.walk.reductions[0].indices))
-        per_term = self.operations + (self.loads + STEP) / outputs
-        per_output = terms * per_term / slices + COMBINED * len(self.walk.reductions) * (slices if slices > 1 else 0)
-        warps = blocks_per_multiprocessor * threads // WARP_SIZE
-        idle = max(1.0, WARPS_TO_HIDE_LATENCY / warps)
-        return blocks_per_multiprocessor * threads * outputs * per_output * idle
+        per_term = self.operations + (self.loads + STEP) / tile.outputs
+        partials = len(self.walk.reductions) * tile.slices if tile.slices > 1 else 0
+        per_output = terms * per_term / tile.slices + COMBINED * partials
+        idle = max(1.0, 1 + (WARPS_TO_HIDE_LATENCY * WARP_SIZE / max(threads, 1) - 1) * EXPOSED)
+        return threads * tile.outputs * per_output * idle

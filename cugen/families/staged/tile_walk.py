@@ -16,7 +16,7 @@ from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
 from cugen.plan.lowering.reductions import accumulate, combine, declare_accumulators
-from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Node, Section
+from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Minimum, bounds, integer
@@ -26,7 +26,8 @@ from cugen.spec.types import FLOAT32
 if TYPE_CHECKING:
     from cugen.families.staged.kernel import StagedBuilder
 
-UNROLL = 4  # steps of a walk: their loads from shared memory are joined to vectors (heuristic)
+UNROLL = 8  # steps of a walk: their loads from shared memory are joined to vectors (heuristic)
+UNROLL_NESTED = 4  # of one with loops in each step (heuristic)
 
 # A running sum in float32 of more terms has partial sums per tile, so that rounding errors don't add up: of 1024 terms
 # they cost at most 10 of the 24 bits.
@@ -178,9 +179,10 @@ class TileWalk:
         inner = Scope(each, frozenset((name,)), is_loop=True)
         inner.nodes.append(define_index(name, slice_first + counter.symbol, self.extent, lowering))
         scope = inner
-        loops: list[tuple[Scope, Loop, Scope]] = [
-            (each, Loop(counter, integer(0), stop, unroll_by=UNROLL if slices.step % UNROLL == 0 else 0), inner),
-        ]
+        is_nested = any(isinstance(node, Reduce) for reduction in results for node in walk(reduction.body))
+        factor = math.gcd(slices.step, UNROLL_NESTED if is_nested else UNROLL)
+        loop = Loop(counter, integer(0), stop, unroll_by=factor if factor > 1 else 0)
+        loops: list[tuple[Scope, Loop, Scope]] = [(each, loop, inner)]
         for index in self.walk.reductions[0].indices:
             if index.name == name:
                 continue
