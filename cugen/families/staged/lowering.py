@@ -21,11 +21,11 @@ class StagedLowering(Lowering):
 
     staged: dict[Read, StagedTile] = field(default_factory=dict)
     local: dict[str, Integer] = field(default_factory=dict)
-    held: dict[Read, Callable[[], Expr]] = field(default_factory=dict)
+    in_registers: dict[Read, Callable[[], Expr]] = field(default_factory=dict)
 
     def lower(self, expr: Expr, scope: Scope) -> Expr:
-        if isinstance(expr, Read) and expr in self.held:
-            return self.held[expr]()
+        if isinstance(expr, Read) and expr in self.in_registers:
+            return self.in_registers[expr]()
         tile = self.staged.get(expr) if isinstance(expr, Read) else None
         if tile is None or not isinstance(expr, Read) or scope.recall(expr) is not None:
             return super().lower(expr, scope)

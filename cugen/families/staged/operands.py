@@ -27,7 +27,7 @@ class Operand:
         return math.prod(extent for _, extent in self.inner)
 
 
-def held_operands(request: Request, walked: Walk, along: Collection[str]) -> tuple[Operand, ...]:
+def register_operands(request: Request, walked: Walk, along: Collection[str]) -> tuple[Operand, ...]:
     """The operands of the reductions that depend on the outputs along these indices and on no term of the walk."""
     context = request.context
     terms = {index.name for reduction in walked.reductions for index in reduction.indices}

@@ -130,7 +130,7 @@ class ThreadOutputs:
     def hold(self, operands: Sequence[Operand], scope: Scope) -> Callable[[Scope], None]:
         """Declares vectors for operands of the outputs; the loads of one output's, for `each`.
 
-        Until they are loaded, `lowering` doesn't know them: see `StagedLowering.held`."""
+        Until they are loaded, `lowering` doesn't know them: see `StagedLowering.in_registers`."""
         lowering = self.lowering
         vectors: list[tuple[Operand, Vector, tuple[str, ...]]] = []
         for operand in operands:
@@ -147,7 +147,7 @@ class ThreadOutputs:
             for operand, vector, names in vectors:
                 self._load(operand, vector, names, inner)
             for operand, vector, names in vectors:
-                lowering.held[operand.read] = self._component(operand, vector, names)
+                lowering.in_registers[operand.read] = self._component(operand, vector, names)
 
         return load
 
@@ -156,8 +156,8 @@ class ThreadOutputs:
             element = integer(0)
             for name, extent in operand.inner:
                 element = sympy.expand(element * extent + self.lowering.symbols[name])
-            held = vector.indexed(element) if operand.inner else vector
-            return held.component(self.number(names))
+            row = vector.indexed(element) if operand.inner else vector
+            return row.component(self.number(names))
 
         return component
 
@@ -166,7 +166,7 @@ class ThreadOutputs:
         outer = {name: lowering.symbols.get(name) for name, _ in operand.inner}
         scopes, loops = [scope.home(frozenset(names))], []
         for name, extent in operand.inner:
-            counter = shared_loop_variable(name, (0, extent - 1), lowering, f"held {name}")
+            counter = shared_loop_variable(name, (0, extent - 1), lowering, f"operand {name}")
             lowering.symbols[name] = counter.symbol
             loops.append(Loop(counter, integer(0), integer(extent), unroll=True))
             scopes.append(Scope(scopes[-1], frozenset((name,))))

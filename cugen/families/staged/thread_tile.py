@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cugen.families.staged.operands import Operand, held_operands
+from cugen.families.staged.operands import Operand, register_operands
 from cugen.families.staged.walk import Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import WARP_SIZE
@@ -17,7 +17,7 @@ from cugen.spec.types import DType
 
 OUTPUTS = (1, 2, 4, 8)  # per thread
 SLICES = (1, 2, 4, 8)
-HELD_WORDS = 80  # operands and accumulators of a thread, in registers: a quarter of them remain (heuristic)
+OPERAND_WORDS = 80  # operands and accumulators of a thread, in registers: a quarter of them remain (heuristic)
 WARPS_TO_HIDE_LATENCY = 16  # of a multiprocessor (heuristic)
 EXPOSED = 0.25  # of the latency that missing warps would hide: unrolled steps are independent (heuristic)
 COMBINED = 4  # instructions per partial result of a slice: store, load, address, combine (heuristic)
@@ -38,10 +38,10 @@ def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) 
     if not (walked := next(walks(request), None)):
         return (ThreadTile(1, 1, threads),)
     walk = Walk(walked[0], 1, walked[1])
-    operands = held_operands(request, walk, (order[0].name,))
+    operands = register_operands(request, walk, (order[0].name,))
     words = sum(_words(operand.read.dtype) * operand.elements for operand in operands)
     words += sum(2 * _words(reduction.dtype) for reduction in walk.reductions)
-    largest = max(HELD_WORDS // max(words, 1), 1) if _are_held(walk, order[0].name, operands) else 1
+    largest = max(OPERAND_WORDS // max(words, 1), 1) if _in_registers(walk, order[0].name, operands) else 1
     is_sliced = len(order) < len(AXES) and not any(reduction.is_position for reduction in walk.reductions)
     choices = [
         ThreadTile(n, s, size // s)
@@ -58,11 +58,11 @@ def _words(dtype: DType) -> int:
     return max(dtype.bytes // 4, 1)
 
 
-def _are_held(walk: Walk, index: str, operands: tuple[Operand, ...]) -> bool:
+def _in_registers(walk: Walk, index: str, operands: tuple[Operand, ...]) -> bool:
     """Whether registers hold all operands of an output, so that several outputs load nothing but common ones."""
-    held = {operand.read for operand in operands}
+    reads = {operand.read for operand in operands}
     nodes = (node for reduction in walk.reductions for node in spec.walk(reduction.body))
-    return all(node in held for node in nodes if isinstance(node, Read) and index in free_indices(node))
+    return all(node in reads for node in nodes if isinstance(node, Read) and index in free_indices(node))
 
 
 class _Body:

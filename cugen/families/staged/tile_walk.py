@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cugen.families.staged.operands import Operand, held_operands
+from cugen.families.staged.operands import Operand, register_operands
 from cugen.families.staged.slices import Slices
 from cugen.families.staged.thread_outputs import ThreadOutputs
 from cugen.families.staged.walk import Walk
@@ -51,7 +51,7 @@ class TileWalk:
         outputs = ThreadOutputs(self.config, lowering, self.builder.context, self.builder.extents, blocks)
         slices = Slices(self.config, lowering, self.walk.step)
         lowering.prepare(tuple(reduction.body for reduction in self.walk.reductions))
-        operands = held_operands(self.builder.request, self.walk, tuple(outputs.counters))
+        operands = register_operands(self.builder.request, self.walk, tuple(outputs.counters))
         results = self._start(outputs, operands, outer)
         first = self._first()
         is_certain = bounds(self.extent, lowering.ranges)[0] >= 1
