@@ -27,6 +27,8 @@ MAX_STAGED_PER_OUTPUT = 5  # elements of windows, unasked: more, and most of a t
 HIGH_REUSE = 10  # of an element by a block: then larger halos pay, too (measured on H200)
 MIN_BLOCKS = 2 * PLANNING_DEVICE.sms  # unasked (heuristic)
 STEPS = (256, 128, 64, 32, 16, 8, 4, 2, 1)  # of a walk, unasked; longer ones save no barriers to speak of (heuristic)
+MIN_SLICED_TILES = 16  # of a walk whose tiles have slices of more than MIN_SLICE values, unasked (heuristic)
+MIN_SLICE = 32
 WORTHWHILE = 0.9  # of the elements that a block stages per output: less isn't worth more outputs per thread (heuristic)
 
 
@@ -89,7 +91,7 @@ def choose_walk(request: Request, order: tuple[spec.Index, ...], staged: tuple[s
         name = order[0].name
         config = StagedConfig(order, {name: tile.threads}, {name: tile.outputs}, (), slices=tile.slices)
         walked = _longest_walk(request, config, staged)
-        if walked is not None and all(tile.reuse >= MIN_UNASKED_REUSE for tile in _moving(walked)):
+        if walked is not None and _is_reused(walked):
             return walked
     shapes = (threads, {order[0].name: size})
     single = (StagedConfig(order, shape, {}, ()) for shape in shapes)
@@ -104,6 +106,11 @@ def _moving(config: StagedConfig) -> tuple[Tile, ...]:
     return tuple(tile for tile in config.tiles if any(name in dict(side.steps) for side in tile.sides))
 
 
+def _is_reused(config: StagedConfig) -> bool:
+    """Whether the outputs of a block read all elements that move along the walk; with slices a block has fewer."""
+    return bool(_moving(config)) and all(tile.reuse * config.slices >= MIN_UNASKED_REUSE for tile in _moving(config))
+
+
 def _bytes_per_term(request: Request, config: StagedConfig) -> float:
     assert config.walk is not None
     outputs = math.prod(config.span(index.name) for index in config.order)
@@ -113,9 +120,11 @@ def _bytes_per_term(request: Request, config: StagedConfig) -> float:
 def _longest_walk(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> StagedConfig | None:
     steps = dict(request.schedule.step)
     for index, reductions in walks(request):
-        shorter = tuple(
-            step * config.slices for step in STEPS if step * config.slices < request.context.max_extent(index)
-        )
+        extent = request.context.max_extent(index)
+        longest = extent - 1
+        if config.slices > 1:  # the last tile may leave slices idle
+            longest = min(longest, max(extent // MIN_SLICED_TILES, MIN_SLICE * config.slices))
+        shorter = tuple(length for step in STEPS if (length := step * config.slices) <= longest)
         sizes = (steps[index.name],) if index.name in steps else () if steps else shorter
         for step in sizes:
             if step % config.slices:
@@ -175,10 +184,9 @@ def _walked(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, 
     config = choose_walk(request, order, staged)
     if config is None or config.walk is None:
         return Refusal(f"can't walk along {', '.join(staged)}")
-    moving = _moving(config)
-    if not moving or any(tile.reuse < MIN_UNASKED_REUSE for tile in moving):
+    if not _is_reused(config):
         return Refusal(f"a block doesn't read all of {', '.join(staged)} for each output")
-    return replace(config, tiles=moving)
+    return replace(config, tiles=_moving(config))
 
 
 def _config(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> StagedConfig | Refusal:

@@ -138,7 +138,8 @@ class ThreadOutputs:
             width = power_of_two(math.prod(self.config.outputs[name] for name in names))
             hint = lowering.read_names.get(operand.read, operand.read.array.lower())
             dtype = operand.read.dtype
-            name, count = lowering.names.allocate(f"{hint}{width}"), operand.elements if operand.inner else 0
+            name = lowering.names.allocate(hint if hint[-1].isdigit() else f"{hint}{width}")
+            count = operand.elements if operand.inner else 0
             vector = Vector(name, dtype, dtype, width, count)
             scope.nodes.append(Let(vector, None, mutable=True))
             vectors.append((operand, vector, names))
