@@ -172,7 +172,7 @@ def blurred(image: Array) -> Array:
 @meaning_of("n_body")
 def accelerations(p: Array) -> Array:
     away = p[None, :, :2] - p[:, None, :2]
-    cubed = (np.square(away).sum(2) + 0.01) ** 1.5
+    cubed = (np.square(away).sum(2) + 0.25) ** 1.5
     return (p[None, :, 3:] * away / cubed[:, :, None]).sum(1)
 
 
