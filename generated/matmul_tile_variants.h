@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 3bd8e3cd5df4a57c, text d68a6ba8f75611ba.
+// Input b0773a3080cec0ab, text 8d18b04d5f6d00c0.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 3bd8e3cd5df4a57c, text 8a3803e91d92b4e1.
+// Input b0773a3080cec0ab, text 789b904cacce007f.
