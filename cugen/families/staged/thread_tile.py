@@ -51,7 +51,8 @@ def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) 
         if n <= largest and (s == 1 or is_sliced) and size // s >= WARP_SIZE
     ]
     body = _Body(request, walk)
-    return tuple(sorted(choices, key=lambda tile: (body.cost(order, tile), -tile.threads, tile)))
+    # Costs that differ by less than the model knows are equal: then larger blocks, and fewer outputs per thread.
+    return tuple(sorted(choices, key=lambda tile: (float(f"{body.cost(order, tile):.2e}"), -tile.threads, tile)))
 
 
 def _words(dtype: DType) -> int:
