@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input cd90f2b0ac1c5ee9, text 92fcefe8f9113b5a.
+// Input b0773a3080cec0ab, text 8d18b04d5f6d00c0.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input cd90f2b0ac1c5ee9, text 9ed15baebcb6f038.
+// Input b0773a3080cec0ab, text 789b904cacce007f.

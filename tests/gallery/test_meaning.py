@@ -169,6 +169,13 @@ def blurred(image: Array) -> Array:
     ) + np.zeros_like(image)
 
 
+@meaning_of("n_body")
+def accelerations(p: Array) -> Array:
+    away = p[None, :, :2] - p[:, None, :2]
+    cubed = (np.square(away).sum(2) + 0.25) ** 1.5
+    return (p[None, :, 3:] * away / cubed[:, :, None]).sum(1)
+
+
 @meaning_of("moving_average")
 def means_of_63(samples: Array) -> Array:
     return np.convolve(np.pad(samples, 31, mode="reflect"), np.ones(63) / 63, mode="valid")

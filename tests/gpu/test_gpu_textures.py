@@ -89,7 +89,7 @@ int main()
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaGraphInstantiate(&play, graph, 0));
     for (int round = 0; round < 3; ++round) {
-        CHECK(cudaMemset(dy, 0xff, N * sizeof(float)));
+        CHECK(cudaMemsetAsync(dy, 0xff, N * sizeof(float), stream));
         CHECK(cudaGraphLaunch(play, stream));
         CHECK(cudaStreamSynchronize(stream));
         if (!is_right(dy, N, 3.0f))

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from cugen.families.staged.thread_tile import thread_tiles
 from cugen.families.staged.tile import Tile, find_tiles, memory_order, swizzle_of
 from cugen.families.staged.walk import Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
@@ -26,19 +27,23 @@ MAX_STAGED_PER_OUTPUT = 5  # elements of windows, unasked: more, and most of a t
 HIGH_REUSE = 10  # of an element by a block: then larger halos pay, too (measured on H200)
 MIN_BLOCKS = 2 * PLANNING_DEVICE.sms  # unasked (heuristic)
 STEPS = (256, 128, 64, 32, 16, 8, 4, 2, 1)  # of a walk, unasked; longer ones save no barriers to speak of (heuristic)
+MIN_SLICED_TILES = 16  # of a walk whose tiles have slices of more than MIN_SLICE values, unasked (heuristic)
+MIN_SLICE = 32
 WORTHWHILE = 0.9  # of the elements that a block stages per output: less isn't worth more outputs per thread (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
 class StagedConfig:
     """Indices of the output, the contiguous one first; threads of a block and outputs of a thread along each, one block
-    width apart; the tiles that are staged, with a `walk` one after the other."""
+    width apart; the tiles that are staged, with a `walk` one after the other, of which each of the `slices`, further
+    rows of threads, takes a part."""
 
     order: tuple[spec.Index, ...]
     threads: Mapping[str, int]
     outputs: Mapping[str, int]
     tiles: tuple[Tile, ...]
     walk: Walk | None = None
+    slices: int = 1
 
     def span(self, index: str) -> int:
         """Outputs of a block along an index."""
@@ -46,7 +51,8 @@ class StagedConfig:
 
     @property
     def block(self) -> tuple[int, int, int]:
-        x, y, z, *_ = (*(self.threads.get(index.name, 1) for index in self.order[: len(AXES)]), 1, 1, 1)
+        sizes = [*(self.threads.get(index.name, 1) for index in self.order[: len(AXES)]), self.slices, 1, 1]
+        x, y, z = sizes[: len(AXES)]
         return x, y, z
 
 
@@ -68,21 +74,41 @@ def choose_config(request: Request, order: tuple[spec.Index, ...], staged: tuple
     if walked := choose_walk(request, order, staged):
         return walked
     if request.schedule.step:
-        return Refusal("has no walk over tiles, of one output per thread, in such steps", "schedule.step")
+        return Refusal("has no walk over tiles in such steps", "schedule.step")
     return best or reason or Refusal("has no tile that fits")
 
 
 def choose_walk(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, ...]) -> StagedConfig | None:
-    """The config with the longest tiles along an index of the reductions, one output per thread; of several blocks the
-    one that loads the fewest bytes per output."""
+    """The walk with the fewest instructions that keeps the device busy, with the longest tiles along an index of the
+    reductions; where a thread has one output, of several blocks the one that loads the fewest bytes per output."""
     threads, outputs = next(_sizes(request, order))
-    if any(count > 1 for count in outputs.values()):
-        return None
-    shapes = [threads]
-    if not request.schedule.block:
-        shapes.append({order[0].name: math.prod(threads.values())})
-    configs = [config for shape in shapes if (config := _longest_walk(request, order, shape, staged)) is not None]
+    size = math.prod(threads.values())
+    if request.schedule.block or request.schedule.thread:
+        return _longest_walk(request, StagedConfig(order, threads, outputs, ()), staged)
+    for tile in thread_tiles(request, order, size):
+        if tile.outputs == tile.slices == 1:
+            break
+        name = order[0].name
+        config = StagedConfig(order, {name: tile.threads}, {name: tile.outputs}, (), slices=tile.slices)
+        walked = _longest_walk(request, config, staged)
+        if walked is not None and _is_reused(walked):
+            return walked
+    shapes = (threads, {order[0].name: size})
+    single = (StagedConfig(order, shape, {}, ()) for shape in shapes)
+    configs = [walked for config in single if (walked := _longest_walk(request, config, staged)) is not None]
     return min(configs, key=lambda config: _bytes_per_term(request, config), default=None)
+
+
+def _moving(config: StagedConfig) -> tuple[Tile, ...]:
+    """The tiles that move along the walk."""
+    assert config.walk is not None
+    name = config.walk.index.name
+    return tuple(tile for tile in config.tiles if any(name in dict(side.steps) for side in tile.sides))
+
+
+def _is_reused(config: StagedConfig) -> bool:
+    """Whether the outputs of a block read all elements that move along the walk; with slices a block has fewer."""
+    return bool(_moving(config)) and all(tile.reuse * config.slices >= MIN_UNASKED_REUSE for tile in _moving(config))
 
 
 def _bytes_per_term(request: Request, config: StagedConfig) -> float:
@@ -91,19 +117,23 @@ def _bytes_per_term(request: Request, config: StagedConfig) -> float:
     return _loaded_bytes(request, config) / (outputs * config.walk.step)
 
 
-def _longest_walk(
-    request: Request, order: tuple[spec.Index, ...], threads: Mapping[str, int], staged: tuple[str, ...]
-) -> StagedConfig | None:
+def _longest_walk(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> StagedConfig | None:
     steps = dict(request.schedule.step)
     for index, reductions in walks(request):
-        shorter = tuple(step for step in STEPS if step < request.context.max_extent(index))
+        extent = request.context.max_extent(index)
+        longest = extent - 1
+        if config.slices > 1:  # the last tile may leave slices idle
+            longest = min(longest, max(extent // MIN_SLICED_TILES, MIN_SLICE * config.slices))
+        shorter = tuple(length for step in STEPS if (length := step * config.slices) <= longest)
         sizes = (steps[index.name],) if index.name in steps else () if steps else shorter
         for step in sizes:
-            config = _config(request, StagedConfig(order, threads, {}, (), Walk(index, step, reductions)), staged)
-            if isinstance(config, Refusal):
+            if step % config.slices:
                 continue
-            if shared_bytes(request, config) <= MAX_SHARED_BYTES or steps:
-                return config
+            walked = _config(request, replace(config, walk=Walk(index, step, reductions)), staged)
+            if isinstance(walked, Refusal):
+                continue
+            if shared_bytes(request, walked) <= MAX_SHARED_BYTES or steps:
+                return walked
     return None
 
 
@@ -154,11 +184,9 @@ def _walked(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, 
     config = choose_walk(request, order, staged)
     if config is None or config.walk is None:
         return Refusal(f"can't walk along {', '.join(staged)}")
-    name = config.walk.index.name
-    moving = tuple(t for t in config.tiles if any(name in dict(side.steps) for side in t.sides))
-    if not moving or any(tile.reuse < MIN_UNASKED_REUSE for tile in moving):
+    if not _is_reused(config):
         return Refusal(f"a block doesn't read all of {', '.join(staged)} for each output")
-    return replace(config, tiles=moving)
+    return replace(config, tiles=_moving(config))
 
 
 def _config(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> StagedConfig | Refusal:
@@ -181,8 +209,11 @@ def _config(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> 
 
 
 def shared_bytes(request: Request, config: StagedConfig) -> int:
-    """The bytes of all tiles, with the padding of their rows."""
+    """The bytes of all tiles, with the padding of their rows, and of the partial results of slices."""
     total = 0
+    if config.slices > 1 and config.walk is not None:
+        outputs = math.prod(config.span(index.name) for index in config.order)
+        total += config.slices * outputs * sum(reduction.dtype.bytes for reduction in config.walk.reductions)
     for tile in config.tiles:
         source = request.context.arrays[tile.array]
         *rows, columns = (tile.sides[d].count for d in memory_order(tile, source, request.context.ranges))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cugen.families.staged.copies import StagedTile
@@ -15,12 +16,16 @@ from cugen.spec.expressions import Expr, Local, Read, free_indices, walk
 
 @dataclass
 class StagedLowering(Lowering):
-    """Lowers reads of `staged` tiles to loads from them. `local`: the current output relative to those of its block."""
+    """Lowers reads of `staged` tiles to loads from them, and those that registers hold to these. `local`: the current
+    output relative to those of its block."""
 
     staged: dict[Read, StagedTile] = field(default_factory=dict)
     local: dict[str, Integer] = field(default_factory=dict)
+    in_registers: dict[Read, Callable[[], Expr]] = field(default_factory=dict)
 
     def lower(self, expr: Expr, scope: Scope) -> Expr:
+        if isinstance(expr, Read) and expr in self.in_registers:
+            return self.in_registers[expr]()
         tile = self.staged.get(expr) if isinstance(expr, Read) else None
         if tile is None or not isinstance(expr, Read) or scope.recall(expr) is not None:
             return super().lower(expr, scope)

@@ -7,23 +7,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cugen.families.staged.operands import Operand, register_operands
+from cugen.families.staged.slices import Slices
+from cugen.families.staged.thread_outputs import ThreadOutputs
 from cugen.families.staged.walk import Walk
-from cugen.pieces.blocks import define, define_index, thread
-from cugen.pieces.grid import AXES, divides
+from cugen.pieces.blocks import define_index
+from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
 from cugen.plan.lowering.reductions import accumulate, combine, declare_accumulators
-from cugen.plan.nodes import Assign, Barrier, Comparison, Define, For, Guard, If, Index, Loop, Node, Section
+from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Minimum, bounds, ceil_div, integer
+from cugen.plan.symbols import Integer, Minimum, bounds, integer
 from cugen.spec.expressions import Local, Reduce, walk
 from cugen.spec.types import FLOAT32
 
 if TYPE_CHECKING:
     from cugen.families.staged.kernel import StagedBuilder
 
-UNROLL = 4  # steps of a walk: their loads from shared memory are joined to vectors (heuristic)
+UNROLL = 8  # steps of a walk: their loads from shared memory are joined to vectors (heuristic)
+UNROLL_NESTED = 4  # of one with loops in each step (heuristic)
 
 # A running sum in float32 of more terms has partial sums per tile, so that rounding errors don't add up: of 1024 terms
 # they cost at most 10 of the 24 bits.
@@ -44,17 +48,17 @@ class TileWalk:
         moving = [t for t in self.config.tiles if any(name in dict(side.steps) for side in t.sides)]
         outer, origins = Scope(), Scope()
         fixed, copies, stored = self.builder.tiles([t for t in self.config.tiles if t not in moving], blocks, origins)
-        indices, inside = self._indices(blocks)
+        outputs = ThreadOutputs(self.config, lowering, self.builder.context, self.builder.extents, blocks)
+        slices = Slices(self.config, lowering, self.walk.step)
         lowering.prepare(tuple(reduction.body for reduction in self.walk.reductions))
-        results = {reduction: self._accumulator(reduction) for reduction in self.walk.reductions}
-        for reduction, (local, second) in results.items():
-            outer.nodes += declare_accumulators(reduction, local, second)
+        operands = register_operands(self.builder.request, self.walk, tuple(outputs.counters))
+        results = self._start(outputs, operands, outer)
         first = self._first()
         is_certain = bounds(self.extent, lowering.ranges)[0] >= 1
         each = Scope(outer, frozenset((name,)), certain=is_certain, is_loop=True)
         of_step = Scope(origins, frozenset((name,)))
         declared, *filled = self.builder.tiles(moving, {**blocks, name: first.symbol / self.walk.step}, of_step)
-        self._accumulate(first.symbol, each, results)
+        self._accumulate(first.symbol, each, results, outputs, slices)
         body = (
             Section("origins", tuple(of_step.nodes)),
             *filled,
@@ -64,21 +68,55 @@ class TileWalk:
         accumulators = tuple(outer.nodes)
         outer.nodes.clear()
 
-        for reduction, (local, _) in results.items():
-            outer.remember(reduction, local)
-        guarded = Scope(outer, certain=False) if inside.terms else outer
-        lower_statements(self.builder.request, lowering, guarded)
-        compute = (If(inside, tuple(guarded.nodes)),) if inside.terms else tuple(outer.nodes)
+        partials, partials_stored = slices.store(results, outputs)
+        self._compute(outer, results, outputs, slices)
         return (
-            Section("tiles", (*fixed.body, *declared.body)),
+            Section("tiles", (*fixed.body, *declared.body, *slices.declarations)),
             Section("origins", tuple(origins.nodes)),
             copies,
             stored,
-            Section("indices", indices),
+            Section("indices", tuple(outputs.nodes)),
             Section("accumulators", accumulators),
             Section("tile_loop", (For(Loop(first, integer(0), self.extent, self.walk.step), body),)),
-            Section("compute", compute),
+            Section("partials", partials),
+            Section("partials_stored", partials_stored),
+            Section("compute", tuple(outer.nodes)),
         )
+
+    def _start(
+        self, outputs: ThreadOutputs, operands: tuple[Operand, ...], outer: Scope
+    ) -> Mapping[Reduce, tuple[Local, Local]]:
+        """The accumulators of the reductions, initialised, and the operands that registers hold."""
+        self.lowering.unroll = max((n for operand in operands for _, n in operand.inner), default=0)
+        results = {reduction: self._accumulator(reduction, outputs, outer) for reduction in self.walk.reductions}
+        load = outputs.hold(operands, outer)
+
+        def start(scope: Scope) -> None:
+            for reduction, (local, second) in results.items():
+                scope.nodes += outputs.start(declare_accumulators(reduction, local, second))
+            load(scope)
+
+        outputs.each(outer, start)
+        return results
+
+    def _compute(
+        self, outer: Scope, results: Mapping[Reduce, tuple[Local, Local]], outputs: ThreadOutputs, slices: Slices
+    ) -> None:
+        """The statements, for the outputs that the thread has; of several slices the first has them."""
+
+        def compute(scope: Scope) -> None:
+            slices.combine(results, outputs, scope)
+            for reduction, (local, _) in results.items():
+                scope.remember(reduction, local)
+            lower_statements(self.builder.request, self.lowering, scope)
+
+        if slices.count == 1:
+            outputs.each(outer, compute, is_guarded=True)
+            return
+        of_first = Scope(outer, certain=False)
+        outputs.each(of_first, compute, is_guarded=True)
+        is_first = Guard((Comparison(slices.number, "==", integer(0)),))
+        outer.nodes.append(If(is_first, tuple(of_first.nodes)))
 
     def _first(self) -> Index:
         """The variable of the loop over tiles: a multiple of the step."""
@@ -87,36 +125,14 @@ class TileWalk:
         self.lowering.ranges[first.symbol] = values
         return replace(first, range=values)
 
-    def _indices(self, blocks: Mapping[str, Integer]) -> tuple[tuple[Node, ...], Guard]:
-        """The thread's output, and the condition under which it has one. Threads without one fill tiles like the
-        others; they compute the last output again, and don't store it."""
-        nodes: list[Node] = []
-        terms: list[Comparison] = []
-        lowering = self.lowering
-        for axis, (index, extent) in enumerate(zip(self.config.order, self.builder.extents, strict=True)):
-            name, span = index.name, self.config.span(index.name)
-            lowering.local[name] = thread(AXES[axis], span, lowering) if axis < len(AXES) else integer(0)
-            value = blocks[name] * span + lowering.local[name]
-            if divides(span, extent, self.builder.context):
-                nodes.insert(0, define_index(name, value, extent, lowering))
-                continue
-            output = define(f"{name}_thread", value, lowering, below=ceil_div(extent, span) * span)
-            terms.insert(0, Comparison(output.index.symbol, "<", extent))
-            last = define_index(name, Minimum(output.index.symbol, extent - 1), extent, lowering)
-            nodes[:0] = [output, last]
-            if bounds(extent, lowering.ranges)[1] < span:  # the tile is as wide as the extent, not as the block
-                lowering.local[name] = last.index.symbol
-        return tuple(nodes), Guard(tuple(terms))
-
-    def _accumulator(self, reduction: Reduce) -> tuple[Local, Local]:
+    def _accumulator(self, reduction: Reduce, outputs: ThreadOutputs, scope: Scope) -> tuple[Local, Local]:
         """The local of the result, and of an argmax or argmin the extreme."""
-        names = self.lowering.names
         kind = reduction.kind if reduction.kind != "max" else "largest"
-        local = Local(names.allocate(self._name(reduction, kind)), reduction.dtype)
+        local = outputs.result(self._name(reduction, kind), reduction.dtype, scope)
         if not reduction.is_position:
             return local, local
         name = "largest" if reduction.kind == "argmax" else "smallest"
-        return local, Local(names.allocate(name), reduction.body.dtype)
+        return local, outputs.result(name, reduction.body.dtype, scope)
 
     def _name(self, reduction: Reduce, name: str) -> str:
         """The name, after the statement's target where there are several reductions."""
@@ -126,30 +142,49 @@ class TileWalk:
         target = next(s.target for s in statements if any(node == reduction for node in walk(s.value)))
         return f"{target.lower()}_{name}"
 
-    def _accumulate(self, first: Integer, each: Scope, results: Mapping[Reduce, tuple[Local, Local]]) -> None:
-        """The loop over a tile, in it those over the other indices of the reductions."""
-        lowering, step = self.lowering, self.walk.step
-        partial = {
-            r: Local(lowering.names.allocate(self._name(r, "partial_sum")), r.dtype)
-            for r in results
-            if self._is_long(r)
-        }
-        for reduction, local in partial.items():
-            each.nodes += declare_accumulators(reduction, local, local)
-        is_whole = divides(step, self.extent, self.builder.context)
-        stop = integer(step) if is_whole else Minimum(integer(step), self.extent - first)
-        counter = loop_variable(f"{self.walk.index.name}_step", step, lowering)
-        lowering.local[self.walk.index.name] = counter.symbol
-        inner = Scope(each, frozenset((self.walk.index.name,)), is_loop=True)
-        value: Define = define_index(self.walk.index.name, first + counter.symbol, self.extent, lowering)
-        inner.nodes.append(value)
-        unroll_by = UNROLL if step % UNROLL == 0 else 0
+    def _accumulate(
+        self,
+        first: Integer,
+        each: Scope,
+        results: Mapping[Reduce, tuple[Local, Local]],
+        outputs: ThreadOutputs,
+        slices: Slices,
+    ) -> None:
+        """The loop over a slice of a tile, in it those over the other indices of the reductions and the outputs."""
+        lowering, name = self.lowering, self.walk.index.name
+        long = [reduction for reduction in results if self._is_long(reduction)]
+        partial = {r: outputs.result(self._name(r, "partial_sum"), r.dtype, each) for r in long}
+
+        def start(scope: Scope) -> None:
+            for reduction, local in partial.items():
+                scope.nodes += outputs.start(declare_accumulators(reduction, local, local))
+
+        def total(scope: Scope) -> None:
+            for reduction, local in partial.items():
+                result, _ = results[reduction]
+                scope.nodes.append(Assign(result, combine("sum", result, local)))
+
+        def term(scope: Scope) -> None:
+            for reduction, (local, second) in results.items():
+                target = partial.get(reduction, local)
+                accumulate(lowering, reduction, target, scope, second if reduction.is_position else None)
+
+        if partial:
+            outputs.each(each, start)
+        slice_first = first + slices.first
+        is_whole = divides(self.walk.step, self.extent, self.builder.context)
+        stop = integer(slices.step) if is_whole else Minimum(integer(slices.step), self.extent - slice_first)
+        counter = loop_variable(f"{name}_step", slices.step, lowering)
+        lowering.local[name] = slices.first + counter.symbol
+        inner = Scope(each, frozenset((name,)), is_loop=True)
+        inner.nodes.append(define_index(name, slice_first + counter.symbol, self.extent, lowering))
         scope = inner
-        loops: list[tuple[Scope, Loop, Scope]] = [
-            (each, Loop(counter, integer(0), stop, unroll_by=unroll_by), inner),
-        ]
+        is_nested = any(isinstance(node, Reduce) for reduction in results for node in walk(reduction.body))
+        factor = math.gcd(slices.step, UNROLL_NESTED if is_nested else UNROLL)
+        loop = Loop(counter, integer(0), stop, unroll_by=factor if factor > 1 else 0)
+        loops: list[tuple[Scope, Loop, Scope]] = [(each, loop, inner)]
         for index in self.walk.reductions[0].indices:
-            if index.name == self.walk.index.name:
+            if index.name == name:
                 continue
             extent = to_integer(index.extent, lowering.symbols)
             values = (0, max(bounds(extent, lowering.ranges)[1] - 1, 0))
@@ -160,14 +195,11 @@ class TileWalk:
             below = Scope(scope, frozenset((index.name,)), certain=is_certain, is_loop=True)
             loops.append((scope, Loop(variable, integer(0), extent), below))
             scope = below
-        for reduction, (local, second) in results.items():
-            target = partial.get(reduction, local)
-            accumulate(lowering, reduction, target, scope, second if reduction.is_position else None)
+        outputs.each(scope, term)
         for parent, loop, body in reversed(loops):
             parent.nodes.append(For(loop, tuple(body.nodes)))
-        for reduction, local in partial.items():
-            total, _ = results[reduction]
-            each.nodes.append(Assign(total, combine("sum", total, local)))
+        if partial:
+            outputs.each(each, total)
 
     def _is_long(self, reduction: Reduce) -> bool:
         if reduction.kind != "sum" or reduction.dtype != FLOAT32:

@@ -225,6 +225,7 @@ WITHOUT = {
     "conv_transposed": "`//`",
     "gelu_variants": "numpy has no erf",
     "matmul_lower_triangular": "far larger",
+    "n_body": "a part of an array",
 }
 
 

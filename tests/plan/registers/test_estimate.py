@@ -53,6 +53,18 @@ def test_accumulators_are_live_throughout_the_main_loop():
     )
 
 
+def test_operands_and_accumulators_of_several_outputs_are_live_in_a_walk():
+    def of_outputs(count: int) -> int:
+        schedule = f"{{block: {{i: {64 * count}}}, thread: {{i: {count}}}, step: {{j: 64}}}}"
+        return estimate(
+            "cugen: 1\nkernel: density\narrays:\n  x: {shape: [9000], dtype: float32}\n"
+            "  p: {shape: [9000], dtype: float32, memory: shared}\n  y: {shape: [9000], dtype: float32}\n"
+            f"compute: y[i] = sum(exp(-(x[i] - p[j])**2), j)\nschedule: {schedule}\n"
+        )
+
+    assert of_outputs(8) >= of_outputs(2) + 2 * 6
+
+
 def test_a_float64_takes_two_registers():
     narrow, wide = (estimate(STENCIL.format(size=5, dtype=dtype)) for dtype in ("float32", "float64"))
     assert narrow < wide < 2.2 * narrow
