@@ -72,7 +72,7 @@ def _operations(step: Step) -> tuple[Counter[str], bool]:
         dtype = node.access.array.dtype.compute
         counts[dtype.name if dtype.is_float else "integer"] += 1
     if isinstance(node, Mma):
-        counts[f"tensor_{node.acc_upper.array.dtype.name}"] += 2 * node.multiply_adds
+        counts[node.instruction.peak] += 2 * node.multiply_adds
     return counts, exact
 
 
