@@ -86,7 +86,8 @@ inline void Block::finish(const PendingCollective& pending, unsigned first_lane)
 
   if (pending.kind >= Collective::mma) {
     const bool is_mma = pending.kind == Collective::mma;
-    if (mask != ~0u) fail("divergence", pending.line, "%s with fewer than 32 lanes", is_mma ? "mma.sync" : "ldmatrix.sync");
+    if (mask != ~0u)
+      fail("divergence", pending.line, "%s with fewer than 32 lanes", is_mma ? "mma.sync" : "ldmatrix.sync");
     const auto parts = [warp](auto& lanes) {
       for (unsigned i = 0; i < 32; ++i) lanes[i] = reinterpret_cast<decltype(+lanes[i])>(warp[i].value);
     };

@@ -8,7 +8,7 @@
 
 namespace cugen {
 
-// Elements in a register, neighbours along k.
+// Elements in a register, adjacent along k.
 inline unsigned elements_per_register(Element type) {
   switch (type) {
     case Element::f64:
@@ -89,8 +89,8 @@ inline void add_products(Element type, const double* a, const double* b, unsigne
   }
 }
 
-// D = A * B + D for A of 16 x k_extent and B of k_extent x 8 elements. A register has neighbours along k; the next one of
-// a lane is `stride` further on, after that of A in row g + 8.
+// D = A * B + D for A of 16 x k_extent and B of k_extent x 8 elements. A register holds elements adjacent along k; the
+// next one of a lane is `stride` further on, after that of A in row g + 8.
 inline void mma(const MmaFragments* const (&lanes)[32]) {
   const auto [k_extent, a_type, b_type, upper, lower, first_a, first_b] = *lanes[0];
   const unsigned packed = elements_per_register(a_type), stride = 4 * packed;
@@ -113,8 +113,8 @@ inline void mma(const MmaFragments* const (&lanes)[32]) {
     }
 }
 
-// Matrices of 8 rows of 16 bytes, row r of matrix m given by lane 8 * m + r. Lane 4 * g + t gets word t of row g,
-// transposed elements 2 * t and 2 * t + 1 of column g.
+// Matrices of 8 rows of 16 bytes, row r of matrix m given by lane 8 * m + r. Lane 4 * g + t gets word t of row g or,
+// transposed, elements 2 * t and 2 * t + 1 of column g.
 inline void load_matrices(const MatrixRow* const (&lanes)[32], unsigned count, bool transposed) {
   for (unsigned m = 0; m < count; ++m) {
     uint32_t words[8][4];
@@ -125,7 +125,8 @@ inline void load_matrices(const MatrixRow* const (&lanes)[32], unsigned count, b
     }
     for (unsigned i = 0; i < 32; ++i) {
       const unsigned g = i / 4, t = i % 4;
-      lanes[i]->words[m] = transposed ? halves[2 * t][g] | static_cast<unsigned>(halves[2 * t + 1][g]) << 16 : words[g][t];
+      const uint32_t column_pair = halves[2 * t][g] | static_cast<uint32_t>(halves[2 * t + 1][g]) << 16;
+      lanes[i]->words[m] = transposed ? column_pair : words[g][t];
     }
   }
 }

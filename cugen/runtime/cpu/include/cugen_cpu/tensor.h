@@ -24,7 +24,7 @@ struct MatrixRow {
   unsigned* words;
 };
 
-// The lane that gives an address reads the row. The addresses of the other lanes must be valid too (PTX ISA, for sm_75).
+// The lane that gives an address reads the row. Those of the other lanes must be valid too (PTX ISA, for sm_75).
 CUGEN_INLINE void ldmatrix(Collective kind, unsigned count, unsigned* words, const void* row, int line) {
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail_misaligned("row of ldmatrix", row, 16, line);
   require_shared("row of ldmatrix", row, line);
