@@ -32,6 +32,11 @@ class MmaInstruction:
         return f"mma_m16n8k{self.k}" + (f"_{self.types}" if self.types else "")
 
     @property
+    def loads_matrices(self) -> bool:
+        """Whether its fragments are made of words, which `ldmatrix` loads."""
+        return self.element_bytes < WORD_BYTES
+
+    @property
     def register_elements(self) -> int:
         """Elements along K that a register of a fragment holds."""
         return max(WORD_BYTES // self.element_bytes, 1)
