@@ -69,10 +69,10 @@ def why_unsupported(contraction: Contraction) -> str:
 def _is_product(body: Expr, accumulated: DType) -> bool:
     """Whether the term is a product of two reads, exact in the type of the sum."""
     while isinstance(body, Cast) and body.to == accumulated:
-        body = body.value
+        body = body.arg
     if not isinstance(body, Op) or body.name != "mul" or body.dtype != accumulated:
         return False
-    return all(isinstance(arg.value if isinstance(arg, Cast) else arg, Read) for arg in body.args)
+    return all(isinstance(arg.arg if isinstance(arg, Cast) else arg, Read) for arg in body.args)
 
 
 def are_faster(device: Device, instruction: MmaInstruction) -> bool:
@@ -131,7 +131,7 @@ def swizzle_of(config: TileConfig) -> tuple[int, int]:
     return min(units, units_of_banks), max(units_of_banks // units, 1)
 
 
-def pad_of(config: TileConfig, *, is_k_major: bool) -> int:
+def pad_of(config: TileConfig, is_k_major: bool) -> int:
     """Padding of a tile's rows, in elements."""
     assert config.mma is not None
     if is_k_major and swizzle_of(config)[0]:

@@ -51,7 +51,8 @@ class OperandTile:
         if self.pad or self.is_swizzled:
             return self.pad or 0
         if config.uses_tensor_cores:
-            return tensor_cores.pad_of(config, is_k_major=self.is_tile_k_major(config))
+            is_k_major = self.is_tile_k_major(config)
+            return 0 if not is_k_major and self.swizzle_for(config)[0] else tensor_cores.pad_of(config, is_k_major)
         # The copies of a K-major operand transpose: they store down columns, whose rows must be in different banks.
         return self._unit if self.is_k_major else 0
 
@@ -66,7 +67,9 @@ class OperandTile:
 
         Tensor cores swizzle K-major tiles themselves, in `copy.k_major`."""
         _, length = self.extents(config)
-        if not self.is_swizzled or (config.uses_tensor_cores and self.is_tile_k_major(config)):
+        # Rows of matrices are swizzled unless the spec pads them: copies to padded ones straddle lines of 128 bytes.
+        is_of_matrices = config.mma is not None and config.mma.loads_matrices and not self.pad
+        if not (self.is_swizzled or is_of_matrices) or (config.uses_tensor_cores and self.is_tile_k_major(config)):
             return 0, 1
         if config.is_strided:
             return length, 1
