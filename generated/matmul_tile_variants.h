@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 3bd8e3cd5df4a57c, text d68a6ba8f75611ba.
+// Input cd90f2b0ac1c5ee9, text 92fcefe8f9113b5a.

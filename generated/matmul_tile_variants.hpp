@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 3bd8e3cd5df4a57c, text 8a3803e91d92b4e1.
+// Input cd90f2b0ac1c5ee9, text 9ed15baebcb6f038.

@@ -96,14 +96,52 @@ extern "C" __global__ void __launch_bounds__(256) polynomial(
 
 #include <cuda_runtime.h>
 
+#include <map>
+#include <mutex>
+
+// A device has one copy of the constants: the stream of a call waits for the launches of
+// the call before, which may be on another stream.
+static std::mutex polynomial_mutex;
+
+// Gives the event to record after the launches; null while the stream is being captured,
+// since a graph can't wait for what it doesn't contain.
+static cudaError_t polynomial_wait(cudaStream_t stream, cudaEvent_t* launched)
+{
+    static std::map<int, cudaEvent_t> events;  // of the devices, never destroyed
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t status = cudaStreamIsCapturing(stream, &capture);
+    if (status != cudaSuccess || capture != cudaStreamCaptureStatusNone)
+        return status;
+    int device = 0;
+    status = cudaGetDevice(&device);
+    if (status != cudaSuccess)
+        return status;
+    cudaEvent_t& event = events[device];
+    if (event == nullptr)
+        status = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (status == cudaSuccess)
+        status = cudaStreamWaitEvent(stream, event, 0);
+    if (status == cudaSuccess)
+        *launched = event;
+    return status;
+}
+
 extern "C" cudaError_t polynomial_launch(
     const float* c,
     const float* x,
     float* y,
     cudaStream_t stream)
 {
+    cudaError_t status = cudaSuccess;
+    const std::lock_guard<std::mutex> lock(polynomial_mutex);
+    cudaEvent_t launched = nullptr;
+    status = polynomial_wait(stream, &launched);
+    if (status != cudaSuccess)
+        return status;
     cudaMemcpyToSymbolAsync(c_constant, c, 24, 0, cudaMemcpyDeviceToDevice, stream);
     polynomial<<<dim3((N + 1023) / 1024), dim3(256), 0, stream>>>(x, y);
+    if (launched != nullptr)
+        cudaEventRecord(launched, stream);
     return cudaGetLastError();
 }
 

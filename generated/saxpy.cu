@@ -68,14 +68,52 @@ extern "C" __global__ void __launch_bounds__(256) saxpy(
 
 #include <cuda_runtime.h>
 
+#include <map>
+#include <mutex>
+
+// A device has one copy of the constants: the stream of a call waits for the launches of
+// the call before, which may be on another stream.
+static std::mutex saxpy_mutex;
+
+// Gives the event to record after the launches; null while the stream is being captured,
+// since a graph can't wait for what it doesn't contain.
+static cudaError_t saxpy_wait(cudaStream_t stream, cudaEvent_t* launched)
+{
+    static std::map<int, cudaEvent_t> events;  // of the devices, never destroyed
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t status = cudaStreamIsCapturing(stream, &capture);
+    if (status != cudaSuccess || capture != cudaStreamCaptureStatusNone)
+        return status;
+    int device = 0;
+    status = cudaGetDevice(&device);
+    if (status != cudaSuccess)
+        return status;
+    cudaEvent_t& event = events[device];
+    if (event == nullptr)
+        status = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (status == cudaSuccess)
+        status = cudaStreamWaitEvent(stream, event, 0);
+    if (status == cudaSuccess)
+        *launched = event;
+    return status;
+}
+
 extern "C" cudaError_t saxpy_launch(
     const float* x,
     float* y,
     float a_value,
     cudaStream_t stream)
 {
+    cudaError_t status = cudaSuccess;
+    const std::lock_guard<std::mutex> lock(saxpy_mutex);
+    cudaEvent_t launched = nullptr;
+    status = saxpy_wait(stream, &launched);
+    if (status != cudaSuccess)
+        return status;
     cudaMemcpyToSymbolAsync(a, &a_value, 4, 0, cudaMemcpyHostToDevice, stream);
     saxpy<<<dim3((N + 1023) / 1024), dim3(256), 0, stream>>>(x, y);
+    if (launched != nullptr)
+        cudaEventRecord(launched, stream);
     return cudaGetLastError();
 }
 

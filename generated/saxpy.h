@@ -18,7 +18,8 @@ extern "C" {
 // Launches asynchronously on `stream`. All pointers are device pointers.
 // x must be aligned to 16 bytes.
 // y must be aligned to 16 bytes.
-// Constants (a_value) belong to the module: calls on several streams must not overlap.
+// Constants (a_value) belong to the device: calls of several streams or threads run one after another.
+// A CUDA graph of such calls must not run beside others, or beside calls.
 cudaError_t saxpy_launch(const float* x, float* y, float a_value, cudaStream_t stream);
 
 #ifdef __cplusplus

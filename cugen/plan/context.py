@@ -72,6 +72,9 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
     names.allocate(spec.kernel)
     if any(array.memory.space == "texture" for array in spec.arrays):
         names.allocate(f"{spec.kernel}_texture")  # a function of the launcher
+    if _has_uploads(spec):
+        for suffix in ("mutex", "wait"):  # with which the launcher serialises calls
+            names.allocate(f"{spec.kernel}_{suffix}")
     symbols: dict[str, Integer] = {}
     ranges: dict[sympy.Symbol, Range] = {}
     for param in spec.params:
@@ -119,6 +122,11 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
         tuple(uploads),
         tuple(textures),
     )
+
+
+def _has_uploads(spec: Spec) -> bool:
+    scalars = any(scalar.constant and scalar.value is None for scalar in spec.scalars)
+    return scalars or any(array.memory.space == "constant" and array.values is None for array in spec.arrays)
 
 
 def _span(array: Array) -> Integer:

@@ -11,6 +11,9 @@ static std::atomic<int> libraries_loaded{0};
 static unsigned long long free_address = 0x500000000000ULL;
 static bool relaxed = false;  // the thread's capture mode
 static CUresult failing = CUDA_SUCCESS;  // what the next allocation gives
+static CUresult waiting = CUDA_SUCCESS;  // what the next wait for an event gives
+static bool capturing = false;
+static unsigned long long current_context = 5;
 struct Known { const char* kernel; size_t sizes[12]; };
 static const Known known[] = {KNOWN};
 static const size_t image_bytes = IMAGE_BYTES;  // of the shortest
@@ -70,6 +73,42 @@ CUresult cuCtxGetDevice(CUdevice* device)
 CUresult cuCtxGetCurrent(CUcontext* context)
 {
     *context = reinterpret_cast<CUcontext>(0x33);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext, unsigned long long* id)
+{
+    *id = current_context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status)
+{
+    *status = capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned flags)
+{
+    std::printf("event of context %llu, flags %u\n", current_context, flags);
+    *event = reinterpret_cast<CUevent>(current_context);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent)
+{
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamWaitEvent(CUstream, CUevent event, unsigned)
+{
+    std::printf("wait %llu\n", reinterpret_cast<unsigned long long>(event));
+    return waiting;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream)
+{
+    std::printf("record %llu\n", reinterpret_cast<unsigned long long>(event));
     return CUDA_SUCCESS;
 }
 

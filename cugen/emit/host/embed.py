@@ -81,7 +81,7 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
     local = Names()
     for name in (*names.values(), *(array.symbol for array in plan.workspace)):
         local.allocate(name)
-    variables_of_launcher = {name: local.allocate(name) for name in ("library", "values", "allocated")}
+    variables_of_launcher = {name: local.allocate(name) for name in ("library", "values", "allocated", "launched")}
     buffers = {space.name: array.symbol for space, array in zip(manifest.workspace, plan.workspace, strict=True)}
     total = printer.print(_total(manifest.workspace))
     variables = {
@@ -111,6 +111,9 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
             for upload in manifest.uploads
         ],
         "launches": [_launch(launch, arguments, printer) for launch in manifest.launches],
+        "headers": ["stdlib.h", *(["string.h"] if context.textures else [])]
+        if context.textures or plan.uploads
+        else [],
         "attribute": any(_needs_opt_in(launch) for launch in manifest.launches),
         "targets": ", ".join(image.targets),
         "compiler": harmless(image.compiler),

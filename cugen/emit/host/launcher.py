@@ -13,6 +13,7 @@ from cugen.machine import target
 from cugen.machine.target import MAX_BLOCKS, STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Texture, Upload
+from cugen.plan.names import Names
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.spec.expressions import Expr, ParamValue, walk
 from cugen.spec.model import Param
@@ -47,6 +48,8 @@ class Launcher:
     parameters: tuple[str, ...]
     checks: tuple[str, ...]
     uploads: tuple[str, ...]
+    lock: str  # local variables of the launcher, with `uploads`
+    launched: str
     textures: tuple[TextureText, ...]
     launches: tuple[LaunchText, ...]
     workspace: tuple[str, ...]
@@ -77,7 +80,11 @@ class Launcher:
     def variables(self) -> dict[str, Any]:
         """Variables of the launch template."""
         excluded = ("symbols", "functions", "includes", "lines_in_c", "notes")
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in excluded}
+        return {
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in excluded},
+            "headers": [*(["atomic"] if self.textures else []), *(["map", "mutex"] if self.uploads else [])],
+            "has_status": bool(self.textures or self.uploads or self.workspace),
+        }
 
 
 class _Texts:
@@ -125,7 +132,10 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         notes.append("`workspace` may be null: the launch then allocates and frees one, stream-ordered.")
     if plan.uploads:
         constants = ", ".join(upload.parameter for upload in plan.uploads)
-        notes.append(f"Constants ({constants}) belong to the module: calls on several streams must not overlap.")
+        notes.append(
+            f"Constants ({constants}) belong to the device: calls of several streams or threads run one after another."
+        )
+        notes.append("A CUDA graph of such calls must not run beside others, or beside calls.")
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
     conditions = [requirement.condition for requirement in spec.require]
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
@@ -145,6 +155,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     if grids:
         limits = " x ".join(str(limit) for limit in target(spec.target).grid)
         notes.append(f"Sizes that need a grid of more than {limits} blocks are refused, with cudaErrorInvalidValue.")
+    local = Names(context.names)
     buffers, zeros, total, size_params = _workspace(context, plan, texts)
     launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
     types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
@@ -153,6 +164,8 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         tuple(parameters),
         tuple(checks),
         tuple(_upload(context, upload) for upload in plan.uploads),
+        local.allocate("lock"),
+        local.allocate("launched"),
         textures,
         launches,
         buffers,

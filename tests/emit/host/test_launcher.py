@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from itertools import pairwise
 
 import pytest
 
+from cugen.emit.host.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_text
+from cugen.kernel import generate
+from cugen.spec.load import load_text
+from cugen.toolchain import host as host_compiler
 from cugen.toolchain import locations, nvcc
 
 NAMES = ("number", "full", "large_tiles", "outside", "plain")  # of kernels in launchers.yaml
@@ -74,6 +79,99 @@ def test_constants_are_uploaded_from_device_and_host(host):
     lines = host("full")
     assert "cudaMemcpyToSymbolAsync(s, &s_value, 2, 0, cudaMemcpyHostToDevice, stream);" in lines
     assert "cudaMemcpyToSymbolAsync(W_constant, W, 32, 0, cudaMemcpyDeviceToDevice, stream);" in lines
+
+
+def test_constants_wait_before_the_uploads_and_are_recorded_after_the_last_launch(host):
+    lines = host("full")
+    body = lines[lines.index('extern "C" cudaError_t full_launch(') :]
+    steps = (
+        "_mutex)",
+        "full_wait(",
+        "cudaMallocAsync(",
+        "cudaMemcpyToSymbolAsync(",
+        "<<<",
+        "cudaEventRecord(",
+        "cudaFreeAsync(",
+    )
+    positions = [[number for number, line in enumerate(body) if step in line] for step in steps]
+    assert all(before[-1] < after[0] for before, after in pairwise(positions))
+
+
+def test_a_launcher_without_constants_has_no_lock(host):
+    assert not any("mutex" in line or "cudaEvent" in line for line in host("large_tiles"))
+
+
+CLASHES = """
+cugen: 1
+kernel: lock
+params: {launched: dynamic}
+scalars: {lock_mutex: {dtype: float32, memory: constant}}
+arrays:
+  lock_wait: {shape: [launched], dtype: float32}
+  y: {shape: [launched], dtype: float32}
+compute: y[i] = lock_wait[i] * lock_mutex
+"""
+CALLS = """
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <vector>
+#include <cuda_runtime.h>
+
+// What the launcher calls, by streams that are numbers.
+static cudaError_t wait(cudaStream_t stream)
+{
+    std::printf("wait %zu\\n", size_t(stream));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return cudaSuccess;
+}
+static cudaError_t record(cudaStream_t stream) { std::printf("record %zu\\n", size_t(stream)); return cudaSuccess; }
+static cudaError_t create(cudaEvent_t* event) { *event = cudaEvent_t(8); return cudaSuccess; }
+#define cudaEventCreateWithFlags(event, flags) create(event)
+#define cudaStreamWaitEvent(stream, event, flags) wait(stream)
+#define cudaEventRecord(event, stream) record(stream)
+#include "lock_cpu.cpp"
+
+int main()
+{
+    std::vector<std::thread> threads;
+    for (size_t number = 1; number <= 2; ++number)
+        threads.emplace_back([=] {
+            float x[100], y[100];
+            for (int call = 0; call < 50; ++call) {
+                for (float& value : x)
+                    value = float(call);
+                lock_launch(x, y, float(number), 100, cudaStream_t(number));
+                for (float value : y)
+                    if (value != float(call) * float(number))
+                        std::printf("wrong\\n");
+            }
+        });
+    for (std::thread& thread : threads)
+        thread.join();
+}
+"""
+
+
+def test_calls_of_several_threads_run_one_after_the_other_whatever_the_names_are(tmp_path):
+    """On the CPU: the file is compiled for it, with calls that print what they do."""
+    (spec,) = load_text(CLASHES)
+    kernel = generate(spec, analysis=False)
+    (tmp_path / "lock.cu").write_text(kernel.source)
+    (tmp_path / "lock.json").write_text(kernel.manifest.to_json())
+    for file, text in kernel.headers.items():
+        (tmp_path / file).write_text(text)
+    (tmp_path / "lock_cpu.cpp").write_text(cpu_text(tmp_path / "lock.cu"))
+    (tmp_path / "main.cpp").write_text(CALLS)
+    flags = [*COMPILER_FLAGS, "-O1", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDES}", "-o", "program"]
+    command = [*host_compiler.compiler().command, *flags, "main.cpp", RUNTIME]
+    built = subprocess.run(list(map(str, command)), cwd=tmp_path, text=True, capture_output=True, timeout=300)
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, len(lines)) == (0, 200)
+    for waits, records in zip(lines[::2], lines[1::2], strict=True):
+        assert (waits.split()[0], records) == ("wait", f"record {waits.split()[1]}")
 
 
 def test_an_empty_grid_is_not_launched(host):

@@ -37,6 +37,7 @@ enum cudaDeviceAttr {
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 typedef struct cugen_stream* cudaStream_t;
+typedef struct cugen_event* cudaEvent_t;
 
 static inline cudaError_t cudaGetLastError(void) { return cudaSuccess; }
 static inline cudaError_t cudaPeekAtLastError(void) { return cudaSuccess; }
@@ -154,6 +155,33 @@ static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   (void)stream;
   return cudaSuccess;
 }
+
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone = 0 };
+static inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus* status) {
+  (void)stream;
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+/* Events: what precedes them has ended when they are recorded. */
+#define cudaEventDisableTiming 2
+static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  (void)flags;
+  *event = NULL;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  (void)event;
+  (void)stream;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  (void)stream;
+  (void)event;
+  (void)flags;
+  return cudaSuccess;
+}
+
 static inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
