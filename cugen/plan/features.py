@@ -22,7 +22,17 @@ from cugen.machine.features import (
 )
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Shuffled, Start
-from cugen.plan.nodes import AcquireSpinWait, Copy, CountArrival, FetchBlockId, LoadMatrix, Mma, NamedBarrier, Node, ReleaseFlag
+from cugen.plan.nodes import (
+    AcquireSpinWait,
+    Copy,
+    CountArrival,
+    FetchBlockId,
+    LoadMatrix,
+    Mma,
+    NamedBarrier,
+    Node,
+    ReleaseFlag,
+)
 from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.traversal import usage
 from cugen.plan.traversal.walking import accesses, accesses_of, walk_nodes

@@ -79,9 +79,7 @@ def problem_of(contraction: Contraction) -> Problem:
         accumulator_bytes=max(reduction.dtype.bytes for reduction in contraction.sums),
         fma_cost=_fma_cost(dtype, contraction.request.target),
         conversion_cost=1.0 if any(operand.element_bytes < dtype.bytes for operand in operands) else 0.0,
-        mma_cost=tensor_cores.mma_cost(
-            device_of(contraction.request.target), tensor_cores.instruction_of(contraction)
-        ),
+        mma_cost=tensor_cores.mma_cost(device_of(contraction.request.target), tensor_cores.instruction_of(contraction)),
         sums=len(contraction.sums),
     )
 

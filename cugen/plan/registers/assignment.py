@@ -12,7 +12,6 @@ from itertools import product
 
 import sympy
 
-from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Component, Element, Vector
 from cugen.plan.nodes import (

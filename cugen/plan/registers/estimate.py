@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import ARGUMENTS, Access, Component, Element, Start, Vector
@@ -26,8 +25,8 @@ from cugen.plan.nodes import (
     Let,
     Load,
     LoadBlockId,
-    Loop,
     LoadMatrix,
+    Loop,
     Mma,
     NamedBarrier,
     Node,

@@ -22,8 +22,8 @@ from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
 
 @dataclass(frozen=True)
 class KMajorPipeline(OperandPipeline):
-    """The circular buffer of a K-major tile. Without a pad the units of a row are swizzled, by xor with the row, so that
-    the rows of one request are in different banks. An operand that isn't K-major is copied element by element."""
+    """The circular buffer of a K-major tile. Without a pad the units of a row are swizzled, by xor with the row, so
+    that the rows of one request are in different banks. An operand that isn't K-major is copied by elements."""
 
     @property
     def width(self) -> int:
