@@ -146,9 +146,8 @@ class OperandPipeline:
         else:
             k, mn = (row_of_third, width * second) if is_a else (row_of_second, width * third)
         mn += self.thread.warp_tile[0 if is_a else 1]
-        return self._define(f"frag_{self.thread.contraction.k.name}", k), self._define(
-            f"frag_{self.operand.mn.name}", mn
-        )
+        names = self.thread.contraction.k.name, self.operand.mn.name
+        return tuple(self._define(f"frag_{name}", value) for name, value in zip(names, (k, mn), strict=True))
 
     def definitions(self) -> tuple[Define, ...]:
         """Coordinates of the thread's first copy in the tile, and of its row for `ldmatrix`."""
