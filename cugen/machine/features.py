@@ -58,7 +58,13 @@ TEXTURE_OBJECTS = Feature("texture objects", (3, 0), r"\bcudaTextureObject_t\b|\
 EVICT_FIRST_LOADS = Feature("evict-first loads", (3, 5), r"\b__ldcs\b")
 SPIN_WAITS = Feature("independent thread scheduling, which spin-waits need", (7, 0), r"\b__(?:ldcv|nanosleep)\b")
 ASYNC_COPIES = Feature("asynchronous copies", (8, 0), r"\b__pipeline_")
-FLOAT64_MMA = Feature("tensor cores of float64", (8, 0), r"\bmma_m16n8k|mma\.sync")
+FLOAT64_MMA = Feature("tensor cores of float64", (8, 0), r"\bmma_m16n8k\d+\(|\.f64\.f64\.f64")
+FLOAT16_MMA = Feature("tensor cores of float16", (7, 5), r"\bmma_m16n8k16_f16\(")
+BFLOAT16_MMA = Feature("tensor cores of bfloat16", (8, 0), r"\bmma_m16n8k16_bf16\(")
+TF32_MMA = Feature("tensor cores of tf32", (8, 0), r"\bmma_m16n8k8_tf32\(")
+INT8_MMA = Feature("tensor cores of int8 with K of 32", (8, 0), r"\bmma_m16n8k32_(?:s8|u8)")
+FLOAT8_MMA = Feature("tensor cores of float8", (8, 9), r"\bmma_m16n8k32_e")
+MATRIX_LOADS = Feature("ldmatrix", (7, 5), r"\bldmatrix_x")
 CLUSTERS = Feature("thread block clusters", (9, 0), r"\b__cluster_dims__|\bthis_cluster\b|\bmap_shared_rank\b")
 OPT_IN_SHARED = Feature("opt-in shared memory", (7, 0), r"\bcudaFuncAttributeMaxDynamicSharedMemorySize\b")
 
@@ -95,6 +101,12 @@ SPELT = (
     SPIN_WAITS,
     ASYNC_COPIES,
     FLOAT64_MMA,
+    FLOAT16_MMA,
+    BFLOAT16_MMA,
+    TF32_MMA,
+    INT8_MMA,
+    FLOAT8_MMA,
+    MATRIX_LOADS,
     CLUSTERS,
     OPT_IN_SHARED,
     ANY_ATOMICS,

@@ -10,7 +10,7 @@ from cugen.machine.features import (
     ATOMICS,
     CLUSTERS,
     EVICT_FIRST_LOADS,
-    FLOAT64_MMA,
+    MATRIX_LOADS,
     NAMED_BARRIERS,
     READ_ONLY_LOADS,
     SHUFFLES,
@@ -22,7 +22,17 @@ from cugen.machine.features import (
 )
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Shuffled, Start
-from cugen.plan.nodes import AcquireSpinWait, Copy, CountArrival, FetchBlockId, Mma, NamedBarrier, Node, ReleaseFlag
+from cugen.plan.nodes import (
+    AcquireSpinWait,
+    Copy,
+    CountArrival,
+    FetchBlockId,
+    LoadMatrix,
+    Mma,
+    NamedBarrier,
+    Node,
+    ReleaseFlag,
+)
 from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.traversal import usage
 from cugen.plan.traversal.walking import accesses, accesses_of, walk_nodes
@@ -78,8 +88,10 @@ def _features(kernel: Kernel) -> Iterator[Feature]:
                 yield WARP_BARRIERS if node.is_of_warp else NAMED_BARRIERS
             case Copy(asynchronous=True):
                 yield ASYNC_COPIES
+            case LoadMatrix():
+                yield MATRIX_LOADS
             case Mma():
-                yield FLOAT64_MMA
+                yield node.instruction.feature
             case AcquireSpinWait():
                 yield SPIN_WAITS
             case FetchBlockId(counter=access) | CountArrival(counter=access) | ReleaseFlag(access=access):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import sympy
 
+from cugen.machine.mma import MmaInstruction
 from cugen.plan.memory import Access, Array, Start
 from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Range, symbol
 from cugen.spec.expressions import Expr, Local
@@ -130,18 +131,40 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mma:
-    """A warp-wide tensor-core MMA on register fragments, m16n8k`k`: `mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`.
+class LoadMatrix:
+    """Warp-wide loads of 8 x 8 matrices of 32-bit words into register fragments: `ldmatrix_x4(&a[0], &As[row][k])`.
 
-    Lane 4 * g + t holds rows g and g + 8 of A in columns t, t + 4, …, column g of B in rows t, t + 4, …, and two
-    consecutive accumulators from column 2 * t on: `acc_upper` in row g, `acc_lower` in row g + 8.
-    """
+    Lane l gives the address of a row of 16 bytes, row l % 8 of matrix l // 8, as `source`; lane 4 * g + t gets word t
+    of row g of each matrix, in the consecutive words of `target`. `transposed`: of 16-bit elements, the matrices are
+    transposed."""
+
+    target: Access
+    source: Access
+    transposed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The function's name in C."""
+        return f"ldmatrix_x{self.target.width}{'_trans' if self.transposed else ''}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mma:
+    """A warp-wide tensor-core MMA on register fragments, of an `instruction`:
+    `mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`.
+
+    Lane 4 * g + t holds rows g and g + 8 of A, column g of B, and two consecutive accumulators from column 2 * t on:
+    `acc_upper` in row g, `acc_lower` in row g + 8. Of K it holds t, t + 4, … in units of a register."""
 
     acc_upper: Access
     acc_lower: Access
     a: Access
     b: Access
-    k: int
+    instruction: MmaInstruction
+
+    @property
+    def k(self) -> int:
+        return self.instruction.k
 
     @property
     def multiply_adds(self) -> int:
@@ -344,6 +367,7 @@ Node = (
     | Load
     | Store
     | Accumulate
+    | LoadMatrix
     | Mma
     | Copy
     | CommitCopies

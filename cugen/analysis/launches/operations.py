@@ -18,7 +18,16 @@ from cugen.spec.expressions import Expr, Op, Select, walk
 
 _FREE = ("neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
 _ARITHMETIC = ("add", "sub", "mul", "div", "divided_by", "fma", "maximum", "minimum", "fmax")
-_KINDS = ("float32", "float64", "tensor_float64")  # keys of Device.peaks
+_KINDS = (
+    "float32",
+    "float64",
+    "tensor_float64",
+    "tensor_tf32",
+    "tensor_float16",
+    "tensor_bfloat16",
+    "tensor_float8",
+    "tensor_int8",
+)  # keys of Device.peaks
 _PLAIN = (*_ARITHMETIC, "floor", "ceil", "round", "trunc", "sign")
 
 
@@ -72,7 +81,7 @@ def _operations(step: Step) -> tuple[Counter[str], bool]:
         dtype = node.access.array.dtype.compute
         counts[dtype.name if dtype.is_float else "integer"] += 1
     if isinstance(node, Mma):
-        counts[f"tensor_{node.acc_upper.array.dtype.name}"] += 2 * node.multiply_adds
+        counts[node.instruction.peak] += 2 * node.multiply_adds
     return counts, exact
 
 

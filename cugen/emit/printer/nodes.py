@@ -24,6 +24,7 @@ from cugen.plan.nodes import (
     Let,
     Load,
     LoadBlockId,
+    LoadMatrix,
     Mma,
     NamedBarrier,
     Node,
@@ -190,9 +191,14 @@ class NodePrinter(ValuePrinter):
     def accumulate(self, node: Accumulate) -> str:
         return f"{self.lvalue(node.access)} += {self.print(node.value)}"
 
+    def load_matrix(self, node: LoadMatrix) -> str:
+        """`ldmatrix_x4(&a_frag[0][0], &As[row][k])`: a lane's words, and the row whose address it gives."""
+        self.functions.setdefault((node.name, ""))
+        return f"{node.name}(&{self.lvalue(node.target)}, &{self.lvalue(node.source)})"
+
     def mma(self, node: Mma) -> str:
         """`mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`: a lane's accumulators and fragments."""
-        name = f"mma_m16n8k{node.k}"
+        name = node.instruction.name
         self.functions.setdefault((name, ""))
         accumulators = [f"&{self.lvalue(access)}" for access in (node.acc_upper, node.acc_lower)]
         fragments = [self.lvalue(access).removesuffix("[0]") for access in (node.a, node.b)]

@@ -158,6 +158,8 @@ class StatementPrinter:
                 return (f"{printer.store(node)};",)
             case nodes.Accumulate():
                 return (f"{printer.accumulate(node)};",)
+            case nodes.LoadMatrix():
+                return (f"{printer.load_matrix(node)};",)
             case nodes.Mma():
                 return (f"{printer.mma(node)};",)
             case nodes.Copy():

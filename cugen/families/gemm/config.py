@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from cugen.machine.mma import MmaInstruction
 from cugen.plan.request import Tunable
 
 WARP = 32
@@ -121,10 +122,10 @@ TUNABLES = (
         "cores",
         tuple(cores.value for cores in Cores),
         _BY_SHAPE,
-        "units that multiply: tensor cores, for float64 on devices that are faster with them, or CUDA cores",
+        "units that multiply: tensor cores, for types and devices that are faster with them, or CUDA cores",
         reorders=True,
     ),
-    Tunable("mma_k", (4, 8, 16), 4, "K of one tensor-core instruction"),
+    Tunable("mma_k", (4, 8, 16), 4, "K of one tensor-core instruction on float64; of other types it is fixed"),
 )
 
 CLUSTER_SIZES = (2, 3, 4, 6, 8)  # blocks; 8 is the portable maximum (CUDA programming guide)
@@ -139,8 +140,8 @@ class TileConfig:
     `lanes_m` lanes of a warp are along M. Each of `sliced_k` warp groups multiplies its slice of every k-tile. In the
     strided layout a thread's fragments are the extents of the thread block apart; all threads count as lanes.
     `split_k` blocks share an output tile; `reduction` names where they add their partial sums. `stream_k` counts the
-    waves of tiles that stream-K distributes; `mma_k` is the K of one tensor-core instruction. `is_resident`: shared
-    memory has all of K at once, for one unrolled loop."""
+    waves of tiles that stream-K distributes; `mma` is the instruction of tensor cores. `is_resident`: shared memory has
+    all of K at once, for one unrolled loop."""
 
     block_m: int
     block_n: int
@@ -158,7 +159,7 @@ class TileConfig:
     split_k: int = 1
     stream_k: int = 0
     cores: Cores = Cores.CUDA
-    mma_k: int = 4
+    mma: MmaInstruction | None = None
     reduction: Reduction = Reduction.WORKSPACE
     is_strided: bool = False
     is_resident: bool = False
@@ -193,7 +194,7 @@ class TileConfig:
     @property
     def fragment_k(self) -> int:
         """K of one register fragment, that is of one step of the inner loop."""
-        return self.mma_k if self.uses_tensor_cores else 1
+        return self.mma.k if self.mma is not None else 1
 
     @property
     def fragment_buffers(self) -> int:

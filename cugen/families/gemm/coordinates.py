@@ -24,8 +24,9 @@ class ThreadCoordinates:
     elements short and zero-filled at the front. `extents` are those of the contraction's indices; `exact` names the
     indices whose tiles need no bounds check. `copy_thread` is the thread's number in its copy group.
 
-    On tensor cores a lane loads B's fragments from `b_fragment_n` on, which isn't where its accumulators are, and its
-    part of K from `lane_n` on."""
+    On tensor cores a lane loads single elements of B's fragments from `b_fragment_n` on, which isn't where its
+    accumulators are, and its part of K from `lane_n` on; matrices are loaded from the warp's tile, at `warp_tile`, by
+    `lane`."""
 
     contraction: Contraction
     config: TileConfig
@@ -40,6 +41,8 @@ class ThreadCoordinates:
     n_in_tile: Integer
     lane_m: Integer
     lane_n: Integer
+    lane: Integer = sympy.S.Zero
+    warp_tile: tuple[Integer, Integer] = (sympy.S.Zero, sympy.S.Zero)
     b_fragment_n: Integer = sympy.S.Zero
     k_slice: Integer = sympy.S.Zero
     k_residue: Integer = sympy.S.Zero

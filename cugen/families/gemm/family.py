@@ -110,7 +110,7 @@ FAMILY = Family(
     "gemm",
     rank=35,
     needs=Reduce,
-    doc="GEMM: multistage pipeline in shared memory, on CUDA cores; on tensor cores for float64",
+    doc="GEMM: multistage pipeline in shared memory, on CUDA or tensor cores",
     match=match,
     tunables=TUNABLES,
 )

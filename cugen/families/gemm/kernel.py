@@ -255,7 +255,8 @@ class GemmKernel:
         warp_tile_n = integer(self._named_size("WN", config.warp_n))
         thread_m = named("thread_m", warp_m * warp_tile_m + lane_m * width_m)
         thread_n = named("thread_n", warp_n * warp_tile_n + lane_n * width_n)
-        b_fragment_n = named("b_frag_n", warp_n * warp_tile_n + lane_m) if config.uses_tensor_cores else thread_n
+        loads_elements = config.mma is not None and not config.mma.loads_matrices
+        b_fragment_n = named("b_frag_n", warp_n * warp_tile_n + lane_m) if loads_elements else thread_n
         coordinates = self.thread_at(
             k_residue=k_residue,
             k_offset=k_offset,
@@ -267,6 +268,8 @@ class GemmKernel:
             n_in_tile=thread_n,
             lane_m=lane_m,
             lane_n=lane_n,
+            lane=lane,
+            warp_tile=(warp_m * warp_tile_m, warp_n * warp_tile_n),
             b_fragment_n=b_fragment_n,
         )
         return tuple(nodes), coordinates

@@ -79,7 +79,7 @@ def problem_of(contraction: Contraction) -> Problem:
         accumulator_bytes=max(reduction.dtype.bytes for reduction in contraction.sums),
         fma_cost=_fma_cost(dtype, contraction.request.target),
         conversion_cost=1.0 if any(operand.element_bytes < dtype.bytes for operand in operands) else 0.0,
-        mma_cost=tensor_cores.mma_cost(device_of(contraction.request.target)),
+        mma_cost=tensor_cores.mma_cost(device_of(contraction.request.target), tensor_cores.instruction_of(contraction)),
         sums=len(contraction.sums),
     )
 
@@ -164,8 +164,7 @@ def registers_per_thread(problem: Problem, config: TileConfig) -> int:
     size = max(problem.accumulator_bytes // 4, 1)
     thread_m, thread_n = config.thread_m, config.thread_n
     if config.uses_tensor_cores:
-        fragments = thread_m * config.mma_k // 2 + thread_n * config.mma_k // 4  # of A and B, double-buffered
-        return (thread_m * thread_n + fragments) * size + _ADDRESS_REGISTERS_TENSOR
+        return thread_m * thread_n * size + tensor_cores.fragment_registers(config) + _ADDRESS_REGISTERS_TENSOR
     fragments = sum(operand.of(thread_m, thread_n) for operand in problem.operands)
     return (problem.sums * thread_m * thread_n + fragments) * size + _ADDRESS_REGISTERS
 
@@ -183,6 +182,8 @@ def why_invalid(contraction: Contraction, config: TileConfig) -> str:
         width, pad = tile.of(*widths), tile.pad_for(config)
         if width < 2:
             return f"a thread tile needs 2 or more consecutive elements along {operand.mn.name}"
+        if config.mma is not None and config.mma.loads_matrices:
+            width = tensor_cores.MATRIX_ROW_BYTES // tile.element_bytes
         if pad % width:
             return f"a pad of {pad} breaks the alignment of vector loads of {width} elements of {operand.read.array}"
         if reason := tile.why_not_swizzled(config):

@@ -1,8 +1,12 @@
-"""GEMM on tensor cores: float64 `mma.m16n8k4`, `k8` and `k16`. Which GEMMs and tiles they take, and their fragments.
+"""GEMM on tensor cores: which GEMMs and tiles the instructions `mma.sync.m16n8k…` take, and their fragments.
 
-A warp's instruction adds a 16 x `mma_k` fragment of A times an `mma_k` x 8 fragment of B to 16 x 8 accumulators. Lane
-4 * g + t holds the accumulators of rows g and g + 8, columns 2 * t and 2 * t + 1: lanes are 8 x 4, each with single
-rows and pairs of columns.
+A warp's instruction adds a 16 x k fragment of A times a k x 8 fragment of B to 16 x 8 accumulators. Lane 4 * g + t
+holds the accumulators of rows g and g + 8, columns 2 * t and 2 * t + 1: lanes are 8 x 4, each with single rows and
+pairs of columns.
+
+Fragments of 32-bit words are loaded by `ldmatrix`, eight rows of 16 bytes at a time: from K-major tiles, and transposed
+from the others, where elements have 16 bits; 8-bit ones are copied to K-major tiles. Those of float64 are loaded
+element by element.
 """
 
 from __future__ import annotations
@@ -11,22 +15,39 @@ from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Cores, TileConfig, with_lane_layout
-from cugen.machine import Device
-from cugen.machine.features import FLOAT64_MMA
-from cugen.spec.expressions import Op, Read
-from cugen.spec.types import FLOAT64
+from cugen.machine import Device, target
+from cugen.machine.mma import INSTRUCTIONS, MmaInstruction, float64_instruction
+from cugen.spec.expressions import Cast, Expr, Op, Read
+from cugen.spec.types import FLOAT32, FLOAT64, INT32, DType
 
 LANES_M = 8  # lanes of a warp along M (PTX ISA: layout of the accumulator fragment)
 FRAGMENT_WIDTHS = (1, 2)  # consecutive elements of a lane along M and N
 MMA_M, MMA_N = 16, 8  # accumulators of one instruction
+MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16  # of a matrix that ldmatrix loads (PTX ISA)
 FIXED_TUNABLES = ("lanes", "order", "addressing", "prefetch")  # by the instruction
 
+_BANK_BYTES = 128  # of one word in each bank of shared memory (CUDA programming guide)
 # A lane loads single elements: 4 consecutive ones of 4 rows in one request. The rows are in different banks if they
 # begin 32 bytes apart (mod 128), as padded ones do whose tiles are multiples of 64 bytes wide.
-PAD = 4  # elements
+_ROW_DISTANCE_BYTES = 32
 # Rows along K of 4 sectors, or a multiple, need no pad: the sectors of a row are swizzled.
-SECTOR_ELEMENTS, SWIZZLED_SECTORS = 4, 4
-_MMA_COST_UNKNOWN = 32.0  # float32 FMAs per multiply-add, of a device without a published float64 rate (heuristic)
+_SWIZZLED_SECTORS = 4
+_MMA_COST_UNKNOWN = 32.0  # float32 FMAs per multiply-add, of a device without a published rate (heuristic)
+# Issue rate of mma.sync as a fraction of the published peak, by the first compute capability of the architecture.
+_ISSUE_RATE = {(9, 0): 0.62}  # of words, measured on an H200; wgmma has the rest
+
+
+def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction | None:
+    """The instruction for the types of a GEMM; of float64 that with K `mma_k`. None if there is none."""
+    if len(contraction.sums) > 1 or len(contraction.operands) > 2:
+        return None
+    a, b = (operand.array.dtype for operand in contraction.operands)
+    accumulated = contraction.sums[0].dtype
+    if a == b == accumulated == FLOAT64:
+        return float64_instruction(mma_k)
+    if FLOAT32 in (a, b) or accumulated != (FLOAT32 if a.is_float else INT32):
+        return None
+    return INSTRUCTIONS.get((a.name, b.name))
 
 
 def why_unsupported(contraction: Contraction) -> str:
@@ -34,46 +55,101 @@ def why_unsupported(contraction: Contraction) -> str:
     if len(contraction.sums) > 1 or len(contraction.operands) > 2:
         return "tensor cores take one sum over two operands"
     (reduction,) = contraction.sums
-    arrays = contraction.request.context.arrays
-    body = reduction.body
-    is_plain = isinstance(body, Op) and body.name == "mul" and all(isinstance(arg, Read) for arg in body.args)
-    if not is_plain or reduction.dtype != FLOAT64:
-        return "tensor cores take sums of A[m, k] * B[k, n] of float64"
+    instruction = instruction_of(contraction)
+    if instruction is None:
+        a, b = (operand.array.dtype.name for operand in contraction.operands)
+        return f"tensor cores have no instruction for {a} x {b} with sums in {reduction.dtype.name}"
+    if not _is_product(reduction.body, reduction.dtype):
+        return "tensor cores take sums of A[m, k] * B[k, n]"
     if contraction.conditions:
         return "tensor cores multiply whole fragments, of which a condition masks single terms"
-    if any(arrays[operand.read.array].dtype != FLOAT64 for operand in contraction.operands):
-        return "tensor cores take operands of float64"
-    return FLOAT64_MMA.why_not(contraction.request.target)
+    return instruction.feature.why_not(contraction.request.target)
 
 
-def are_faster(device: Device) -> bool:
-    """Whether a device multiplies float64 faster on tensor cores than on CUDA cores."""
+def _is_product(body: Expr, accumulated: DType) -> bool:
+    """Whether the term is a product of two reads, exact in the type of the sum."""
+    while isinstance(body, Cast) and body.to == accumulated:
+        body = body.arg
+    if not isinstance(body, Op) or body.name != "mul" or body.dtype != accumulated:
+        return False
+    return all(isinstance(arg.arg if isinstance(arg, Cast) else arg, Read) for arg in body.args)
+
+
+def are_faster(device: Device, instruction: MmaInstruction) -> bool:
+    """Whether a device multiplies faster on tensor cores than on CUDA cores; without a published rate, whether elements
+    are smaller than accumulators."""
     rates = dict(device.peaks)
-    return rates.get("tensor_float64", 0.0) > rates.get("float64", 0.0)
+    on_cuda_cores = rates.get("float32" if instruction.loads_matrices else "float64", 0.0)
+    unknown = 2 * on_cuda_cores if instruction.loads_matrices else 0.0
+    return rates.get(instruction.peak, unknown) > on_cuda_cores
 
 
-def mma_cost(device: Device) -> float:
-    """Issue slots of a float64 multiply-add on tensor cores, relative to float32 on CUDA cores."""
+def mma_cost(device: Device, instruction: MmaInstruction | None) -> float:
+    """Issue slots of a multiply-add on tensor cores, relative to float32 on CUDA cores."""
     rates = dict(device.peaks)
-    rate = rates.get("tensor_float64", rates.get("float64"))
-    return rates["float32"] / rate if rate else _MMA_COST_UNKNOWN
+    if instruction is None:
+        return _MMA_COST_UNKNOWN
+    if not instruction.loads_matrices:
+        rate = rates.get(instruction.peak, rates.get("float64"))
+        return rates["float32"] / rate if rate else _MMA_COST_UNKNOWN
+    fraction = _ISSUE_RATE.get(target(device.target).capability, 1.0)
+    return rates["float32"] / (rates.get(instruction.peak, 2 * rates["float32"]) * fraction)
 
 
 def why_invalid_tile(config: TileConfig) -> str:
     """Why the warp tiles of a config aren't made of tensor-core instructions; empty if they are."""
     if config.thread_m * LANES_M % MMA_M or config.thread_n * (WARP // LANES_M) % MMA_N:
         return f"tensor cores compute {MMA_M} x {MMA_N} accumulators: both sides of a thread tile must be even"
-    if config.warp_k % (config.fragment_buffers * config.mma_k):
-        size = f"2 x {config.mma_k}: fragments of mma_k, twice" if config.is_multistage else config.mma_k
+    if config.warp_k % (config.fragment_buffers * config.fragment_k):
+        k = config.fragment_k
+        size = f"2 x {k}: fragments of mma_k, twice" if config.is_multistage else k
         return f"a k-tile slice of {config.warp_k} must be a multiple of {size}"
     return ""
 
 
-def with_mma_layout(config: TileConfig, mma_k: int = 4) -> TileConfig | None:
-    """The config with the lane layout and K of tensor-core instructions; None if that doesn't fill warps."""
-    return with_lane_layout(replace(config, cores=Cores.TENSOR, mma_k=mma_k), LANES_M)
+def with_mma_layout(config: TileConfig, instruction: MmaInstruction) -> TileConfig | None:
+    """The config with the lane layout of tensor-core instructions; None if that doesn't fill warps."""
+    return with_lane_layout(replace(config, cores=Cores.TENSOR, mma=instruction), LANES_M)
 
 
-def is_swizzled(config: TileConfig) -> bool:
-    """Whether the rows of a K-major tile without a pad are swizzled."""
-    return config.block_k % (SECTOR_ELEMENTS * SWIZZLED_SECTORS) == 0
+def swizzle_unit(instruction: MmaInstruction) -> int:
+    """Elements that the swizzle of a K-major tile keeps together: a row of a matrix; a sector of float64."""
+    row_bytes = MATRIX_ROW_BYTES if instruction.loads_matrices else _ROW_DISTANCE_BYTES
+    return row_bytes // instruction.element_bytes
+
+
+def swizzle_of(config: TileConfig) -> tuple[int, int]:
+    """(units of a row that are swizzled, rows with the same permutation) of a K-major tile: rows that one request
+    accesses are in different banks. (0, 1) where rows are padded instead."""
+    assert config.mma is not None
+    units, rest = divmod(int(config.block_k), swizzle_unit(config.mma))
+    if not config.mma.loads_matrices:
+        return (0, 1) if rest or units % _SWIZZLED_SECTORS else (_SWIZZLED_SECTORS, 1)
+    units_of_banks = _BANK_BYTES // MATRIX_ROW_BYTES
+    if rest or units < 2 or (units & (units - 1) and units % units_of_banks):
+        return 0, 1
+    return min(units, units_of_banks), max(units_of_banks // units, 1)
+
+
+def pad_of(config: TileConfig, is_k_major: bool) -> int:
+    """Padding of a tile's rows, in elements."""
+    assert config.mma is not None
+    if is_k_major and swizzle_of(config)[0]:
+        return 0
+    return swizzle_unit(config.mma)
+
+
+def matrix_loads(config: TileConfig) -> float:
+    """Fragment loads of a warp for one k-tile, in vectors of 16 bytes per lane."""
+    assert config.mma is not None
+    if not config.mma.loads_matrices:
+        return (config.warp_m + config.warp_n) / WARP * config.warp_k
+    return (config.thread_m / 2 + config.thread_n / 4) * config.warp_k / config.mma.k
+
+
+def fragment_registers(config: TileConfig) -> int:
+    """32-bit registers of a lane's fragments, double-buffered."""
+    assert config.mma is not None
+    size = max(config.mma.element_bytes // 4, 1)
+    of_a, of_b = config.thread_m // 2 * config.mma.a_registers, config.thread_n // 2 * config.mma.b_registers
+    return (of_a + of_b) * size * 2

@@ -35,8 +35,14 @@ class OperandTile:
         """(rows, row length) of a stage: [BK][BM] or [BK][BN]; [BM][BK] or [BN][BK] of a K-major operand on tensor
         cores, and in the strided layout."""
         extent = self.of(config.block_m, config.block_n)
-        keeps_layout = config.uses_tensor_cores or config.is_strided
-        return (extent, config.block_k) if self.is_k_major and keeps_layout else (config.block_k, extent)
+        return (extent, config.block_k) if self.is_tile_k_major(config) else (config.block_k, extent)
+
+    def is_tile_k_major(self, config: TileConfig) -> bool:
+        """Whether K is the contiguous dimension of the tile: in the layout of the operand on tensor cores and in the
+        strided layout; of 8-bit operands on tensor cores always, since `ldmatrix` transposes 16-bit elements only."""
+        if config.uses_tensor_cores:
+            return self.is_k_major or self.element_bytes == 1
+        return self.is_k_major and config.is_strided
 
     def pad_for(self, config: TileConfig) -> int:
         """Padding of the rows, in elements."""
@@ -45,7 +51,8 @@ class OperandTile:
         if self.pad or self.is_swizzled:
             return self.pad or 0
         if config.uses_tensor_cores:
-            return 0 if self.is_k_major and tensor_cores.is_swizzled(config) else tensor_cores.PAD
+            is_k_major = self.is_tile_k_major(config)
+            return 0 if not is_k_major and self.swizzle_for(config)[0] else tensor_cores.pad_of(config, is_k_major)
         # The copies of a K-major operand transpose: they store down columns, whose rows must be in different banks.
         return self._unit if self.is_k_major else 0
 
@@ -60,7 +67,9 @@ class OperandTile:
 
         Tensor cores swizzle K-major tiles themselves, in `copy.k_major`."""
         _, length = self.extents(config)
-        if not self.is_swizzled or (config.uses_tensor_cores and self.is_k_major):
+        # Rows of matrices are swizzled unless the spec pads them: copies to padded ones straddle lines of 128 bytes.
+        is_of_matrices = config.mma is not None and config.mma.loads_matrices and not self.pad
+        if not (self.is_swizzled or is_of_matrices) or (config.uses_tensor_cores and self.is_tile_k_major(config)):
             return 0, 1
         if config.is_strided:
             return length, 1
@@ -75,9 +84,9 @@ class OperandTile:
         if config.is_strided:
             reason = f"the XOR swizzle needs tile rows of a power of two, not of {length}"
             return reason if length & (length - 1) else ""
-        if config.uses_tensor_cores and self.is_k_major:
-            reason = f"tensor cores swizzle K-major tiles with a k-tile that 16 divides, not of {config.block_k}"
-            return "" if tensor_cores.is_swizzled(config) else reason
+        if config.uses_tensor_cores and self.is_tile_k_major(config):
+            reason = f"tensor cores don't swizzle K-major tiles with a k-tile of {config.block_k}"
+            return "" if tensor_cores.swizzle_of(config)[0] else reason
         return f"the XOR swizzle permutes {unit} elements at a time, and a tile row has {length}" if rows < 2 else ""
 
     def _pad_of_odd_pitch(self, width: int) -> int:

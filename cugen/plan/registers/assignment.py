@@ -12,7 +12,6 @@ from itertools import product
 
 import sympy
 
-from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Component, Element, Vector
 from cugen.plan.nodes import (
@@ -27,6 +26,7 @@ from cugen.plan.nodes import (
     If,
     Let,
     Load,
+    LoadMatrix,
     Mma,
     Node,
     ReturnUnless,
@@ -115,12 +115,14 @@ class _Walk:
                 self.assign(self.elements(target), is_known=self.position(target) is not None)
             case Accumulate(access=access):
                 self.read(self.elements(access))
+            case LoadMatrix(target=target):
+                self.assign(self.elements(target, target.width), is_known=self.position(target) is not None)
             case Mma():
                 for access, count in (
                     (node.acc_upper, 2),
                     (node.acc_lower, 2),
-                    (node.a, 16 * node.k // WARP_SIZE),
-                    (node.b, 8 * node.k // WARP_SIZE),
+                    (node.a, node.instruction.a_registers),
+                    (node.b, node.instruction.b_registers),
                 ):
                     self.read(self.elements(access, count))
 

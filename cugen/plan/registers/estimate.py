@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import ARGUMENTS, Access, Component, Element, Start, Vector
@@ -26,6 +25,7 @@ from cugen.plan.nodes import (
     Let,
     Load,
     LoadBlockId,
+    LoadMatrix,
     Loop,
     Mma,
     NamedBarrier,
@@ -143,7 +143,7 @@ class _Code:
         if isinstance(node, Barrier | NamedBarrier | ClusterBarrier | ReturnUnless):
             self.timeline.branch()
         for access in accesses_of(node):
-            if not (isinstance(node, Store | Accumulate | Mma) and access.array.space == "register"):
+            if not (isinstance(node, Store | Accumulate | LoadMatrix | Mma) and access.array.space == "register"):
                 self.use_access(access)
         for local in self.estimate.locals(node):
             self.use_local(local)
@@ -166,11 +166,13 @@ class _Code:
                 self.define_element(access, late=self.is_movable(value))
             case Accumulate(access=access):
                 self.use_element(access)
+            case LoadMatrix(target=target):
+                self.define_elements(target)
             case Mma():
                 self.use_element(node.acc_upper, 2)
                 self.use_element(node.acc_lower, 2)
-                self.use_element(node.a, 16 * node.k // WARP_SIZE)
-                self.use_element(node.b, 8 * node.k // WARP_SIZE)
+                self.use_element(node.a, node.instruction.a_registers)
+                self.use_element(node.b, node.instruction.b_registers)
 
     # Loops and branches
 
@@ -268,6 +270,13 @@ class _Code:
 
     def define_element(self, access: Access, *, late: bool) -> None:
         self.define_or_keep((access.array.symbol, self.position(access)), late)
+
+    def define_elements(self, access: Access) -> None:
+        """The consecutive elements that one access assigns."""
+        position = self.position(access)
+        for word in range(access.width):
+            name = (access.array.symbol, None if position is None else position + word)
+            self.define_or_keep(name, late=False)
 
     def assign(self, local: Local) -> None:
         match local:

@@ -18,6 +18,7 @@ from cugen.plan.nodes import (
     Let,
     Load,
     LoadBlockId,
+    LoadMatrix,
     Mma,
     Node,
     ReleaseFlag,
@@ -49,6 +50,9 @@ def accesses_of(node: Node) -> Iterator[Access]:
     match node:
         case Load() | Store() | Accumulate() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
             yield node.access
+        case LoadMatrix():
+            yield node.target
+            yield node.source
         case Mma():
             yield from (node.acc_upper, node.acc_lower, node.a, node.b)
         case FetchBlockId() | CountArrival():

@@ -51,6 +51,14 @@ GENERIC = {  # for all types at once
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
 }
 ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_80 and newer
+# Of fragments of four and two registers, by the first target that has them.
+OF_WORDS = {
+    "mma_m16n8k16_f16": 75,
+    **dict.fromkeys(("mma_m16n8k16_bf16", "mma_m16n8k8_tf32"), 80),
+    **dict.fromkeys((f"mma_m16n8k32_{kinds}" for kinds in ("s8", "u8", "s8_u8", "u8_s8")), 80),
+    **dict.fromkeys((f"mma_m16n8k32_{kinds}" for kinds in ("e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")), 89),
+}
+LOADS_OF_MATRICES = ("ldmatrix_x4", "ldmatrix_x2", "ldmatrix_x4_trans", "ldmatrix_x2_trans")
 CASES = [(name, dtype) for name, (_, types) in FUNCTIONS.items() for dtype in types]
 
 
@@ -149,7 +157,7 @@ def spelled(value, dtype):
 
 def test_every_template_is_in_this_table():
     files = {path.name.removesuffix(".cu.j2") for path in (template_folder() / "functions").iterdir()}
-    assert files == set(FUNCTIONS) | set(GENERIC) | set(ON_TENSOR_CORES)
+    assert files == set(FUNCTIONS) | set(GENERIC) | set(ON_TENSOR_CORES) | set(OF_WORDS) | set(LOADS_OF_MATRICES)
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +192,38 @@ def test_tensor_cores_multiply_without_a_warning(target):
     body = [head, *factors, *calls, "    out[threadIdx.x] = sums[0] + sums[1] + sums[2] + sums[3];", "}"]
     cubin = compile_cubin("\n".join([*functions, *body]), "k", target)
     assert [str(warning) for warning in cubin.warnings] == []
+
+
+@pytest.mark.parametrize("target", [75, 80, 86, 89, 90, 100, 120])
+def test_tensor_cores_load_and_multiply_every_type_without_a_warning(target):
+    if nvrtc.find() is None:
+        pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
+    names = [name for name, oldest in OF_WORDS.items() if target >= oldest]
+    functions = [function_text(environment(), name, "") for name in (*LOADS_OF_MATRICES, *names)]
+    body = [
+        'extern "C" __global__ void k(float* out, int* counts) {',
+        "    __shared__ __align__(16) unsigned tile[128];",
+        "    tile[threadIdx.x] = threadIdx.x;",
+        "    __syncthreads();",
+        "    float sums[4] = {};",
+        "    int counters[4] = {};",
+        "    unsigned a[4] = {}, b[2] = {};",
+        *(
+            f"    {name}({'a' if 'x4' in name else 'b'}, tile + threadIdx.x % 32 * 4);"
+            "\n    out[threadIdx.x] = a[0] + b[0];"
+            for name in LOADS_OF_MATRICES
+        ),
+        *(f"    {name}({sums}, {sums} + 2, a, b);" for name in names for sums in [_accumulators(name)]),
+        "    out[threadIdx.x] = sums[0] + sums[1] + sums[2] + sums[3];",
+        "    counts[threadIdx.x] = counters[0] + counters[1] + counters[2] + counters[3];",
+        "}",
+    ]
+    cubin = compile_cubin("\n".join([*functions, *body]), "k", f"sm_{target}")
+    assert [str(warning) for warning in cubin.warnings] == []
+
+
+def _accumulators(name):
+    return "counters" if name[-2:] in ("s8", "u8") else "sums"
 
 
 def test_every_function_computes_what_python_does(texts, batch):

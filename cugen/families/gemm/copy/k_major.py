@@ -14,25 +14,35 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.elements import ElementCopies
 from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.problem import copy_width
-from cugen.families.gemm.tensor_cores import SECTOR_ELEMENTS, SWIZZLED_SECTORS
+from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS, swizzle_of, swizzle_unit
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Define
-from cugen.plan.symbols import BitXor, Integer, Mod, integer
+from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
 
 
 @dataclass(frozen=True)
 class KMajorPipeline(OperandPipeline):
-    """The circular buffer of a K-major tile. Without a pad the sectors of a row are swizzled, by xor with the row
-    modulo 4, so that the four rows of one request are in different banks."""
+    """The circular buffer of a K-major tile. Without a pad the units of a row are swizzled, by xor with the row, so
+    that the rows of one request are in different banks. An operand that isn't K-major is copied by elements."""
 
     @property
     def width(self) -> int:
         return copy_width(self.thread.contraction, self.operand, self.thread.contraction.k)
 
+    @property
+    def is_tile_k_major(self) -> bool:
+        return True
+
     def mma_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
         if self._is_swizzled:
             k = BitXor(k, self._load_swizzle.index.symbol)
         return Access(self.tile, self.in_tile(stage, mn, k + self.thread.lane_n), "load")
+
+    def matrix_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
+        row_k, row_mn = (node.index.symbol for node in self._matrix_row)
+        k = BitXor(k, self._load_swizzle.index.symbol) if self._is_swizzled else k + row_k
+        width = MATRIX_ROW_BYTES // self.tile.dtype.bytes
+        return Access(self.tile, self.in_tile(stage, row_mn + mn, k), "matrix_load", width)
 
     def definitions(self) -> tuple[Define, ...]:
         if not self._is_swizzled:
@@ -40,38 +50,59 @@ class KMajorPipeline(OperandPipeline):
         copy_swizzle = (self._swizzled_copy_k,) if self._has_fixed_copy_swizzle else ()
         return (*super().definitions(), self._load_swizzle, *copy_swizzle)
 
+    @cached_property
+    def _swizzle(self) -> tuple[int, int, int]:
+        """Elements of a unit, units that are permuted, and rows with the same permutation; no units: not swizzled."""
+        config = self.thread.config
+        assert config.mma is not None
+        return (swizzle_unit(config.mma), *swizzle_of(config)) if self.tile.pad == 0 else (1, 0, 1)
+
     @property
     def _is_swizzled(self) -> bool:
-        return self.tile.pad == 0
+        return self._swizzle[1] > 0
 
     @cached_property
     def _load_swizzle(self) -> Define:
         """Xor mask of k in a lane's loads: the same for all of them, as its rows are 8 apart."""
-        return self._define("swizzle", SECTOR_ELEMENTS * Mod(self.thread.lane_m, integer(SWIZZLED_SECTORS)))
+        unit, units, rows = self._swizzle
+        mma = self.thread.config.mma
+        if mma is None or not mma.loads_matrices:
+            return self._define("swizzle", unit * Mod(self.thread.lane_m, integer(units)))
+        row = Mod(self.thread.lane, integer(MATRIX_ROWS))
+        mask = unit * (FloorDiv(row, integer(rows)) if rows > 1 else row)
+        return self._define("swizzle", BitXor(self._matrix_row[0].index.symbol, mask))
 
     @cached_property
     def _swizzled_copy_k(self) -> Define:
         return self._define("swizzled_k", self._swizzled(self._first_k.index.symbol, self._first_mn.index.symbol))
 
-    @staticmethod
-    def _swizzled(k: Integer, mn: Integer) -> Integer:
-        return BitXor(k, SECTOR_ELEMENTS * Mod(mn, integer(SWIZZLED_SECTORS)))
+    def _swizzled(self, k: Integer, mn: Integer) -> Integer:
+        unit, units, rows = self._swizzle
+        return BitXor(k, unit * Mod(FloorDiv(mn, integer(rows)) if rows > 1 else mn, integer(units)))
 
     @property
     def _has_fixed_copy_swizzle(self) -> bool:
         """Whether all copies of a thread have the same k and the same xor mask."""
         mn_per_pass, k_per_pass = self._extents_per_pass
-        return mn_per_pass % SWIZZLED_SECTORS == 0 and k_per_pass == self.thread.config.block_k
+        _, units, rows = self._swizzle
+        return mn_per_pass % (units * rows) == 0 and k_per_pass == self.thread.config.block_k
 
     @cached_property
     def _threads_along_k(self) -> int:
+        if not self.operand.is_k_major:
+            return 1
         return math.gcd(self.thread.config.block_k // self.width, self.thread.config.threads)
 
     def divides_into(self, parts: int) -> bool:
+        if not self.operand.is_k_major:
+            return super().divides_into(parts)
         mn_per_pass, k_per_pass = self._extents_per_pass
-        return k_per_pass == self.thread.config.block_k and self.extent % (parts * mn_per_pass) == 0
+        is_whole = self.extent % (parts * mn_per_pass) == 0 and self.extent % self.thread.config.warp_k == 0
+        return k_per_pass == self.thread.config.block_k and is_whole
 
     def _part(self, first: Integer, count: int) -> tuple[Integer, int, Integer, int]:
+        if not self.operand.is_k_major:
+            return super()._part(first, count)
         mn_per_part = int(self.extent // self.thread.config.warp_k)
         return integer(0), self.thread.config.block_k, mn_per_part * first, mn_per_part * count
 
@@ -84,5 +115,6 @@ class KMajorPipeline(OperandPipeline):
 def pipeline_of(thread: ThreadCoordinates, operand: Operand, tile: Array) -> OperandPipeline:
     if thread.config.is_strided:
         return ElementCopies(thread, operand, tile)
-    k_major = thread.config.uses_tensor_cores and operand.is_k_major
+    is_eight_bit = operand.array.dtype.bytes == 1
+    k_major = thread.config.uses_tensor_cores and (operand.is_k_major or is_eight_bit)
     return (KMajorPipeline if k_major else OperandPipeline)(thread, operand, tile)

@@ -14,6 +14,7 @@ from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import WARP, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.problem import copy_width, pipeline_bytes, problem_of
+from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
 from cugen.plan.lowering.expressions import Lowering
@@ -119,9 +120,40 @@ class OperandPipeline:
         """A lane's load for a tensor-core fragment of four k, the first of them given."""
         return self.load(stage, k + self.thread.lane_n, mn, 1)
 
+    def matrix_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
+        """The row of 16 bytes whose address a lane gives to `ldmatrix`, for matrices from `k` and `mn` of the warp's
+        tile on. They are transposed unless the tile is K-major."""
+        row_k, row_mn = (node.index.symbol for node in self._matrix_row)
+        width = MATRIX_ROW_BYTES // self.tile.dtype.bytes
+        return Access(self.tile, self.in_tile(stage, k + row_k, row_mn + mn), "matrix_load", width)
+
+    @property
+    def is_tile_k_major(self) -> bool:
+        return False
+
+    @cached_property
+    def _matrix_row(self) -> tuple[Define, ...]:
+        """Coordinates along K and along M or N of the lane's row for `ldmatrix`, in the warp's tile.
+
+        Lanes 8 to 15 have the second matrix, along M of A and along K of B, and lanes 16 to 31 the next two."""
+        lane, is_a = self.thread.lane, self.operand.is_along_m
+        row, second = Mod(lane, integer(MATRIX_ROWS)), Mod(FloorDiv(lane, integer(MATRIX_ROWS)), integer(2))
+        third = FloorDiv(lane, integer(2 * MATRIX_ROWS))
+        row_of_second, row_of_third = Mod(lane, integer(2 * MATRIX_ROWS)), row + MATRIX_ROWS * third
+        width = MATRIX_ROW_BYTES // self.tile.dtype.bytes
+        if self.is_tile_k_major:
+            k, mn = (width * third, row_of_second) if is_a else (width * second, row_of_third)
+        else:
+            k, mn = (row_of_third, width * second) if is_a else (row_of_second, width * third)
+        mn += self.thread.warp_tile[0 if is_a else 1]
+        names = self.thread.contraction.k.name, self.operand.mn.name
+        return tuple(self._define(f"frag_{name}", value) for name, value in zip(names, (k, mn), strict=True))
+
     def definitions(self) -> tuple[Define, ...]:
-        """Coordinates of the thread's first copy in the tile."""
-        return self._first_k, self._first_mn
+        """Coordinates of the thread's first copy in the tile, and of its row for `ldmatrix`."""
+        mma = self.thread.config.mma
+        rows = self._matrix_row if mma is not None and mma.loads_matrices else ()
+        return self._first_k, self._first_mn, *rows
 
     @cached_property
     def _threads_along_k(self) -> int:

@@ -11,8 +11,9 @@ from cugen.families.gemm.tensor_cores import MMA_M, MMA_N
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Declare, Index, Mma, Node, Store
+from cugen.plan.nodes import Declare, Index, LoadMatrix, Mma, Node, Store
 from cugen.plan.symbols import Integer, integer
+from cugen.spec.types import UINT32
 
 _ROW_DISTANCE = 8  # rows between the halves of a fragment of A (PTX ISA, mma.m16n8k4)
 _K_DISTANCE = 4  # k between consecutive elements of a lane's fragment (PTX ISA, mma.m16n8k4)
@@ -41,6 +42,8 @@ class TensorFragments:
     def __init__(self, pipelines: list[OperandPipeline], accumulators: Accumulators) -> None:
         thread, config = accumulators.thread, accumulators.config
         self.thread, self.config = thread, config
+        assert config.mma is not None
+        self.instruction = config.mma
         (self.accumulators,) = accumulators.arrays
         a, b = pipelines
         count_m, count_n = config.thread_m // 2, config.thread_n // 2
@@ -50,10 +53,11 @@ class TensorFragments:
     def _fragment(
         self, pipeline: OperandPipeline, offset: Integer, stride: int, halves: int, instruction: Index, count: int
     ) -> TensorFragment:
-        elements = self.config.mma_k // _K_DISTANCE * halves
+        elements = self.instruction.a_registers if halves > 1 else self.instruction.b_registers
+        dtype = UINT32 if self.instruction.loads_matrices else pipeline.tile.dtype
         name = self.thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_frag")
         extents = self.config.fragment_buffers, count, elements
-        registers = dense_array(name, pipeline.tile.dtype, extents, "register")
+        registers = dense_array(name, dtype, extents, "register")
         return TensorFragment(pipeline, offset, stride, halves, elements, registers, instruction, count)
 
     def declarations(self) -> tuple[Node, ...]:
@@ -62,10 +66,13 @@ class TensorFragments:
     def load(self, stage: Integer, k: Integer, buffer: Integer) -> Iterator[Node]:
         """Loads the fragments of `mma_k`, from `k` of a stage on, into a buffer."""
         for fragment in (self._a, self._b):
+            if self.instruction.loads_matrices:
+                yield self._load_matrices(fragment, stage, k, buffer)
+                continue
             loops = [(fragment.instruction, fragment.count)]
             element, mn = integer(0), fragment.offset + fragment.instruction.symbol * fragment.stride
             fragment_k = k
-            if (count_k := self.config.mma_k // _K_DISTANCE) > 1:
+            if (count_k := self.instruction.k // _K_DISTANCE) > 1:
                 u = self.thread.loop_index("u", count_k)
                 loops.append((u, count_k))
                 element, fragment_k = u.symbol * fragment.halves, fragment_k + _K_DISTANCE * u.symbol
@@ -79,6 +86,15 @@ class TensorFragments:
                 node = unrolled(index, (node,), stop=count)
             yield node
 
+    def _load_matrices(self, fragment: TensorFragment, stage: Integer, k: Integer, buffer: Integer) -> Node:
+        """Loads the fragments of an operand by `ldmatrix`: those of A for one instruction at a time, of B for two."""
+        together = 1 if fragment.halves > 1 or fragment.count % 2 else 2
+        number = fragment.instruction.symbol
+        words = Access(fragment.registers, (buffer, number, integer(0)), "store", together * fragment.elements)
+        source = fragment.pipeline.matrix_load(stage, k, number * fragment.stride)
+        node = LoadMatrix(words, source, transposed=not fragment.pipeline.is_tile_k_major)
+        return unrolled(fragment.instruction, (node,), together, stop=fragment.count)
+
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
         """The instructions of a warp tile for one `mma_k`."""
         a, b = self._a, self._b
@@ -88,7 +104,7 @@ class TensorFragments:
             Access(self.accumulators, (2 * i + 1, 2 * j), "store", 2),
             Access(a.registers, (buffer, i, integer(0)), "load", a.elements),
             Access(b.registers, (buffer, j, integer(0)), "load", b.elements),
-            self.config.mma_k,
+            self.instruction,
         )
         for fragment in (b, a):
             node = unrolled(fragment.instruction, (node,), stop=fragment.count)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
-from cugen.families.gemm.config import Cores, TileConfig, with_lane_layout
+from cugen.families.gemm.config import TileConfig, with_lane_layout
 from cugen.families.gemm.tensor_cores import with_mma_layout
+from cugen.machine.mma import MmaInstruction
 
-# BM, BN, TM, TN, BK, sliced_k. First those that were fastest for one of the GEMMs of tests/data/gemm_h200.csv, then
+_Tile = tuple[int, int, int, int, int, tuple[int, ...]]  # BM, BN, TM, TN, BK, sliced_k
+
+# First those that were fastest for one of the GEMMs of tests/data/gemm_h200.csv, then
 # others that NVIDIA's libraries have, and sizes between them.
-_TILES = (
+_TILES: tuple[_Tile, ...] = (
     (128, 256, 16, 8, 8, (1,)),
     (128, 256, 8, 16, 8, (1,)),
     (64, 128, 16, 8, 16, (4,)),
@@ -63,7 +66,26 @@ _TILES = (
     (80, 80, 10, 10, 32, (4,)),
     (96, 96, 12, 12, 32, (4,)),
 )
-_TENSOR_TILES = (
+# The same on tensor cores, for fragments of words; BK in bytes. A warp tile is 8 * TM x 4 * TN.
+_WORD_TILES: tuple[_Tile, ...] = (
+    (128, 256, 8, 16, 64, (1,)),
+    (256, 128, 8, 16, 64, (1,)),
+    (128, 128, 8, 8, 64, (1,)),
+    (128, 128, 8, 16, 64, (1,)),
+    (128, 64, 8, 8, 64, (1,)),
+    (64, 128, 8, 8, 64, (1,)),
+    (64, 128, 4, 8, 128, (1,)),
+    (64, 64, 4, 8, 64, (1,)),
+    (64, 64, 4, 8, 128, (1,)),
+    (32, 128, 4, 8, 128, (1,)),
+    (128, 32, 8, 4, 128, (1,)),
+    (32, 64, 2, 8, 128, (1,)),
+    (64, 32, 4, 4, 128, (1,)),
+    (32, 32, 2, 4, 128, (1,)),
+    (16, 64, 2, 4, 128, (1,)),
+    (16, 128, 2, 8, 128, (1,)),
+)
+_TENSOR_TILES: tuple[_Tile, ...] = (
     (128, 128, 8, 8, 16, (1,)),
     (128, 128, 4, 16, 16, (1,)),
     (128, 64, 8, 8, 16, (1,)),
@@ -84,14 +106,16 @@ _TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores multiply faster, and leave shared 
 
 
 @cache
-def tile_configs(cores: Cores) -> tuple[TileConfig, ...]:
-    """Candidate tiles of some cores; stages, split-K and stream-K keep their defaults."""
-    tiles, with_layout = (_TENSOR_TILES, with_mma_layout) if cores == Cores.TENSOR else (_TILES, with_lane_layout)
-    configs = [
-        with_layout(TileConfig(block_m, block_n, thread_m, thread_n, block_k, sliced_k=sliced_k))
-        for block_m, block_n, thread_m, thread_n, block_k, slice_counts in tiles
-        for sliced_k in slice_counts
-    ]
+def tile_configs(instruction: MmaInstruction | None) -> tuple[TileConfig, ...]:
+    """Candidate tiles of tensor cores with an instruction, or of CUDA cores; stages, split-K and stream-K keep their
+    defaults."""
+    configs: list[TileConfig | None] = []
+    unit = instruction.element_bytes if instruction is not None and instruction.loads_matrices else 1
+    tiles = _TILES if instruction is None else _WORD_TILES if instruction.loads_matrices else _TENSOR_TILES
+    for block_m, block_n, thread_m, thread_n, block_k, slice_counts in tiles:
+        for sliced_k in slice_counts:
+            config = TileConfig(block_m, block_n, thread_m, thread_n, block_k // unit, sliced_k=sliced_k)
+            configs.append(with_lane_layout(config) if instruction is None else with_mma_layout(config, instruction))
     return tuple(config for config in configs if config is not None)
 
 

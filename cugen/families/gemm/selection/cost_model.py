@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import WARP, TileConfig
 from cugen.families.gemm.problem import Problem, device_of, fragment_width, registers_per_thread, shared_bytes
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
@@ -109,7 +110,9 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KT
     loads: float = sum(count // fragment_width(size, count) for count, size in sides) * config.warp_k
     shared_loads = sum(max(1.0, count * size / 16) for count, size in sides) * config.warp_k
     if config.uses_tensor_cores:
-        loads = shared_loads = (config.warp_m + config.warp_n) / WARP * config.warp_k
+        loads = shared_loads = tensor_cores.matrix_loads(config)
+        if problem.accumulator_bytes < 8:
+            shared_loads *= 2  # ldmatrix of four matrices takes as many wavefronts as two such loads
     copies = sum(
         operand.of(config.block_m, config.block_n) * config.block_k / operand.copy_width / config.threads
         for operand in problem.operands
@@ -117,7 +120,9 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KT
     # Tiles of stream-K aren't shifted inward: each copy has a bounds check if the last tile is partial.
     has_bounds_check = config.stream_k > 0 and (problem.m % config.block_m or problem.n % config.block_n)
     copy_slots = H200.copy_instructions + (H200.bounds_check_instructions if has_bounds_check else 0)
-    conversions = problem.conversion_cost * sum(count for count, _ in sides) * config.warp_k
+    conversions = 0.0
+    if not config.uses_tensor_cores:
+        conversions = problem.conversion_cost * sum(count for count, _ in sides) * config.warp_k
     other_slots = loads + conversions + copies * copy_slots + H200.k_tile_instructions
     if not config.uses_tensor_cores:
         multiply_slots = multiply_adds * problem.fma_cost * issue_cycles

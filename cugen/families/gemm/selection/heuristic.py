@@ -133,7 +133,9 @@ def _schedule(contraction: Contraction, config: TileConfig) -> Schedule:
     tunables |= {name: count for name, count in counts if count > 1}
     tunables |= {"reduction": config.reduction.value} if config.split_k > 1 else {}
     if config.uses_tensor_cores:
-        tunables |= {"cores": config.cores.value, "mma_k": config.mma_k}
+        tunables |= {"cores": config.cores.value}
+        if config.mma is not None and config.mma.element_bytes == 8:
+            tunables |= {"mma_k": config.mma.k}
     elif not tensor_cores.why_unsupported(contraction):
         tunables["cores"] = config.cores.value
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}

@@ -63,11 +63,15 @@ def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
     """Candidate tiles of the requested cores; by default of tensor cores, too, where these are faster."""
     tunables, device = contraction.tunables, device_of(contraction.request.target)
     cores = tunables.get("cores", Cores.TENSOR if "mma_k" in tunables else "")
-    prefers_tensor = not tensor_cores.why_unsupported(contraction) and tensor_cores.are_faster(device)
-    if cores == Cores.TENSOR or (prefers_tensor and not cores and not tunables.keys() & tensor_cores.FIXED_TUNABLES):
-        yield from tile_configs(Cores.TENSOR)
+    instruction = tensor_cores.instruction_of(contraction, int(tunables.get("mma_k", 4)))
+    if instruction is not None:
+        is_supported = not tensor_cores.why_unsupported(contraction)
+        is_free = not cores and not tunables.keys() & tensor_cores.FIXED_TUNABLES
+        prefers_tensor = is_supported and is_free and tensor_cores.are_faster(device, instruction)
+        if cores == Cores.TENSOR or prefers_tensor:
+            yield from tile_configs(instruction)
     if cores != Cores.TENSOR:
-        yield from tile_configs(Cores.CUDA)
+        yield from tile_configs(None)
 
 
 def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig | None:
@@ -90,8 +94,8 @@ def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig
     )
     if config.block_m % config.thread_m or config.block_n % config.thread_n:
         return None
-    if config.uses_tensor_cores:
-        return tensor_cores.with_mma_layout(config, int(tunables.get("mma_k", candidate.mma_k)))
+    if config.mma is not None:
+        return tensor_cores.with_mma_layout(config, config.mma)
     return with_lane_layout(config, int(tunables.get("lanes", 0)))
 
 

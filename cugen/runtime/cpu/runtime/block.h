@@ -116,6 +116,12 @@ class Block {
   unsigned thread() const { return lane_; }
   AsyncCopies& copies() { return copies_[lane_]; }
 
+  // Whether the address is one of the running thread's stack.
+  bool is_on_stack(const void* address) const {
+    const Fiber& fiber = *lanes_[lane_].fiber;
+    return address >= fiber.bottom && address < static_cast<const char*>(fiber.bottom) + fiber.size;
+  }
+
   int barrier(Vote vote, int predicate, int line) {
     if (waiting_ == 0) {
       barrier_ = {vote, line, lane_, 0};

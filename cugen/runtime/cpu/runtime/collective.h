@@ -2,6 +2,7 @@
 #pragma once
 
 #include "block.h"
+#include "tensor.h"
 
 namespace cugen {
 
@@ -62,20 +63,6 @@ inline uint64_t combine(Collective kind, uint64_t a, uint64_t b) {
   }
 }
 
-// D = A * B + D for A of 16 x k_extent and B of k_extent x 8 elements: lane 4 * g + t has D in rows g and g + 8.
-inline void mma(const MmaFragments* const (&fragments)[32], unsigned k_extent) {
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    const unsigned row = lane & ~3u, column = lane % 4 * 2;
-    for (unsigned n = 0; n < 2; ++n)
-      for (unsigned k = 0; k < k_extent; ++k) {
-        const double* const a = fragments[row + k % 4]->a + k / 4 * 2;
-        const double b = fragments[(column + n) * 4 + k % 4]->b[k / 4];
-        fragments[lane]->upper[n] = __builtin_fma(a[0], b, fragments[lane]->upper[n]);
-        fragments[lane]->lower[n] = __builtin_fma(a[1], b, fragments[lane]->lower[n]);
-      }
-  }
-}
-
 inline void Block::finish(const PendingCollective& pending, unsigned first_lane) {
   Lane* const warp = lanes_ + first_lane;
   const unsigned mask = pending.arrived;
@@ -97,11 +84,22 @@ inline void Block::finish(const PendingCollective& pending, unsigned first_lane)
     return;
   }
 
-  if (pending.kind == Collective::mma) {
-    if (mask != ~0u) fail("divergence", pending.line, "mma.sync with fewer than 32 lanes");
-    const MmaFragments* fragments[32];
-    each([&](unsigned i) { fragments[i] = reinterpret_cast<const MmaFragments*>(warp[i].value); });
-    mma(fragments, warp[0].argument);
+  if (pending.kind >= Collective::mma) {
+    const bool is_mma = pending.kind == Collective::mma;
+    if (mask != ~0u)
+      fail("divergence", pending.line, "%s with fewer than 32 lanes", is_mma ? "mma.sync" : "ldmatrix.sync");
+    const auto parts = [warp](auto& lanes) {
+      for (unsigned i = 0; i < 32; ++i) lanes[i] = reinterpret_cast<decltype(+lanes[i])>(warp[i].value);
+    };
+    if (is_mma) {
+      const MmaFragments* lanes[32];
+      parts(lanes);
+      mma(lanes);
+    } else {
+      const MatrixRow* lanes[32];
+      parts(lanes);
+      load_matrices(lanes, warp[0].argument, pending.kind == Collective::load_transposed_matrices);
+    }
     return;
   }
 

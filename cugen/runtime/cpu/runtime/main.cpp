@@ -15,6 +15,7 @@
 #include "cluster.h"
 #include "collective.h"
 #include "job.h"
+#include "shared_addresses.h"
 #include "trace.h"
 
 namespace cugen {

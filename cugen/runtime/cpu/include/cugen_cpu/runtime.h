@@ -15,6 +15,9 @@ namespace cugen {
 // Reports an access (`what`) at an address that is no multiple of `alignment`.
 [[noreturn]] void fail_misaligned(const char* what, const void* address, size_t alignment, int line);
 
+// Fails for an address (of `what`) in global, constant or local memory.
+void require_shared(const char* what, const void* address, int line);
+
 enum class Vote { none, count, all, any, cluster };
 
 // Barrier of the block, or of the cluster. Returns the vote over the threads' predicates.
@@ -54,9 +57,12 @@ enum class Collective {
   bit_or,
   bit_xor,
   mma,
+  load_matrices,
+  load_transposed_matrices,
 };
 
-// Collective of the lanes in `mask`. `argument` and `width` are those of a shuffle.
+// Collective of the lanes in `mask`. `argument` and `width` are those of a shuffle, or
+// `argument` counts matrices.
 uint64_t warp_collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line);
 
 // Asynchronous copies of the calling thread: they complete in order when it waits for their group.

@@ -1,31 +1,86 @@
-// Tensor core MMA, in place of the inline PTX of a .cu. A warp collective whose last lane computes the accumulators of all,
-// in the order of k, with one rounding per FMA.
+// Matrix instructions of a warp, in place of the inline PTX of a .cu: warp collectives whose last lane computes the
+// registers of all (runtime/tensor.h).
 #pragma once
 
 namespace cugen {
 
-// Fragments of one lane, in the layout of mma.m16n8k16 for .f64 (PTX ISA).
+enum class Element : uint8_t { f64, f16, bf16, tf32, e4m3, e5m2, s8, u8 };
+
+// Fragments of one lane in mma.m16n8k_extent (PTX ISA). The sums are double, int32_t for 8-bit integers, else float.
 struct MmaFragments {
-  double *upper, *lower;
-  const double *a, *b;
+  unsigned k_extent;
+  Element a_type, b_type;
+  void *upper, *lower;
+  const void *a, *b;
 };
 
-inline void mma(unsigned k_extent, double* upper, double* lower, const double* a, const double* b, int line) {
-  const MmaFragments fragments = {upper, lower, a, b};
-  warp_collective(Collective::mma, 0xffffffffu, reinterpret_cast<uint64_t>(&fragments), k_extent, 32, line);
+inline void mma(const MmaFragments& fragments, int line) {
+  warp_collective(Collective::mma, 0xffffffffu, reinterpret_cast<uint64_t>(&fragments), 0, 32, line);
+}
+
+// One lane in ldmatrix: the row at the address that it gives, and where its word of each matrix goes.
+struct MatrixRow {
+  uint4 row;
+  unsigned* words;
+};
+
+// The lane that gives an address reads the row. Those of the other lanes must be valid too (PTX ISA, for sm_75).
+CUGEN_INLINE void ldmatrix(Collective kind, unsigned count, unsigned* words, const void* row, int line) {
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail_misaligned("row of ldmatrix", row, 16, line);
+  require_shared("row of ldmatrix", row, line);
+  MatrixRow given = {{}, words};
+  const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  if (thread % 32 < 8 * count) given.row = *static_cast<const uint4*>(row);
+  warp_collective(kind, 0xffffffffu, reinterpret_cast<uint64_t>(&given), count, 32, line);
 }
 
 }  // namespace cugen
 
-#define CUGEN_MMA(k_extent)                                                                                \
-  inline void mma_m16n8k##k_extent(double* upper, double* lower, const double (&a)[k_extent / 2],          \
-                                   const double (&b)[k_extent / 4], int line = __builtin_LINE()) {         \
-    cugen::mma(k_extent, upper, lower, a, b, line);                                                        \
+#define CUGEN_LDMATRIX(name, count, kind)                                                                  \
+  CUGEN_INLINE void name(unsigned* words, const void* row, int line = __builtin_LINE()) {                  \
+    cugen::ldmatrix(cugen::Collective::kind, count, words, row, line);                                     \
+  }
+#define CUGEN_LDMATRIX_X4
+CUGEN_LDMATRIX(ldmatrix_x4, 4, load_matrices)
+#define CUGEN_LDMATRIX_X2
+CUGEN_LDMATRIX(ldmatrix_x2, 2, load_matrices)
+#define CUGEN_LDMATRIX_X4_TRANS
+CUGEN_LDMATRIX(ldmatrix_x4_trans, 4, load_transposed_matrices)
+#define CUGEN_LDMATRIX_X2_TRANS
+CUGEN_LDMATRIX(ldmatrix_x2_trans, 2, load_transposed_matrices)
+#undef CUGEN_LDMATRIX
+
+#define CUGEN_MMA(name, k_extent, a_type, b_type, Sum, Register, a_count, b_count)                         \
+  inline void name(Sum* upper, Sum* lower, const Register (&a)[a_count], const Register (&b)[b_count],     \
+                   int line = __builtin_LINE()) {                                                          \
+    cugen::mma({k_extent, cugen::Element::a_type, cugen::Element::b_type, upper, lower, a, b}, line);      \
   }
 #define CUGEN_MMA_M16N8K16
-CUGEN_MMA(16)
+CUGEN_MMA(mma_m16n8k16, 16, f64, f64, double, double, 8, 4)
 #define CUGEN_MMA_M16N8K8
-CUGEN_MMA(8)
+CUGEN_MMA(mma_m16n8k8, 8, f64, f64, double, double, 4, 2)
 #define CUGEN_MMA_M16N8K4
-CUGEN_MMA(4)
+CUGEN_MMA(mma_m16n8k4, 4, f64, f64, double, double, 2, 1)
+#define CUGEN_MMA_M16N8K16_F16
+CUGEN_MMA(mma_m16n8k16_f16, 16, f16, f16, float, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K16_BF16
+CUGEN_MMA(mma_m16n8k16_bf16, 16, bf16, bf16, float, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K8_TF32
+CUGEN_MMA(mma_m16n8k8_tf32, 8, tf32, tf32, float, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K32_S8
+CUGEN_MMA(mma_m16n8k32_s8, 32, s8, s8, int, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K32_U8
+CUGEN_MMA(mma_m16n8k32_u8, 32, u8, u8, int, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K32_S8_U8
+CUGEN_MMA(mma_m16n8k32_s8_u8, 32, s8, u8, int, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K32_U8_S8
+CUGEN_MMA(mma_m16n8k32_u8_s8, 32, u8, s8, int, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K32_E4M3
+CUGEN_MMA(mma_m16n8k32_e4m3, 32, e4m3, e4m3, float, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K32_E5M2
+CUGEN_MMA(mma_m16n8k32_e5m2, 32, e5m2, e5m2, float, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K32_E4M3_E5M2
+CUGEN_MMA(mma_m16n8k32_e4m3_e5m2, 32, e4m3, e5m2, float, unsigned, 4, 2)
+#define CUGEN_MMA_M16N8K32_E5M2_E4M3
+CUGEN_MMA(mma_m16n8k32_e5m2_e4m3, 32, e5m2, e4m3, float, unsigned, 4, 2)
 #undef CUGEN_MMA
