@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input b0773a3080cec0ab, text 8d18b04d5f6d00c0.
+// Input ba33d34552a79150, text 823d063bf629f1a1.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input b0773a3080cec0ab, text 789b904cacce007f.
+// Input ba33d34552a79150, text c8479a6430805f2b.
