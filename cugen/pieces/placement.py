@@ -31,6 +31,8 @@ def placement_refusals(request: Request, windowed: Collection[str] = ()) -> tupl
             continue
         if memory.space == "register" and (array.role == "temporary" or array.name in windowed):
             continue
+        if memory.space == "register" and _moves_with_outputs(request, array.name):
+            continue
         if array.role not in ("input", "baked"):
             refusals.append(Refusal(f"stages inputs only, and statements write {array.name}", key))
             continue
@@ -53,19 +55,27 @@ def placement_refusals(request: Request, windowed: Collection[str] = ()) -> tupl
     return tuple(refusals)
 
 
+def _moves_with_outputs(request: Request, name: str) -> bool:
+    """Whether threads read other elements of an array for other outputs: they load these into registers one by one."""
+    outer = {index.name for statement in request.group.statements for index in statement.indices}
+    return any(read.array == name and free_indices(read) & outer for read in request.reads())
+
+
 def useless_placements(request: Request, staged: Collection[str] = ()) -> Iterator[Refusal]:
-    """Placements that are useless to a kernel of which a thread reads an element once; `staged` inputs have tiles."""
+    """Placements that are useless to a kernel of which a thread reads an element once; `staged` inputs have tiles.
+
+    Those in registers aren't: the thread loads each element into one, and uses it there."""
     for array in request.touched():
-        key, space = f"arrays.{array.name}.memory", array.memory.space
-        if space == "shared" and array.name not in staged:
-            yield Refusal(f"has no use for {array.name} in shared memory: a thread reads an element of it once", key)
-        elif space == "register" and array.role != "temporary":
-            yield Refusal(f"has no use for all of {array.name} in registers: a thread reads an element of it once", key)
+        if array.memory.space == "shared" and array.name not in staged:
+            reason = f"has no use for {array.name} in shared memory: a thread reads an element of it once"
+            yield Refusal(reason, f"arrays.{array.name}.memory")
 
 
-def tunables_only(request: Request, tunables: tuple[Tunable, ...], reason: str) -> list[Refusal]:
-    """What a family refuses that takes `tunables`, but no placements, and no tile sizes for the `reason`."""
-    refusals = [*refuse_tunables(request, tunables), *useless_placements(request)]
+def tunables_only(
+    request: Request, tunables: tuple[Tunable, ...], reason: str, staged: Collection[str] = ()
+) -> list[Refusal]:
+    """What a family refuses that takes `tunables`, but no tile sizes for the `reason`; `staged` inputs have tiles."""
+    refusals = [*refuse_tunables(request, tunables), *useless_placements(request, staged)]
     sizes = (key for key in ("block", "thread", "step") if getattr(request.schedule, key))
     return [*refusals, *(Refusal(reason, f"schedule.{key}") for key in sizes)]
 
@@ -90,6 +100,8 @@ def stage_inputs(
     for declared in request.touched():
         source, memory = request.context.arrays[declared.name], declared.memory
         if declared.role == "temporary" or memory.space not in ("shared", "register") or declared.name in windowed:
+            continue
+        if memory.space == "register" and _moves_with_outputs(request, declared.name):
             continue
         name = lowering.names.allocate(f"{source.symbol}_{memory.space}")
         tile = replace(source, symbol=name, space=memory.space, flat=False, pad=memory.pad, dynamic=memory.dynamic)

@@ -249,12 +249,8 @@ def request_refusals(contraction: Contraction) -> Iterator[Refusal]:
     request = contraction.request
     operands = dict.fromkeys(operand.read.array for operand in contraction.operands)
     for array in request.touched():
-        key, space = f"arrays.{array.name}.memory", array.memory.space
-        if array.name in operands:
-            if space == "register" and array.role != "temporary":
-                yield Refusal(f"stages {array.name} in shared memory, not in registers", key)
-        elif space == "shared" or (space == "register" and array.role != "temporary"):
+        if array.name not in operands and array.memory.space == "shared":
             reason = f"stages {' and '.join(operands)} only; {array.name} is read in the epilogue"
-            yield Refusal(f"{reason}: leave it in global memory", key)
+            yield Refusal(f"{reason}: leave it in global memory", f"arrays.{array.name}.memory")
     mn_names = sorted((contraction.m.name, contraction.n.name))
     yield from size_refusals(request, {"block": mn_names, "thread": mn_names, "step": [contraction.k.name]})

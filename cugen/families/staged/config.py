@@ -172,6 +172,8 @@ def _config(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> 
         if isinstance(found, str):
             return Refusal(found, key)
         reused = [tile for tile in found if tile.pays]
+        if not reused and request.context.spec.array(array).memory.space == "shared":  # requested, whatever it saves
+            reused = [tile for tile in found if tile.reuse >= 1]
         if not reused:
             reuse = max(tile.reuse for tile in found)
             reason = f"a block reads {reuse:.2g} times what it would stage of {array}: leave it in global memory"
