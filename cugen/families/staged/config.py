@@ -15,7 +15,7 @@ from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, default_block
 from cugen.plan.request import Refusal, Request
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import free_indices
+from cugen.spec.expressions import Reduce, free_indices, walk
 
 MAX_OUTPUTS = 8  # per thread, unasked (heuristic)
 MAX_SHARED_BYTES = 24 << 10  # of a block, unasked: eight blocks of 256 threads fit a multiprocessor (heuristic)
@@ -96,6 +96,8 @@ def _longest_walk(
 ) -> StagedConfig | None:
     steps = dict(request.schedule.step)
     for index, reductions in walks(request):
+        if any(isinstance(node, Reduce) for reduction in reductions for node in walk(reduction.body)):
+            continue  # a result that each term needs
         shorter = tuple(step for step in STEPS if step < request.context.max_extent(index))
         sizes = (steps[index.name],) if index.name in steps else () if steps else shorter
         for step in sizes:

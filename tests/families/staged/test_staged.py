@@ -433,9 +433,9 @@ LARGE = signal(20_000, "y[i] = sum(x[i + 40 * r], r) + max(x[i + 40 * q], q)", i
     ("text", "reason"),
     [
         pytest.param(
-            signal(compute="y[i] = 2 * x[i]", indices="", boundary=""),
-            "a block reads 1 times what it would stage of x: leave it in global memory",
-            id="read once",
+            signal(compute="y[i] = 2 * x[2 * i]", indices="", boundary="boundary: clamp"),
+            "a block reads 0.5 times what it would stage of x: leave it in global memory",
+            id="every other element",
         ),
         pytest.param(
             signal(memory="{space: shared, swizzle: xor}"),
