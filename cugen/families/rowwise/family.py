@@ -87,9 +87,9 @@ def _placement_refusals(request: Request, problem: RowProblem, config: RowConfig
         if storage is None or array.role == "temporary" or all(level.storage == storage for level in config.levels):
             continue
         slots = sum(level.slots for level in config.levels if level.storage == storage)
-        held = min(slots * config.stride, extent)
+        capacity = min(slots * config.stride, extent)
         if array.name in cached:
-            reason = f"{storage.value} hold at most {held} elements of a row of {array.name}, which has up to {extent}"
+            reason = f"{storage.value} hold at most {capacity} elements of a row of {array.name}, which has up to {extent}"
             yield Refusal(reason, f"arrays.{array.name}.memory")
 
 
