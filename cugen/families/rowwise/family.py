@@ -89,8 +89,8 @@ def _placement_refusals(request: Request, problem: RowProblem, config: RowConfig
         slots = sum(level.slots for level in config.levels if level.storage == storage)
         capacity = min(slots * config.stride, extent)
         if array.name in cached:
-            reason = f"{storage.value} hold at most {capacity} elements of a row of {array.name}, which has up to {extent}"
-            yield Refusal(reason, f"arrays.{array.name}.memory")
+            reason = f"{storage.value} hold at most {capacity} elements of a row of {array.name}"
+            yield Refusal(f"{reason}, which has up to {extent}", f"arrays.{array.name}.memory")
 
 
 def _in_shared_rows(request: Request) -> tuple[str, ...]:
