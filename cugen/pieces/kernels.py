@@ -72,9 +72,19 @@ def assemble(
         _static_shared_bytes([a for a in shared if not a.dynamic], lowering.ranges),
         max((int(a.dynamic_offset) + tile_bytes(a, lowering.ranges) for a in shared if a.dynamic), default=0),
         required_alignments(body, context),
-        reasons,
+        (*reasons, *_register_reasons(request, touched)),
         cluster,
         workspace,
+    )
+
+
+def _register_reasons(request: Request, touched: Mapping[str, Array]) -> tuple[str, ...]:
+    """How the inputs that the spec places in registers get there, unless a thread has an array of them."""
+    requested = [a.name for a in request.touched() if a.memory.space == "register" and a.role in ("input", "baked")]
+    arrays = {array.name for array in touched.values() if array.space == "register"}
+    loaded = ", ".join(name for name in requested if name not in arrays)
+    return (
+        (f"a thread loads each element of {loaded} that it reads into a register, where it uses it",) if loaded else ()
     )
 
 

@@ -15,7 +15,8 @@ from cugen.plan.memory import Access, Array, row_major
 from cugen.plan.nodes import Barrier, Copy, Declare, For, Loop, Node, Section
 from cugen.plan.request import Refusal, Request, Tunable, refuse_tunables
 from cugen.plan.symbols import Integer, bounds, integer
-from cugen.spec.expressions import free_indices
+from cugen.spec.expressions import Op, Read, free_indices, walk
+from cugen.spec.model import Array as Declared
 
 REGISTER_ELEMENTS = 64  # elements per thread of an array in registers; larger ones spill (heuristic)
 
@@ -30,6 +31,8 @@ def placement_refusals(request: Request, windowed: Collection[str] = ()) -> tupl
         if memory.space not in ("shared", "register"):
             continue
         if memory.space == "register" and (array.role == "temporary" or array.name in windowed):
+            continue
+        if memory.space == "register" and is_loaded_by_element(request, array, per_output=True):
             continue
         if array.role not in ("input", "baked"):
             refusals.append(Refusal(f"stages inputs only, and statements write {array.name}", key))
@@ -53,19 +56,40 @@ def placement_refusals(request: Request, windowed: Collection[str] = ()) -> tupl
     return tuple(refusals)
 
 
+def is_loaded_by_element(request: Request, array: Declared, *, per_output: bool = False) -> bool:
+    """Whether threads load the elements of an input that they read into registers one by one: its reads move with some
+    index, or, with `per_output`, with one of the outputs. Tables aren't read so."""
+    outer = {index.name for statement in request.group.statements for index in statement.indices}
+    reads = [read for read in request.reads() if read.array == array.name]
+    moving = [free_indices(read) & outer if per_output else free_indices(read) for read in reads]
+    return array.role == "input" and all(moving) and not any(map(_is_lookup, reads))
+
+
+def _is_lookup(read: Read) -> bool:
+    """Whether a subscript is data, or several values of an index have one element."""
+    nodes = (node for subscript in read.subscripts for node in walk(subscript))
+    return any(isinstance(node, Read) or (isinstance(node, Op) and node.name in ("mod", "floordiv")) for node in nodes)
+
+
 def useless_placements(request: Request, staged: Collection[str] = ()) -> Iterator[Refusal]:
-    """Placements that are useless to a kernel of which a thread reads an element once; `staged` inputs have tiles."""
+    """Placements that are useless to a kernel of which a thread reads an element once; `staged` inputs have tiles.
+
+    Those in registers aren't, but for tables: the thread loads each element into one, and uses it there."""
     for array in request.touched():
-        key, space = f"arrays.{array.name}.memory", array.memory.space
-        if space == "shared" and array.name not in staged:
-            yield Refusal(f"has no use for {array.name} in shared memory: a thread reads an element of it once", key)
-        elif space == "register" and array.role != "temporary":
-            yield Refusal(f"has no use for all of {array.name} in registers: a thread reads an element of it once", key)
+        if array.memory.space == "shared" and array.name not in staged:
+            reason = f"has no use for {array.name} in shared memory: a thread reads an element of it once"
+            yield Refusal(reason, f"arrays.{array.name}.memory")
+        is_placed = array.memory.space == "register" and array.role != "temporary"
+        if is_placed and not is_loaded_by_element(request, array):
+            reason = f"has no use for all of {array.name} in registers: a thread reads an element of it once"
+            yield Refusal(reason, f"arrays.{array.name}.memory")
 
 
-def tunables_only(request: Request, tunables: tuple[Tunable, ...], reason: str) -> list[Refusal]:
-    """What a family refuses that takes `tunables`, but no placements, and no tile sizes for the `reason`."""
-    refusals = [*refuse_tunables(request, tunables), *useless_placements(request)]
+def tunables_only(
+    request: Request, tunables: tuple[Tunable, ...], reason: str, staged: Collection[str] = ()
+) -> list[Refusal]:
+    """What a family refuses that takes `tunables`, but no tile sizes for the `reason`; `staged` inputs have tiles."""
+    refusals = [*refuse_tunables(request, tunables), *useless_placements(request, staged)]
     sizes = (key for key in ("block", "thread", "step") if getattr(request.schedule, key))
     return [*refusals, *(Refusal(reason, f"schedule.{key}") for key in sizes)]
 
@@ -90,6 +114,8 @@ def stage_inputs(
     for declared in request.touched():
         source, memory = request.context.arrays[declared.name], declared.memory
         if declared.role == "temporary" or memory.space not in ("shared", "register") or declared.name in windowed:
+            continue
+        if memory.space == "register" and is_loaded_by_element(request, declared, per_output=True):
             continue
         name = lowering.names.allocate(f"{source.symbol}_{memory.space}")
         tile = replace(source, symbol=name, space=memory.space, flat=False, pad=memory.pad, dynamic=memory.dynamic)

@@ -25,7 +25,7 @@ from cugen.schedule.register_arrays import moving_subscripts
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Span
+from cugen.spec.expressions import Read, Reduce, Scan, Span, free_indices, walk
 from cugen.spec.model import Memory, Schedule, Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.keys import SCHEDULE_KEYS
@@ -154,14 +154,25 @@ def _applies(family: Family, request: Request) -> bool:
 
 def _is_reserved(request: Request) -> bool:
     """Whether a family that is made for the reduction or scan takes the statements but for tiles in shared memory. They
-    aren't left to another, which would honour the tiles at a multiple of the time."""
+    aren't left to another, which would honour the tiles at a multiple of the traffic; unless each element is of one
+    result, and any family reads it once."""
     spec = request.context.spec
+    if _has_single_results(request):
+        return False
     if not any(array.memory.space == "shared" and array.role != "temporary" for array in request.touched()):
         return False
     arrays = tuple(replace(a, memory=Memory()) if a.memory.space == "shared" else a for a in spec.arrays)
     unplaced = replace(request, context=replace(request.context, spec=replace(spec, arrays=arrays)))
     first = next((family for family in families() if family.takes(unplaced)), None)
     return first is not None and first.needs is not None
+
+
+def _has_single_results(request: Request) -> bool:
+    """Whether each element that a reduction reads counts for a single result."""
+    outputs = {index.name for statement in request.group.statements for index in statement.indices}
+    reductions = (n for s in request.group.statements for n in walk(s.value) if isinstance(n, Reduce | Scan))
+    reads = (read for reduction in reductions for read in walk(reduction) if isinstance(read, Read))
+    return all(outputs <= free_indices(read) for read in reads)
 
 
 def _is_step(request: Request) -> bool:

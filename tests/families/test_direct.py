@@ -71,7 +71,7 @@ def test_an_impossible_placement_is_refused(reasons: Reasons, array: str, memory
     arrays["t"] += ", memory: scratch" if array != "t" else ""
     arrays[array] += f", memory: {memory}"
     declared = ", ".join(f"{name}: {text}}}" for name, text in arrays.items())
-    text = f"arrays: {{{declared}}}\ncompute: |\n  t[i] = x[99 - i]\n  y[i] = t[i] + 1\n"
+    text = f"arrays: {{{declared}}}\ncompute: |\n  t[i] = x[99 - i % 50]\n  y[i] = t[i] + 1\n"
     assert keys(reasons("direct", text)) == [f"arrays.{array}.memory"]
 
 

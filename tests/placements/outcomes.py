@@ -57,7 +57,8 @@ class Requested:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a request gives: `honoured`, `costly` beyond MAX_RATIO of the traffic without it, or a kind of refusal.
+    """What a request gives: `honoured`, `costly` beyond MAX_RATIO of the traffic without it (or of traffic that the
+    analysis can't count), or a kind of refusal.
 
     figure: the ratio of the traffic, or the reason of the refusal."""
 
@@ -103,6 +104,8 @@ def outcome(request: Requested) -> Outcome:
     before, after = (_traffic(made, params) for made in (without, plan))
     # Sectors; or, where an address depends on data, the bytes that lanes request.
     unit = "moved" if None not in (before["moved"], after["moved"]) else "requested"
+    if after[unit] is None:
+        return Outcome(COSTLY, "unknown")
     ratio = after[unit] / before[unit]
     return Outcome(HONOURED if ratio <= MAX_RATIO else COSTLY, f"{ratio:.2f}")
 

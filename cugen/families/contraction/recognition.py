@@ -10,7 +10,7 @@ from cugen.families.contraction.k_range import k_bounds_refusal
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
 from cugen.pieces.loop_variables import loop_variable
-from cugen.pieces.placement import size_refusals
+from cugen.pieces.placement import is_loaded_by_element, size_refusals
 from cugen.plan.context import Context
 from cugen.plan.lowering.reductions import conjuncts
 from cugen.plan.memory import Array
@@ -249,12 +249,12 @@ def request_refusals(contraction: Contraction) -> Iterator[Refusal]:
     request = contraction.request
     operands = dict.fromkeys(operand.read.array for operand in contraction.operands)
     for array in request.touched():
-        key, space = f"arrays.{array.name}.memory", array.memory.space
-        if array.name in operands:
-            if space == "register" and array.role != "temporary":
-                yield Refusal(f"stages {array.name} in shared memory, not in registers", key)
-        elif space == "shared" or (space == "register" and array.role != "temporary"):
+        if array.name not in operands and array.memory.space == "shared":
             reason = f"stages {' and '.join(operands)} only; {array.name} is read in the epilogue"
-            yield Refusal(f"{reason}: leave it in global memory", key)
+            yield Refusal(f"{reason}: leave it in global memory", f"arrays.{array.name}.memory")
+        is_placed = array.memory.space == "register" and array.role != "temporary"
+        if is_placed and not is_loaded_by_element(request, array):
+            reason = f"has no use for all of {array.name} in registers: a thread reads an element of it once"
+            yield Refusal(reason, f"arrays.{array.name}.memory")
     mn_names = sorted((contraction.m.name, contraction.n.name))
     yield from size_refusals(request, {"block": mn_names, "thread": mn_names, "step": [contraction.k.name]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -106,9 +107,10 @@ def requested_stages(contraction: Contraction) -> int:
     return max((memory.stages for memory in memories if memory.space == "shared"), default=0)
 
 
-def fragment_width(element_bytes: int, per_thread: int) -> int:
-    """Vector width of a thread's shared-memory loads: elements of its `per_thread` that one access can move."""
-    return math.gcd(per_thread, MAX_ACCESS_BYTES // element_bytes)
+def fragment_width(element_bytes: int, per_thread: int, pads: Iterable[int] = ()) -> int:
+    """Vector width of a thread's shared-memory loads: elements of its `per_thread` that one access can move, aligned in
+    each row of tiles with these `pads`."""
+    return math.gcd(per_thread, MAX_ACCESS_BYTES // element_bytes, *pads)
 
 
 def fragment_widths(contraction: Contraction, config: TileConfig) -> tuple[int, int]:
@@ -119,7 +121,9 @@ def fragment_widths(contraction: Contraction, config: TileConfig) -> tuple[int, 
         return tensor_cores.FRAGMENT_WIDTHS
     bytes_m = max(operand.array.dtype.bytes for operand in contraction.a_operands)
     bytes_n = max(operand.array.dtype.bytes for operand in contraction.b_operands)
-    return fragment_width(bytes_m, config.thread_m), fragment_width(bytes_n, config.thread_n)
+    operands = problem_of(contraction).operands
+    pads_m, pads_n = ([o.pad_for(config) for o in operands if o.is_along_m == side] for side in (True, False))
+    return fragment_width(bytes_m, config.thread_m, pads_m), fragment_width(bytes_n, config.thread_n, pads_n)
 
 
 def copy_width(contraction: Contraction, operand: Operand, along: Index) -> int:
@@ -177,15 +181,12 @@ def why_invalid(contraction: Contraction, config: TileConfig) -> str:
             return reason
     elif problem.sums > 1 and config.reduces_in_shared:
         return "the epilogue through shared memory adds the partial sums of one accumulator, not of several"
-    widths = (2, 2) if config.uses_tensor_cores else fragment_widths(contraction, config)
     for operand, tile in zip(contraction.operands, problem.operands, strict=True):
-        width, pad = tile.of(*widths), tile.pad_for(config)
-        if width < 2:
+        if not config.uses_tensor_cores and tile.of(config.thread_m, config.thread_n) % 2:
             return f"a thread tile needs 2 or more consecutive elements along {operand.mn.name}"
-        if config.mma is not None and config.mma.loads_matrices:
-            width = tensor_cores.MATRIX_ROW_BYTES // tile.element_bytes
-        if pad % width:
-            return f"a pad of {pad} breaks the alignment of vector loads of {width} elements of {operand.read.array}"
+        pad, row = tile.pad_for(config), tensor_cores.MATRIX_ROW_BYTES // tile.element_bytes
+        if config.mma is not None and config.mma.loads_matrices and pad % row:
+            return f"a pad of {pad} breaks the alignment of matrix loads of {row} elements of {operand.read.array}"
         if reason := tile.why_not_swizzled(config):
             return reason
     if config.block_k % config.sliced_k:

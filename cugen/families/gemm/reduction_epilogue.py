@@ -163,6 +163,8 @@ class ReductionEpilogue(Epilogue):
 
     def _store_vector(self, name_hint: str, value: Value, target: Access) -> tuple[Node, ...]:
         width = target.width
+        if width == 1:
+            return (Store(target, value(integer(0))),)
         v = self.thread.loop_index("w", width)
         vector = self._vector(name_hint, width)
         assign = Assign(vector.component(v.symbol), value(v.symbol))

@@ -27,7 +27,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices
+from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices, walk
 from cugen.spec.types import DType
 
 # Heuristics, tuned on H200 unless said otherwise.
@@ -178,6 +178,8 @@ def _storage_levels(problem: RowProblem, threads: int, width: int, slots: int) -
     tunables = {name: int(value) for name, value in problem.request.schedule.tunables}
     limit = MAX_SMALL_BLOCK_REGISTER_VALUES if threads < 512 else MAX_LARGE_BLOCK_REGISTER_VALUES
     values_per_slot = max(max_live_values(passes[CachePolicy.ALL]), 1) * width
+    if _is_placed_in_shared(problem):
+        tunables.setdefault("registers", 0)
     if slots * values_per_slot <= tunables.get("registers", limit):
         return (StorageLevel(Storage.REGISTERS, 0, slots, passes[CachePolicy.ALL]),)
     if not max_live_values(passes[CachePolicy.LOADED]):
@@ -204,6 +206,18 @@ def _storage_levels(problem: RowProblem, threads: int, width: int, slots: int) -
     if in_registers + shared_slots < slots:
         levels.append(StorageLevel(Storage.GLOBAL, in_registers + shared_slots, 0, passes[CachePolicy.NOTHING]))
     return tuple(level for level in levels if level.slots or not level.is_cached)
+
+
+def read_repeatedly(problem: RowProblem) -> frozenset[str]:
+    """The arrays whose elements are needed in several passes."""
+    cached = (expr for row_pass in _passes(problem, CachePolicy.LOADED) for expr in row_pass.cached)
+    return frozenset(node.array for expr in cached for node in walk(expr) if isinstance(node, Read))
+
+
+def _is_placed_in_shared(problem: RowProblem) -> bool:
+    """Whether the spec places an input in shared memory whose elements are needed in several passes."""
+    spec = problem.request.context.spec
+    return any(spec.array(name).memory.space == "shared" for name in read_repeatedly(problem))
 
 
 def _can_reuse_buffers(problem: RowProblem, *, as_computed: bool) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import sympy
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request
-from cugen.families.rowwise.config import TUNABLES, RowConfig, choose_config, has_too_few_rows
+from cugen.families.rowwise.config import TUNABLES, RowConfig, choose_config, has_too_few_rows, read_repeatedly
 from cugen.families.rowwise.kernel import RowPasses
+from cugen.families.rowwise.passes.storage_levels import Storage
 from cugen.families.rowwise.split import split
 from cugen.families.rowwise.statements.nan_free_maxima import with_nan_free_maxima
 from cugen.families.rowwise.statements.recognition import NotRowwise, RowProblem, match_rows
@@ -20,7 +21,7 @@ from cugen.pieces.blocks import Blocks, define, define_indices, digits, limit, m
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.loop_variables import loop_variable
-from cugen.pieces.placement import tunables_only
+from cugen.pieces.placement import tunables_only, useless_placements
 from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
@@ -32,13 +33,18 @@ _CLUSTER_KEY = "schedule.cluster"
 
 
 def match(request: Request) -> Match | Refusals:
-    refused = tunables_only(request, TUNABLES, "takes the tunables `threads` and `rows`, not a block or step")
+    in_shared = _in_shared_rows(request)
+    refused = tunables_only(
+        request, TUNABLES, "takes the tunables `threads` and `rows`, not a block or step", in_shared
+    )
     try:
         problem = with_nan_free_maxima(fuse_columns(match_rows(request)))
     except NotRowwise as error:
         return Refusals((*refused, Refusal(str(error))))
     if not refused:
         refused += _form_refusals(request, problem)
+        reused = read_repeatedly(problem)
+        refused += useless_placements(request, tuple(name for name in in_shared if name in reused))
     if refused:
         return Refusals(tuple(refused))
     config = choose_config(problem)
@@ -57,6 +63,7 @@ def _size_refusals(request: Request, problem: RowProblem, config: RowConfig) -> 
     if has_too_few_rows(problem, config):
         yield Refusal("has one block per row; with few long rows, most multiprocessors would idle")
         return
+    yield from _placement_refusals(request, problem, config)
     if config.threads * config.rows > 1024:
         reason = f"{config.rows} rows of {config.threads} threads exceed the 1024 threads of a block"
         yield Refusal(reason, "schedule.rows")
@@ -68,6 +75,28 @@ def _size_refusals(request: Request, problem: RowProblem, config: RowConfig) -> 
         yield Refusal("clusters need rows that are contiguous in memory", _CLUSTER_KEY)
     elif config.rows > 1 or config.threads < WARP:
         yield Refusal(f"clusters need one row per block and at least {WARP} threads", _CLUSTER_KEY)
+
+
+def _placement_refusals(request: Request, problem: RowProblem, config: RowConfig) -> Iterator[Refusal]:
+    """Arrays that the spec places in registers or in shared memory, of whose rows this config caches less there."""
+    passes = config.levels[0].passes
+    cached = {n.array for p in passes for expr in p.cached for n in walk(expr) if isinstance(n, Read)}
+    extent = request.context.max_extent(problem.column)
+    for array in request.touched():
+        storage = {"register": Storage.REGISTERS, "shared": Storage.SHARED}.get(array.memory.space or "")
+        if storage is None or array.role == "temporary" or all(level.storage == storage for level in config.levels):
+            continue
+        slots = sum(level.slots for level in config.levels if level.storage == storage)
+        capacity = min(slots * config.stride, extent)
+        if array.name in cached:
+            reason = f"{storage.value} hold at most {capacity} elements of a row of {array.name}"
+            yield Refusal(f"{reason}, which has up to {extent}", f"arrays.{array.name}.memory")
+
+
+def _in_shared_rows(request: Request) -> tuple[str, ...]:
+    """The inputs whose rows the spec places in shared memory, in the order in which threads read them."""
+    arrays = (array for array in request.touched() if array.memory.space == "shared" and array.role == "input")
+    return tuple(a.name for a in arrays if not a.memory.pad and not a.memory.swizzle and a.memory.stages == 1)
 
 
 def _has_element_per_row(problem: RowProblem) -> bool:

@@ -16,7 +16,7 @@ from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, default_block
 from cugen.plan.request import Refusal, Request
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import free_indices
+from cugen.spec.expressions import Reduce, free_indices, walk
 
 MAX_OUTPUTS = 8  # per thread, unasked (heuristic)
 MAX_SHARED_BYTES = 24 << 10  # of a block, unasked: eight blocks of 256 threads fit a multiprocessor (heuristic)
@@ -120,6 +120,9 @@ def _bytes_per_term(request: Request, config: StagedConfig) -> float:
 def _longest_walk(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> StagedConfig | None:
     steps = dict(request.schedule.step)
     for index, reductions in walks(request):
+        nested = (node for reduction in reductions for node in walk(reduction.body) if isinstance(node, Reduce))
+        if any(index.name not in free_indices(node) for node in nested):
+            continue  # a result that each term needs
         extent = request.context.max_extent(index)
         longest = extent - 1
         if config.slices > 1:  # the last tile may leave slices idle
@@ -200,6 +203,8 @@ def _config(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> 
         if isinstance(found, str):
             return Refusal(found, key)
         reused = [tile for tile in found if tile.pays]
+        if not reused and request.context.spec.array(array).memory.space == "shared":  # requested, whatever it saves
+            reused = [tile for tile in found if tile.reuse >= 1]
         if not reused:
             reuse = max(tile.reuse for tile in found)
             reason = f"a block reads {reuse:.2g} times what it would stage of {array}: leave it in global memory"

@@ -9,7 +9,7 @@ from cugen.families.staged.config import StagedConfig, choose_config, shared_byt
 from cugen.families.staged.kernel import StagedBuilder
 from cugen.pieces.grid import AXES, MAX_BLOCK_Z, fastest_first
 from cugen.rewrite.align_reductions import with_common_indices
-from cugen.spec.expressions import Scan
+from cugen.spec.expressions import Reduce, Scan
 
 
 def match(request: Request) -> Match | Refusals:
@@ -43,7 +43,7 @@ def _form_refusals(request: Request) -> Iterator[Refusal]:
             yield Refusal(f"stages inputs only, and statements write {array.name}", key)
         if array.memory.stages > 1:
             yield Refusal(f"fills the tile of {array.name} once: there is nothing to pipeline", key)
-    for array in request.touched():
+    for array in request.touched() if Reduce in request.node_kinds() else ():
         if array.memory.space == "register" and array.role != "temporary":
             yield Refusal(f"has no use for {array.name} in registers", f"arrays.{array.name}.memory")
     if any(not statement.indices for statement in request.group.statements):

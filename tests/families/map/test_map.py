@@ -279,9 +279,8 @@ def test_an_array_read_at_an_offset_is_no_permutation(reasons):
     assert "reads at bare indices only; X is read at an offset" in [r.reason for r in reasons("transpose", text)]
 
 
-@pytest.mark.parametrize("space", ["shared", "register"])
-def test_useless_placements_are_refused(reasons, space, matrix):
-    text = matrix(8, 8, b=f"memory: {space}")
+def test_a_tile_in_shared_memory_is_left_to_other_families(reasons, matrix):
+    text = matrix(8, 8, b="memory: shared")
     (refusal,) = reasons("map", text)
     assert refusal.key == "arrays.b.memory"
 

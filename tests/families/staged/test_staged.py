@@ -524,11 +524,6 @@ LARGE = signal(20_000, "y[i] = sum(x[i + 40 * r], r) + max(x[i + 40 * q], q)", i
     ("text", "reason"),
     [
         pytest.param(
-            signal(compute="y[i] = 2 * x[i]", indices="", boundary=""),
-            "a block reads 1 times what it would stage of x: leave it in global memory",
-            id="read once",
-        ),
-        pytest.param(
             signal(memory="{space: shared, swizzle: xor}"),
             "the tile of x is a single row: there is nothing to swizzle",
             id="swizzled row",

@@ -27,7 +27,7 @@ class KMajorPipeline(OperandPipeline):
 
     @property
     def width(self) -> int:
-        return copy_width(self.thread.contraction, self.operand, self.thread.contraction.k)
+        return math.gcd(copy_width(self.thread.contraction, self.operand, self.thread.contraction.k), self.tile.pad)
 
     @property
     def is_tile_k_major(self) -> bool:

@@ -74,8 +74,9 @@ class OperandPipeline:
 
     @property
     def width(self) -> int:
-        """Vector width of a copy, in elements."""
-        return math.gcd(copy_width(self.thread.contraction, self.operand, self.operand.mn), self.extent)
+        """Vector width of a copy, in elements: rows of the tile are aligned to it, pad included."""
+        width = copy_width(self.thread.contraction, self.operand, self.operand.mn)
+        return math.gcd(width, self.extent, self.tile.pad)
 
     @property
     def _has_address(self) -> bool:

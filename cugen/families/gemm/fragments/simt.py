@@ -14,8 +14,8 @@ from cugen.families.gemm.config import Addressing
 from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.loop_variables import unrolled
-from cugen.plan.memory import Start, Vector
-from cugen.plan.nodes import Let, Load, Node
+from cugen.plan.memory import Element, Start, Vector
+from cugen.plan.nodes import Assign, Let, Load, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Read
 
@@ -85,7 +85,10 @@ class SimtFragments:
             number = u.symbol if u is not None else integer(0)
             access = fragment.pipeline.load(stage, k, fragment.offset + number * fragment.stride, vector.width)
             access = replace(access, start=fragment.tile_pointer)
-            load: Node = Load(fragment.vector_at(number, buffer), access)
+            target = fragment.vector_at(number, buffer)
+            load: Node = Load(target, access)
+            if vector.width == 1:  # rows whose pad leaves no vector aligned
+                load = Assign(target.component(integer(0)), Element.of(access))
             yield load if u is None else unrolled(u, (load,), stop=count)
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
