@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.machine.features import BFLOAT16_MMA, FLOAT8_MMA, FLOAT16_MMA, FLOAT64_MMA, INT8_MMA, TF32_MMA, Feature
+from cugen.machine.features import BFLOAT16_MMA, FLOAT8_MMA, FLOAT16_MMA, FLOAT64_MMA, INT8_MMA, Feature
 
 WORD_BYTES = 4
 
@@ -56,7 +56,6 @@ def _instructions() -> Mapping[tuple[str, str], MmaInstruction]:
     table = {
         ("float16", "float16"): MmaInstruction(16, "f16", 2, FLOAT16_MMA, "tensor_float16"),
         ("bfloat16", "bfloat16"): MmaInstruction(16, "bf16", 2, BFLOAT16_MMA, "tensor_bfloat16"),
-        ("float32", "float32"): MmaInstruction(8, "tf32", 4, TF32_MMA, "tensor_tf32"),
     }
     for a, b in ((a, b) for a in words for b in words if a.startswith("float") == b.startswith("float")):
         types = words[a] if a == b else f"{words[a]}_{words[b]}"

@@ -22,7 +22,6 @@ _KINDS = (
     "float32",
     "float64",
     "tensor_float64",
-    "tensor_tf32",
     "tensor_float16",
     "tensor_bfloat16",
     "tensor_float8",

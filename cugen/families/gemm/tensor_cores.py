@@ -45,7 +45,7 @@ def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction |
     accumulated = contraction.sums[0].dtype
     if a == b == accumulated == FLOAT64:
         return float64_instruction(mma_k)
-    if FLOAT32 in (a, b) or accumulated != (FLOAT32 if a.is_float else INT32):
+    if accumulated != (FLOAT32 if a.is_float else INT32):
         return None
     return INSTRUCTIONS.get((a.name, b.name))
 
@@ -122,11 +122,11 @@ def swizzle_of(config: TileConfig) -> tuple[int, int]:
     """(units of a row that are swizzled, rows with the same permutation) of a K-major tile: rows that one request
     accesses are in different banks. (0, 1) where rows are padded instead."""
     assert config.mma is not None
-    units, rest = divmod(int(config.block_k), swizzle_unit(config.mma))
+    units, remainder = divmod(int(config.block_k), swizzle_unit(config.mma))
     if not config.mma.loads_matrices:
-        return (0, 1) if rest or units % _SWIZZLED_SECTORS else (_SWIZZLED_SECTORS, 1)
+        return (0, 1) if remainder or units % _SWIZZLED_SECTORS else (_SWIZZLED_SECTORS, 1)
     units_of_banks = _BANK_BYTES // MATRIX_ROW_BYTES
-    if rest or units < 2 or (units & (units - 1) and units % units_of_banks):
+    if remainder or units < 2 or (units & (units - 1) and units % units_of_banks):
         return 0, 1
     return min(units, units_of_banks), max(units_of_banks // units, 1)
 

@@ -54,7 +54,7 @@ ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_8
 # Of fragments of four and two registers, by the first target that has them.
 OF_WORDS = {
     "mma_m16n8k16_f16": 75,
-    **dict.fromkeys(("mma_m16n8k16_bf16", "mma_m16n8k8_tf32"), 80),
+    "mma_m16n8k16_bf16": 80,
     **dict.fromkeys((f"mma_m16n8k32_{kinds}" for kinds in ("s8", "u8", "s8_u8", "u8_s8")), 80),
     **dict.fromkeys((f"mma_m16n8k32_{kinds}" for kinds in ("e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")), 89),
 }

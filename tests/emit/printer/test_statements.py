@@ -10,6 +10,7 @@ import pytest
 from cugen.emit.environment import environment
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
+from cugen.machine.mma import float64_instruction
 from cugen.plan import nodes
 from cugen.plan.memory import Access, Array
 from cugen.plan.memory import Start as BasePointer
@@ -67,7 +68,14 @@ EVERY_NODE: tuple[Node, ...] = (
     nodes.NamedBarrier(integer(0), 64),
     nodes.ClusterBarrier(),
     loop(nodes.Accumulate(access(ACC, K), X)),
-    nodes.Mma(access(ACC, integer(0)), access(ACC, integer(2)), access(TILE, integer(0)), access(TILE, integer(1)), 8),
+    nodes.Mma(
+        access(ACC, integer(0)),
+        access(ACC, integer(2)),
+        access(TILE, integer(0)),
+        access(TILE, integer(1)),
+        float64_instruction(8),
+    ),
+    nodes.LoadMatrix(Access(ACC, (integer(0),), "store", 4), access(TILE, integer(0), "matrix_load")),
     nodes.FetchBlockId(access(BLOCK, integer(0), "store"), access(FLAGS, integer(0), "atomic")),
     nodes.LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), access(BLOCK, integer(0))),
     nodes.CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), 4),
@@ -94,6 +102,7 @@ for (int k = 0; k < 10; ++k) {
     acc[k] += x;
 }
 mma_m16n8k8(&acc[0], &acc[2], tile, tile[1]);
+ldmatrix_x4(&acc[0], &tile[0]);
 block[0] = atomicAdd(&flags[0], 1);
 const int id = block[0];
 __threadfence();

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from cugen.families.gemm.config import Cores, TileConfig
+from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.problem import Problem, registers_per_thread, shared_bytes
 from cugen.families.gemm.selection.candidate_tiles import stage_counts, tile_configs
 from cugen.families.gemm.selection.cost_model import H200, predict, resident_blocks_per_sm
 from cugen.families.gemm.selection.heuristic import pick
+from cugen.families.gemm.tile_layout import OperandTile
 from cugen.families.registry import families
 from cugen.machine import known_targets, target
+from cugen.machine.mma import INSTRUCTIONS, float64_instruction
 from cugen.machine.occupancy import occupancy
 
 SM_90 = target("sm_90")
@@ -71,7 +73,7 @@ def tile(config: TileConfig) -> tuple[int, ...]:
     return config.block_m, config.block_n, config.thread_m, config.thread_n, config.block_k, config.sliced_k
 
 
-CANDIDATES = [tile(config) for config in tile_configs(Cores.CUDA)]
+CANDIDATES = [tile(config) for config in tile_configs(None)]
 
 
 def picked(problem: Problem, timed: list[tuple[float, TileConfig]]) -> float:
@@ -112,13 +114,28 @@ FLOAT64 = Problem(
 )
 
 
-@pytest.mark.parametrize(
-    ("problem", "cores"),
-    [(Problem(4096, 4096, 4096), Cores.CUDA), (FLOAT64, Cores.TENSOR)],
-    ids=["cuda", "tensor"],
+HALVES = Problem(
+    4096,
+    4096,
+    4096,
+    operands=(
+        OperandTile(is_along_m=True, is_k_major=True, element_bytes=2, copy_width=8),
+        OperandTile(is_along_m=False, is_k_major=False, element_bytes=2, copy_width=8),
+    ),
 )
-def test_resident_blocks_are_those_of_the_occupancy_analysis(problem, cores):
-    candidates = [replace(tile, stages=count) for tile in tile_configs(cores) for count in stage_counts(tile)]
+
+
+@pytest.mark.parametrize(
+    ("problem", "instruction"),
+    [
+        (Problem(4096, 4096, 4096), None),
+        (FLOAT64, float64_instruction(4)),
+        (HALVES, INSTRUCTIONS["float16", "float16"]),
+    ],
+    ids=["cuda", "float64", "float16"],
+)
+def test_resident_blocks_are_those_of_the_occupancy_analysis(problem, instruction):
+    candidates = [replace(tile, stages=count) for tile in tile_configs(instruction) for count in stage_counts(tile)]
     for machine in map(target, known_targets()):
         for config in candidates:
             registers = min(registers_per_thread(problem, config), machine.registers_per_thread)

@@ -85,7 +85,7 @@ def test_fragments_of_tensor_cores_have_no_bank_conflicts(made, transposed):
         (
             "cores: tensor, block: {m: 32, n: 32}, thread: {m: 4, n: 4}, step: {k: 8}",
             "float64",
-            "a k-tile that 16 divides, not of 8",
+            "don't swizzle K-major tiles with a k-tile of 8",
         ),
     ],
 )

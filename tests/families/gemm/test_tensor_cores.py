@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from cugen.families.contraction.recognition import Contraction, recognise
-from cugen.families.gemm.config import Cores, TileConfig
+from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.problem import problem_of
 from cugen.families.gemm.selection.candidate_tiles import tile_configs
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.heuristic import choose_config
 from cugen.kernel_report import analyze
 from cugen.machine import device
+from cugen.machine.mma import float64_instruction
 from cugen.plan.nodes import Copy, Declare, Mma
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
@@ -56,7 +57,7 @@ def test_float64_uses_tensor_cores_on_devices_where_these_are_faster(planned, te
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        pytest.param(gemm(schedule="family: gemm, cores: tensor"), "of float64", id="float32"),
+        pytest.param(gemm(schedule="family: gemm, cores: tensor"), "no instruction for float32", id="float32"),
         pytest.param("target: sm_75\n" + doubles(), "sm_75 has no tensor cores", id="sm_75"),
         pytest.param(doubles(schedule=SMALL + ", mma_k: 8"), "a multiple of 2 x 8", id="K residue"),
         pytest.param(
@@ -270,13 +271,15 @@ def test_every_tunable_is_right(prove, more):
 @pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "config", list(tile_configs(Cores.TENSOR)), ids=lambda config: f"{config.block_m}x{config.block_n}x{config.block_k}"
+    "config",
+    list(tile_configs(float64_instruction(4))),
+    ids=lambda config: f"{config.block_m}x{config.block_n}x{config.block_k}",
 )
 def test_every_candidate_tile_is_right(prove, config):
     schedule = (
         "family: gemm, cores: tensor, "
         f"block: {{m: {config.block_m}, n: {config.block_n}}}, step: {{k: {config.block_k}}}, "
-        f"thread: {{m: {config.thread_m}, n: {config.thread_n}}}, sliced_k: {config.sliced_k}, mma_k: {config.mma_k}"
+        f"thread: {{m: {config.thread_m}, n: {config.thread_n}}}, sliced_k: {config.sliced_k}"
     )
     prove(doubles(130, 70, 134, schedule=schedule), races=True)
 

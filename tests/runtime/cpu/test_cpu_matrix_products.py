@@ -69,13 +69,6 @@ E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 INSTRUCTIONS = {
     "mma_m16n8k16_f16": of_halves(np.float16),
     "mma_m16n8k16_bf16": of_halves(ml_dtypes.bfloat16),
-    "mma_m16n8k8_tf32": Instruction(
-        np.float32,
-        np.float32,
-        8,
-        lambda g, t, i, e: (g + (8 if i in (1, 3) else 0), t + (4 if i >= 2 else 0)),
-        lambda g, t, i, e: (t + 4 * i, g),
-    ),
     "mma_m16n8k32_s8": of_bytes(np.int8, np.int8),
     "mma_m16n8k32_u8": of_bytes(np.uint8, np.uint8),
     "mma_m16n8k32_s8_u8": of_bytes(np.int8, np.uint8),
@@ -161,14 +154,6 @@ def random_floats(kind: Any, shape: tuple[int, ...], random: np.random.Generator
     return values.astype(kind).astype(np.float64)
 
 
-def as_tf32(x: float) -> float:
-    """Rounded to ten bits behind the leading one, ties away from zero."""
-    if x == 0:
-        return x
-    last = Fraction(2) ** (int(np.floor(np.log2(abs(x)))) - 10)
-    return float(np.sign(x)) * float((abs(Fraction(x)) / last + Fraction(1, 2)).__floor__() * last)
-
-
 def leading(x: Fraction) -> Fraction:
     """The power of two at or below |x|."""
     size = abs(x)
@@ -197,8 +182,6 @@ def test_sums_of_random_floats_are_cut_as_the_rule_says_and_near_the_exact_ones(
     b = random_floats(kind.b_type, (count, kind.depth, 8), random)
     c = random_floats(np.float32, (count, 16, 8), random)
     d = sums_of(make_job, name, a, b, c)
-    if kind.a_type is np.float32:
-        a, b = np.vectorize(as_tf32)(a), np.vectorize(as_tf32)(b)
     products = a[:, :, :, None] * b[:, None, :, :]
     addends = np.concatenate([products, c[:, :, None, :]], axis=2)
     for i, m, n in product(range(count), range(16), range(8)):
@@ -248,7 +231,7 @@ def test_fifteen_small_addends_are_lost_together(make_job: MakeJob, name: str) -
     assert row_of(make_job, name, 1024.0, [(2.0**-8, 2.0**-8)] * 15) == 1024.0
 
 
-@pytest.mark.parametrize("name", ["mma_m16n8k16_f16", "mma_m16n8k16_bf16", "mma_m16n8k8_tf32", "mma_m16n8k32_e5m2"])
+@pytest.mark.parametrize("name", ["mma_m16n8k16_f16", "mma_m16n8k16_bf16", "mma_m16n8k32_e5m2"])
 def test_infinity_and_nan_reach_the_sum(make_job: MakeJob, name: str) -> None:
     infinity = float("inf")
     assert row_of(make_job, name, 1.0, [(infinity, 2.0)]) == infinity
@@ -268,24 +251,6 @@ def test_sums_beyond_float32_are_infinite_and_subnormal_ones_are_kept(make_job: 
     assert row_of(make_job, bf16, 0.0, [(2.0**127, 2.0)]) == float("inf")
     assert row_of(make_job, bf16, 0.0, [(2.0**-70, 3 * 2.0**-78)]) == 2.0**-147 + 2.0**-148
     assert row_of(make_job, bf16, 0.0, [(2.0**-75, -3 * 2.0**-75)]) == -(2.0**-149)
-
-
-@pytest.mark.parametrize(
-    ("word", "rounded"),
-    [
-        (1 + 2.0**-11, 1 + 2.0**-10),
-        (-1 - 2.0**-11, -1 - 2.0**-10),
-        (1 + 2.0**-11 - 2.0**-23, 1.0),
-        (2 - 2.0**-12, 2.0),
-        (1 + 2.0**-10, 1 + 2.0**-10),
-    ],
-    ids=["tie", "negative tie", "below a tie", "carry", "exact"],
-)
-def test_tf32_words_are_rounded_to_nearest_and_ties_away_from_zero(
-    make_job: MakeJob, word: float, rounded: float
-) -> None:
-    assert row_of(make_job, "mma_m16n8k8_tf32", 0.0, [(word, 1.0)]) == rounded
-    assert row_of(make_job, "mma_m16n8k8_tf32", 0.0, [(1.0, word)]) == rounded
 
 
 @pytest.mark.parametrize("name", OF_INTEGERS)

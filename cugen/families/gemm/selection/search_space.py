@@ -235,6 +235,8 @@ def static_extents(contraction: Contraction) -> tuple[int | None, ...]:
 
 def _why_none_fits(contraction: Contraction) -> str:
     problem, tunables = problem_of(contraction), contraction.tunables
+    if tunables.get("cores") == Cores.TENSOR and (reason := tensor_cores.why_unsupported(contraction)):
+        return reason
     for config, *_ in _requested_configs(contraction):
         if reason := why_invalid(contraction, config):
             return reason

@@ -11,18 +11,11 @@ namespace cugen {
 // Elements in a register, adjacent along k.
 inline unsigned elements_per_register(Element type) {
   switch (type) {
-    case Element::f64:
-    case Element::tf32: return 1;
+    case Element::f64: return 1;
     case Element::f16:
     case Element::bf16: return 2;
     default: return 4;
   }
-}
-
-// float32 rounded to the nearest TF32, ties away from zero (cvt.rna.tf32.f32).
-inline float round_to_tf32(float x) {
-  if (x != x) return x;
-  return bit_cast<float>((bit_cast<uint32_t>(x) + 0x1000u) & ~0x1fffu);
 }
 
 // Element `index` of the registers of a lane. Exact as a double.
@@ -31,7 +24,6 @@ inline double element(Element type, const void* registers, unsigned index) {
   const uint16_t* const halves = static_cast<const uint16_t*>(registers);
   switch (type) {
     case Element::f64: return static_cast<const double*>(registers)[index];
-    case Element::tf32: return round_to_tf32(static_cast<const float*>(registers)[index]);
     case Element::f16: return decode(kHalf, halves[index]);
     case Element::bf16: return decode(kBFloat16, halves[index]);
     case Element::e4m3: return decode(kFloat8E4M3, bytes[index]);

@@ -4,7 +4,7 @@
 
 namespace cugen {
 
-enum class Element : uint8_t { f64, f16, bf16, tf32, e4m3, e5m2, s8, u8 };
+enum class Element : uint8_t { f64, f16, bf16, e4m3, e5m2, s8, u8 };
 
 // Fragments of one lane in mma.m16n8k_extent (PTX ISA). The sums are double, int32_t for 8-bit integers, else float.
 struct MmaFragments {
@@ -65,8 +65,6 @@ CUGEN_MMA(mma_m16n8k4, 4, f64, f64, double, double, 2, 1)
 CUGEN_MMA(mma_m16n8k16_f16, 16, f16, f16, float, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K16_BF16
 CUGEN_MMA(mma_m16n8k16_bf16, 16, bf16, bf16, float, unsigned, 4, 2)
-#define CUGEN_MMA_M16N8K8_TF32
-CUGEN_MMA(mma_m16n8k8_tf32, 8, tf32, tf32, float, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K32_S8
 CUGEN_MMA(mma_m16n8k32_s8, 32, s8, s8, int, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K32_U8

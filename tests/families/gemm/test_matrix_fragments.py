@@ -1,0 +1,192 @@
+"""GEMM of 16- and 8-bit types on tensor cores: when they are used, fragments by `ldmatrix`, analysis and results."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.families.gemm.selection.candidate_tiles import tile_configs
+from cugen.kernel_report import analyze
+from cugen.machine import target as machine_target
+from cugen.machine.mma import INSTRUCTIONS
+from cugen.plan.nodes import LoadMatrix, Mma
+from cugen.plan.traversal.walking import walk_nodes
+from cugen.runtime.honesty import check_honesty
+from cugen.toolchain.cuda import compile_cubin, compilers
+
+# Types of A, B and C.
+TYPES = (
+    ("float16", "float16", "float16"),
+    ("bfloat16", "bfloat16", "float32"),
+    ("int8", "int8", "int32"),
+    ("uint8", "int8", "int32"),
+    ("float8_e4m3", "float8_e4m3", "float32"),
+    ("float8_e5m2", "float8_e4m3", "bfloat16"),
+)
+SMALL = "family: gemm, cores: tensor, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 64}, stages: 3"
+
+
+def product_of(types, m=40, n=72, k=80, *, k_major=(True, False), schedule=SMALL, target="sm_90", becomes="=") -> str:
+    a, b, c = types
+    a_major, b_major = k_major
+    return f"""
+target: {target}
+params: {{M: {m}, N: {n}, K: {k}}}
+arrays:
+  A: {{shape: [{"M, K" if a_major else "K, M"}], dtype: {a}}}
+  B: {{shape: [{"N, K" if b_major else "K, N"}], dtype: {b}}}
+  C: {{shape: [M, N], dtype: {c}}}
+compute: C[m, n] {becomes} sum(A[{"m, k" if a_major else "k, m"}] * B[{"n, k" if b_major else "k, n"}], k)
+schedule: {{{schedule}}}
+"""
+
+
+def instructions_of(kernel) -> set[str]:
+    return {node.instruction.name for node in walk_nodes(kernel.body) if isinstance(node, Mma)}
+
+
+# When tensor cores are used
+
+
+@pytest.mark.parametrize(
+    ("types", "target", "expected"),
+    [
+        (TYPES[0], "sm_70", set()),
+        (TYPES[0], "sm_75", {"mma_m16n8k16_f16"}),
+        (TYPES[1], "sm_75", set()),
+        (TYPES[1], "sm_80", {"mma_m16n8k16_bf16"}),
+        (TYPES[2], "sm_75", set()),
+        (TYPES[2], "sm_86", {"mma_m16n8k32_s8"}),
+        (TYPES[3], "sm_90", {"mma_m16n8k32_u8_s8"}),
+        (TYPES[4], "sm_86", set()),
+        (TYPES[4], "sm_89", {"mma_m16n8k32_e4m3"}),
+        (TYPES[5], "sm_120", {"mma_m16n8k32_e5m2_e4m3"}),
+    ],
+)
+def test_small_types_multiply_on_tensor_cores_unasked_from_the_first_target_that_can(planned, types, target, expected):
+    kernel = planned(product_of(types, 1024, 1024, 1024, schedule="", target=target))
+    assert instructions_of(kernel) == expected
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_cuda_cores_multiply_where_they_are_requested(planned, types):
+    kernel = planned(product_of(types, 256, 256, 256, schedule="family: gemm, cores: cuda"))
+    assert not instructions_of(kernel)
+
+
+def test_sums_in_float64_stay_on_cuda_cores(planned):
+    text = product_of(TYPES[0], 1024, 1024, 1024, schedule="") + "accumulate: float64\n"
+    kernel = planned(text.replace("dtype: float16}\ncompute", "dtype: float64}\ncompute"))
+    assert not instructions_of(kernel)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (product_of(TYPES[1], target="sm_75"), "sm_75 has no tensor cores of bfloat16; sm_80 and newer have"),
+        (product_of(TYPES[4], target="sm_86"), "sm_86 has no tensor cores of float8; sm_89 and newer have"),
+        (product_of(TYPES[0], schedule=SMALL.replace("k: 64", "k: 16")), "a multiple of 2 x 16"),
+        (product_of(("float16", "bfloat16", "float32")), "no instruction for float16 x bfloat16"),
+    ],
+)
+def test_what_tensor_cores_do_not_take_is_refused_with_a_reason(reasons, text, why):
+    assert any(why in refusal.reason for refusal in reasons("gemm", text))
+
+
+# Tiles
+
+
+@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("step", [64, 128])
+@pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
+def test_matrix_loads_are_free_of_bank_conflicts(made, types, step, k_major):
+    text = product_of(types, 256, 256, 512, k_major=k_major, schedule=SMALL.replace("k: 64", f"k: {step}"))
+    (launch,) = analyze(made(text)).kernels
+    loads = [report for report in launch.accesses if report.access.kind == "matrix_load"]
+    assert loads
+    assert all(report.cost == report.ideal for report in loads)
+
+
+def test_matrices_of_16_bit_elements_are_transposed_and_those_of_8_bit_ones_copied_to_k_major_tiles(planned):
+    def transposed(types):
+        kernel = planned(product_of(types, k_major=(False, False)))
+        return {node.transposed for node in walk_nodes(kernel.body) if isinstance(node, LoadMatrix)}
+
+    assert transposed(TYPES[0]) == {True}
+    assert transposed(TYPES[2]) == {False}
+
+
+# Results
+
+
+@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
+def test_results_are_right_at_odd_sizes(prove, types, k_major):
+    prove(product_of(types, 33, 67, 71, k_major=k_major))
+
+
+@pytest.mark.parametrize("types", TYPES[::2])
+def test_no_thread_races_with_another(prove, types):
+    prove(product_of(types, 65, 65, 130), races=True)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        SMALL.replace("stages: 3", "stages: 1"),
+        SMALL.replace("stages: 3", "stages: 5"),
+        SMALL + ", split_k: 2, reduction: workspace",
+        SMALL + ", split_k: 2, reduction: cluster",
+        SMALL.replace("k: 64", "k: 128") + ", sliced_k: 2",
+        SMALL + ", raster: 2",
+    ],
+    ids=["one stage", "five stages", "split-K", "cluster", "sliced-K", "raster"],
+)
+def test_results_are_right_with_every_piece(prove, schedule):
+    prove(product_of(TYPES[0], 128, 128, 512, schedule=schedule), races=True)
+    prove(product_of(TYPES[2], 128, 128, 512, schedule=schedule))
+
+
+def test_results_are_right_with_stream_k(prove):
+    prove(product_of(TYPES[1], 129, 640, 256, schedule=SMALL + ", stream_k: 1"))
+
+
+@settings(max_examples=12)
+@given(data=st.data())
+def test_results_are_right_at_any_size_and_layout(prove, data):
+    sizes = [data.draw(st.integers(1, 150)) for _ in range(3)]
+    types, k_major = data.draw(st.sampled_from(TYPES)), data.draw(st.tuples(st.booleans(), st.booleans()))
+    prove(product_of(types, *sizes, k_major=k_major, schedule="family: gemm, cores: tensor"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("types", TYPES[:3])
+def test_traced_accesses_match_the_plan(made, types):
+    kernel = made(product_of(types, 40, 72, 130))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("types", TYPES[:3])
+def test_every_candidate_tile_is_right(prove, types):
+    for config in tile_configs(INSTRUCTIONS[types[0], types[1]]):
+        schedule = (
+            f"family: gemm, cores: tensor, block: {{m: {config.block_m}, n: {config.block_n}}}, "
+            f"step: {{k: {config.block_k}}}, thread: {{m: {config.thread_m}, n: {config.thread_n}}}"
+        )
+        prove(product_of(types, 130, 70, 134, schedule=schedule))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("types", TYPES)
+def test_a_real_compiler_takes_every_instruction(made, types, target):
+    if not compilers():
+        pytest.skip("no CUDA compiler on this machine")
+    if INSTRUCTIONS[types[0], types[1]].feature.is_on(machine_target(target)):
+        cubin = compile_cubin(made(product_of(types, target=target)).source, "product", target)
+        assert cubin.warnings == ()
+        assert cubin.kernels["product"].spill_stores == 0
