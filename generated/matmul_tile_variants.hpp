@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input ba33d34552a79150, text c8479a6430805f2b.
+// Input ebb9456381888ad2, text 4fa11f579f810a97.

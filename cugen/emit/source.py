@@ -170,7 +170,7 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
 
 def _parameters(context: Context, kernel: Kernel) -> list[str]:
     """C parameters of the `__global__` function."""
-    stores = {a.array.symbol for a in accesses(kernel.body) if a.kind != "load"}
+    stores = {a.array.symbol for a in accesses(kernel.body) if not a.is_load}
     parameters = []
     # Not `__restrict__`: other blocks write to the workspace concurrently.
     workspace = {array.name: f"{c_name(array.dtype)}* {array.symbol}" for array in kernel.workspace}

@@ -102,7 +102,7 @@ class Access:
 
     array: Array
     subscripts: tuple[Integer, ...]
-    kind: str  # load, store, async_copy (written by an asynchronous `Copy`), atomic
+    kind: str  # load, matrix_load, store, async_copy (written by an asynchronous `Copy`), atomic
     width: int = 1
     rank: Integer | None = None
     start: Start | None = None
@@ -114,6 +114,10 @@ class Access:
             raise ValueError(
                 f"{len(self.subscripts)} subscripts for `{self.array.symbol}` of {len(self.array.strides)} dimensions"
             )
+
+    @property
+    def is_load(self) -> bool:
+        return self.kind in ("load", "matrix_load")
 
     def printed(self) -> tuple[str, Access]:
         """The printed name, and the access with subscripts relative to it."""

@@ -132,10 +132,11 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadMatrix:
-    """Warp-wide loads of 8 x 8 matrices of 32-bit words into register fragments: `ldmatrix_x4(&a[0], &As[row][k])`.
+    """A warp-wide load of four matrices of 8 rows of 16 bytes into register fragments:
+    `ldmatrix_x4(&a[0], &As[row][k])`.
 
     Lane l gives the address of a row of 16 bytes, row l % 8 of matrix l // 8, as `source`; lane 4 * g + t gets word t
-    of row g of each matrix, in the consecutive words of `target`. `transposed`: of 16-bit elements, the matrices are
+    of row g of each matrix, in the four words of `target`. `transposed`: of 16-bit elements, the matrices are
     transposed."""
 
     target: Access
@@ -145,7 +146,7 @@ class LoadMatrix:
     @property
     def name(self) -> str:
         """The function's name in C."""
-        return f"ldmatrix_x{self.target.width}{'_trans' if self.transposed else ''}"
+        return "ldmatrix_x4_trans" if self.transposed else "ldmatrix_x4"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

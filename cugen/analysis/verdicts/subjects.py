@@ -40,7 +40,7 @@ class Subject:
 
     @property
     def verb(self) -> str:
-        return "read" if self.site.access.kind == "load" else "write"
+        return "read" if self.site.access.is_load else "write"
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,8 @@ def why_invalid_tile(config: TileConfig) -> str:
     """Why the warp tiles of a config aren't made of tensor-core instructions; empty if they are."""
     if config.thread_m * LANES_M % MMA_M or config.thread_n * (WARP // LANES_M) % MMA_N:
         return f"tensor cores compute {MMA_M} x {MMA_N} accumulators: both sides of a thread tile must be even"
+    if config.mma is not None and config.mma.loads_matrices and config.thread_n % 4:
+        return "ldmatrix loads the fragments of B of two instructions: a thread tile has a multiple of 4 columns"
     if config.warp_k % (config.fragment_buffers * config.fragment_k):
         k = config.fragment_k
         size = f"2 x {k}: fragments of mma_k, twice" if config.is_multistage else k

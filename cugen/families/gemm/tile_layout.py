@@ -67,8 +67,10 @@ class OperandTile:
 
         Tensor cores swizzle K-major tiles themselves, in `copy.k_major`."""
         _, length = self.extents(config)
-        # Rows of matrices are swizzled unless the spec pads them: copies to padded ones straddle lines of 128 bytes.
-        is_of_matrices = config.mma is not None and config.mma.loads_matrices and not self.pad
+        # Rows of matrices that fill all banks are swizzled unless the spec pads them: copies to padded ones straddle
+        # lines of 128 bytes.
+        fills_banks = length * self.element_bytes % _BANK_BYTES == 0
+        is_of_matrices = config.mma is not None and config.mma.loads_matrices and fills_banks and not self.pad
         if not (self.is_swizzled or is_of_matrices) or (config.uses_tensor_cores and self.is_tile_k_major(config)):
             return 0, 1
         if config.is_strided:

@@ -64,7 +64,7 @@ class Estimate:
         self.kernel = kernel
         found = list(addresses(kernel, context))
         self.addresses = {address.access.serial: address for address in found}
-        self.written = {a.access.array.symbol for a in found if a.access.kind != "load"}
+        self.written = {a.access.array.symbol for a in found if not a.access.is_load}
         self.pointers = pointers(found)
         self.fixed = {
             name: low

@@ -29,6 +29,7 @@ from cugen.plan.nodes import (
     Let,
     Load,
     LoadBlockId,
+    LoadMatrix,
     Node,
     ReleaseFlag,
     ReturnUnless,
@@ -110,7 +111,7 @@ def predict(plan: Plan, lines: Mapping[int, int], job: Job) -> Prediction:
 def _planned_access(kernel: Kernel, access: Access, line: int) -> PlannedAccess:
     array = access.array
     text = f"{access.kind} {array.symbol}[{', '.join(map(str, access.subscripts))}]"
-    kind = {"load": "read", "atomic": "atomic"}.get(access.kind, "write")
+    kind = {"load": "read", "matrix_load": "read", "atomic": "atomic"}.get(access.kind, "write")
     return PlannedAccess(kernel.name, text, traced_name(array), kind, access.width * array.dtype.bytes, line)
 
 
@@ -191,6 +192,8 @@ class _Interpreter:
                 inside = on if node.guard is None else self._masked(node.guard, on, (node.source,))
                 self._access(node.source, inside)
                 self._access(node.target, on)
+            case LoadMatrix():
+                self._access(node.source, on)
             case Load():
                 self._load(node, on)
             case Store():

@@ -88,9 +88,9 @@ class TensorFragments:
 
     def _load_matrices(self, fragment: TensorFragment, stage: Integer, k: Integer, buffer: Integer) -> Node:
         """Loads the fragments of an operand by `ldmatrix`: those of A for one instruction at a time, of B for two."""
-        together = 1 if fragment.halves > 1 or fragment.count % 2 else 2
+        together = 4 // fragment.elements
         number = fragment.instruction.symbol
-        words = Access(fragment.registers, (buffer, number, integer(0)), "store", together * fragment.elements)
+        words = Access(fragment.registers, (buffer, number, integer(0)), "store", 4)
         source = fragment.pipeline.matrix_load(stage, k, number * fragment.stride)
         node = LoadMatrix(words, source, transposed=not fragment.pipeline.is_tile_k_major)
         return unrolled(fragment.instruction, (node,), together, stop=fragment.count)

@@ -42,12 +42,8 @@ CUGEN_INLINE void ldmatrix(Collective kind, unsigned count, unsigned* words, con
   }
 #define CUGEN_LDMATRIX_X4
 CUGEN_LDMATRIX(ldmatrix_x4, 4, load_matrices)
-#define CUGEN_LDMATRIX_X2
-CUGEN_LDMATRIX(ldmatrix_x2, 2, load_matrices)
 #define CUGEN_LDMATRIX_X4_TRANS
 CUGEN_LDMATRIX(ldmatrix_x4_trans, 4, load_transposed_matrices)
-#define CUGEN_LDMATRIX_X2_TRANS
-CUGEN_LDMATRIX(ldmatrix_x2_trans, 2, load_transposed_matrices)
 #undef CUGEN_LDMATRIX
 
 #define CUGEN_MMA(name, k_extent, a_type, b_type, Sum, Register, a_count, b_count)                         \
