@@ -3,8 +3,8 @@
     python benchmarks/tensor_products.py [--seed 1] [--cases 24] [--output docs/results/tensor_products_h200.json]
 
 Squares of 2048 to 8192 of each type, then shapes drawn from the seed: log-uniform from 32 to 6000 along each axis,
-about half of them multiples of 8. Caches are cold, samples interleaved, medians shown; `error` is the greatest difference
-from float64 over the sum of the terms' magnitudes, `equal` whether 100 reruns gave the same bits.
+about half of them multiples of 8. Caches are cold, samples interleaved, medians shown; `error` is the greatest
+difference from float64 over the sum of the terms' magnitudes, `equal` whether 100 reruns gave the same bits.
 """
 
 from __future__ import annotations
