@@ -103,7 +103,7 @@ def candidates(contraction: Contraction, chosen: TileConfig) -> Iterator[Schedul
     varied = (chosen, *configs[:_CONFIGS_WITH_VARIANTS])
     variants = [variant for config in varied for variant in _code_variants(contraction, config)]
     for config in dict.fromkeys((chosen, *configs[:_CONFIGS_BEFORE_VARIANTS], *variants, *configs)):
-        yield _schedule(contraction, config)
+        yield schedule_of(contraction, config)
 
 
 def _code_variants(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
@@ -119,7 +119,7 @@ def _code_variants(contraction: Contraction, config: TileConfig) -> Iterator[Til
         yield without_ineffective(contraction, variant)
 
 
-def _schedule(contraction: Contraction, config: TileConfig) -> Schedule:
+def schedule_of(contraction: Contraction, config: TileConfig) -> Schedule:
     tunables: dict[str, int | str | bool] = {"stages": config.stages}
     if not config.uses_tensor_cores:
         tunables |= {

@@ -1,0 +1,223 @@
+"""Float32 GEMMs of drawn shapes: as planned, beside cuBLAS as PyTorch calls it, and beside other tile configs.
+
+    python benchmarks/drawn_products.py [--seed 1] [--cases 40] [--variants 0] [--output FILE]
+
+M, N and K are log-uniform from 16 to 8192, half of the shapes in multiples of 8, after four that are always measured.
+Caches are cold and samples interleaved; the results of all kernels are compared with the library's. With
+`--variants N`, N more configs of each shape are timed: the fastest by the cost model, and the fastest of each block
+tile and of each way to split K. Rows have what the cost model predicted, so that it can be fitted to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import math
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from cases import spec_text
+from figures import command, save
+
+import cugen
+from cugen.bench.buffers import Buffers
+from cugen.bench.libraries import library
+from cugen.bench.measure import own_contender
+from cugen.bench.peers import enter
+from cugen.bench.protocol import Contender, Plan, measure
+from cugen.bench.session import Session, session
+from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.selection.heuristic import rank, schedule_of
+from cugen.kernel import Kernel, generate
+from cugen.plan.context import make_context
+from cugen.runtime.gpu import target_for
+from cugen.runtime.inputs import known_params
+from cugen.schedule.planner import requests
+from cugen.schedule.runs import group
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
+from cugen.spec.model import Schedule
+from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.errors import CompileError
+
+Sizes = tuple[int, int, int]
+ALWAYS: tuple[Sizes, ...] = ((640, 640, 640), (2048, 32, 2048), (1, 4097, 4097), (4, 50257, 768))
+PLANNED, CUBLAS = "planned", "torch"
+_SMALLEST, _LARGEST = 16, 8192
+_SAMPLES, _BUDGET_US = 25, 4e4
+_TOP_CONFIGS = 3  # by the cost model, before the best of each tile and split
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A kernel to time: its schedule, None as planned, and its config if it is a GEMM's."""
+
+    name: str
+    sizes: Sizes
+    schedule: Schedule | None = None
+    config: TileConfig | None = None
+    predicted_us: float | None = None
+
+
+def drawn(random: Random, count: int) -> Iterator[Sizes]:
+    yield from ALWAYS
+    for _ in range(count):
+        m, n, k = (int(_SMALLEST * (_LARGEST / _SMALLEST) ** random.random()) for _ in range(3))
+        if random.random() < 0.5:
+            m, n, k = (max(size // 8 * 8, 8) for size in (m, n, k))
+        yield m, n, k
+
+
+def text_of(sizes: Sizes) -> str:
+    arrays = {"A": "[M, K] | float32", "B": "[K, N] | float32", "C": "[M, N] | float32"}
+    params = dict(zip("MNK", sizes, strict=True))
+    return spec_text("product", params, arrays, "C[m, n] = sum(A[m, k] * B[k, n], k)", "target: sm_90")
+
+
+def variants_of(sizes: Sizes, count: int) -> list[Variant]:
+    """The plan, and `count` other configs of `gemm`."""
+    planned = Variant(PLANNED, sizes)
+    (spec,) = load_text(text_of(sizes))
+    context = make_context(spec)
+    contraction = recognise(next(iter(requests(context, group(context)))))
+    if not isinstance(contraction, Contraction):
+        return [planned]
+    by_time = sorted(rank(contraction), key=lambda pair: pair[0])
+    chosen: dict[TileConfig, float] = {}
+    for kind, limit in ((_but_for_stages, min(_TOP_CONFIGS, count)), (_split, count), (_tile, count)):
+        for seconds, config in by_time:
+            if len(chosen) < limit and kind(config) not in set(map(kind, chosen)):
+                chosen[config] = seconds
+    return [
+        planned,
+        *(
+            Variant(str(number), sizes, replace(schedule_of(contraction, config), family="gemm"), config, 1e6 * seconds)
+            for number, (config, seconds) in enumerate(chosen.items())
+        ),
+    ]
+
+
+def _but_for_stages(config: TileConfig) -> TileConfig:
+    return replace(config, stages=1)
+
+
+def _split(config: TileConfig) -> tuple[bool, bool, bool]:
+    return config.split_k > 1, config.uses_cluster, config.stream_k > 0
+
+
+def _tile(config: TileConfig) -> tuple[int, int]:
+    return config.block_m, config.block_n
+
+
+def kernel_of(variant: Variant) -> Kernel | None:
+    """The kernel of a variant; None if it is refused."""
+    (spec,) = load_text(text_of(variant.sizes))
+    if variant.schedule is not None:
+        spec = replace(spec, schedules=(("", variant.schedule),))
+    try:
+        return generate(spec, remarks="none")
+    except SpecError:
+        return None
+
+
+def compiled(variant: Variant, capability: str) -> None:
+    """Fills the cache of machine code."""
+    if (kernel := kernel_of(variant)) is not None:
+        try:
+            compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
+        except CompileError as error:
+            print(f"{variant.sizes}: {error}", file=sys.stderr)
+
+
+def row(opened: Session, variants: list[Variant]) -> dict[str, Any]:
+    """Cold medians in microseconds, and the configs with their predictions."""
+    kernels = {variant: kernel for variant in variants if (kernel := kernel_of(variant)) is not None}
+    spec = kernels[variants[0]].spec
+    buffers = Buffers(opened, spec, kernels[variants[0]].manifest, known_params(spec, {}), 0)
+    flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
+    torch = library(CUBLAS, opened.stream)
+    contenders, differences = [], {}
+    try:
+        for variant, kernel in kernels.items():
+            contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, {}, 0)
+            contender.run(0)
+            report, peer = enter(torch, spec, buffers, scalars)
+            differences[variant.name] = report.difference
+            if peer is None:  # the results differ
+                raise RuntimeError(f"{variant.sizes}, {variant.config}: {report.absent}")
+            contenders.append(Contender(variant.name, contender.run))
+        contenders.append(peer)
+        flush = (lambda: opened.read(flushed, 3 * opened.l2_bytes)) if flushed else None
+        cold = measure(contenders, opened, Plan(buffers.count, flush, _SAMPLES, _BUDGET_US))["cold"]
+        opened.synchronize()
+    finally:
+        contenders.clear()
+        torch.release()
+        buffers.release()
+        if flushed:
+            opened.release(flushed)
+    times = {name: taken.median for name, taken in cold.items()}
+    launches = kernels[variants[0]].plan.kernels
+    return {
+        "sizes": variants[0].sizes,
+        "plan": [f"{launch.family}: {launch.reasons[-1] if launch.reasons else ''}" for launch in launches],
+        "cold_us": times,
+        "ratio": times[CUBLAS] / times[PLANNED],
+        "difference": differences[PLANNED],
+        "variants": [
+            {"us": times[variant.name], "predicted_us": variant.predicted_us, "config": asdict(variant.config)}
+            for variant in variants
+            if variant.config is not None and variant.name in times
+        ],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=40)
+    parser.add_argument("--variants", type=int, default=0, help="other configs of each shape")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="JSON file of the rows")
+    args = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    with session() as opened:
+        with ProcessPoolExecutor() as pool:
+            shapes = list(drawn(Random(args.seed), args.cases))
+            cases = list(pool.map(variants_of, shapes, [args.variants] * len(shapes)))
+            list(pool.map(compiled, *zip(*((v, opened.capability) for case in cases for v in case), strict=True)))
+        for case in cases:
+            rows.append(row(opened, case))
+            last = rows[-1]
+            print(f"{'x'.join(map(str, last['sizes'])):>16} {last['ratio']:6.3f}  {last['cold_us']}", flush=True)
+            if args.output:
+                save(args.output, content(opened.device, rows))
+    print(f"{len(rows)} shapes: {mean(rows):.3f} of cuBLAS' speed in geometric mean")
+    return 0
+
+
+def content(device: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Content of the output file."""
+    return {
+        "device": device,
+        "date": datetime.date.today().isoformat(),
+        "cugen": cugen.__version__,
+        "command": command(),
+        "mean": mean(rows),
+        "worst": min(row["ratio"] for row in rows),
+        "cases": rows,
+    }
+
+
+def mean(rows: list[dict[str, Any]]) -> float:
+    """Geometric mean of the times of cuBLAS over those of the plans."""
+    return math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
