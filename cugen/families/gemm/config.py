@@ -3,7 +3,7 @@
 - copies in `copy`: of vectors or elements, asynchronous where the target and the number of stages allow it
 - main loop in `main_loop`: multistage, or of a single stage
 - multiply-accumulates in `fragments`: on CUDA cores (SIMT) or on tensor cores
-- epilogue: direct, or through shared memory where partial sums are added
+- epilogue: from registers; or through shared memory, where partial sums are added, or so that stores are coalesced
 - tile scheduler: data-parallel, or split-K (in a workspace or a cluster) and stream-K in `split`
 
 Sizes:
@@ -55,6 +55,13 @@ class Reduction(StrEnum):
     WORKSPACE = "workspace"
 
 
+class Stores(StrEnum):
+    """Where the epilogue stores its results from."""
+
+    REGISTERS = "registers"
+    SHARED = "shared"
+
+
 class Cores(StrEnum):
     """Units that multiply."""
 
@@ -99,6 +106,13 @@ TUNABLES = (
         _BY_SHAPE,
         "where the copies of the next k-tile are issued: before the multiply-adds of this one, or interleaved with "
         "them",
+    ),
+    Tunable(
+        "stores",
+        tuple(stores.value for stores in Stores),
+        _BY_SHAPE,
+        "where results are stored from: the registers of the thread that computed them, or shared memory, through "
+        "which the stores of a warp are consecutive",
     ),
     Tunable("raster", (1, 2, 4, 8, 16), 1, "rows of block tiles that are rasterised together, column by column"),
     Tunable("blocks_per_sm", (0, 1, 2, 3, 4), 0, "blocks to fit a multiprocessor; 0 leaves it to the compiler"),
@@ -161,6 +175,7 @@ class TileConfig:
     cores: Cores = Cores.CUDA
     mma: MmaInstruction | None = None
     reduction: Reduction = Reduction.WORKSPACE
+    stores: Stores = Stores.REGISTERS
     is_strided: bool = False
     is_resident: bool = False
 
@@ -178,8 +193,13 @@ class TileConfig:
         return self.split_k > 1 and self.reduction == Reduction.CLUSTER
 
     @property
-    def reduces_in_shared(self) -> bool:
+    def exchanges_in_shared(self) -> bool:
         """Whether the epilogue exchanges accumulators through the shared memory of the pipeline."""
+        return self.adds_in_shared or self.stores == Stores.SHARED
+
+    @property
+    def adds_in_shared(self) -> bool:
+        """Whether it adds partial sums there."""
         return self.sliced_k > 1 or self.uses_cluster
 
     @property

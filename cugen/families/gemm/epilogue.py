@@ -45,8 +45,8 @@ class Epilogue:
         )
         self.request = contraction.request.with_statements(statements)
         width = thread.fragment_widths[1]
-        if self.config.reduces_in_shared:
-            width = math.gcd(width, MAX_ACCESS_BYTES // self.dtype.bytes)
+        if self.config.exchanges_in_shared:
+            width = math.gcd(int(self.config.block_n), MAX_ACCESS_BYTES // self.dtype.bytes)
         self.width = stored_width(self.request, contraction.n, width)  # of the stores along N, in elements
 
     def _placeholder(self, reduction: Reduce) -> Read:
@@ -78,7 +78,7 @@ class Epilogue:
         A vector store needs consecutive registers. Without the factor ptxas gives these to the accumulators themselves,
         and most FMAs read two operands from one register bank."""
         arrays, statements = self.request.context.arrays, self.request.group.statements
-        is_stored_as_vector = self.config.reduces_in_shared or (
+        is_stored_as_vector = self.config.exchanges_in_shared or (
             self.width > 1
             and not self.config.is_strided
             and any(s.value in self.accumulated and arrays[s.target].dtype == FLOAT32 for s in statements)

@@ -11,17 +11,21 @@ from cugen.families.base import Family, Match, Refusal, Refusals, Request, refus
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
 from cugen.families.gemm.config import TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
-from cugen.families.gemm.problem import requested_stages
+from cugen.families.gemm.problem import device_of, problem_of, requested_stages
+from cugen.families.gemm.selection.cost_model import H200, predict
 from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.families.gemm.tensor_cores import FIXED_TUNABLES
+from cugen.families.gemm.tiled.config import TILE
+from cugen.machine.latency import memory_latency
 from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Reduce
 
 _MIN_EXTENT = 16  # of M and N (heuristic): half of the smallest block tile
-_MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer are done before the pipeline is full
+_MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer are done before the pipeline is full, unless K is long
+_MIN_SINGLE_STAGE_SECONDS = 6e-6  # a pipeline is no faster (measured on an H100)
 
 
 def match(request: Request) -> Match | Refusals:
@@ -40,6 +44,7 @@ def match(request: Request) -> Match | Refusals:
     config = choose_config(contraction)
     if isinstance(config, Refusal):
         return Refusals((config, *reasons))
+    reasons += _latency_refusals(contraction, config)
     if reasons:
         return Refusals(tuple(reasons))
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config))
@@ -87,14 +92,36 @@ def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
     """Small GEMMs don't fill a pipeline; they are refused unless the spec requests this family."""
     if _is_requested(contraction):
         return
-    m, n, k, batch = contraction.m, contraction.n, contraction.k, contraction.batch
+    m, n, k = contraction.m, contraction.n, contraction.k
     if contraction.context.static_extent(k) == 1:
         yield Refusal("takes sums of several terms, and this one has a single term")
     if min(contraction.context.max_extent(m), contraction.context.max_extent(n)) < _MIN_EXTENT:
         yield Refusal(f"takes M and N of {_MIN_EXTENT} or more")
-    count = math.prod(map(contraction.context.max_extent, (m, n, k, *batch)))
-    if count < _MIN_MULTIPLY_ADDS:
+    count = _multiply_adds(contraction)
+    if count < _MIN_MULTIPLY_ADDS and _single_stage_seconds(contraction) < _MIN_SINGLE_STAGE_SECONDS:
         yield Refusal(f"pays off from {_MIN_MULTIPLY_ADDS:,} multiply-adds on; here are {count:,}")
+
+
+def _latency_refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
+    """Small GEMMs whose k-tiles a single stage waits for in less time than the pipeline takes."""
+    if _is_requested(contraction) or _multiply_adds(contraction) >= _MIN_MULTIPLY_ADDS:
+        return
+    predicted = predict(problem_of(contraction), config, contraction.request.target)
+    if predicted is None or predicted.seconds > _single_stage_seconds(contraction):
+        yield Refusal("takes longer than a single stage, whose k-tiles are few, waits for memory")
+
+
+def _multiply_adds(contraction: Contraction) -> int:
+    indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
+    return math.prod(map(contraction.context.max_extent, indices))
+
+
+def _single_stage_seconds(contraction: Contraction) -> float:
+    """Launch, and the latency of memory in each k-tile of `tiled`, which nothing hides where blocks are few; 0 where K
+    is unknown until the call."""
+    k = contraction.context.static_extent(contraction.k)
+    latency = memory_latency(device_of(contraction.request.target)).seconds
+    return H200.launch_seconds + -(-k // TILE) * latency if k else 0.0
 
 
 def _kernel(contraction: Contraction, config: TileConfig) -> Kernel:

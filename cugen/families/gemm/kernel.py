@@ -6,6 +6,7 @@ strided layout of `tiled` has other coordinates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,8 +21,10 @@ from cugen.families.gemm.copy.pipeline import OperandPipeline, declare_tiles
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.main_loop import MainLoop, Multistage, SingleStage
-from cugen.families.gemm.problem import fragment_widths
+from cugen.families.gemm.problem import device_of, fragment_widths, problem_of, registers_per_thread, shared_bytes
 from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
+from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
+from cugen.machine.occupancy import occupancy
 from cugen.pieces.blocks import Blocks, define, define_constant, define_index, make_grid
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
@@ -33,6 +36,8 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Range, Size, bounds, ceil_div, integer, symbol
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.usage import free_symbols
+
+_REGISTERS_NOT_ESTIMATED = 48  # of a thread, that ptxas took at most beyond the estimate (measured for sm_90)
 
 
 class GemmKernel:
@@ -58,8 +63,23 @@ class GemmKernel:
             for name in ((m.name, n.name) if self._may_shift() else ())
         }
         self.exact |= {name: True for name, is_shifted in self.shifted.items() if is_shifted}
-        self.min_blocks_per_sm = config.blocks_per_sm
+        self.min_blocks_per_sm = config.blocks_per_sm or self._relied_blocks_per_sm()
         self.k_extent = self.extents[k.name]  # of the block's range
+
+    def _relied_blocks_per_sm(self) -> int:
+        """The resident blocks that the choice of tiles relies on, where ptxas might take registers for fewer of them; 0
+        to leave it to ptxas."""
+        contraction, config, target = self.contraction, self.config, self.request.target
+        problem = problem_of(contraction)
+        resident = resident_blocks_per_sm(problem, config, target)
+        blocks = math.prod(
+            -(-size // tile) for size, tile in ((problem.m, config.block_m), (problem.n, config.block_n))
+        )
+        if blocks * problem.batch * config.split_k <= device_of(target).sms * (resident - 1):
+            return 0
+        registers = min(registers_per_thread(problem, config) + _REGISTERS_NOT_ESTIMATED, target.registers_per_thread)
+        fewer = occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
+        return resident if fewer < resident else 0
 
     def kernel(self) -> Kernel:
         contraction, config, lowering = self.contraction, self.config, self.lowering
@@ -67,7 +87,7 @@ class GemmKernel:
         blocks = self._make_grid(counts)
         tiles = declare_tiles(contraction, config, lowering)
         coordinates, thread = self._coordinates(blocks)
-        epilogue = (ReductionEpilogue if config.reduces_in_shared else Epilogue)(thread)
+        epilogue = (ReductionEpilogue if config.exchanges_in_shared else Epilogue)(thread)
         pipelines = [
             pipeline_of(thread, operand, tiles.get(operand.read, operand.array)) for operand in contraction.operands
         ]

@@ -232,7 +232,7 @@ class Multistage(MainLoop):
     def _drain(self) -> tuple[Node, ...]:
         """Waits for the thread's outstanding copies, whose data is unused, if the epilogue or the next tile of stream-K
         writes to the same shared memory. The barrier between the threads is in the epilogue or that tile."""
-        is_reused = self.config.reduces_in_shared or self.config.stream_k > 0
+        is_reused = self.config.exchanges_in_shared or self.config.stream_k > 0
         return (AwaitCopies(0),) if is_reused and _is_async(self.pipelines) else ()
 
 

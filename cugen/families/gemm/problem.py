@@ -10,10 +10,11 @@ from functools import cache, lru_cache
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.tensor_cores import MMA_N
 from cugen.families.gemm.tile_layout import OperandTile
 from cugen.machine import Device, Target, default_device
 from cugen.machine.devices import PLANNING_DEVICE
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, stored_width, widest
 from cugen.plan.alignment import divisor
 from cugen.spec.expressions import Index
 from cugen.spec.types import DType, Kind
@@ -32,7 +33,8 @@ _INT32_COST, _INT64_COST = 2.0, 6.0
 class Problem:
     """GEMM problem: C[m, n] += A[m, k] * B[k, n], `batch` times; several `sums` over one K have further operands.
 
-    `operands` are those along M, then those along N; `output_bytes` are those of an element of C. Costs are in issue
+    `operands` are those along M, then those along N; `output_bytes` are those of an element of C, which is stored in
+    vectors of up to `store_width` along N if it is contiguous along it. Costs are in issue
     slots of one float32 FMA: `fma_cost` of a multiply-add, `mma_cost` of one on tensor cores, `conversion_cost` of each
     operand element that is converted."""
 
@@ -50,6 +52,7 @@ class Problem:
     conversion_cost: float = 0.0
     mma_cost: float = 1.0
     sums: int = 1
+    store_width: int = 4
 
 
 @lru_cache(maxsize=16)
@@ -82,7 +85,16 @@ def problem_of(contraction: Contraction) -> Problem:
         conversion_cost=1.0 if any(operand.element_bytes < dtype.bytes for operand in operands) else 0.0,
         mma_cost=tensor_cores.mma_cost(device_of(contraction.request.target), tensor_cores.instruction_of(contraction)),
         sums=len(contraction.sums),
+        store_width=_store_width(contraction),
     )
+
+
+def _store_width(contraction: Contraction) -> int:
+    request, n = contraction.request, contraction.n
+    stores = [(request.context.arrays[s.target], s.subscripts) for s in request.stored_statements()]
+    widest_store = MAX_ACCESS_BYTES // min(array.dtype.bytes for array, _ in stores)
+    is_along_n = all(is_contiguous(array, subscripts, n.name) for array, subscripts in stores)
+    return stored_width(request, n, widest_store) if is_along_n else widest_store
 
 
 @cache
@@ -142,6 +154,8 @@ def partials_pad(problem: Problem, config: TileConfig) -> int:
     """Padding of the partial sums' rows in shared memory, in elements, so that the rows that a quarter-warp stores to
     are in different banks. Rows of 8-byte elements get a larger one where it needs no more memory than the pipeline."""
     default = MAX_ACCESS_BYTES // problem.accumulator_bytes
+    if config.uses_tensor_cores and problem.accumulator_bytes < 8:
+        return MMA_N  # a half-warp stores pairs: 4 rows of 8 accumulators
     if any(operand.element_bytes != 8 for operand in problem.operands):
         return default
     # A request of 8 lanes stores 16 bytes each: that many lanes to a row, then to a row that many rows further.
@@ -158,7 +172,7 @@ def _partials_bytes(problem: Problem, config: TileConfig, pad: int) -> int:
 def shared_bytes(problem: Problem, config: TileConfig) -> int:
     """Shared memory of a block: the pipeline's, or that of the partial sums which reuse it, whichever is larger."""
     pipeline = pipeline_bytes(problem, config)
-    if not config.reduces_in_shared:
+    if not config.exchanges_in_shared:
         return pipeline
     return max(pipeline, _partials_bytes(problem, config, partials_pad(problem, config)))
 
@@ -179,7 +193,7 @@ def why_invalid(contraction: Contraction, config: TileConfig) -> str:
     if config.uses_tensor_cores:
         if reason := tensor_cores.why_unsupported(contraction) or tensor_cores.why_invalid_tile(config):
             return reason
-    elif problem.sums > 1 and config.reduces_in_shared:
+    elif problem.sums > 1 and config.exchanges_in_shared:
         return "the epilogue through shared memory adds the partial sums of one accumulator, not of several"
     for operand, tile in zip(contraction.operands, problem.operands, strict=True):
         if not config.uses_tensor_cores and tile.of(config.thread_m, config.thread_n) % 2:

@@ -1,4 +1,4 @@
-"""Epilogue that adds partial sums through shared memory, always in the same order.
+"""Epilogue through shared memory, where the stores of a warp are consecutive, and partial sums are added in one order.
 
 Partial sums are those of the block's sliced-K groups; of the blocks of a cluster, each of which stores a part of the
 tile; or of other blocks, in the workspace. They reuse the memory of the pipeline.
@@ -140,8 +140,8 @@ class ReductionEpilogue(Epilogue):
         )
         columns = repeated(g, body, count)
         rows = unrolled(i, columns, stop=config.thread_m)
-        whose = "partial sums of the k slices" if config.sliced_k > 1 else "the block's partial sums"
-        where = Comment(f"{whose}, in the memory of the pipeline after its last read")
+        what = "partial sums of the k slices" if config.sliced_k > 1 else "the block's sums"
+        where = Comment(f"{what}, in the memory of the pipeline after its last read")
         return Section("pipeline_read", (where, Barrier())), Section("store_accumulators", (rows,))
 
     @property
@@ -217,14 +217,17 @@ class ReductionEpilogue(Epilogue):
         return vector_id, m, n, over_tile
 
     def _sum_of_slices(self, m: Integer, n: Integer, width: int) -> tuple[list[Node], Value]:
-        return self._sum_of(
-            "slice_sums", "s", self.config.sliced_k, lambda s: Access(self.partials, (s, m, n), "load", width)
-        )
+        def partial(k_slice: Integer) -> Access:
+            return Access(self.partials, (*self._slice_subscript(k_slice), m, n), "load", width)
+
+        return self._sum_of("slice_sums", "s", self.config.sliced_k, partial)
 
     def _sum_of(
         self, name_hint: str, index_hint: str, count: int, partial: Callable[[Integer], Access]
     ) -> tuple[list[Node], Value]:
         """Loads of `count` partial vectors, and the sum of their v-th elements in order."""
+        if count == 1:
+            return self._loaded(partial(integer(0)))
         index = self.thread.loop_index(index_hint, count)
         load_at = partial(index.symbol)
         width = load_at.width
@@ -242,3 +245,11 @@ class ReductionEpilogue(Epilogue):
             return reduce(lambda total, component: Op("add", (total, component), self.dtype), components)
 
         return loads, total_of
+
+    def _loaded(self, load: Access) -> tuple[list[Node], Value]:
+        """The load of a vector of sums, and its v-th element."""
+        if load.width == 1:
+            total = Local(self.lowering.names.allocate("total"), self.dtype)
+            return [Load(total, load)], lambda v: total
+        vector = self._vector("sums", load.width)
+        return [Load(vector, load)], vector.component

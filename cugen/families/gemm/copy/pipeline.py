@@ -34,7 +34,7 @@ def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Loweri
     """The arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`; a single stage has no dimension."""
     problem = problem_of(contraction)
     exceeds_static = pipeline_bytes(problem, config) > contraction.request.target.shared_per_block
-    all_dynamic = config.reduces_in_shared or (
+    all_dynamic = config.exchanges_in_shared or (
         not config.is_strided and (exceeds_static or any(operand.memory.dynamic for operand in contraction.operands))
     )
     tiles: dict[Read, Array] = {}

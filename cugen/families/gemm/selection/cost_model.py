@@ -7,16 +7,24 @@ prologue of the first blocks and epilogue of the last ones are added.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import WARP, TileConfig
-from cugen.families.gemm.problem import Problem, device_of, fragment_width, registers_per_thread, shared_bytes
+from cugen.families.gemm.problem import (
+    Problem,
+    device_of,
+    fragment_width,
+    registers_per_thread,
+    shared_bytes,
+)
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
 from cugen.machine.occupancy import occupancy
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +34,32 @@ class Calibration:
 
     device: str = "H200"
     data: str = "tests/data/gemm_h200.csv"
-    fma_efficiency: float = 0.945  # fraction of the published FMA rate
-    k_tile_instructions: int = 40  # of a warp and k-tile: loop counters, addresses, barrier
-    copy_instructions: float = 10.2  # of one copy: both addresses, guard, cp.async
-    bounds_check_instructions: int = 12  # more, of a copy with a bounds check
-    epilogue_instructions: int = 150  # of a warp, besides stores
-    store_instructions: float = 11.3  # of one vector store and the computation of its values
+    fma_efficiency: float = 0.948  # fraction of the published FMA rate
+    k_tile_instructions: float = 47.4  # of a warp and k-tile: loop counters, addresses, barrier
+    copy_instructions: float = 9.1  # of one copy: both addresses, guard, cp.async
+    bounds_check_instructions: float = 12.8  # more, of a copy with a bounds check
+    epilogue_instructions: float = 334.0  # of a warp, besides stores
+    store_instructions: float = 14.7  # of one store of four elements and the computation of their values
+    element_instructions: float = 5.52  # of these, for each element
     shared_load_cycles: int = 2  # of a warp's 16-byte load in which lane pairs broadcast
-    copy_latency_cycles: int = 800  # from a copy's issue to its arrival
-    barrier_cycles_per_warp: int = 7  # per k-tile, for each further warp of a copy group
-    store_bytes_per_cycle: float = 29.2  # of a multiprocessor that waits for its stores
-    unhidden_fraction: float = 0.112  # of the shorter of two overlapping activities
-    single_warp_factor: float = 1.12  # on a k-tile's cycles, with one warp per scheduler: it waits for shared memory
-    small_block_factor: float = 1.04  # on a k-tile's cycles, with fewer warps in a block than schedulers
-    stream_k_factor: float = 1.03  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
-    launch_seconds: float = 4.72e-6  # launch, first copies and last stores
-    stream_k_seconds: float = 3.6e-6  # dynamic block ids and the fix-up
-    stream_k_sliced_seconds: float = 1.54e-6  # the same with sliced-K
-    split_k_seconds: float = 0.87e-6  # arrival counters and the reduction in the workspace
-    split_k_sliced_seconds: float = 1.03e-6  # the same with sliced-K
-    cluster_seconds: float = 1.07e-6  # cluster barriers and the reduction in distributed shared memory
-    workspace_bytes_per_second: float = 60e9  # partial sums that the last block of a tile loads
-    l2_bytes_per_second: float = 4.32e12
+    copy_latency_cycles: float = 267.0  # of a copy, that nothing else of the block hides
+    barrier_cycles_per_warp: float = 0.5  # per k-tile, for each further warp of a copy group
+    store_bytes_per_cycle: float = 29.3  # of a multiprocessor that waits for its stores
+    partial_sector_factor: float = 1.27  # on the cycles of sectors that several stores write a part of
+    unhidden_fraction: float = 0.0874  # of the shorter of two overlapping activities
+    single_warp_factor: float = 1.352  # on a k-tile's cycles, with one warp per scheduler: it waits for shared memory
+    small_block_factor: float = 1.082  # on a k-tile's cycles, with fewer warps in a block than schedulers
+    stream_k_factor: float = 1.038  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
+    launch_seconds: float = 4.42e-6  # launch, first copies and last stores
+    stream_k_seconds: float = 3.57e-6  # dynamic block ids and the fix-up
+    stream_k_sliced_seconds: float = 2.21e-6  # the same with sliced-K
+    split_k_seconds: float = 1.72e-6  # arrival counters and the reduction in the workspace
+    split_k_sliced_seconds: float = 2.04e-6  # the same with sliced-K
+    cluster_seconds: float = 1.45e-6  # cluster barriers
+    cluster_request_cycles: float = 14.4  # of a warp's load of distributed shared memory
+    cluster_element_cycles: float = 1.0  # more, for each element of a lane
+    workspace_bytes_per_second: float = 103.3e9  # partial sums that the last block of a tile loads
+    l2_bytes_per_second: float = 3.79e12
     l2_bytes_per_second_tensor: float = 6.2e12  # the same on tensor cores
     dram_efficiency: float = 0.9  # fraction of the published bandwidth
     # (blocks of a cluster, multiprocessors that such leave idle)
@@ -133,6 +145,44 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KT
     return _KTileWork(multiply_slots, slots, shared_loads)
 
 
+def _store_vector(problem: Problem, config: TileConfig) -> tuple[int, int]:
+    """Elements of one store, and those along N between it and the thread's next: more than a store's where others of
+    the warp fill the gap later."""
+    if config.exchanges_in_shared:
+        width = math.gcd(problem.store_width, config.block_n, MAX_ACCESS_BYTES // problem.accumulator_bytes)
+        return width, width
+    if config.uses_tensor_cores:
+        run = tensor_cores.FRAGMENT_WIDTHS[1]
+    else:
+        bytes_n = max(operand.element_bytes for operand in problem.operands if not operand.is_along_m)
+        run = fragment_width(bytes_n, config.thread_n)
+    return math.gcd(problem.store_width, run), run
+
+
+def store_overhead(problem: Problem, config: TileConfig) -> float:
+    """Bytes of the sectors that the stores of a block access, over those of its results."""
+    width, run = _store_vector(problem, config)
+    row = (config.block_n if config.exchanges_in_shared else config.lanes_n * run) * problem.output_bytes
+    is_aligned = problem.store_width * problem.output_bytes % MAX_ACCESS_BYTES == 0 and row % SECTOR_BYTES == 0
+    sectors = -(-row // SECTOR_BYTES) + (not is_aligned)
+    return run / width * sectors * SECTOR_BYTES / row
+
+
+def _epilogue_slots(problem: Problem, config: TileConfig) -> float:
+    """Issue slots of a warp after the main loop."""
+    width, _ = _store_vector(problem, config)
+    results = config.thread_m * config.thread_n
+    stores = results / width * (H200.store_instructions + (width - 4) * H200.element_instructions)
+    return stores * (1 + config.sliced_k) / 2 + H200.epilogue_instructions
+
+
+def _distributed_shared_cycles(problem: Problem, config: TileConfig) -> float:
+    """Cycles of a multiprocessor for a block's loads of the partial sums of its cluster."""
+    width, _ = _store_vector(problem, config)
+    requests = config.block_m * config.block_n / (WARP * width)
+    return requests * (H200.cluster_request_cycles + width * H200.cluster_element_cycles)
+
+
 @lru_cache(maxsize=4096)
 def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction | None:
     """The predicted time of a config; None if no block fits a multiprocessor."""
@@ -147,6 +197,7 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
 
     k_tiles = -(-problem.k // (config.block_k * config.split_k))
     sms = _occupied_multiprocessors(config, target_device)
+    overhead = store_overhead(problem, config)
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch * config.split_k
     work = _k_tile_work(problem, config, issue_cycles)
     warps = config.threads // WARP
@@ -154,9 +205,11 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
     if config.stream_k:
         schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
     concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
-    stores = config.thread_m * config.thread_n / 4 * H200.store_instructions * (1 + config.sliced_k) / 2
-    epilogue_slots = stores + H200.epilogue_instructions
+    epilogue_slots = _epilogue_slots(problem, config)
     store_cycles = config.block_m * config.block_n * problem.output_bytes / H200.store_bytes_per_cycle
+    exchange_cycles = (overhead - 1) * store_cycles * H200.partial_sector_factor
+    if config.uses_cluster:
+        exchange_cycles += _distributed_shared_cycles(problem, config)
 
     def cycles_with(blocks: int) -> tuple[float, float, bool]:
         """Cycles of a k-tile and an epilogue with so many resident blocks; whether issue slots limit the k-tile."""
@@ -173,7 +226,8 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
         k_tile = busy + max(0.0, H200.copy_latency_cycles - (config.stages - 1) * busy)
         # A single block waits for its prologue; several hide it.
         unhidden = (H200.copy_latency_cycles + store_cycles) / blocks
-        return k_tile, epilogue_slots * warps_per_scheduler + unhidden, issue >= shared
+        epilogue = epilogue_slots * warps_per_scheduler + unhidden + blocks * exchange_cycles
+        return k_tile, epilogue, issue >= shared
 
     k_tile_cycles, epilogue_cycles, is_issue_bound = cycles_with(concurrent)
     waves, last_tiles = divmod(tiles, sms * concurrent)

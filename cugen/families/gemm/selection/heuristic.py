@@ -8,7 +8,7 @@ from itertools import product
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
-from cugen.families.gemm.config import Addressing, Order, Prefetch, TileConfig
+from cugen.families.gemm.config import Addressing, Order, Prefetch, Stores, TileConfig
 from cugen.families.gemm.problem import problem_of, requested_stages
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable, without_ineffective
@@ -22,7 +22,7 @@ _MIN_STREAM_K_SPEEDUP = 1.02  # over the best config whose tiles have one block 
 _MIN_SPLIT_K_SPEEDUP = 1.05  # over the same
 _MIN_WAVE_SPEEDUP = 1.0005  # of stream-K, for each further wave
 _MIN_K_INTERLEAVED = 2048  # elements of a tile's K from which an interleaved prefetch was faster (measured on an H200)
-_UNEVEN_CLUSTER_SIZE = 6  # blocks; such clusters were distributed unevenly (measured on an H200)
+_UNEVEN_CLUSTER_SIZES = (3, 6)  # blocks; such clusters were distributed unevenly (measured on an H100 and an H200)
 _CONFIGS_BEFORE_VARIANTS = 12  # configs that a search times before variants of any (heuristic)
 _CONFIGS_WITH_VARIANTS = 8  # configs whose variants are timed (heuristic)
 
@@ -55,7 +55,7 @@ def pick(ranked: list[tuple[float, TileConfig]]) -> TileConfig:
     split = [pair for pair in ranked if pair[1].splits_tiles]
     if unsplit:  # the model of split tiles is fitted on CUDA cores only
         split = [pair for pair in split if not pair[1].uses_tensor_cores]
-    even = [pair for pair in split if not (pair[1].uses_cluster and pair[1].split_k == _UNEVEN_CLUSTER_SIZE)]
+    even = [pair for pair in split if not (pair[1].uses_cluster and pair[1].split_k in _UNEVEN_CLUSTER_SIZES)]
     split = even or split
     if not unsplit or not split:
         return _first_within_tolerance(unsplit or split)[1]
@@ -139,6 +139,7 @@ def schedule_of(contraction: Contraction, config: TileConfig) -> Schedule:
     elif not tensor_cores.why_unsupported(contraction):
         tunables["cores"] = config.cores.value
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
+    tunables |= {"stores": config.stores.value} if config.stores == Stores.SHARED else {}
     if requested_stages(contraction) > 1:
         del tunables["stages"]
     return Schedule(

@@ -29,6 +29,9 @@ def ineffective_tunable(contraction: Contraction, config: TileConfig) -> Refusal
     if requested.get("addressing") == Addressing.POINTER and _is_swizzled(contraction):
         reason = "a swizzled tile has no fixed offsets from a pointer; remove `addressing: pointer`"
         return Refusal(reason, "schedule.addressing")
+    if "stores" in requested and config.adds_in_shared:
+        reason = "partial sums are added in shared memory, and stored from there; remove `stores`"
+        return Refusal(reason, "schedule.stores")
     is_interleaved = requested.get("prefetch") == Prefetch.INTERLEAVED
     if is_interleaved and (reason := _why_not_interleaved(contraction, config)):
         return Refusal(f"{reason}; remove `prefetch: interleaved`", "schedule.prefetch")

@@ -17,13 +17,14 @@ from cugen.families.gemm.config import (
     Cores,
     Order,
     Reduction,
+    Stores,
     TileConfig,
     with_lane_layout,
     with_stages,
 )
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages, why_invalid
 from cugen.families.gemm.selection.candidate_tiles import stage_counts, tile_configs
-from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
+from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm, store_overhead
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
 from cugen.machine.features import CLUSTERS, SPIN_WAITS
@@ -37,8 +38,9 @@ def valid_configs(contraction: Contraction, *, all_stages: bool = False) -> Iter
     for stage_variants in _requested_configs(contraction):
         valid = (config for config in stage_variants if not why_invalid(contraction, config))
         for config in islice(valid, None if all_stages else _MAX_RANKED_STAGES):
-            yield from _with_split_k(contraction, config)
-            yield from _with_stream_k(contraction, config)
+            for variant in _with_stores(contraction, config):
+                yield from _with_split_k(contraction, variant)
+                yield from _with_stream_k(contraction, variant)
 
 
 def why_empty(contraction: Contraction) -> Refusal:
@@ -91,6 +93,7 @@ def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig
         raster=int(tunables.get("raster", candidate.raster)),
         blocks_per_sm=int(tunables.get("blocks_per_sm", candidate.blocks_per_sm)),
         stream_k=int(tunables.get("stream_k", 0)),
+        stores=Stores(str(tunables.get("stores", candidate.stores))),
     )
     if config.block_m % config.thread_m or config.block_n % config.thread_n:
         return None
@@ -99,13 +102,24 @@ def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig
     return with_lane_layout(config, int(tunables.get("lanes", 0)))
 
 
+def _with_stores(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
+    """The config, and the same with stores through shared memory where those from registers are not coalesced."""
+    yield config
+    if config.exchanges_in_shared or "stores" in contraction.tunables:
+        return
+    if store_overhead(problem_of(contraction), config) > 1:
+        through_shared = replace(config, stores=Stores.SHARED)
+        if not why_invalid(contraction, through_shared):
+            yield through_shared
+
+
 def _with_split_k(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
     """The config with each split-K that is valid and fits the target; none where stream-K is requested."""
     if 0 not in _stream_k_values(contraction):
         return
     for split_k, reduction in _splits(contraction, config.block_k):
         split = replace(config, split_k=split_k, reduction=reduction) if split_k > 1 else config
-        if not split.uses_cluster or not why_invalid(contraction, split):
+        if not split.uses_cluster or (config.stores == Stores.REGISTERS and not why_invalid(contraction, split)):
             yield split
 
 

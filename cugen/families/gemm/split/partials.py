@@ -23,14 +23,14 @@ from cugen.plan.symbols import Integer, integer
 
 @dataclass(frozen=True)
 class PartialsWorkspace:
-    """Workspace `array`: [slot][accumulator][thread], or [slot][BM][BN] with sliced-K, which has one sum."""
+    """Workspace `array`: [slot][accumulator][thread], or [slot][BM][BN] where sums are exchanged in shared memory."""
 
     array: Array
 
     @staticmethod
     def of(contraction: Contraction, config: TileConfig, slots: Integer) -> PartialsWorkspace:
         sizes = len(contraction.sums) * config.thread_m * config.thread_n, config.threads
-        if config.sliced_k > 1:
+        if config.exchanges_in_shared:
             sizes = config.block_m, config.block_n
         extents = (slots, *(integer(int(size)) for size in sizes))
         array = workspace_array(contraction.request, "partials", contraction.sums[0].dtype, extents)

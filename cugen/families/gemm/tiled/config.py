@@ -14,7 +14,7 @@ from cugen.spec.model import Schedule
 
 # Heuristic: below this extent of M or N, a 64 x 64 block tile would be mostly padding.
 _MIN_EXTENT_FOR_REGISTER_TILES = 64
-_TILE = 16  # along each index, without register tiles
+TILE = 16  # along each index, without register tiles
 _MIN_BLOCK = 8  # along M and N: 32 blocks of 8 x 8 threads fill a multiprocessor
 # Heuristics, from the modelled times of `tiled` and `direct` for 40 drawn shapes, not measured: of a tile's
 # multiply-adds, the least share of elements, not padding, that pays for the copies to shared memory; a K-major operand
@@ -54,10 +54,10 @@ def padding_refusals(contraction: Contraction, config: TileConfig) -> Iterator[R
     share = Fraction(1)
     for index in (contraction.m, contraction.n, contraction.k):
         extent = max(contraction.context.max_extent(index), 1)
-        share *= Fraction(extent, -(-extent // _TILE) * _TILE)
+        share *= Fraction(extent, -(-extent // TILE) * TILE)
     is_strided = any(operand.is_k_major for operand in contraction.operands)
     if share < (_MIN_ELEMENTS_SHARE_K_MAJOR if is_strided else _MIN_ELEMENTS_SHARE):
-        yield Refusal(f"would spend {float(1 - share):.0%} of the multiply-adds of {_TILE} x {_TILE} tiles on padding")
+        yield Refusal(f"would spend {float(1 - share):.0%} of the multiply-adds of {TILE} x {TILE} tiles on padding")
 
 
 def choose_config(contraction: Contraction, *, may_be_large: bool = True) -> TileConfig:
@@ -69,18 +69,18 @@ def choose_config(contraction: Contraction, *, may_be_large: bool = True) -> Til
     min_extent = min(contraction.context.max_extent(index) for index in (m, n))
     may_be_large &= len(contraction.sums) <= _MAX_REGISTER_TILED_SUMS
     is_large = may_be_large and min_extent >= _MIN_EXTENT_FOR_REGISTER_TILES
-    block_size, thread_size = (64, 4) if is_large and not block and not thread else (_TILE, 1)
+    block_size, thread_size = (64, 4) if is_large and not block and not thread else (TILE, 1)
     sizes = {i: min(block_size, max(_MIN_BLOCK, power_of_two(contraction.context.max_extent(i)))) for i in (m, n)}
     block_m = block.get(m.name, sizes[m] * thread.get(m.name, 1))
     # Where loads move whole lines, a warp copies these: 32 threads along N, and k-tiles of 32.
-    copies_lines = block_size > _TILE and contraction.request.target.loads_lines
+    copies_lines = block_size > TILE and contraction.request.target.loads_lines
     thread_m = thread.get(m.name, 2 * thread_size if copies_lines else thread_size)
     return TileConfig(
         block_m=block_m,
         block_n=block.get(n.name, sizes[n] * thread.get(n.name, 1)),
         thread_m=thread_m,
         thread_n=thread.get(n.name, thread_size // 2 if copies_lines else thread_size),
-        block_k=step.get(k.name, 32 if copies_lines else _TILE),
+        block_k=step.get(k.name, 32 if copies_lines else TILE),
         stages=1,
         lanes_m=block_m // thread_m,
         order=Order.ROWS,
