@@ -14,7 +14,7 @@ from functools import partial
 import sympy
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import WARP, TileConfig
+from cugen.families.gemm.config import WARP, Stores, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.k_major import pipeline_of
 from cugen.families.gemm.copy.pipeline import OperandPipeline, declare_tiles
@@ -161,9 +161,10 @@ class GemmKernel:
         config = self.config
         stages = f"{config.stages} stages" if config.is_multistage else "1 stage"
         slices = f", {config.sliced_k} k slices" if config.sliced_k > 1 else ""
+        stores = ", stores through shared memory" if config.stores == Stores.SHARED else ""
         return (
             f"GEMM: block tile {config.block_m} x {config.block_n} x {config.block_k}, thread tile {config.thread_m} x "
-            f"{config.thread_n}, {config.threads} threads, {stages}{slices}"
+            f"{config.thread_n}, {config.threads} threads, {stages}{slices}{stores}"
         )
 
     def _named(self, name_hint: str, definition: Integer, nodes: list[Node], within: Range | None = None) -> Integer:
