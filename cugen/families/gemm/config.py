@@ -23,6 +23,7 @@ from cugen.machine.mma import MmaInstruction
 from cugen.plan.request import Tunable
 
 WARP = 32
+TILE = 16  # of `tiled` along each index, without register tiles
 
 
 class Order(StrEnum):

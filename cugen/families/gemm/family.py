@@ -9,7 +9,7 @@ from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
-from cugen.families.gemm.config import TUNABLES, Cores, TileConfig
+from cugen.families.gemm.config import TILE, TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages
 from cugen.families.gemm.selection.cost_model import H200, predict
@@ -18,7 +18,6 @@ from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.families.gemm.tensor_cores import FIXED_TUNABLES
-from cugen.families.gemm.tiled.config import TILE
 from cugen.machine.latency import memory_latency
 from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Reduce

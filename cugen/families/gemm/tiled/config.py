@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import Order, TileConfig
+from cugen.families.gemm.config import TILE, Order, TileConfig
 from cugen.families.gemm.problem import problem_of
 from cugen.pieces.blocks import power_of_two
 from cugen.plan.request import Refusal
@@ -14,7 +14,6 @@ from cugen.spec.model import Schedule
 
 # Heuristic: below this extent of M or N, a 64 x 64 block tile would be mostly padding.
 _MIN_EXTENT_FOR_REGISTER_TILES = 64
-TILE = 16  # along each index, without register tiles
 _MIN_BLOCK = 8  # along M and N: 32 blocks of 8 x 8 threads fill a multiprocessor
 # Heuristics, from the modelled times of `tiled` and `direct` for 40 drawn shapes, not measured: of a tile's
 # multiply-adds, the least share of elements, not padding, that pays for the copies to shared memory; a K-major operand
