@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cugen.families.staged.operands import Operand, register_operands
-from cugen.families.staged.walk import Walk, walks
+from cugen.families.staged.walk import UNROLL, Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.occupancy import occupancy
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.grid import AXES
 from cugen.plan.request import Request
@@ -16,12 +18,23 @@ from cugen.spec.expressions import Op, Read, Reduce, Select, children, free_indi
 from cugen.spec.types import DType
 
 OUTPUTS = (1, 2, 4, 8)  # per thread
-SLICES = (1, 2, 4, 8)
+MAX_SLICES = 32
+MIN_LANES = 8  # of a warp along the contiguous index, unasked: fewer store less than a sector (heuristic)
 OPERAND_WORDS = 80  # operands and accumulators of a thread, in registers: a quarter of them remain (heuristic)
-WARPS_TO_HIDE_LATENCY = 16  # of a multiprocessor (heuristic)
-EXPOSED = 0.25  # of the latency that missing warps would hide: unrolled steps are independent (heuristic)
+OTHER_REGISTERS = 24  # of a thread: addresses, counters and the values of unrolled steps (from machine code)
+MAX_SHARED_BYTES = 24 << 10  # of 256 threads, unasked: eight times as many fit a multiprocessor (heuristic)
+CHAINS_TO_HIDE_LATENCY = 64  # of dependent instructions: outputs of a multiprocessor's warps (heuristic)
+MAX_CHAINS = 4  # of a warp that the compiler interleaves (heuristic)
+EXPOSED = 0.25  # of the latency that missing chains would hide: unrolled steps are independent (heuristic)
 COMBINED = 4  # instructions per partial result of a slice: store, load, address, combine (heuristic)
 STEP = 1  # instructions of a loop's step, unrolled: counter, comparison and branch (heuristic)
+LOAD = 0.25  # instructions per element from shared memory: vectors of unrolled steps and structures (heuristic)
+COPY = 4  # instructions per element of a tile that a thread copies, some of them in vectors (heuristic)
+BLOCK_CYCLES = 2500  # first loads, first tile and last stores of a block, which others resident hide (heuristic)
+TILE_CYCLES = 1000  # loads of a tile and its barriers, which others resident hide (heuristic)
+TILE_TERMS = 1024  # of a walk (heuristic)
+SCHEDULERS = 4  # of a multiprocessor
+MAX_BLOCKS_PER_SM = 64  # for which blocks are made as wide as divides the outputs evenly (heuristic)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,9 +45,14 @@ class ThreadTile:
     slices: int
     threads: int
 
+    @property
+    def block(self) -> int:
+        """All threads of the block."""
+        return self.threads * self.slices
+
 
 def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) -> tuple[ThreadTile, ...]:
-    """The tiles of blocks of at most so many threads, the fastest first."""
+    """The tiles of blocks of about so many threads, the fastest first."""
     if not (walked := next(walks(request), None)):
         return (ThreadTile(1, 1, threads),)
     walk = Walk(walked[0], 1, walked[1])
@@ -43,16 +61,36 @@ def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) 
     words += sum(2 * _words(reduction.dtype) for reduction in walk.reductions)
     largest = max(OPERAND_WORDS // max(words, 1), 1) if _in_registers(walk, order[0].name, operands) else 1
     is_sliced = len(order) < len(AXES) and not any(reduction.is_position for reduction in walk.reductions)
-    choices = [
-        ThreadTile(n, s, size // s)
-        for size in (threads, threads // 2)
+    max_slices = min(MAX_SLICES, request.context.max_extent(walk.index) // UNROLL) if is_sliced else 1
+    body = _Body(request, walk, words)
+    choices = dict.fromkeys(
+        ThreadTile(n, max(min(size // width, max_slices), 1), width)
+        for size in (threads, threads // 2, threads * 2)
         for n in OUTPUTS
-        for s in SLICES
-        if n <= largest and (s == 1 or is_sliced) and size // s >= WARP_SIZE
-    ]
-    body = _Body(request, walk)
-    # Costs that differ by less than the model knows are equal: then larger blocks, and fewer outputs per thread.
-    return tuple(sorted(choices, key=lambda tile: (float(f"{body.cost(order, tile):.2e}"), -tile.threads, tile)))
+        if n <= largest
+        for width in _widths(request, order, n, size)
+        if is_sliced or width * MIN_LANES >= size
+    )
+    costs = {tile: cost for tile in choices if (cost := body.cost(order, tile)) is not None}
+    # Costs that differ by less than the model knows are equal: then whole warps of one slice, larger blocks, and fewer
+    # outputs per thread.
+    return tuple(
+        sorted(costs, key=lambda tile: (float(f"{costs[tile]:.2e}"), tile.threads % WARP_SIZE > 0, -tile.threads, tile))
+    )
+
+
+def _widths(request: Request, order: tuple[spec.Index, ...], outputs: int, size: int) -> Iterator[int]:
+    """Threads along the contiguous index in blocks of up to `size`: powers of two, and what gives each multiprocessor
+    the same number of blocks."""
+    extent, *others = map(request.context.max_extent, order)
+    width = size
+    while width >= MIN_LANES:
+        yield width
+        width //= 2
+    for count in range(1, MAX_BLOCKS_PER_SM + 1):
+        blocks = PLANNING_DEVICE.sms * count // math.prod(others)
+        if blocks and (width := -(-extent // (outputs * blocks))) >= MIN_LANES:
+            yield from (n for n in (-(-width // WARP_SIZE) * WARP_SIZE, width) if n <= size)
 
 
 def _words(dtype: DType) -> int:
@@ -69,8 +107,8 @@ def _in_registers(walk: Walk, index: str, operands: tuple[Operand, ...]) -> bool
 class _Body:
     """The instructions of one term."""
 
-    def __init__(self, request: Request, walk: Walk) -> None:
-        self.request, self.walk = request, walk
+    def __init__(self, request: Request, walk: Walk, words: int) -> None:
+        self.request, self.walk, self.words = request, walk, words
         self.operations, self.loads = 0, 0
         self._outputs = {index.name for index in request.group.statements[0].indices}
         seen: set[spec.Expr] = set()
@@ -92,15 +130,30 @@ class _Body:
         for child in children(expr):
             self._count(child, trips, seen)
 
-    def cost(self, order: tuple[spec.Index, ...], tile: ThreadTile) -> float:
-        """The instructions per lane of the busiest multiprocessor, as many times as too few warps leave it idle."""
-        extent = self.request.context.max_extent
-        blocks = -(-extent(order[0]) // (tile.threads * tile.outputs)) * math.prod(map(extent, order[1:]))
-        blocks_per_multiprocessor = -(-blocks // PLANNING_DEVICE.sms)
-        threads = blocks_per_multiprocessor * tile.threads * tile.slices
+    def cost(self, order: tuple[spec.Index, ...], tile: ThreadTile) -> float | None:
+        """The cycles in which the busiest multiprocessor issues its instructions, as many times as too few independent
+        ones leave it idle; None if no block fits."""
+        extent, target, device = self.request.context.max_extent, self.request.target, PLANNING_DEVICE
         terms = math.prod(map(extent, self.walk.reductions[0].indices))
-        per_term = self.operations + (self.loads + STEP) / tile.outputs
-        partials = len(self.walk.reductions) * tile.slices if tile.slices > 1 else 0
-        per_output = terms * per_term / tile.slices + COMBINED * partials
-        idle = max(1.0, 1 + (WARPS_TO_HIDE_LATENCY * WARP_SIZE / max(threads, 1) - 1) * EXPOSED)
-        return threads * tile.outputs * per_output * idle
+        partials = len(self.walk.reductions) if tile.slices > 1 else 0
+        registers = min(OTHER_REGISTERS + self.words * tile.outputs, target.registers_per_thread)
+        partial_bytes = sum(_words(r.dtype) * 4 for r in self.walk.reductions) * tile.block * tile.outputs
+        shared = MAX_SHARED_BYTES * tile.block // 512 + (partial_bytes if partials else 0)
+        resident = occupancy(target, tile.block, registers, min(shared, target.shared_per_block)).blocks_per_sm
+        if not resident:
+            return None
+        blocks = -(-extent(order[0]) // (tile.threads * tile.outputs)) * math.prod(map(extent, order[1:]))
+        waves, last = divmod(blocks, device.sms * resident)
+        busiest: float = -(-last // device.sms)
+        if waves and last:  # those of a last wave go where others end first, not where the fewest are
+            busiest = (busiest + min(resident, last)) / 2
+        concurrent = min(resident, -(-blocks // device.sms))
+        per_term = self.operations + (LOAD * self.loads + STEP) / tile.outputs
+        per_thread = tile.outputs * terms * per_term / tile.slices + COPY * terms * self.loads / tile.block
+        per_thread += COMBINED * partials * tile.outputs * tile.slices
+        warps = -(-tile.block // WARP_SIZE)
+        chains = concurrent * warps * min(tile.outputs, MAX_CHAINS)
+        idle = max(1.0, 1 + (CHAINS_TO_HIDE_LATENCY / chains - 1) * EXPOSED)
+        exposed = (BLOCK_CYCLES + TILE_CYCLES * terms / TILE_TERMS) / concurrent
+        cycles = per_thread * warps / SCHEDULERS * idle + exposed
+        return (waves * resident + busiest) * cycles

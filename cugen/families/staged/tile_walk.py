@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cugen.families.staged.operands import Operand, register_operands
 from cugen.families.staged.slices import Slices
 from cugen.families.staged.thread_outputs import ThreadOutputs
-from cugen.families.staged.walk import Walk
+from cugen.families.staged.walk import UNROLL, Walk
 from cugen.pieces.blocks import define_index
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
@@ -26,7 +26,6 @@ from cugen.spec.types import FLOAT32
 if TYPE_CHECKING:
     from cugen.families.staged.kernel import StagedBuilder
 
-UNROLL = 8  # steps of a walk: their loads from shared memory are joined to vectors (heuristic)
 UNROLL_NESTED = 4  # of one with loops in each step (heuristic)
 
 # A running sum in float32 of more terms has partial sums per tile, so that rounding errors don't add up: of 1024 terms
@@ -57,7 +56,8 @@ class TileWalk:
         is_certain = bounds(self.extent, lowering.ranges)[0] >= 1
         each = Scope(outer, frozenset((name,)), certain=is_certain, is_loop=True)
         of_step = Scope(origins, frozenset((name,)))
-        declared, *filled = self.builder.tiles(moving, {**blocks, name: first.symbol / self.walk.step}, of_step)
+        position = {**blocks, name: first.symbol / self.walk.step}
+        declared, *filled = self.builder.tiles(moving, position, of_step, {first.symbol: self.walk.step})
         self._accumulate(first.symbol, each, results, outputs, slices)
         body = (
             Section("origins", tuple(of_step.nodes)),
@@ -75,7 +75,7 @@ class TileWalk:
             Section("origins", tuple(origins.nodes)),
             copies,
             stored,
-            Section("indices", tuple(outputs.nodes)),
+            Section("indices", (*outputs.nodes, *slices.definitions)),
             Section("accumulators", accumulators),
             Section("tile_loop", (For(Loop(first, integer(0), self.extent, self.walk.step), body),)),
             Section("partials", partials),
