@@ -15,13 +15,13 @@ from cugen.pieces.blocks import define_index
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.plan.lowering.reductions import accumulate, combine, declare_accumulators
+from cugen.plan.lowering.reductions import accumulate, begin_position, combine, declare_accumulators
 from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Minimum, bounds, integer
-from cugen.spec.expressions import Local, Reduce, walk
-from cugen.spec.types import FLOAT32
+from cugen.spec.expressions import Cast, Local, Reduce, walk
+from cugen.spec.types import FLOAT32, INT32
 
 if TYPE_CHECKING:
     from cugen.families.staged.kernel import StagedBuilder
@@ -93,7 +93,8 @@ class TileWalk:
 
         def start(scope: Scope) -> None:
             for reduction, (local, second) in results.items():
-                scope.nodes += outputs.start(declare_accumulators(reduction, local, second))
+                declare = begin_position if self._is_begun(reduction) else declare_accumulators
+                scope.nodes += outputs.start(declare(reduction, local, second))
             load(scope)
 
         outputs.each(outer, start)
@@ -107,7 +108,7 @@ class TileWalk:
         def compute(scope: Scope) -> None:
             slices.combine(results, outputs, scope)
             for reduction, (local, _) in results.items():
-                scope.remember(reduction, local)
+                scope.remember(reduction, local if local.dtype == reduction.dtype else Cast(local, reduction.dtype))
             lower_statements(self.builder.request, self.lowering, scope)
 
         if slices.count == 1:
@@ -128,11 +129,17 @@ class TileWalk:
     def _accumulator(self, reduction: Reduce, outputs: ThreadOutputs, scope: Scope) -> tuple[Local, Local]:
         """The local of the result, and of an argmax or argmin the extreme."""
         kind = reduction.kind if reduction.kind != "max" else "largest"
-        local = outputs.result(self._name(reduction, kind), reduction.dtype, scope)
+        dtype = INT32 if self._is_begun(reduction) else reduction.dtype  # as the walk's index
+        local = outputs.result(self._name(reduction, kind), dtype, scope)
         if not reduction.is_position:
             return local, local
         name = "largest" if reduction.kind == "argmax" else "smallest"
         return local, outputs.result(name, reduction.body.dtype, scope)
+
+    def _is_begun(self, reduction: Reduce) -> bool:
+        """Whether the position of an argmax or argmin may begin with the first term: there is one, without condition."""
+        low, high = bounds(self.extent, self.lowering.ranges)
+        return reduction.is_position and reduction.where is None and low >= 1 and high <= INT32.highest
 
     def _name(self, reduction: Reduce, name: str) -> str:
         """The name, after the statement's target where there are several reductions."""
@@ -167,7 +174,8 @@ class TileWalk:
         def term(scope: Scope) -> None:
             for reduction, (local, second) in results.items():
                 target = partial.get(reduction, local)
-                accumulate(lowering, reduction, target, scope, second if reduction.is_position else None)
+                extreme = second if reduction.is_position else None
+                accumulate(lowering, reduction, target, scope, extreme, begun=self._is_begun(reduction))
 
         if partial:
             outputs.each(each, start)
