@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.staged.thread_tile import MAX_SHARED_BYTES, thread_tiles
+from cugen.families.staged.thread_tile import MAX_SHARED_BYTES, is_faster_in_place, thread_tiles
 from cugen.families.staged.tile import Tile, find_tiles, memory_order, swizzle_of
 from cugen.families.staged.walk import UNROLL, Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
@@ -175,6 +175,14 @@ def walk_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfi
         return Refusal("stages what the spec places in shared memory, or what a long reduction reads for every output")
     reused = tuple(name for name in candidates if not isinstance(_walked(request, order, (name,)), Refusal))
     return _walked(request, order, reused) if reused else Refusal("has no input that all outputs of a block read")
+
+
+def keeps_nested(request: Request, order: tuple[spec.Index, ...]) -> bool:
+    """Whether a walk has nested reductions in place, and in less time than through memory."""
+    threads, _ = next(_sizes(request, order))
+    if not is_faster_in_place(request, order, math.prod(threads.values())):
+        return False
+    return not isinstance(walk_unasked(request, order), Refusal)
 
 
 def windows_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfig | Refusal:

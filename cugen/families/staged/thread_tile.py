@@ -15,7 +15,7 @@ from cugen.pieces.grid import AXES
 from cugen.plan.request import Request
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Op, Read, Reduce, Select, children, free_indices
-from cugen.spec.types import DType
+from cugen.spec.types import FLOAT32, DType
 
 OUTPUTS = (1, 2, 4, 8)  # per thread
 MAX_SLICES = 32
@@ -34,6 +34,7 @@ BLOCK_CYCLES = 2500  # first loads, first tile and last stores of a block, which
 TILE_CYCLES = 1000  # loads of a tile and its barriers, which others resident hide (heuristic)
 TILE_TERMS = 1024  # of a walk (heuristic)
 SCHEDULERS = 4  # of a multiprocessor
+GEMM_EFFICIENCY = 0.7  # of the issue slots, with few terms (measured on H200)
 MAX_BLOCKS_PER_SM = 64  # for which blocks are made as wide as divides the outputs evenly (heuristic)
 
 
@@ -55,10 +56,53 @@ def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) 
     """The tiles of blocks of about so many threads, the fastest first."""
     if not (walked := next(walks(request), None)):
         return (ThreadTile(1, 1, threads),)
+    costs = _costs(request, order, threads, Walk(walked[0], 1, walked[1]))
+    # Costs that differ by less than the model knows are equal: then whole warps of one slice, larger blocks, and fewer
+    # outputs per thread.
+    return tuple(
+        sorted(costs, key=lambda tile: (float(f"{costs[tile]:.2e}"), tile.threads % WARP_SIZE > 0, -tile.threads, tile))
+    )
+
+
+def is_faster_in_place(request: Request, order: tuple[spec.Index, ...], threads: int) -> bool:
+    """Whether a walk computes nested reductions in less time than a GEMM, whose results memory holds for another
+    launch: registers have their operands, and their terms are in use for every output."""
+    if not (walked := next(walks(request), None)):
+        return False
     walk = Walk(walked[0], 1, walked[1])
     operands = register_operands(request, walk, (order[0].name,))
+    words = _register_words(walk, operands)
+    outputs = request.group.statements[0].indices
+    nested = [n for r in walk.reductions for n in spec.walk(r.body) if isinstance(n, Reduce)]
+    if words > OPERAND_WORDS or not _in_registers(walk, order[0].name, operands) or not nested:
+        return False
+    if any({index.name for index in outputs} - free_indices(node) or _is_tensor_sum(node) for node in nested):
+        return False
+    device, body = PLANNING_DEVICE, _Body(request, walk, words)
+    lanes = device.sms * SCHEDULERS * WARP_SIZE
+    pairs = math.prod(map(request.context.max_extent, (*outputs, *walk.reductions[0].indices)))
+    clock = device.peak("float32") / (2 * lanes)
+    moved = 2 * sum(node.dtype.bytes for node in dict.fromkeys(nested))
+    hoisted = pairs * (body.operations / (lanes * GEMM_EFFICIENCY) + moved * clock / device.bandwidth)
+    return min(_costs(request, order, threads, walk).values(), default=math.inf) < hoisted
+
+
+def _is_tensor_sum(node: Reduce) -> bool:
+    """Whether the reduction is one that tensor cores compute."""
+    is_product = node.kind == "sum" and isinstance(node.body, Op) and node.body.name == "mul"
+    return is_product and any(n.dtype != FLOAT32 for n in spec.walk(node.body) if isinstance(n, Read))
+
+
+def _register_words(walk: Walk, operands: tuple[Operand, ...]) -> int:
+    """The registers of one output: its operands, and two of each accumulator."""
     words = sum(_words(operand.read.dtype) * operand.elements for operand in operands)
-    words += sum(2 * _words(reduction.dtype) for reduction in walk.reductions)
+    return words + sum(2 * _words(reduction.dtype) for reduction in walk.reductions)
+
+
+def _costs(request: Request, order: tuple[spec.Index, ...], threads: int, walk: Walk) -> dict[ThreadTile, float]:
+    """The tiles of blocks of about so many threads that fit, with their cost."""
+    operands = register_operands(request, walk, (order[0].name,))
+    words = _register_words(walk, operands)
     largest = max(OPERAND_WORDS // max(words, 1), 1) if _in_registers(walk, order[0].name, operands) else 1
     is_sliced = len(order) < len(AXES) and not any(reduction.is_position for reduction in walk.reductions)
     max_slices = min(MAX_SLICES, request.context.max_extent(walk.index) // UNROLL) if is_sliced else 1
@@ -71,12 +115,7 @@ def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) 
         for width in _widths(request, order, n, size)
         if is_sliced or width * MIN_LANES >= size
     )
-    costs = {tile: cost for tile in choices if (cost := body.cost(order, tile)) is not None}
-    # Costs that differ by less than the model knows are equal: then whole warps of one slice, larger blocks, and fewer
-    # outputs per thread.
-    return tuple(
-        sorted(costs, key=lambda tile: (float(f"{costs[tile]:.2e}"), tile.threads % WARP_SIZE > 0, -tile.threads, tile))
-    )
+    return {tile: cost for tile in choices if (cost := body.cost(order, tile)) is not None}
 
 
 def _widths(request: Request, order: tuple[spec.Index, ...], outputs: int, size: int) -> Iterator[int]:

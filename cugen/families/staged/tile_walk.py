@@ -137,7 +137,7 @@ class TileWalk:
         return local, outputs.result(name, reduction.body.dtype, scope)
 
     def _is_begun(self, reduction: Reduce) -> bool:
-        """Whether the position of an argmax or argmin may begin with the first term: there is one, without condition."""
+        """Whether an argmax or argmin may begin with the position of the first term: there is one, unconditional."""
         low, high = bounds(self.extent, self.lowering.ranges)
         return reduction.is_position and reduction.where is None and low >= 1 and high <= INT32.highest
 
