@@ -250,7 +250,9 @@ def _copy_run(
     first = staged.origin[outer] * source.strides[outer] + element
     read = replace(staged.read, subscripts=staged.read.subscripts[:1])
     subscripts, guard, _ = within(lowering, read, (first,), run, scope)
-    scope.nodes.append(Copy(Access(staged.array, in_tile, "store", width), Access(run, subscripts, "load", width), guard))
+    scope.nodes.append(
+        Copy(Access(staged.array, in_tile, "store", width), Access(run, subscripts, "load", width), guard)
+    )
 
 
 def _copy(lowering: Lowering, staged: StagedTile, in_tile: tuple[Integer, ...], scope: Scope) -> None:
