@@ -194,5 +194,9 @@ class _Body:
         chains = concurrent * warps * min(tile.outputs, MAX_CHAINS)
         idle = max(1.0, 1 + (CHAINS_TO_HIDE_LATENCY / chains - 1) * EXPOSED)
         exposed = (BLOCK_CYCLES + TILE_CYCLES * terms / TILE_TERMS) / concurrent
-        cycles = per_thread * warps / SCHEDULERS * idle + exposed
+        # The slices of a warp read terms that are in the same banks.
+        wavefronts = min(-(-WARP_SIZE // tile.threads), tile.slices)
+        shared_loads = terms / tile.slices * LOAD * self.loads * warps * wavefronts
+        issue = per_thread * warps / SCHEDULERS * idle
+        cycles = max(issue, shared_loads) + EXPOSED * min(issue, shared_loads) + exposed
         return (waves * resident + busiest) * cycles
