@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.staged.thread_tile import MAX_SHARED_BYTES, is_faster_in_place, thread_tiles
+from cugen.families.staged.thread_tile import MAX_SHARED_BYTES, is_nested_faster, thread_tiles
 from cugen.families.staged.tile import Tile, find_tiles, memory_order, swizzle_of
 from cugen.families.staged.walk import UNROLL, Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
@@ -168,19 +168,24 @@ def walk_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfi
     arrays = request.context.arrays
     names = dict.fromkeys(read.array for read in request.reads() if free_indices(read))
     candidates = tuple(name for name in names if arrays[name].space in IN_MEMORY)
-    terms = max(
-        (math.prod(map(request.context.max_extent, r.indices)) for _, rs in walks(request) for r in rs), default=0
-    )
+    terms = max((_terms(request, reduction) for _, reductions in walks(request) for reduction in reductions), default=0)
     if terms < MIN_UNASKED_TERMS:
         return Refusal("stages what the spec places in shared memory, or what a long reduction reads for every output")
     reused = tuple(name for name in candidates if not isinstance(_walked(request, order, (name,)), Refusal))
     return _walked(request, order, reused) if reused else Refusal("has no input that all outputs of a block read")
 
 
+def _terms(request: Request, reduction: Reduce) -> int:
+    """The terms of a reduction, with those of the longest in it."""
+    extents = math.prod(map(request.context.max_extent, reduction.indices))
+    nested = (node for node in walk(reduction.body) if isinstance(node, Reduce))
+    return extents * max((_terms(request, node) for node in nested), default=1)
+
+
 def keeps_nested(request: Request, order: tuple[spec.Index, ...]) -> bool:
     """Whether a walk has nested reductions in place, and in less time than through memory."""
     threads, _ = next(_sizes(request, order))
-    if not is_faster_in_place(request, order, math.prod(threads.values())):
+    if not is_nested_faster(request, order, math.prod(threads.values())):
         return False
     return not isinstance(walk_unasked(request, order), Refusal)
 

@@ -14,7 +14,7 @@ from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.grid import AXES
 from cugen.plan.request import Request
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Op, Read, Reduce, Select, children, free_indices
+from cugen.spec.expressions import Const, Op, Read, Reduce, Select, children, free_indices
 from cugen.spec.types import FLOAT32, DType
 
 OUTPUTS = (1, 2, 4, 8)  # per thread
@@ -27,6 +27,8 @@ CHAINS_TO_HIDE_LATENCY = 64  # of dependent instructions: outputs of a multiproc
 MAX_CHAINS = 4  # of a warp that the compiler interleaves (heuristic)
 EXPOSED = 0.25  # of the latency that missing chains would hide: unrolled steps are independent (heuristic)
 COMBINED = 4  # instructions per partial result of a slice: store, load, address, combine (heuristic)
+FUNCTION = 4  # instructions of a function, such as a square root (heuristic)
+POSITION = 4  # instructions by which an argmin or argmax takes a term: two comparisons, two selections
 STEP = 1  # instructions of a loop's step, unrolled: counter, comparison and branch (heuristic)
 LOAD = 0.25  # instructions per element from shared memory: vectors of unrolled steps and structures (heuristic)
 COPY = 4  # instructions per element of a tile that a thread copies, some of them in vectors (heuristic)
@@ -64,7 +66,7 @@ def thread_tiles(request: Request, order: tuple[spec.Index, ...], threads: int) 
     )
 
 
-def is_faster_in_place(request: Request, order: tuple[spec.Index, ...], threads: int) -> bool:
+def is_nested_faster(request: Request, order: tuple[spec.Index, ...], threads: int) -> bool:
     """Whether a walk computes nested reductions in less time than a GEMM, whose results memory holds for another
     launch: registers have their operands, and their terms are in use for every output."""
     if not (walked := next(walks(request), None)):
@@ -78,7 +80,7 @@ def is_faster_in_place(request: Request, order: tuple[spec.Index, ...], threads:
         return False
     if any({index.name for index in outputs} - free_indices(node) or _is_tensor_sum(node) for node in nested):
         return False
-    device, body = PLANNING_DEVICE, _Body(request, walk, words)
+    device, body = PLANNING_DEVICE, _Body(request, walk, operands)
     lanes = device.sms * SCHEDULERS * WARP_SIZE
     pairs = math.prod(map(request.context.max_extent, (*outputs, *walk.reductions[0].indices)))
     clock = device.peak("float32") / (2 * lanes)
@@ -106,7 +108,7 @@ def _costs(request: Request, order: tuple[spec.Index, ...], threads: int, walk: 
     largest = max(OPERAND_WORDS // max(words, 1), 1) if _in_registers(walk, order[0].name, operands) else 1
     is_sliced = len(order) < len(AXES) and not any(reduction.is_position for reduction in walk.reductions)
     max_slices = min(MAX_SLICES, request.context.max_extent(walk.index) // UNROLL) if is_sliced else 1
-    body = _Body(request, walk, words)
+    body = _Body(request, walk, operands)
     choices = dict.fromkeys(
         ThreadTile(n, max(min(size // width, max_slices), 1), width)
         for size in (threads, threads // 2, threads * 2)
@@ -143,16 +145,35 @@ def _in_registers(walk: Walk, index: str, operands: tuple[Operand, ...]) -> bool
     return all(node in reads for node in nodes if isinstance(node, Read) and index in free_indices(node))
 
 
+def _instructions(node: Op | Select) -> int:
+    """The instructions of an operation on float32."""
+    match node:
+        case Op(name="pow", args=(_, Const(value=int(power)))) if 1 < power <= 4:
+            return power - 1
+        case Op(name="neg" | "abs"):
+            return 0  # of an operand
+        case Op(args=(_,)):
+            return FUNCTION
+    return 1
+
+
+def _of_sum(node: Reduce) -> int:
+    """The instructions that accumulate a term: none of their own where a multiply-add does both."""
+    is_fused = node.kind == "sum" and isinstance(node.body, Op) and node.body.name in ("mul", "pow")
+    return 0 if is_fused else 1
+
+
 class _Body:
     """The instructions of one term."""
 
-    def __init__(self, request: Request, walk: Walk, words: int) -> None:
-        self.request, self.walk, self.words = request, walk, words
+    def __init__(self, request: Request, walk: Walk, operands: tuple[Operand, ...]) -> None:
+        self.request, self.walk, self.words = request, walk, _register_words(walk, operands)
+        self._held = {operand.read for operand in operands}
         self.operations, self.loads = 0, 0
         self._outputs = {index.name for index in request.group.statements[0].indices}
         seen: set[spec.Expr] = set()
         for reduction in walk.reductions:
-            self.operations += 1
+            self.operations += POSITION if reduction.is_position else _of_sum(reduction)
             self._count(reduction.body, 1, seen)
 
     def _count(self, expr: spec.Expr, trips: int, seen: set[spec.Expr]) -> None:
@@ -160,12 +181,13 @@ class _Body:
             return
         seen.add(expr)
         if isinstance(expr, Read):
-            self.loads += trips if free_indices(expr) - self._outputs else 0
+            self.loads += trips if free_indices(expr) - self._outputs and expr not in self._held else 0
             return
         if isinstance(expr, Reduce):
             trips *= math.prod(map(self.request.context.max_extent, expr.indices))
-        if isinstance(expr, Op | Select | Reduce):
-            self.operations += trips
+            self.operations += trips * _of_sum(expr)
+        if isinstance(expr, Op | Select):
+            self.operations += trips * _instructions(expr)
         for child in children(expr):
             self._count(child, trips, seen)
 
