@@ -1,11 +1,15 @@
-"""All-pairs kernels (n-body, pairwise distances, k-means, kernel density), timed against the issue bound of their SASS.
+"""All-pairs kernels (n-body, pairwise distances, k-means, kernel density), timed against a bound of their SASS.
 
-    python benchmarks/all_pairs.py [--seed 1] [--cases 3] [--output docs/results/all_pairs_h200.json]
+    python benchmarks/all_pairs.py [--seed 1] [--cases 3] [--kinds n-body distances kmeans] [--output FILE]
 
-The bound is the time in which the multiprocessors issue the FP32 and special-function instructions that the inner loop
-has per pair, at the clock that was measured while the kernel ran: one warp instruction per scheduler and clock, and 16
-lanes of special functions per multiprocessor and clock. Extents are drawn from the seed. With `--sass` nothing is run:
-the instructions of the inner loops are printed.
+The bound is the greater of two. The issue bound is the time in which the multiprocessors issue the FP32 and
+special-function instructions that the inner loop has per pair, and those of each result outside of it (the square root
+of a distance), at the clock that was measured while the kernel ran: one warp instruction per scheduler and clock, and
+16 lanes of special functions per multiprocessor and clock. The memory bound is the time of all inputs and outputs once
+at the published bandwidth. `of_loop_bound` counts the inner loop alone, as rows before 2026-11-25 did.
+
+Extents are drawn from the seed. With `--sass` nothing is run: the instructions of the inner loops are printed. With
+another checkout in PYTHONPATH its kernels are measured; kernels are compiled in parallel first.
 """
 
 from __future__ import annotations
@@ -16,8 +20,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -33,6 +39,7 @@ from cugen.bench.protocol import Contender, Plan, measure
 from cugen.bench.session import Session, session
 from cugen.compiled.sass import parse
 from cugen.kernel import Kernel, generate
+from cugen.machine import default_device
 from cugen.runtime.gpu import target_for
 from cugen.runtime.inputs import known_params
 from cugen.spec.load import load_text
@@ -41,22 +48,28 @@ from cugen.toolchain.cuda import compile_cubin
 
 FP32 = {"FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "FSET", "FCHK"}
 SPECIAL = {"MUFU"}
+KINDS = ("n-body", "distances", "kmeans", "density")
 LANES, SCHEDULERS, SPECIAL_LANES = 32, 4, 16  # of a warp; of a multiprocessor
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A spec, and `terms` of its pairs: of each the inner loop has one instruction `marker`."""
+    """A spec, and `terms` of its pairs: of each the inner loop has one instruction `marker`. `moved`: bytes of its
+    arrays. Each of `results` has one instruction `result_marker` outside of the loops."""
 
     name: str
     text: str
     terms: int
     marker: str
+    moved: int
+    results: int = 0
+    result_marker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerLoop:
-    """Instructions per term of the loop with the most terms; `share` of FP32 and special functions in all."""
+    """Instructions per term of the loop with the most terms, and per result outside of loops; `share` of FP32 and
+    special functions in all."""
 
     kernel: str
     fp32: float
@@ -64,12 +77,14 @@ class InnerLoop:
     share: float
     registers: int
     spills: int
+    result_fp32: float
+    result_special: float
 
-    def bound_us(self, terms: int, sms: int, clock_mhz: float) -> float:
-        """The time in which the device issues `terms` terms."""
-        issued = terms * (self.fp32 + self.special) / (LANES * SCHEDULERS)
-        special = terms * self.special / SPECIAL_LANES
-        return max(issued, special) / (sms * clock_mhz)
+    def bound_us(self, terms: int, results: int, sms: int, clock_mhz: float) -> float:
+        """The time in which the device issues `terms` terms and `results` results."""
+        fp32 = terms * self.fp32 + results * self.result_fp32
+        special = terms * self.special + results * self.result_special
+        return max((fp32 + special) / (LANES * SCHEDULERS), special / SPECIAL_LANES) / (sms * clock_mhz)
 
 
 def drawn(random: Random) -> Iterator[Case]:
@@ -79,14 +94,15 @@ def drawn(random: Random) -> Iterator[Case]:
     m, n, features = random.randint(2_000, 9_000), random.randint(2_000, 9_000), random.randint(20, 200)
     arrays = {"x": f"[{m}, {features}] | float32", "y": f"[{n}, {features}] | float32", "d": f"[{m}, {n}] | float32"}
     text = spec_text("distances", {}, arrays, "d[i, j] = sqrt(sum((x[i, k] - y[j, k])**2, k))")
-    yield Case("distances", text, m * n * features, "FADD")
+    yield Case("distances", text, m * n * features, "FADD", 4 * ((m + n) * features + m * n), m * n, "MUFU")
     n, m, features = random.randint(90_000, 900_000), random.randint(100, 900), random.randint(3, 24)
     arrays = {"x": f"[{n}, {features}] | float32", "c": f"[{m}, {features}] | float32", "label": f"[{n}] | int64"}
     text = spec_text("kmeans", {}, arrays, "label[i] = argmin(sum((x[i, k] - c[m, k])**2, k), m)")
-    yield Case("kmeans", text, n * m * features, "FADD")
+    yield Case("kmeans", text, n * m * features, "FADD", 4 * (n + m) * features + 8 * n)
     n, m = random.randint(9_000, 90_000), random.randint(9_000, 90_000)
     arrays = {"x": f"[{n}] | float32", "p": f"[{m}] | float32", "y": f"[{n}] | float32"}
-    yield Case("density", spec_text("density", {}, arrays, "y[i] = sum(exp(-(x[i] - p[j])**2), j)"), n * m, "MUFU")
+    text = spec_text("density", {}, arrays, "y[i] = sum(exp(-(x[i] - p[j])**2), j)")
+    yield Case("density", text, n * m, "MUFU", 4 * (2 * n + m))
 
 
 def n_body(n: int) -> Case:
@@ -96,14 +112,15 @@ def n_body(n: int) -> Case:
         f"a[i, {d}] = sum(p[j, 3] * (p[j, {d}] - p[i, {d}]) * rsqrt({square} + 0.001)**3, j)" for d in range(3)
     )
     text = spec_text("n_body", {}, {"p": f"[{n}, 4] | float32", "a": f"[{n}, 3] | float32"}, compute)
-    return Case("n-body", text, n * n, "MUFU")
+    return Case("n-body", text, n * n, "MUFU", 4 * 7 * n)
 
 
 def inner_loop(kernel: Kernel, case: Case, capability: str) -> InnerLoop:
     """The loop without others in it that has the most terms."""
     cubin = compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
     loops: list[tuple[int, str, Counter[str]]] = []
-    for name, program in parse(disassemble(cubin.image, lines=None)).items():
+    programs = parse(disassemble(cubin.image, lines=None))
+    for name, program in programs.items():
         for first, last in program.loops:
             if any(first <= a and b <= last and (a, b) != (first, last) for a, b in program.loops):
                 continue
@@ -113,9 +130,15 @@ def inner_loop(kernel: Kernel, case: Case, capability: str) -> InnerLoop:
     fp32, special = sum(counts[op] for op in FP32), sum(counts[op] for op in SPECIAL)
     resources = cubin.kernels[name]
     spills = resources.spill_stores + resources.spill_loads
-    return InnerLoop(
-        name, fp32 / terms, special / terms, (fp32 + special) / counts.total(), resources.registers, spills
+    outside = Counter(
+        i.name
+        for i in programs[name].instructions
+        if not any(first <= i.address <= last for first, last in programs[name].loops)
     )
+    results = outside[case.result_marker]
+    of_result = [sum(outside[op] for op in ops) / results if results else 0.0 for ops in (FP32, SPECIAL)]
+    share = (fp32 + special) / counts.total()
+    return InnerLoop(name, fp32 / terms, special / terms, share, resources.registers, spills, *of_result)
 
 
 @contextmanager
@@ -153,7 +176,10 @@ def row(opened: Session, case: Case) -> dict[str, Any]:
     # Between the runs the clock may be higher than under their load: the bound is the stricter for it.
     clock = max(measured)
     cold, warm = (times[regime][case.name].median for regime in ("cold", "warm"))
-    bound = loop.bound_us(case.terms, opened.sms, clock)
+    issue = loop.bound_us(case.terms, case.results, opened.sms, clock)
+    device = default_device(opened.capability)
+    memory = case.moved / device.bandwidth * 1e6 if device is not None else 0.0
+    bound = max(issue, memory)
     return {
         "case": case.name,
         "spec": case.text,
@@ -162,21 +188,36 @@ def row(opened: Session, case: Case) -> dict[str, Any]:
         "warm_us": warm,
         "clock_mhz": clock,
         "median_clock_mhz": median(measured),
+        "issue_bound_us": issue,
+        "memory_bound_us": memory,
         "bound_us": bound,
         "of_bound": bound / warm,
+        "of_loop_bound": loop.bound_us(case.terms, 0, opened.sms, clock) / warm,
         **loop_figures(loop),
     }
 
 
 def plan_of(kernel: Kernel) -> str:
     """The launches: family and block."""
-    return "; ".join(f"{k.name} {k.family} {'x'.join(map(str, k.block))}" for k in kernel.plan.kernels)
+    launches = (
+        (k.name, k.family, *("x".join(map(str, sizes)) for sizes in (k.grid, k.block))) for k in kernel.plan.kernels
+    )
+    return "; ".join(f"{name} {family} {grid} of {block}" for name, family, grid, block in launches)
+
+
+def compile_case(case: Case, capability: str) -> None:
+    """Compiles a case's kernel into the cache."""
+    (spec,) = load_text(case.text)
+    kernel = generate(spec, remarks="none")
+    compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
 
 
 def loop_figures(loop: InnerLoop) -> Mapping[str, Any]:
     return {
         "fp32_per_term": loop.fp32,
         "special_per_term": loop.special,
+        "result_fp32": loop.result_fp32,
+        "result_special": loop.result_special,
         "share_of_loop": loop.share,
         "registers": loop.registers,
         "spill_bytes": loop.spills,
@@ -190,7 +231,8 @@ def print_loops(cases: list[Case]) -> None:
         kernel = generate(spec, remarks="none")
         figures = inner_loop(kernel, case, "sm_90")
         print(
-            f"{case.name:10} {figures.fp32:6.2f} FP32 {figures.special:5.2f} special per term, {figures.share:.3f} of"
+            f"{case.name:10} {figures.fp32:6.2f} FP32 {figures.special:5.2f} special per term,"
+            f" {figures.result_fp32:5.2f} and {figures.result_special:.2f} per result, {figures.share:.3f} of"
             f" the loop, {figures.registers} registers, {figures.spills} bytes spilled: {plan_of(kernel)}"
         )
 
@@ -199,22 +241,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", type=int, default=3, help="of each kind")
+    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--sass", action="store_true", help="print the instructions of the inner loops, without a GPU")
     parser.add_argument("--output", type=Path, metavar="FILE", help="JSON file of the rows")
     args = parser.parse_args()
     random = Random(args.seed)
     cases = [n_body(16384), *(case for _ in range(args.cases) for case in drawn(random))]
+    cases = [case for case in cases if case.name in args.kinds]
     if args.sass:
         print_loops(cases)
         return 0
     with session() as opened:
         rows = []
+        with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+            list(pool.map(compile_case, cases, [opened.capability] * len(cases)))
         for case in cases:
             entry = row(opened, case)
             rows.append(entry)
             print(
                 f"{entry['case']:10} cold {entry['cold_us']:9.1f} us  warm {entry['warm_us']:9.1f} us  bound"
-                f" {entry['bound_us']:9.1f} us: {entry['of_bound']:.3f}  {entry['share_of_loop']:.3f} of the loop"
+                f" {entry['bound_us']:9.1f} us: {entry['of_bound']:.3f} ({entry['of_loop_bound']:.3f} of the loop's)"
+                f"  {entry['share_of_loop']:.3f} of the loop"
                 f"  {entry['plan']}",
                 flush=True,
             )

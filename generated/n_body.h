@@ -5,9 +5,9 @@
 //           a[i, 1] = sum(p[j, 3] * (p[j, 1] - p[i, 1]) * rsqrt((p[j, 0] - p[i, 0])**2 + (p[j, 1] - p[i, 1])**2 +
 //           0.25)**3, j)
 // params    N = 1031
-// p         input, float32 [1031, 4]
+// p         input, float32 [1031, 4], aligned to 16 bytes
 // a         output, float32 [1031, 2]
-// launch    grid (33, 1, 1), block (32, 8, 1), 6144 bytes of shared memory; family staged
+// launch    grid (129, 1, 1), block (8, 32, 1), 18432 bytes of shared memory; family staged
 //
 // Made by cugen 0.1.0 from n_body.yaml (hash de69da59cfb35586) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -19,6 +19,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
+// p must be aligned to 16 bytes.
 cudaError_t n_body_launch(const float* p, float* a, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@ inline cugen::Error<cudaError_t> n_body_launch(cugen::Span<const float, 2> p, cu
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("p", p, {1031, 4}, {4, 1}, 4);
+    check.array("p", p, {1031, 4}, {4, 1}, 16);
     check.array("a", a, {1031, 2}, {2, 1}, 4);
     check.disjoint("p", p, "a", a);
     if (check.failed())

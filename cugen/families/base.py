@@ -20,7 +20,8 @@ class Family:
     """One way of computing statements. Families are asked by rank, the highest first; the first match wins.
 
     `match` answers a request; groups without the kind of node that it `needs` are not offered. `split` divides a
-    statement that one launch can't compute well. A family that `mixes` also takes groups whose statements have
+    statement that one launch can't compute well; `keeps_nested` says that a statement's nested reductions are faster in
+    place than in temporaries. A family that `mixes` also takes groups whose statements have
     different indices: rows, and the elements of rows. One that `is_general` takes what others refuse: statements that
     they take each alone aren't fused for it. A `fallback` loops over the terms of an element in one thread: a form of
     the statements that another family takes is better.
@@ -40,6 +41,7 @@ class Family:
     build: Callable[[Request], Kernel] | None = None
     candidates: Callable[[Request], Iterable[Schedule]] | None = None
     fallback: bool = False
+    keeps_nested: Callable[[Request], bool] | None = None
 
     def answer(self, request: Request) -> Match | Refusals:
         """The family's match of a request, or why it refuses it. TypeError for a family without `match`."""

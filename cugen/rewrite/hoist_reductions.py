@@ -8,7 +8,7 @@ so that each is computed once, by the family that suits it, such as the scores o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, prod
 
@@ -40,10 +40,10 @@ class _NestedReduction:
         return _renamed(self.reduction, names), tuple(index.extent for index in self.free)
 
 
-def hoisted(spec: Spec) -> Spec:
+def hoisted(spec: Spec, keeps_nested: Callable[[Statement], bool] = lambda statement: False) -> Spec:
     """The spec with nested reductions in temporaries; the same object if none is hoisted.
 
-    Statements with a schedule are left as they are written."""
+    Statements with a schedule are left as they are written, and those of `keeps_nested`."""
     statements: list[Statement] = []
     temporaries: list[Array] = []
     taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
@@ -61,6 +61,8 @@ def hoisted(spec: Spec) -> Spec:
             reads: dict[Expr, Expr] = {}
             nested = list(_reductions(current.value, {index.name: index for index in statement.indices}, ()))
             chosen = next((r for r in nested if _is_profitable(r, current, spec)), None)
+            if chosen is not None and current is statement and keeps_nested(statement):
+                break
             if chosen is not None:
                 identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
                 reduction, rank = identical[0].reduction, {index.name: n for n, index in enumerate(current.indices)}

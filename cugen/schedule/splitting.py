@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from cugen.families.base import Family
 from cugen.families.registry import families, is_specialised
@@ -34,7 +35,7 @@ def split_statements(spec: Spec) -> Spec:
 
     Temporaries are inlined after that. A step that its family then refuses is no step: the statement is split as it is
     with its temporaries inlined, or not at all."""
-    spec = _with_inlined_operands(_with_split_dimensions(hoisted(spec)))
+    spec = _with_inlined_operands(_with_split_dimensions(with_hoisted_reductions(spec)))
     inlined: dict[Target, None] = {}
     whole: dict[Target, None] = {}
     while True:
@@ -48,6 +49,18 @@ def split_statements(spec: Spec) -> Spec:
         whole |= {target: None for target in refused if target not in again}
         statements = (replace(s, value=values[_target(s)]) if _target(s) in again else s for s in spec.statements)
         spec = replace(spec, statements=tuple(statements))
+
+
+def with_hoisted_reductions(spec: Spec) -> Spec:
+    """The spec with nested reductions in temporaries, except where a family is faster with them in place; the same
+    object if none is hoisted."""
+    return hoisted(spec, partial(_keeps_nested, spec))
+
+
+def _keeps_nested(spec: Spec, statement: Statement) -> bool:
+    """Whether a family takes the statement with its nested reductions in place, and is faster with them there."""
+    request = _single(statement, make_context(spec)).request()
+    return any(family.keeps_nested is not None and family.keeps_nested(request) for family in families())
 
 
 def _with_split_dimensions(spec: Spec) -> Spec:

@@ -9,11 +9,11 @@ from itertools import combinations, islice, product
 from cugen.families.base import Family
 from cugen.plan.context import make_context
 from cugen.plan.request import Match, Request
-from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.lock import Schedules, completed, filled
 from cugen.schedule.planner import answers, make_plan, requests
 from cugen.schedule.runs import group
+from cugen.schedule.splitting import with_hoisted_reductions
 from cugen.spec.model import Schedule, Spec
 
 MAX_CANDIDATES = 20_000  # candidates per spec (heuristic: bounds the time to list them)
@@ -89,7 +89,7 @@ def _combined(slots: Sequence[_Slot]) -> Iterator[Schedules]:
 def _slots(spec: Spec) -> tuple[_Slot, ...]:
     """One slot for each launch before split-K. Statements with hoisted reductions have none: a schedule would prevent
     the hoisting."""
-    changed = hoisted(spec)
+    changed = with_hoisted_reductions(spec)
     written = {statement.target: statement.value for statement in spec.statements}
     context = make_context(changed)
     slots = []

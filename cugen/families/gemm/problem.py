@@ -16,7 +16,7 @@ from cugen.machine import Device, Target, default_device
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, stored_width, widest
 from cugen.plan.alignment import divisor
-from cugen.spec.expressions import Index
+from cugen.spec.expressions import Expr, Index, Op, Select, walk
 from cugen.spec.types import DType, Kind
 
 # Registers of a thread besides accumulators and fragments, as ptxas allocates them for sm_90.
@@ -27,6 +27,7 @@ _MAX_PLANNED_EXTENT = 1 << 20  # elements; a larger upper bound is taken for no 
 # Cost of one multiply-add in issue slots of a float32 FMA (heuristic: no device table has these rates).
 _FLOAT64_COST = 32.0
 _INT32_COST, _INT64_COST = 2.0, 6.0
+_MODIFIERS = ("neg", "abs")  # of an operand, not an instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def problem_of(contraction: Contraction) -> Problem:
         operands=operands,
         output_bytes=contraction.context.arrays[output].dtype.bytes,
         accumulator_bytes=max(reduction.dtype.bytes for reduction in contraction.sums),
-        fma_cost=_fma_cost(dtype, contraction.request.target),
+        fma_cost=_fma_cost(dtype, contraction.request.target) * _instructions(contraction.sums[0].body),
         conversion_cost=1.0 if any(operand.element_bytes < dtype.bytes for operand in operands) else 0.0,
         mma_cost=tensor_cores.mma_cost(device_of(contraction.request.target), tensor_cores.instruction_of(contraction)),
         sums=len(contraction.sums),
@@ -111,6 +112,14 @@ def _fma_cost(dtype: DType, target: Target) -> float:
     if dtype.kind is Kind.FLOAT:
         return 1.0
     return _INT32_COST if dtype.bytes <= 4 else _INT64_COST
+
+
+def _instructions(body: Expr) -> int:
+    """The instructions of one term and its addition: one for a product, two for a squared difference."""
+    operations = [node for node in walk(body) if isinstance(node, Op | Select)]
+    free = sum(isinstance(node, Op) and node.name in _MODIFIERS for node in operations)
+    is_fused = isinstance(body, Op) and body.name in ("mul", "pow")
+    return max(len(operations) - free + (0 if is_fused else 1), 1)
 
 
 def requested_stages(contraction: Contraction) -> int:

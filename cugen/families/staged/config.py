@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.staged.thread_tile import thread_tiles
+from cugen.families.staged.thread_tile import MAX_SHARED_BYTES, is_nested_faster, thread_tiles
 from cugen.families.staged.tile import Tile, find_tiles, memory_order, swizzle_of
-from cugen.families.staged.walk import Walk, walks
+from cugen.families.staged.walk import UNROLL, Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.pieces.elementwise import IN_MEMORY
@@ -19,7 +19,6 @@ from cugen.spec import expressions as spec
 from cugen.spec.expressions import Reduce, free_indices, walk
 
 MAX_OUTPUTS = 8  # per thread, unasked (heuristic)
-MAX_SHARED_BYTES = 24 << 10  # of a block, unasked: eight blocks of 256 threads fit a multiprocessor (heuristic)
 MIN_UNASKED_TERMS = 128  # of a reduction, unasked (heuristic)
 MIN_UNASKED_REUSE = 64  # of an element by a block, unasked (heuristic)
 MIN_WINDOW_REUSE = 2  # of an element by a block, unasked (heuristic)
@@ -29,6 +28,7 @@ MIN_BLOCKS = 2 * PLANNING_DEVICE.sms  # unasked (heuristic)
 STEPS = (256, 128, 64, 32, 16, 8, 4, 2, 1)  # of a walk, unasked; longer ones save no barriers to speak of (heuristic)
 MIN_SLICED_TILES = 16  # of a walk whose tiles have slices of more than MIN_SLICE values, unasked (heuristic)
 MIN_SLICE = 32
+DEFAULT_THREADS = 256  # of a block
 WORTHWHILE = 0.9  # of the elements that a block stages per output: less isn't worth more outputs per thread (heuristic)
 
 
@@ -135,9 +135,32 @@ def _longest_walk(request: Request, config: StagedConfig, staged: tuple[str, ...
             walked = _config(request, replace(config, walk=Walk(index, step, reductions)), staged)
             if isinstance(walked, Refusal):
                 continue
-            if shared_bytes(request, walked) <= MAX_SHARED_BYTES or steps:
-                return walked
+            if steps or shared_bytes(request, walked) <= _max_shared_bytes(request, walked):
+                return walked if steps else _with_even_tiles(request, walked, staged)
     return None
+
+
+def _max_shared_bytes(request: Request, config: StagedConfig) -> int:
+    """Of a block, unasked: more for more threads."""
+    threads = max(math.prod(config.block), DEFAULT_THREADS)
+    return min(MAX_SHARED_BYTES * threads // DEFAULT_THREADS, request.target.shared_per_block)
+
+
+def _with_even_tiles(request: Request, config: StagedConfig, staged: tuple[str, ...]) -> StagedConfig:
+    """The config with the tiles of its walk shortened so that slices are idle in the last as little as possible,
+    whatever the extent."""
+    assert config.walk is not None
+    extent, multiple, longest = request.context.max_extent(config.walk.index), config.slices * UNROLL, config.walk.step
+    if config.slices == 1 or longest % multiple or extent % longest == 0:
+        return config
+
+    def steps_of_slice(step: int) -> int:
+        whole = (extent - 1) // step
+        return whole * step // config.slices + min(step // config.slices, extent - whole * step)
+
+    step = min(range(longest, longest // 2, -multiple), key=steps_of_slice)
+    even = _config(request, replace(config, walk=replace(config.walk, step=step)), staged)
+    return config if isinstance(even, Refusal) else even
 
 
 def walk_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfig | Refusal:
@@ -145,13 +168,26 @@ def walk_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfi
     arrays = request.context.arrays
     names = dict.fromkeys(read.array for read in request.reads() if free_indices(read))
     candidates = tuple(name for name in names if arrays[name].space in IN_MEMORY)
-    terms = max(
-        (math.prod(map(request.context.max_extent, r.indices)) for _, rs in walks(request) for r in rs), default=0
-    )
+    terms = max((_terms(request, reduction) for _, reductions in walks(request) for reduction in reductions), default=0)
     if terms < MIN_UNASKED_TERMS:
         return Refusal("stages what the spec places in shared memory, or what a long reduction reads for every output")
     reused = tuple(name for name in candidates if not isinstance(_walked(request, order, (name,)), Refusal))
     return _walked(request, order, reused) if reused else Refusal("has no input that all outputs of a block read")
+
+
+def _terms(request: Request, reduction: Reduce) -> int:
+    """The terms of a reduction, with those of the longest in it."""
+    extents = math.prod(map(request.context.max_extent, reduction.indices))
+    nested = (node for node in walk(reduction.body) if isinstance(node, Reduce))
+    return extents * max((_terms(request, node) for node in nested), default=1)
+
+
+def keeps_nested(request: Request, order: tuple[spec.Index, ...]) -> bool:
+    """Whether a walk has nested reductions in place, and in less time than through memory."""
+    threads, _ = next(_sizes(request, order))
+    if not is_nested_faster(request, order, math.prod(threads.values())):
+        return False
+    return not isinstance(walk_unasked(request, order), Refusal)
 
 
 def windows_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfig | Refusal:

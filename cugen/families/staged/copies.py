@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
 
 from cugen.families.staged.tile import Side, Tile, memory_order, swizzle_of
-from cugen.pieces.blocks import digits, thread
+from cugen.pieces.blocks import digits, power_of_two, thread
 from cugen.pieces.grid import AXES
 from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import within
-from cugen.plan.memory import Access, Array, row_major
+from cugen.plan.memory import ADDRESSED, Access, Array, row_major
 from cugen.plan.nodes import Comparison, Copy, For, Guard, If, Load, Loop, Node, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
@@ -110,12 +112,60 @@ def _origin(side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope
     return known
 
 
-def fill_tiles(lowering: Lowering, tiles: Sequence[StagedTile], block: tuple[int, int, int]) -> tuple[Node, ...]:
-    """All threads of the block copy the tiles, those of one shape in one loop."""
-    by_counts: dict[tuple[int, ...], list[StagedTile]] = {}
+def fill_tiles(
+    lowering: Lowering,
+    tiles: Sequence[StagedTile],
+    block: tuple[int, int, int],
+    width_of: Callable[[StagedTile], int] = lambda tile: 1,
+) -> tuple[Node, ...]:
+    """All threads of the block copy the tiles, those of one shape in one loop. `width_of`: the widest vectors that a
+    tile allows."""
+    groups: dict[tuple[tuple[int, ...], int], list[StagedTile]] = {}
     for staged in tiles:
-        by_counts.setdefault(staged.counts, []).append(staged)
-    return tuple(node for counts, group in by_counts.items() for node in _fill(lowering, group, list(counts), block))
+        of_thread = max(math.prod(staged.counts) // math.prod(block), 1)
+        width = min(width_of(staged), power_of_two(of_thread + 1) // 2)
+        groups.setdefault((staged.counts, width), []).append(staged)
+    nodes: list[Node] = []
+    for (counts, width), group in groups.items():
+        fill = _by_vectors(lowering, group, width, block) if width > 1 else _fill(lowering, group, list(counts), block)
+        nodes += fill
+    return tuple(nodes)
+
+
+def run_width(staged: StagedTile, context: Context, known: Mapping[sympy.Symbol, int]) -> int:
+    """The elements of a vector by which the tile is copied: rows that are one run of the source, with a whole number of
+    vectors in the tile's rows, before its first element and in the source. `known`: divisors of symbols."""
+    source, array = staged.source, staged.array
+    if source.space not in ADDRESSED or source.values is not None or array.pad or array.swizzle or not _is_run(staged):
+        return 1
+    first = staged.origin[staged.dimensions[0]] * source.strides[staged.dimensions[0]]
+    multiples = (first.expand(), sympy.Mul(*source.shape))
+    columns = staged.counts[-1]
+    return math.gcd(MAX_ACCESS_BYTES // source.dtype.bytes, columns, *(divisor(m, context, known) for m in multiples))
+
+
+def _by_vectors(
+    lowering: Lowering, tiles: Sequence[StagedTile], width: int, block: tuple[int, int, int]
+) -> tuple[Node, ...]:
+    """One loop over the vectors of tiles of one shape."""
+    *rows, columns = tiles[0].counts
+    count = math.prod(rows) * (columns // width)
+    first, threads = _thread_number(lowering, block)
+    index = shared_loop_variable("vector", (0, count - 1), lowering)
+    *outer, column = digits(index.symbol, list(map(integer, (columns // width, *reversed(rows)))))[::-1]
+    scope = Scope()
+    for staged in tiles:
+        _copy_run(lowering, staged, (*outer, column * width), index.symbol * width, scope, width)
+    loop = Loop(replace(index, definition=first), first, integer(count), threads)
+    return (For(loop, tuple(scope.nodes)),)
+
+
+def _thread_number(lowering: Lowering, block: tuple[int, int, int]) -> tuple[Integer, int]:
+    """The thread's number in the block, and the number of threads."""
+    number, threads = integer(0), 1
+    for axis, size in zip(AXES, block, strict=True):
+        number, threads = number + thread(axis, size, lowering) * threads, threads * size
+    return number, threads
 
 
 def _fill(
@@ -163,37 +213,46 @@ def _by_elements(
     lowering: Lowering, tiles: Sequence[StagedTile], counts: list[int], block: tuple[int, int, int]
 ) -> tuple[Node, ...]:
     """One loop over all elements."""
-    first, threads = integer(0), 1
-    for axis, size in zip(AXES, block, strict=True):
-        first, threads = first + thread(axis, size, lowering) * threads, threads * size
+    first, threads = _thread_number(lowering, block)
     index = shared_loop_variable("element", (0, math.prod(counts) - 1), lowering)
     subscripts = digits(index.symbol, list(map(integer, reversed(counts))))[::-1]
     loop = Loop(replace(index, definition=first), first, integer(math.prod(counts)), threads)
     scope = Scope()
     for staged in tiles:
-        if not _copy_run(lowering, staged, subscripts, index.symbol, scope):
+        if len(counts) > 1 and _is_run(staged):
+            _copy_run(lowering, staged, subscripts, index.symbol, scope)
+        else:
             _copy(lowering, staged, subscripts, scope)
     return (For(loop, tuple(scope.nodes)),)
 
 
-def _copy_run(
-    lowering: Lowering, staged: StagedTile, in_tile: tuple[Integer, ...], element: Integer, scope: Scope
-) -> bool:
-    """Copies one element of whole rows if they are one run in the source."""
+def _is_run(staged: StagedTile) -> bool:
+    """Whether the whole rows of a tile are one run in the source."""
     source, sides = staged.source, staged.tile.sides
-    outer, *rows = staged.dimensions
+    rows = staged.dimensions[1:]
     is_whole = all(sides[d].low == 0 and not sides[d].steps and source.shape[d] == sides[d].count for d in rows)
-    others = [d for d in range(len(sides)) if d not in staged.dimensions]
     dense = row_major(tuple(source.shape[d] for d in staged.dimensions))
     is_dense = all(source.strides[d] == stride for d, stride in zip(staged.dimensions, dense, strict=True))
-    if not (rows and is_whole and is_dense and staged.has_no_boundary) or others:
-        return False
+    return is_whole and is_dense and staged.has_no_boundary and len(staged.dimensions) == len(sides)
+
+
+def _copy_run(
+    lowering: Lowering,
+    staged: StagedTile,
+    in_tile: tuple[Integer, ...],
+    element: Integer,
+    scope: Scope,
+    width: int = 1,
+) -> None:
+    """Copies one element of a run, or `width` of them."""
+    source, outer = staged.source, staged.dimensions[0]
     run = replace(source, shape=(sympy.Mul(*source.shape),), strides=(integer(1),), flat=True)
     first = staged.origin[outer] * source.strides[outer] + element
     read = replace(staged.read, subscripts=staged.read.subscripts[:1])
     subscripts, guard, _ = within(lowering, read, (first,), run, scope)
-    scope.nodes.append(Copy(Access(staged.array, in_tile, "store"), Access(run, subscripts, "load"), guard))
-    return True
+    scope.nodes.append(
+        Copy(Access(staged.array, in_tile, "store", width), Access(run, subscripts, "load", width), guard)
+    )
 
 
 def _copy(lowering: Lowering, staged: StagedTile, in_tile: tuple[Integer, ...], scope: Scope) -> None:

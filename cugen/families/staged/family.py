@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.staged import config as configs
 from cugen.families.staged.config import StagedConfig, choose_config, shared_bytes, walk_unasked, windows_unasked
 from cugen.families.staged.kernel import StagedBuilder
 from cugen.pieces.grid import AXES, MAX_BLOCK_Z, fastest_first
@@ -24,6 +25,14 @@ def match(request: Request) -> Match | Refusals:
     if reasons := tuple(_tile_refusals(request, config)):
         return Refusals(reasons)
     return Match(lambda: StagedBuilder(aligned, config).kernel())
+
+
+def keeps_nested(request: Request) -> bool:
+    """Whether nested reductions are faster in a walk than in temporaries."""
+    if tuple(_form_refusals(request)) or any(array.memory.space == "shared" for array in request.touched()):
+        return False
+    aligned = request.with_statements(with_common_indices(request.group.statements, request.context))
+    return configs.keeps_nested(aligned, fastest_first(aligned))
 
 
 def _config(request: Request) -> StagedConfig | Refusal:
@@ -86,6 +95,7 @@ FAMILY = Family(
     rank=11,
     doc="inputs staged in shared memory, with the halo that adjacent outputs share",
     match=match,
+    keeps_nested=keeps_nested,
     is_general=True,
     fallback=True,
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import sympy
+
 from cugen.families.staged.config import StagedConfig
-from cugen.families.staged.copies import StagedTile, fill_tiles, make_tile
+from cugen.families.staged.copies import StagedTile, fill_tiles, make_tile, run_width
 from cugen.families.staged.lowering import StagedLowering
 from cugen.families.staged.tile import Tile
 from cugen.families.staged.tile_walk import TileWalk
@@ -49,11 +51,18 @@ class StagedBuilder:
             self.request, lowering, "staged", sections, blocks.grid, config.block, reasons=(self._reason(),)
         )
 
-    def tiles(self, tiles: Sequence[Tile], blocks: Mapping[str, Integer], origins: Scope) -> tuple[Section, ...]:
+    def tiles(
+        self,
+        tiles: Sequence[Tile],
+        blocks: Mapping[str, Integer],
+        origins: Scope,
+        known: Mapping[sympy.Symbol, int] | None = None,
+    ) -> tuple[Section, ...]:
         """The declarations of tiles, the copies by all threads of the block, and the barrier after them; the first
         elements of the tiles are defined in `origins`.
 
-        `blocks`: the block's coordinate along each index, in spans of the tiles."""
+        `blocks`: the block's coordinate along each index, in spans of the tiles; `known`: divisors of their symbols,
+        where tiles are copied by vectors."""
         lowering = self.lowering
         made: list[StagedTile] = []
         for tile in tiles:
@@ -64,7 +73,11 @@ class StagedBuilder:
                 self.dynamic_bytes += (tile_bytes(staged.array, lowering.ranges) + 15) // 16 * 16
             made.append(staged)
             lowering.staged |= dict.fromkeys(tile.reads, staged)
-        copies = fill_tiles(lowering, made, self.config.block)
+
+        def width_of(staged: StagedTile) -> int:
+            return 1 if known is None else run_width(staged, self.context, known)
+
+        copies = fill_tiles(lowering, made, self.config.block, width_of)
         return (
             Section("tiles", tuple(Declare(tile.array) for tile in made)),
             Section("copies", copies),

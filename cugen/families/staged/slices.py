@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from cugen.families.staged.config import StagedConfig
 from cugen.families.staged.lowering import StagedLowering
 from cugen.families.staged.thread_outputs import ThreadOutputs
-from cugen.pieces.blocks import thread
+from cugen.pieces.blocks import define, thread
 from cugen.pieces.grid import AXES
 from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.plan.lowering.reductions import combine
@@ -25,7 +25,11 @@ class Slices:
         self.config, self.lowering, self.count = config, lowering, config.slices
         self.step = step // self.count
         self.number = thread(AXES[len(config.order)], self.count, lowering) if self.count > 1 else integer(0)
-        self.first: Integer = self.number * self.step
+        self.first: Integer = integer(0)
+        self.definitions: tuple[Node, ...] = ()
+        if self.count > 1:  # by name: sums with threadIdx are unsigned, and no displacements of a load
+            first = define("slice_first", self.number * self.step, lowering)
+            self.first, self.definitions = first.index.symbol, (first,)
         self.declarations: tuple[Node, ...] = ()
         self._partials: dict[Reduce, Array] = {}
 

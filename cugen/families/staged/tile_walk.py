@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING
 from cugen.families.staged.operands import Operand, register_operands
 from cugen.families.staged.slices import Slices
 from cugen.families.staged.thread_outputs import ThreadOutputs
-from cugen.families.staged.walk import Walk
+from cugen.families.staged.walk import UNROLL, Walk
 from cugen.pieces.blocks import define_index
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.plan.lowering.reductions import accumulate, combine, declare_accumulators
+from cugen.plan.lowering.reductions import accumulate, begin_position, combine, declare_accumulators
 from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Minimum, bounds, integer
-from cugen.spec.expressions import Local, Reduce, walk
-from cugen.spec.types import FLOAT32
+from cugen.spec.expressions import Cast, Local, Reduce, walk
+from cugen.spec.types import FLOAT32, INT32
 
 if TYPE_CHECKING:
     from cugen.families.staged.kernel import StagedBuilder
 
-UNROLL = 8  # steps of a walk: their loads from shared memory are joined to vectors (heuristic)
 UNROLL_NESTED = 4  # of one with loops in each step (heuristic)
 
 # A running sum in float32 of more terms has partial sums per tile, so that rounding errors don't add up: of 1024 terms
@@ -57,7 +56,8 @@ class TileWalk:
         is_certain = bounds(self.extent, lowering.ranges)[0] >= 1
         each = Scope(outer, frozenset((name,)), certain=is_certain, is_loop=True)
         of_step = Scope(origins, frozenset((name,)))
-        declared, *filled = self.builder.tiles(moving, {**blocks, name: first.symbol / self.walk.step}, of_step)
+        position = {**blocks, name: first.symbol / self.walk.step}
+        declared, *filled = self.builder.tiles(moving, position, of_step, {first.symbol: self.walk.step})
         self._accumulate(first.symbol, each, results, outputs, slices)
         body = (
             Section("origins", tuple(of_step.nodes)),
@@ -75,7 +75,7 @@ class TileWalk:
             Section("origins", tuple(origins.nodes)),
             copies,
             stored,
-            Section("indices", tuple(outputs.nodes)),
+            Section("indices", (*outputs.nodes, *slices.definitions)),
             Section("accumulators", accumulators),
             Section("tile_loop", (For(Loop(first, integer(0), self.extent, self.walk.step), body),)),
             Section("partials", partials),
@@ -93,7 +93,8 @@ class TileWalk:
 
         def start(scope: Scope) -> None:
             for reduction, (local, second) in results.items():
-                scope.nodes += outputs.start(declare_accumulators(reduction, local, second))
+                declare = begin_position if self._is_begun(reduction) else declare_accumulators
+                scope.nodes += outputs.start(declare(reduction, local, second))
             load(scope)
 
         outputs.each(outer, start)
@@ -107,7 +108,7 @@ class TileWalk:
         def compute(scope: Scope) -> None:
             slices.combine(results, outputs, scope)
             for reduction, (local, _) in results.items():
-                scope.remember(reduction, local)
+                scope.remember(reduction, local if local.dtype == reduction.dtype else Cast(local, reduction.dtype))
             lower_statements(self.builder.request, self.lowering, scope)
 
         if slices.count == 1:
@@ -128,11 +129,17 @@ class TileWalk:
     def _accumulator(self, reduction: Reduce, outputs: ThreadOutputs, scope: Scope) -> tuple[Local, Local]:
         """The local of the result, and of an argmax or argmin the extreme."""
         kind = reduction.kind if reduction.kind != "max" else "largest"
-        local = outputs.result(self._name(reduction, kind), reduction.dtype, scope)
+        dtype = INT32 if self._is_begun(reduction) else reduction.dtype  # as the walk's index
+        local = outputs.result(self._name(reduction, kind), dtype, scope)
         if not reduction.is_position:
             return local, local
         name = "largest" if reduction.kind == "argmax" else "smallest"
         return local, outputs.result(name, reduction.body.dtype, scope)
+
+    def _is_begun(self, reduction: Reduce) -> bool:
+        """Whether an argmax or argmin may begin with the position of the first term: there is one, unconditional."""
+        low, high = bounds(self.extent, self.lowering.ranges)
+        return reduction.is_position and reduction.where is None and low >= 1 and high <= INT32.highest
 
     def _name(self, reduction: Reduce, name: str) -> str:
         """The name, after the statement's target where there are several reductions."""
@@ -167,7 +174,8 @@ class TileWalk:
         def term(scope: Scope) -> None:
             for reduction, (local, second) in results.items():
                 target = partial.get(reduction, local)
-                accumulate(lowering, reduction, target, scope, second if reduction.is_position else None)
+                extreme = second if reduction.is_position else None
+                accumulate(lowering, reduction, target, scope, extreme, begun=self._is_begun(reduction))
 
         if partial:
             outputs.each(each, start)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from cugen.plan.request import Request
 from cugen.spec.expressions import Expr, Index, Read, Reduce, children, free_indices, walk
 
+UNROLL = 8  # steps of a walk: their loads from shared memory are joined to vectors (heuristic)
+
 
 @dataclass(frozen=True, slots=True)
 class Walk:

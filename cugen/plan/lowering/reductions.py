@@ -73,12 +73,27 @@ def _is_compensated(lowering: Lowering, reduction: Reduce) -> bool:
 
 
 def accumulate(
-    lowering: Lowering, reduction: Reduce, accumulator: Local, scope: Scope, extreme: Local | None = None
+    lowering: Lowering,
+    reduction: Reduce,
+    accumulator: Local,
+    scope: Scope,
+    extreme: Local | None = None,
+    *,
+    begun: bool = False,
 ) -> None:
     """Combines one term into `accumulator`, for the index values of `scope` and if the conditions hold.
 
-    For argmax and argmin `accumulator` is the position and `extreme` the element there."""
-    _accumulate(lowering, reduction, conjuncts(reduction.where), accumulator, extreme or accumulator, scope)
+    For argmax and argmin `accumulator` is the position and `extreme` the element there; `begun` if their first values
+    are those of `begin_position`."""
+    _accumulate(lowering, reduction, conjuncts(reduction.where), accumulator, extreme or accumulator, scope, begun)
+
+
+def begin_position(reduction: Reduce, local: Local, second: Local) -> tuple[Node, ...]:
+    """The first values of an argmax or argmin over at least one term, all unconditional: the first position, with the
+    identity, which no later term equals or exceeds before a greater one."""
+    kind = "max" if reduction.kind == "argmax" else "min"
+    first = Let(second, identity(kind, second.dtype), mutable=True)
+    return Let(local, Const(0, local.dtype), mutable=True), first
 
 
 def declare_accumulators(reduction: Reduce, local: Local, second: Local) -> tuple[Node, ...]:
@@ -220,7 +235,13 @@ def _reads(condition: Expr) -> bool:
 
 
 def _accumulate(
-    lowering: Lowering, reduction: Reduce, conditions: tuple[Expr, ...], local: Local, second: Local, scope: Scope
+    lowering: Lowering,
+    reduction: Reduce,
+    conditions: tuple[Expr, ...],
+    local: Local,
+    second: Local,
+    scope: Scope,
+    begun: bool = False,
 ) -> None:
     def step(inner: Scope) -> None:
         value = lowering.lower(reduction.body, inner)
@@ -228,7 +249,7 @@ def _accumulate(
             extents = (to_integer(index.extent, lowering.symbols) for index in reduction.indices)
             count = math.prod(max(bounds(extent, lowering.ranges)[1], 1) for extent in extents)
             bound_sum(lowering, local, value, count)
-        inner.nodes.extend(_step(lowering, reduction, local, second, value))
+        inner.nodes.extend(_step(lowering, reduction, local, second, value, begun))
 
     _where(conditions, lowering, scope, step)
 
@@ -242,7 +263,9 @@ def bound_sum(lowering: Lowering, local: Local, term: Expr, count: int) -> None:
     bound_local(lowering.ranges, local, (min(low, 0) * count, max(high, 0) * count))
 
 
-def _step(lowering: Lowering, reduction: Reduce, local: Local, second: Local, value: Expr) -> tuple[Node, ...]:
+def _step(
+    lowering: Lowering, reduction: Reduce, local: Local, second: Local, value: Expr, begun: bool
+) -> tuple[Node, ...]:
     kind = reduction.kind
     if not reduction.is_position:
         plain = Assign(local, combine(kind, local, value))
@@ -253,15 +276,19 @@ def _step(lowering: Lowering, reduction: Reduce, local: Local, second: Local, va
     else:
         named, first = value, ()
     (index,) = reduction.indices
+    chosen = (Assign(second, named), Assign(local, lowering.index_value(index.name)))
+    if begun and named.dtype.is_float:
+        # Neither where the extreme is NaN, nor where the term is no better; a term that is NaN compares as neither.
+        is_number = Op("eq", (second, second), BOOL)
+        no_better = Op("le" if kind == "argmax" else "ge", (named, second), BOOL)
+        return (*first, If(Op("and", (is_number, Op("not", (no_better,), BOOL)), BOOL), chosen))
     better: Expr = Op("gt" if kind == "argmax" else "lt", (named, second), BOOL)
     if named.dtype.is_float:
         is_nan = Op("ne", (named, named), BOOL)
         was_number = Op("eq", (second, second), BOOL)
         better = Op("or", (better, Op("and", (is_nan, was_number), BOOL)), BOOL)
     none_yet = Op("lt", (local, Const(0, INT64)), BOOL)
-    condition = Op("or", (none_yet, better), BOOL)
-    chosen = (Assign(second, named), Assign(local, lowering.index_value(index.name)))
-    return (*first, If(condition, chosen))
+    return (*first, If(better if begun else Op("or", (none_yet, better), BOOL), chosen))
 
 
 def _compensated_step(lowering: Lowering, total: Local, surplus: Local, value: Expr) -> tuple[Node, ...]:

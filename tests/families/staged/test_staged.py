@@ -414,8 +414,11 @@ compute: |
 schedule: {block: {i: 128}}
 """
     source = made(text).source
-    assert "m_tile[threadIdx.x] = m[" in source or "m_tile[column] = m[" in source
-    assert "? m[" not in source
+    assert source.count("for (int vector = ") == 1
+    for name in ("x", "m"):
+        assert f"store<2>(&{name}_tile[2 * vector], load<2>(&{name}[position]));" in source.replace(
+            "k_first + 2 * vector", "position"
+        )
     assert "f_sum" in source
     assert "g_largest" in source
     prove(text, sanitize=True)

@@ -23,7 +23,7 @@ from cugen.families.gemm.config import (
     with_stages,
 )
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages, why_invalid
-from cugen.families.gemm.selection.candidate_tiles import stage_counts, tile_configs
+from cugen.families.gemm.selection.candidate_tiles import EVEN_K, stage_counts, tile_configs
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm, store_overhead
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
@@ -74,6 +74,22 @@ def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
             yield from tile_configs(instruction)
     if cores != Cores.TENSOR:
         yield from tile_configs(None)
+        yield from _with_small_residue(contraction)
+
+
+def _with_small_residue(contraction: Contraction) -> Iterator[TileConfig]:
+    """Tiles with another BK, where that pads a K that BK doesn't divide by less."""
+    k = static_extents(contraction)[2]
+    if not k or contraction.request.schedule.step:
+        return
+
+    def padded(block_k: int) -> int:
+        return -(-k // block_k) * block_k
+
+    block_k = min(EVEN_K, key=lambda size: (padded(size), -size))
+    for config in tile_configs(None):
+        if config.sliced_k == 1 and config.block_k in EVEN_K and padded(block_k) < padded(config.block_k):
+            yield replace(config, block_k=block_k)
 
 
 def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig | None:
