@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.machine.features import BFLOAT16_MMA, FLOAT8_MMA, FLOAT16_MMA, FLOAT64_MMA, INT8_MMA, Feature
+from cugen.machine.features import BFLOAT16_MMA, FLOAT8_MMA, FLOAT16_MMA, FLOAT64_MMA, INT8_MMA, TF32_MMA, Feature
 
 WORD_BYTES = 4
+TRANSPOSED_BYTES = 2  # of an element that ldmatrix transposes (PTX ISA)
 
 
 @dataclass(frozen=True, slots=True)
 class MmaInstruction:
     """An instruction of K `k` on operands of `element_bytes`; `types` are those of A and B in PTX, once if they are the
-    same, and empty for float64. `peak` is the key of its rate in `Device.peaks`."""
+    same, and empty for float64. `peak` is the key of its rate in `Device.peaks`. Operands that aren't of these types
+    are rounded to them in registers (`is_rounded`)."""
 
     k: int
     types: str
     element_bytes: int
     feature: Feature
     peak: str
+    is_rounded: bool = False
 
     @property
     def name(self) -> str:
@@ -32,9 +35,13 @@ class MmaInstruction:
         return f"mma_m16n8k{self.k}" + (f"_{self.types}" if self.types else "")
 
     @property
-    def loads_matrices(self) -> bool:
-        """Whether its fragments are made of words, which `ldmatrix` loads."""
-        return self.element_bytes < WORD_BYTES
+    def has_words(self) -> bool:
+        """Whether its fragments are made of words, which `ldmatrix` loads from K-major tiles."""
+        return self.element_bytes <= WORD_BYTES
+
+    def loads_matrices(self, *, is_k_major: bool) -> bool:
+        """Whether `ldmatrix` loads its fragments from a tile of this layout: it transposes 16-bit elements only."""
+        return self.has_words and (is_k_major or self.element_bytes == TRANSPOSED_BYTES)
 
     @property
     def register_elements(self) -> int:
@@ -65,6 +72,8 @@ def _instructions() -> Mapping[tuple[str, str], MmaInstruction]:
 
 
 INSTRUCTIONS = _instructions()  # by the types of A and B; that of float64 has a K to choose
+
+TF32 = MmaInstruction(8, "tf32", 4, TF32_MMA, "tensor_tf32", is_rounded=True)  # of float32 operands
 
 
 def float64_instruction(k: int) -> MmaInstruction:

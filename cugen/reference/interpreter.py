@@ -24,6 +24,7 @@ from cugen.reference.reductions import (
 )
 from cugen.reference.scope import Scope
 from cugen.reference.storage import Values, store, working_dtype
+from cugen.reference.tensor_cores import rounded_to_tf32, rounds_to_tf32, truncates
 from cugen.reference.tracked import Tracked, integers_are_exact
 from cugen.spec.expressions import (
     Cast,
@@ -62,12 +63,15 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 @dataclass(frozen=True, slots=True)
 class Interpreter:
     """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
-    `text` is quoted in errors."""
+    `text` is quoted in errors. `tf32`: the spec allows tf32; `reads_tf32`: operands are read that may be rounded to
+    it."""
 
     params: Mapping[str, int]
     scalars: Mapping[str, Tracked]
     contents: Callable[[str], Contents]
     text: str = ""
+    tf32: bool = False
+    reads_tf32: bool = False
 
     def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
         """The value of `expr` at all points of the scope; its array broadcasts to the scope's axes."""
@@ -81,7 +85,8 @@ class Interpreter:
             case ScalarValue(name=name):
                 return self.scalars[name]
             case Read():
-                return self._read(expr, scope)
+                x = self._read(expr, scope)
+                return rounded_to_tf32(x) if self.reads_tf32 and x.value.dtype.kind == "f" else x
             case Op(name="and" | "or", args=(left, right)):
                 first = self.evaluate(left, scope)
                 decided = first.value if expr.name == "and" else ~first.value
@@ -155,15 +160,18 @@ class Interpreter:
         return scope, extents
 
     def _reduce(self, node: Reduce, scope: Scope) -> Tracked:
+        if not self.reads_tf32 and rounds_to_tf32(node, self.tf32):
+            return replace(self, reads_tf32=True)._reduce(node, scope)
         inner, extents = self._bound(node.indices, scope)
+        truncated = truncates(node, lambda name: self.contents(name).dtype, self.tf32)
         if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
-            return total.result(node.dtype)
+            return total.result(node.dtype, truncated=truncated)
         if node.is_position:
             return argument_of_extremum(node.kind, *self._terms(node, inner))
         chunks = _chunked(node, inner, extents)
         if node.kind == "sum":
             sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
-            return functools.reduce(Sum.plus, sums).result(node.dtype)
+            return functools.reduce(Sum.plus, sums).result(node.dtype, truncated=truncated)
         partials = [self._reduce_chunk(node, chunk, len(extents)) for chunk in chunks]
         operator = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
         return functools.reduce(lambda a, b: apply_operator(operator, (a, b), node.dtype), partials)

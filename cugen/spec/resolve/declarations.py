@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cugen.spec.expressions import Expr, Span
 from cugen.spec.model import Array, Param, Precision, Scalar
@@ -24,5 +24,5 @@ class Declarations:
     arrays: tuple[Array, ...] = ()
     indices: tuple[tuple[str, Expr, Span], ...] = ()
     accumulate: DType | None = None
-    precision: Precision = Precision()
+    precision: Precision = field(default=Precision())
     broken: tuple[str, ...] = ()

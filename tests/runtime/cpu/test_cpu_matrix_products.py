@@ -65,8 +65,15 @@ def of_bytes(a: Any, b: Any) -> Instruction:
     return Instruction(a, b, 32, rows, lambda g, t, i, e: (4 * t + e + 16 * i, g))
 
 
+def of_words() -> Instruction:
+    """tf32: a float32 whose low 13 bits are not read."""
+    rows = lambda g, t, i, e: (g + (8 if i in (1, 3) else 0), t + (4 if i >= 2 else 0))  # noqa: E731
+    return Instruction(np.float32, np.float32, 8, rows, lambda g, t, i, e: (t + 4 * i, g))
+
+
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 INSTRUCTIONS = {
+    "mma_m16n8k8_tf32": of_words(),
     "mma_m16n8k16_f16": of_halves(np.float16),
     "mma_m16n8k16_bf16": of_halves(ml_dtypes.bfloat16),
     "mma_m16n8k32_s8": of_bytes(np.int8, np.int8),
@@ -154,6 +161,11 @@ def random_floats(kind: Any, shape: tuple[int, ...], random: np.random.Generator
     return values.astype(kind).astype(np.float64)
 
 
+def of_tf32(values: Array) -> Array:
+    """The values without the bits that tf32 lacks."""
+    return (values.astype(np.float32).view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64)
+
+
 def leading(x: Fraction) -> Fraction:
     """The power of two at or below |x|."""
     size = abs(x)
@@ -182,6 +194,8 @@ def test_sums_of_random_floats_are_cut_as_the_rule_says_and_near_the_exact_ones(
     b = random_floats(kind.b_type, (count, kind.depth, 8), random)
     c = random_floats(np.float32, (count, 16, 8), random)
     d = sums_of(make_job, name, a, b, c)
+    if name == "mma_m16n8k8_tf32":  # the instruction cuts the others
+        a, b = of_tf32(a), of_tf32(b)
     products = a[:, :, :, None] * b[:, None, :, :]
     addends = np.concatenate([products, c[:, :, None, :]], axis=2)
     for i, m, n in product(range(count), range(16), range(8)):
@@ -244,6 +258,40 @@ def test_infinity_and_nan_reach_the_sum(make_job: MakeJob, name: str) -> None:
 def test_nan_of_e4m3_reaches_the_sum_and_448_is_a_number(make_job: MakeJob) -> None:
     assert np.isnan(row_of(make_job, "mma_m16n8k32_e4m3", 1.0, [(float("nan"), 1.0)]))
     assert row_of(make_job, "mma_m16n8k32_e4m3", 0.0, [(448.0, -448.0)]) == -448.0 * 448.0
+
+
+ROUND = r"""
+extern "C" __global__ void k(const float* x, unsigned* out) {
+  out[threadIdx.x] = to_tf32(x[threadIdx.x]);
+  out[threadIdx.x + blockDim.x] = to_tf32(out[threadIdx.x]);
+}
+"""
+
+
+def test_tf32_is_rounded_to_nearest_with_ties_away_from_zero(make_job: MakeJob) -> None:
+    one, last, half = 0x3F800000, 0x2000, 0x1000
+    cases = {
+        one: one,
+        one + half - 1: one,
+        one + half: one + last,
+        one + last + half: one + 2 * last,
+        one - 1: one,
+        0x80000000 + one + half: 0x80000000 + one + last,
+        0x7F7FFFFF: 0x7F800000,  # beyond the greatest
+        0x7F800000: 0x7F800000,
+        0xFF800000: 0xFF800000,
+        half: last,  # subnormal
+        half - 1: 0,
+        0x80000000: 0x80000000,
+    }
+    x = np.array([*cases, 0x7FFFFFFF, 0x7F800001], np.uint32)
+    arrays = {"x": x.view(np.float32), "out": np.zeros(2 * len(x), np.uint32)}
+    outcome = CpuDevice().run(make_job(ROUND, arrays, block=(len(x), 1, 1)))
+    assert outcome.faults == ()
+    words, again = outcome.buffers["out"].reshape(2, -1)
+    assert [hex(word) for word in words[: len(cases)]] == [hex(word) for word in cases.values()]
+    assert np.isnan(words[len(cases) :].view(np.float32)).all()
+    assert (again == words).all()
 
 
 def test_sums_beyond_float32_are_infinite_and_subnormal_ones_are_kept(make_job: MakeJob) -> None:

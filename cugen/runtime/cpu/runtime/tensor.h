@@ -11,7 +11,8 @@ namespace cugen {
 // Elements in a register, adjacent along k.
 inline unsigned elements_per_register(Element type) {
   switch (type) {
-    case Element::f64: return 1;
+    case Element::f64:
+    case Element::tf32: return 1;
     case Element::f16:
     case Element::bf16: return 2;
     default: return 4;
@@ -24,6 +25,8 @@ inline double element(Element type, const void* registers, unsigned index) {
   const uint16_t* const halves = static_cast<const uint16_t*>(registers);
   switch (type) {
     case Element::f64: return static_cast<const double*>(registers)[index];
+    // The instruction reads 19 bits: it cuts the others (measured).
+    case Element::tf32: return bit_cast<float>(static_cast<const uint32_t*>(registers)[index] & 0xffffe000u);
     case Element::f16: return decode(kHalf, halves[index]);
     case Element::bf16: return decode(kBFloat16, halves[index]);
     case Element::e4m3: return decode(kFloat8E4M3, bytes[index]);

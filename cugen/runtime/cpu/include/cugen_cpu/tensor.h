@@ -4,7 +4,7 @@
 
 namespace cugen {
 
-enum class Element : uint8_t { f64, f16, bf16, e4m3, e5m2, s8, u8 };
+enum class Element : uint8_t { f64, tf32, f16, bf16, e4m3, e5m2, s8, u8 };
 
 // Fragments of one lane in mma.m16n8k_extent (PTX ISA). The sums are double, int32_t for 8-bit integers, else float.
 struct MmaFragments {
@@ -36,6 +36,14 @@ CUGEN_INLINE void ldmatrix(Collective kind, unsigned count, unsigned* words, con
 
 }  // namespace cugen
 
+// Half of the last kept bit is added to the magnitude, the 13 bits below are cut.
+#define CUGEN_TO_TF32
+CUGEN_INLINE unsigned to_tf32(unsigned bits) {
+  const bool is_finite = (bits & 0x7f800000u) != 0x7f800000u;
+  return is_finite ? (bits + 0x1000u) & 0xffffe000u : (bits & 0x7fffffu) != 0 ? 0x7fffffffu : bits;
+}
+CUGEN_INLINE unsigned to_tf32(float x) { return to_tf32(__float_as_uint(x)); }
+
 #define CUGEN_LDMATRIX(name, count, kind)                                                                  \
   CUGEN_INLINE void name(unsigned* words, const void* row, int line = __builtin_LINE()) {                  \
     cugen::ldmatrix(cugen::Collective::kind, count, words, row, line);                                     \
@@ -57,6 +65,8 @@ CUGEN_MMA(mma_m16n8k16, 16, f64, f64, double, double, 8, 4)
 CUGEN_MMA(mma_m16n8k8, 8, f64, f64, double, double, 4, 2)
 #define CUGEN_MMA_M16N8K4
 CUGEN_MMA(mma_m16n8k4, 4, f64, f64, double, double, 2, 1)
+#define CUGEN_MMA_M16N8K8_TF32
+CUGEN_MMA(mma_m16n8k8_tf32, 8, tf32, tf32, float, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K16_F16
 CUGEN_MMA(mma_m16n8k16_f16, 16, f16, f16, float, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K16_BF16
