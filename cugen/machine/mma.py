@@ -35,6 +35,10 @@ class MmaInstruction:
         return f"mma_m16n8k{self.k}" + (f"_{self.types}" if self.types else "")
 
     @property
+    def is_integer(self) -> bool:
+        return self.feature == INT8_MMA
+
+    @property
     def has_words(self) -> bool:
         """Whether its fragments are made of words, which `ldmatrix` loads from K-major tiles."""
         return self.element_bytes <= WORD_BYTES
@@ -79,3 +83,15 @@ TF32 = MmaInstruction(8, "tf32", 4, TF32_MMA, "tensor_tf32", is_rounded=True)  #
 def float64_instruction(k: int) -> MmaInstruction:
     """m16n8k4, k8 or k16 of float64."""
     return MmaInstruction(k, "", 8, FLOAT64_MMA, "tensor_float64")
+
+
+def instruction_for(a: str, b: str, accumulated: str, *, tf32: bool, mma_k: int = 4) -> MmaInstruction | None:
+    """The instruction for operands and sums of these types; of float64 that with K `mma_k`. `tf32`: float32 operands
+    may be rounded to it. None if there is none."""
+    if a == b == accumulated == "float64":
+        return float64_instruction(mma_k)
+    if a == b == accumulated == "float32":
+        return TF32 if tf32 else None
+    if accumulated != ("int32" if "int" in a else "float32"):
+        return None
+    return INSTRUCTIONS.get((a, b))

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cugen.reference.contents import Contents, OutsideError, Region, apply_boundary
-from cugen.reference.contraction import conjuncts, contract, multiply, split
 from cugen.reference.nonnegative import is_nonnegative
 from cugen.reference.operators import apply_operator, convert, select
-from cugen.reference.reductions import (
+from cugen.reference.scope import Scope
+from cugen.reference.storage import Values, store, working_dtype
+from cugen.reference.sums.contraction import conjuncts, contract, multiply, split
+from cugen.reference.sums.reductions import (
     Sum,
     argument_of_extremum,
     identity,
@@ -22,9 +24,7 @@ from cugen.reference.reductions import (
     reduce_sum,
     scan,
 )
-from cugen.reference.scope import Scope
-from cugen.reference.storage import Values, store, working_dtype
-from cugen.reference.tensor_cores import rounded_to_tf32, rounds_to_tf32, truncates
+from cugen.reference.sums.tensor_cores import rounded_to_tf32, rounds_to_tf32, truncates
 from cugen.reference.tracked import Tracked, integers_are_exact
 from cugen.spec.expressions import (
     Cast,

@@ -16,9 +16,8 @@ from dataclasses import replace
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Cores, TileConfig, with_lane_layout
 from cugen.machine import Device, target
-from cugen.machine.mma import INSTRUCTIONS, TF32, WORD_BYTES, MmaInstruction, float64_instruction
+from cugen.machine.mma import WORD_BYTES, MmaInstruction, instruction_for
 from cugen.spec.expressions import factors_of_product
-from cugen.spec.types import FLOAT32, FLOAT64, INT32
 
 LANES_M = 8  # lanes of a warp along M (PTX ISA: layout of the accumulator fragment)
 FRAGMENT_WIDTHS = (1, 2)  # consecutive elements of a lane along M and N
@@ -43,13 +42,8 @@ def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction |
         return None
     a, b = (operand.array.dtype for operand in contraction.operands)
     accumulated = contraction.sums[0].dtype
-    if a == b == accumulated == FLOAT64:
-        return float64_instruction(mma_k)
-    if a == b == accumulated == FLOAT32:
-        return TF32 if contraction.context.spec.precision.tf32 else None
-    if accumulated != (FLOAT32 if a.is_float else INT32):
-        return None
-    return INSTRUCTIONS.get((a.name, b.name))
+    tf32 = contraction.context.spec.precision.tf32
+    return instruction_for(a.name, b.name, accumulated.name, tf32=tf32, mma_k=mma_k)
 
 
 def why_unsupported(contraction: Contraction) -> str:
@@ -77,6 +71,16 @@ def are_faster(device: Device, instruction: MmaInstruction) -> bool:
     on_cuda_cores = rates.get("float32" if instruction.has_words else "float64", 0.0)
     unknown = 2 * on_cuda_cores if instruction.element_bytes < WORD_BYTES else 0.0
     return rates.get(instruction.peak, unknown) > on_cuda_cores
+
+
+def describe(instruction: MmaInstruction, device: Device) -> str:
+    """The unit that multiplies, its peak and how it rounds, for reports."""
+    rate = dict(device.peaks).get(instruction.peak)
+    peak = f", {rate / 1e12:,.1f} TFLOP/s at most on {device.name}" if rate and device.name else ""
+    text = f"tensor cores by {instruction.name}{peak}"
+    if instruction.is_rounded:
+        text += "; operands are rounded to tf32, to nearest with ties away from zero"
+    return text if instruction.is_integer or not instruction.has_words else f"{text}; additions truncate to float32"
 
 
 def mma_cost(device: Device, instruction: MmaInstruction | None) -> float:
