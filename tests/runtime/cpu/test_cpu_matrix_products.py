@@ -269,14 +269,14 @@ extern "C" __global__ void k(const float* x, unsigned* out) {
 
 
 def test_tf32_is_rounded_to_nearest_with_ties_away_from_zero(make_job: MakeJob) -> None:
-    one, last, half = 0x3F800000, 0x2000, 0x1000
+    unity, last, half = 0x3F800000, 0x2000, 0x1000
     cases = {
-        one: one,
-        one + half - 1: one,
-        one + half: one + last,
-        one + last + half: one + 2 * last,
-        one - 1: one,
-        0x80000000 + one + half: 0x80000000 + one + last,
+        unity: unity,
+        unity + half - 1: unity,
+        unity + half: unity + last,
+        unity + last + half: unity + 2 * last,
+        unity - 1: unity,
+        0x80000000 + unity + half: 0x80000000 + unity + last,
         0x7F7FFFFF: 0x7F800000,  # beyond the greatest
         0x7F800000: 0x7F800000,
         0xFF800000: 0xFF800000,
