@@ -126,7 +126,7 @@ class _Run:
         def contents(name: str) -> Contents:
             return before if name == statement.target else self._before(name, number)
 
-        return Interpreter(self.params, self.scalars, contents, statement.text, self.spec.precision.tf32)
+        return Interpreter(self.params, self.scalars, contents, statement.text, self.spec.precision)
 
     def _extents(self, statement: Statement) -> dict[str, int]:
         return {index.name: integer(index.extent, self.params) for index in statement.indices}

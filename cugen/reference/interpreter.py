@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from cugen.reference.sums.reductions import (
     reduce_sum,
     scan,
 )
-from cugen.reference.sums.tensor_cores import rounded_to_tf32, rounds_to_tf32, truncates
+from cugen.reference.sums.tensor_cores import rounded_to_tf32, rounds_to_tf32, truncated_bits
 from cugen.reference.tracked import Tracked, integers_are_exact
 from cugen.spec.expressions import (
     Cast,
@@ -42,6 +42,7 @@ from cugen.spec.expressions import (
     children,
     free_indices,
 )
+from cugen.spec.model import Precision
 from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import INT64, DType
 
@@ -63,14 +64,14 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 @dataclass(frozen=True, slots=True)
 class Interpreter:
     """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
-    `text` is quoted in errors. `tf32`: the spec allows tf32; `reads_tf32`: operands are read that may be rounded to
-    it."""
+    `text` is quoted in errors. `precision` is that of the spec; `reads_tf32`: operands are read that may be rounded
+    to tf32."""
 
     params: Mapping[str, int]
     scalars: Mapping[str, Tracked]
     contents: Callable[[str], Contents]
     text: str = ""
-    tf32: bool = False
+    precision: Precision = field(default=Precision())
     reads_tf32: bool = False
 
     def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
@@ -160,10 +161,10 @@ class Interpreter:
         return scope, extents
 
     def _reduce(self, node: Reduce, scope: Scope) -> Tracked:
-        if not self.reads_tf32 and rounds_to_tf32(node, self.tf32):
+        if not self.reads_tf32 and rounds_to_tf32(node, self.precision.tf32):
             return replace(self, reads_tf32=True)._reduce(node, scope)
         inner, extents = self._bound(node.indices, scope)
-        truncated = truncates(node, lambda name: self.contents(name).dtype, self.tf32)
+        truncated = truncated_bits(node, lambda name: self.contents(name).dtype, self.precision)
         if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
             return total.result(node.dtype, truncated=truncated)
         if node.is_position:

@@ -168,6 +168,10 @@ class Precision:
     tf32: bool = False
     fp8: str = "exact"
 
+    @property
+    def is_fp8_fast(self) -> bool:
+        return self.fp8 == "fast"
+
 
 @dataclass(frozen=True, slots=True)
 class Tuned:

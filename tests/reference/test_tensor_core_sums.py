@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -63,3 +64,12 @@ def test_sums_of_16_bit_products_may_be_truncated() -> None:
     x, w = random(5).astype(np.float16), random(6).astype(np.float16)
     in_float32 = bound_of(dot(accumulate="float32"), x.astype(np.float32), w.astype(np.float32))
     assert 1.9 * in_float32 < bound_of(dot("float16", "float32"), x, w) < 3 * in_float32
+
+
+def test_fast_sums_of_float8_keep_13_bits() -> None:
+    x, w = (random(seed).astype(ml_dtypes.float8_e4m3fn) for seed in (7, 8))
+    exact = bound_of(dot("float8_e4m3", "float32"), x, w)
+    assert 1000 * exact < bound_of(dot("float8_e4m3", "{fp8: fast}"), x, w) < 4000 * exact
+    small = (np.arange(64) % 8).astype(ml_dtypes.float8_e4m3fn)
+    assert bound_of(dot("float8_e4m3", "{fp8: fast}"), small, small) == 0
+    assert bound_of(dot("float8_e4m3", "{fp8: fast}"), small * 16, small * 16) > 0

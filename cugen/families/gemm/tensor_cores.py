@@ -16,7 +16,7 @@ from dataclasses import replace
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Cores, TileConfig, with_lane_layout
 from cugen.machine import Device, target
-from cugen.machine.mma import WORD_BYTES, MmaInstruction, instruction_for
+from cugen.machine.mma import WORD_BYTES, MmaInstruction, instruction_for, issue_rate
 from cugen.spec.expressions import factors_of_product
 
 LANES_M = 8  # lanes of a warp along M (PTX ISA: layout of the accumulator fragment)
@@ -32,8 +32,6 @@ _ROW_DISTANCE_BYTES = 32
 # Rows along K of 4 sectors, or a multiple, need no pad: the sectors of a row are swizzled.
 _SWIZZLED_SECTORS = 4
 _MMA_COST_UNKNOWN = 32.0  # float32 FMAs per multiply-add, of a device without a published rate (heuristic)
-# Issue rate of mma.sync as a fraction of the published peak, by the first compute capability of the architecture.
-_ISSUE_RATE = {(9, 0): 0.62}  # of words, measured on an H200; wgmma has the rest
 
 
 def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction | None:
@@ -42,8 +40,10 @@ def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction |
         return None
     a, b = (operand.array.dtype for operand in contraction.operands)
     accumulated = contraction.sums[0].dtype
-    tf32 = contraction.context.spec.precision.tf32
-    return instruction_for(a.name, b.name, accumulated.name, tf32=tf32, mma_k=mma_k)
+    precision, target = contraction.context.spec.precision, contraction.request.target
+    return instruction_for(
+        a.name, b.name, accumulated.name, target, tf32=precision.tf32, fast_fp8=precision.is_fp8_fast, mma_k=mma_k
+    )
 
 
 def why_unsupported(contraction: Contraction) -> str:
@@ -80,6 +80,10 @@ def describe(instruction: MmaInstruction, device: Device) -> str:
     text = f"tensor cores by {instruction.name}{peak}"
     if instruction.is_rounded:
         text += "; operands are rounded to tf32, to nearest with ties away from zero"
+    if instruction.wider:
+        text += "; operands become float16, exactly, in the fragments"
+    if instruction.sum_bits:
+        return f"{text}; sums keep {instruction.sum_bits} bits of the largest addend"
     return text if instruction.is_integer or not instruction.has_words else f"{text}; additions truncate to float32"
 
 
@@ -91,7 +95,7 @@ def mma_cost(device: Device, instruction: MmaInstruction | None) -> float:
     if not instruction.has_words:
         rate = rates.get(instruction.peak, rates.get("float64"))
         return rates["float32"] / rate if rate else _MMA_COST_UNKNOWN
-    fraction = _ISSUE_RATE.get(target(device.target).capability, 1.0)
+    fraction = issue_rate(instruction, target(device.target))
     return rates["float32"] / (rates.get(instruction.peak, 2 * rates["float32"]) * fraction)
 
 
@@ -157,6 +161,14 @@ def matrix_loads(config: TileConfig) -> float:
     if not config.mma.has_words:
         return (config.warp_m + config.warp_n) / WARP * config.warp_k
     return (config.thread_m / 2 + config.thread_n / 4) * config.warp_k / config.mma.k
+
+
+def conversions(config: TileConfig) -> float:
+    """Instructions of a warp that convert fragments of one k-tile; none on CUDA cores."""
+    if config.mma is None:
+        return 0.0
+    registers = config.thread_m // 2 * config.mma.a_registers + config.thread_n // 2 * config.mma.b_registers
+    return registers * config.mma.conversions * config.warp_k / config.mma.k
 
 
 def fragment_registers(config: TileConfig) -> int:

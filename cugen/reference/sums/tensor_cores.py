@@ -12,8 +12,11 @@ import numpy as np
 
 from cugen.reference.tracked import Tracked, apply_overflow
 from cugen.spec.expressions import Reduce, factors_of_product
+from cugen.spec.model import Precision
 from cugen.spec.types import FLOAT32, DType
 
+_FLOAT32_BITS = 24
+_FAST_FLOAT8_BITS = 13  # below the leading one: of the instructions on float8 (cugen.machine.mma)
 _TF32_DIGITS = 11  # of the significand (PTX ISA, alternate floating-point formats)
 _TF32_UNIT = 2.0**-_TF32_DIGITS
 _TF32_TINY = 2.0**-136  # the smallest subnormal
@@ -24,12 +27,16 @@ def rounds_to_tf32(node: Reduce, tf32: bool) -> bool:
     return tf32 and node.kind == "sum" and node.dtype == FLOAT32 and bool(factors_of_product(node.body, FLOAT32))
 
 
-def truncates(node: Reduce, dtype_of: Callable[[str], DType], tf32: bool) -> bool:
-    """Whether the additions of a sum may truncate: of products of 16- and 8-bit floats, and of tf32."""
-    if rounds_to_tf32(node, tf32):
-        return True
+def truncated_bits(node: Reduce, dtype_of: Callable[[str], DType], precision: Precision) -> int:
+    """The bits that additions of a sum may truncate to: of products of 16- and 8-bit floats, and of tf32. 0 if they
+    round to float32."""
+    if rounds_to_tf32(node, precision.tf32):
+        return _FLOAT32_BITS
     factors = factors_of_product(node.body, FLOAT32) if node.kind == "sum" and node.dtype == FLOAT32 else ()
-    return bool(factors) and all(dtype_of(read.array) != FLOAT32 for read in factors)
+    widths = [dtype_of(read.array).bits for read in factors]
+    if not widths or max(widths) > 16:
+        return 0
+    return _FAST_FLOAT8_BITS if precision.is_fp8_fast and max(widths) == 8 else _FLOAT32_BITS
 
 
 def rounded_to_tf32(x: Tracked) -> Tracked:

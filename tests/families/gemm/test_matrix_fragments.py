@@ -66,8 +66,8 @@ def instructions_of(kernel) -> set[str]:
         (TYPES[2], "sm_86", {"mma_m16n8k32_s8"}),
         (TYPES[3], "sm_90", {"mma_m16n8k32_u8_s8"}),
         (TYPES[4], "sm_86", set()),
-        (TYPES[4], "sm_89", {"mma_m16n8k32_e4m3"}),
-        (TYPES[5], "sm_120", {"mma_m16n8k32_e5m2_e4m3"}),
+        (TYPES[4], "sm_89", {"mma_m16n8k32_e4m3_as_f16"}),
+        (TYPES[5], "sm_120", {"mma_m16n8k32_e5m2_e4m3_as_f16"}),
         (TYPES[6], "sm_75", set()),
         (TYPES[6], "sm_80", {"mma_m16n8k8_tf32"}),
         (TYPES[6], "sm_86", set()),  # as fast on the CUDA cores of an RTX 3090
@@ -77,6 +77,26 @@ def instructions_of(kernel) -> set[str]:
 def test_small_types_multiply_on_tensor_cores_unasked_from_the_first_target_that_can(planned, types, target, expected):
     kernel = planned(product_of(types, 1024, 1024, 1024, schedule="", target=target))
     assert instructions_of(kernel) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "instruction"),
+    [
+        ("sm_89", "mma_m16n8k32_e4m3"),
+        ("sm_90", "mma_m16n8k32_e4m3_as_f16"),
+        ("sm_100", "mma_m16n8k32_e4m3_as_f16"),
+        ("sm_120", "mma_m16n8k32_e4m3"),
+    ],
+)
+def test_float8_is_multiplied_by_its_own_instruction_where_there_is_one_and_fewer_bits_are_allowed(
+    planned, target, instruction
+):
+    text = product_of(TYPES[4], 1024, 1024, 1024, schedule="", target=target)
+    assert instructions_of(planned(text.replace("{tf32: true}", "{fp8: fast}"))) == {instruction}
+
+
+def test_fast_sums_of_float8_are_within_their_wider_bounds(prove):
+    prove(product_of(TYPES[4], 33, 67, 200, target="sm_89").replace("{tf32: true}", "{fp8: fast}"))
 
 
 @pytest.mark.parametrize("types", TYPES)
@@ -229,6 +249,8 @@ def test_a_real_compiler_takes_every_instruction(made, types, target):
     if not compilers():
         pytest.skip("no CUDA compiler on this machine")
     if instruction_for(types).feature.is_on(machine_target(target)):
-        cubin = compile_cubin(made(product_of(types, target=target)).source, "k", target)
+        precision = "{fp8: fast}" if types[0].startswith("float8") and target in ("sm_89", "sm_120") else "{tf32: true}"
+        text = product_of(types, target=target).replace("{tf32: true}", precision)
+        cubin = compile_cubin(made(text).source, "k", target)
         assert cubin.warnings == ()
         assert cubin.kernels["k"].spill_stores == 0
