@@ -162,6 +162,12 @@ _BRAND = re.compile(r"^(nvidia )?(geforce |tesla )?")
 _BY_NAME = {device.name.casefold(): device for device in _DEVICES}
 
 
+def unit_text(kind: str) -> str:
+    """Words for a key of `Device.peaks`: `tensor_tf32` makes `tensor cores (tf32)`."""
+    unit, _, dtype = kind.partition("_")
+    return f"{unit} cores ({dtype})" if dtype else f"CUDA cores ({kind})"
+
+
 def known_devices() -> tuple[str, ...]:
     """Names of all devices, oldest first."""
     return tuple(device.name for device in _DEVICES)

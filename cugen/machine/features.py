@@ -61,6 +61,7 @@ ASYNC_COPIES = Feature("asynchronous copies", (8, 0), r"\b__pipeline_")
 FLOAT64_MMA = Feature("tensor cores of float64", (8, 0), r"\bmma_m16n8k\d+\(|\.f64\.f64\.f64")
 FLOAT16_MMA = Feature("tensor cores of float16", (7, 5), r"\bmma_m16n8k16_f16\(")
 BFLOAT16_MMA = Feature("tensor cores of bfloat16", (8, 0), r"\bmma_m16n8k16_bf16\(")
+TF32_MMA = Feature("tensor cores of tf32", (8, 0), r"\bmma_m16n8k8_tf32\(|\bto_tf32\(")
 INT8_MMA = Feature("tensor cores of int8 with K of 32", (8, 0), r"\bmma_m16n8k32_(?:s8|u8)")
 FLOAT8_MMA = Feature("tensor cores of float8", (8, 9), r"\bmma_m16n8k32_e")
 MATRIX_LOADS = Feature("ldmatrix", (7, 5), r"\bldmatrix_x|\b__cvta_generic_to_shared\b")
@@ -102,6 +103,7 @@ SPELT = (
     FLOAT64_MMA,
     FLOAT16_MMA,
     BFLOAT16_MMA,
+    TF32_MMA,
     INT8_MMA,
     FLOAT8_MMA,
     MATRIX_LOADS,

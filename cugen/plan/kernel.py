@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from cugen.plan.context import Context
 
 
+@dataclass(frozen=True, slots=True)
+class IdleUnit:
+    """A unit of the target that takes the types of a kernel's sums and isn't used: the key `peak` of its rate in
+    `Device.peaks`, and why."""
+
+    peak: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Kernel:
     """One `__global__` function and its launch.
@@ -40,6 +49,7 @@ class Kernel:
     reasons: tuple[str, ...] = ()  # why this family and these tunables
     cluster: int = 1  # thread block cluster size along x; divides the grid
     workspace: tuple[Array, ...] = ()  # arrays through which its blocks exchange data
+    idle_unit: IdleUnit | None = None
     # All nodes in the order in which they run, without sections round them.
     body: tuple[Node, ...] = field(init=False, repr=False, compare=False)
 

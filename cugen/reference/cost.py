@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from cugen.reference.contraction import factors_of, split
+from cugen.reference.sums.contraction import factors_of, split
 from cugen.spec.expressions import Expr, Reduce, Scan, children, free_indices
 from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.integers import evaluate as integer

@@ -12,10 +12,10 @@ from cugen.reference.contents import Contents, RecomputedContents, Region, empty
 from cugen.reference.cost import footprint, statement_cost
 from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, Interpreter, as_slices, constant, restrict
 from cugen.reference.operators import apply_operator
-from cugen.reference.reductions import gamma
 from cugen.reference.result import Result, result_at, whole_result
 from cugen.reference.scope import Scope, at_points
 from cugen.reference.storage import Values, numpy_dtype, store, working_dtype
+from cugen.reference.sums.reductions import gamma
 from cugen.reference.tracked import Tracked, combine
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Array, Scalar, Spec, Statement
@@ -126,7 +126,7 @@ class _Run:
         def contents(name: str) -> Contents:
             return before if name == statement.target else self._before(name, number)
 
-        return Interpreter(self.params, self.scalars, contents, statement.text)
+        return Interpreter(self.params, self.scalars, contents, statement.text, self.spec.precision)
 
     def _extents(self, statement: Statement) -> dict[str, int]:
         return {index.name: integer(index.extent, self.params) for index in statement.indices}

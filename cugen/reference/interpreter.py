@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from cugen.reference.contents import Contents, OutsideError, Region, apply_boundary
-from cugen.reference.contraction import conjuncts, contract, multiply, split
 from cugen.reference.nonnegative import is_nonnegative
 from cugen.reference.operators import apply_operator, convert, select
-from cugen.reference.reductions import (
+from cugen.reference.scope import Scope
+from cugen.reference.storage import Values, store, working_dtype
+from cugen.reference.sums.contraction import conjuncts, contract, multiply, split
+from cugen.reference.sums.reductions import (
     Sum,
     argument_of_extremum,
     identity,
@@ -22,8 +24,7 @@ from cugen.reference.reductions import (
     reduce_sum,
     scan,
 )
-from cugen.reference.scope import Scope
-from cugen.reference.storage import Values, store, working_dtype
+from cugen.reference.sums.tensor_cores import rounded_to_tf32, rounds_to_tf32, truncated_bits
 from cugen.reference.tracked import Tracked, integers_are_exact
 from cugen.spec.expressions import (
     Cast,
@@ -41,6 +42,7 @@ from cugen.spec.expressions import (
     children,
     free_indices,
 )
+from cugen.spec.model import Precision
 from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import INT64, DType
 
@@ -62,12 +64,15 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 @dataclass(frozen=True, slots=True)
 class Interpreter:
     """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
-    `text` is quoted in errors."""
+    `text` is quoted in errors. `precision` is that of the spec; `reads_tf32`: operands are read that may be rounded
+    to tf32."""
 
     params: Mapping[str, int]
     scalars: Mapping[str, Tracked]
     contents: Callable[[str], Contents]
     text: str = ""
+    precision: Precision = field(default=Precision())
+    reads_tf32: bool = False
 
     def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
         """The value of `expr` at all points of the scope; its array broadcasts to the scope's axes."""
@@ -81,7 +86,8 @@ class Interpreter:
             case ScalarValue(name=name):
                 return self.scalars[name]
             case Read():
-                return self._read(expr, scope)
+                x = self._read(expr, scope)
+                return rounded_to_tf32(x) if self.reads_tf32 and x.value.dtype.kind == "f" else x
             case Op(name="and" | "or", args=(left, right)):
                 first = self.evaluate(left, scope)
                 decided = first.value if expr.name == "and" else ~first.value
@@ -155,15 +161,18 @@ class Interpreter:
         return scope, extents
 
     def _reduce(self, node: Reduce, scope: Scope) -> Tracked:
+        if not self.reads_tf32 and rounds_to_tf32(node, self.precision.tf32):
+            return replace(self, reads_tf32=True)._reduce(node, scope)
         inner, extents = self._bound(node.indices, scope)
+        truncated = truncated_bits(node, lambda name: self.contents(name).dtype, self.precision)
         if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
-            return total.result(node.dtype)
+            return total.result(node.dtype, truncated=truncated)
         if node.is_position:
             return argument_of_extremum(node.kind, *self._terms(node, inner))
         chunks = _chunked(node, inner, extents)
         if node.kind == "sum":
             sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
-            return functools.reduce(Sum.plus, sums).result(node.dtype)
+            return functools.reduce(Sum.plus, sums).result(node.dtype, truncated=truncated)
         partials = [self._reduce_chunk(node, chunk, len(extents)) for chunk in chunks]
         operator = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
         return functools.reduce(lambda a, b: apply_operator(operator, (a, b), node.dtype), partials)

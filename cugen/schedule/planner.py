@@ -21,6 +21,7 @@ from cugen.rewrite.grouping import Grouping
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.constant_tables import candidates, uniformly_read, with_constant_tables
+from cugen.schedule.idle_units import with_idle_unit
 from cugen.schedule.register_arrays import moving_subscripts
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
@@ -56,7 +57,7 @@ def _planned(context: Context, report: Reporter) -> Plan:
         kernel = _choose(request, report)
         if kernel is not None:
             _check_limits(request, kernel, report)
-            kernels.append(kernel)
+            kernels.append(with_idle_unit(kernel, request))
     report.raise_if_failed()
     return Plan(
         context,

@@ -23,7 +23,8 @@ _GENERATED = """
     mma_m16n8k4 mma_m16n8k8 mma_m16n8k16 mma_m16n8k16_f16 mma_m16n8k16_bf16
     mma_m16n8k32_s8 mma_m16n8k32_u8 mma_m16n8k32_s8_u8 mma_m16n8k32_u8_s8
     mma_m16n8k32_e4m3 mma_m16n8k32_e5m2 mma_m16n8k32_e4m3_e5m2 mma_m16n8k32_e5m2_e4m3
-    ldmatrix_x4 ldmatrix_x4_trans
+    mma_m16n8k32_e4m3_as_f16 mma_m16n8k32_e5m2_as_f16 mma_m16n8k32_e4m3_e5m2_as_f16 mma_m16n8k32_e5m2_e4m3_as_f16
+    mma_m16n8k8_tf32 to_tf32 ldmatrix_x4 ldmatrix_x4_trans
     shared_memory cluster cooperative_groups stream status workspace memory
 """
 KEYWORDS = frozenset(_KEYWORDS.split())

@@ -57,6 +57,7 @@ CODES: dict[str, str] = {
     "CG1054": "Nothing is computed",
     "CG1055": "A param that depends on a dynamic one",
     "CG1056": "A default that isn't allowed",
+    "CG1057": "A key that is reserved",
     "CG2001": "An unknown memory space",
     "CG2002": "A key for shared memory only",
     "CG2003": "A tile both padded and swizzled",

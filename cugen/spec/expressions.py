@@ -231,6 +231,17 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
 
 
+def factors_of_product(body: Expr, dtype: DType) -> tuple[Read, ...]:
+    """The two reads whose product, in the type `dtype`, the expression is; none if it isn't one."""
+    while isinstance(body, Cast) and body.to == dtype:
+        body = body.arg
+    if not isinstance(body, Op) or body.name != "mul" or body.dtype != dtype:
+        return ()
+    factors = [arg.arg if isinstance(arg, Cast) else arg for arg in body.args]
+    reads = tuple(factor for factor in factors if isinstance(factor, Read))
+    return reads if len(reads) == len(factors) else ()
+
+
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and all its subexpressions, in preorder."""
     pending = [expr]

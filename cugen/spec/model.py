@@ -159,6 +159,21 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Precision:
+    """Lower precisions that the spec allows for sums of products, where tensor cores are faster with them.
+
+    `tf32`: float32 operands may be rounded to tf32, 11 significant bits. `fp8`: `exact` or `fast`, for instructions
+    whose accumulators keep fewer bits than float32: whether float32 accumulators take the sums of every 128 terms."""
+
+    tf32: bool = False
+    fp8: str = "exact"
+
+    @property
+    def is_fp8_fast(self) -> bool:
+        return self.fp8 == "fast"
+
+
+@dataclass(frozen=True, slots=True)
 class Tuned:
     """The origin of tuned schedules: the entry for `device` in the lock `file`, measured by cugen `version`.
 
@@ -194,6 +209,7 @@ class Spec:
     schedules: tuple[tuple[str, Schedule], ...] = ()
     check: Check = Check()
     variant: tuple[tuple[str, int | float | str | bool], ...] = ()
+    precision: Precision = field(default=Precision(), metadata=_HASHED_IF_SET)
     file: str = field(default="", compare=False)  # the file's name, without its folder
     text: str = field(default="", compare=False)  # the file's text, for quoting lines
     dependencies: tuple[str, ...] = field(default=(), compare=False)  # paths of the files that were read

@@ -40,6 +40,8 @@ def test_the_schema_is_valid_against_its_metaschema() -> None:
         (DEFS["memory"]["properties"], keys.MEMORY_KEYS),
         (DEFS["schedule"]["properties"], keys.SCHEDULE_KEYS),
         (DEFS["check"]["properties"], keys.CHECK_KEYS),
+        (SCHEMA["properties"]["accumulate"]["anyOf"][2]["properties"], keys.ACCUMULATE_KEYS),
+        (enum(SCHEMA["properties"]["accumulate"]["anyOf"][2]["properties"]["fp8"]), keys.FP8_SUMS),
         (enum(DEFS["dtype"]), keys.DTYPE_NAMES),
         (enum(DEFS["space"]), keys.SPACES),
         (enum(SCHEMA["properties"]["accumulate"]), keys.ACCUMULATE_NAMES),

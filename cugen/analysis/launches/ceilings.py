@@ -8,13 +8,15 @@ from cugen.analysis.launches.operations import Work
 from cugen.analysis.launches.roofline import bound, intensity, is_memory_bound, ridge
 from cugen.analysis.launches.traffic import Traffic
 from cugen.machine import Device
+from cugen.plan.kernel import IdleUnit
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
     """Roofline bound for `memory_bytes` of device memory traffic.
 
-    `intensity` is in FLOP/B, `flop_per_s` the bound, `share` its fraction of the peak, `seconds` the minimum time.
+    `intensity` is in FLOP/B, `flop_per_s` the bound, `share` its fraction of the peak, also of an idle unit, `seconds`
+    the minimum time.
     """
 
     name: str  # traffic level: asked (requested), moved or compulsory
@@ -33,6 +35,9 @@ class Roofline:
     Ceilings: `asked` for requested bytes without caches, `moved` for every sector from device memory, `compulsory` for
     every byte once, each with the constants once; the actual bound is between the last two. `moved` is missing if the
     sectors are unknown.
+
+    `units` are the types of arithmetic, keys of `Device.peaks`. `idle` names a unit with a higher `idle_peak` for the
+    same types, `idle_reason` why the launch doesn't use it.
     """
 
     device: str
@@ -40,13 +45,17 @@ class Roofline:
     bandwidth: float
     ridge: float
     ceilings: tuple[Ceiling, ...]
+    units: tuple[str, ...] = ()
+    idle: str = ""
+    idle_peak: float = 0.0
+    idle_reason: str = ""
 
     @property
     def best(self) -> Ceiling:
         return self.ceilings[-1]
 
 
-def roofline(done: Work, moved: Traffic, device: Device) -> Roofline | None:
+def roofline(done: Work, moved: Traffic, device: Device, idle_unit: IdleUnit | None = None) -> Roofline | None:
     """Roofline, or None if the device has no published rate for the launch's arithmetic."""
     rates = dict(device.peaks)
     if any(kind not in rates for kind, _ in done.flop):
@@ -55,13 +64,28 @@ def roofline(done: Work, moved: Traffic, device: Device) -> Roofline | None:
     peak = done.all_flop / seconds if seconds else device.peak()
     sectors = None if moved.moved is None else moved.moved + moved.constant
     levels = (("asked", moved.requested + moved.constant), ("moved", sectors), ("compulsory", moved.compulsory))
+    idle_peak = rates.get(idle_unit.peak, 0.0) if idle_unit is not None else 0.0
+    if idle_unit is None or idle_peak <= peak:
+        idle_unit, idle_peak = None, 0.0
     ceilings = tuple(
-        _ceiling(name, count, done.all_flop, peak, device.bandwidth) for name, count in levels if count is not None
+        _ceiling(name, count, done.all_flop, peak, max(peak, idle_peak), device.bandwidth)
+        for name, count in levels
+        if count is not None
     )
-    return Roofline(device.name, peak, device.bandwidth, ridge(peak, device.bandwidth), ceilings)
+    return Roofline(
+        device.name,
+        peak,
+        device.bandwidth,
+        ridge(peak, device.bandwidth),
+        ceilings,
+        tuple(kind for kind, _ in done.flop),
+        idle_unit.peak if idle_unit else "",
+        idle_peak,
+        idle_unit.reason if idle_unit else "",
+    )
 
 
-def _ceiling(name: str, memory_bytes: int, flop: int, peak: float, bandwidth: float) -> Ceiling:
+def _ceiling(name: str, memory_bytes: int, flop: int, peak: float, highest: float, bandwidth: float) -> Ceiling:
     per_byte = intensity(flop, memory_bytes)
     rate = bound(per_byte, peak, bandwidth)
     return Ceiling(
@@ -69,7 +93,7 @@ def _ceiling(name: str, memory_bytes: int, flop: int, peak: float, bandwidth: fl
         memory_bytes,
         per_byte,
         rate,
-        rate / peak,
+        rate / highest,
         is_memory_bound(per_byte, peak, bandwidth),
         max(flop / peak, memory_bytes / bandwidth),
     )

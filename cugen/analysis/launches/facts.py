@@ -202,7 +202,7 @@ def _counted(
         issued = warp_instructions(walked, all_sites, executions)
     except Unknown as why:
         return replace(basis, unknown=str(why))
-    roof = roofline(done, moved, device) if device else None
+    roof = roofline(done, moved, device, kernel.idle_unit) if device else None
     return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding, instructions=issued)
 
 

@@ -16,7 +16,7 @@ from cugen.plan.nodes import Accumulate, Load, Mma
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 
-_FREE = ("neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
+_FREE = ("to_tf32", "neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
 _ARITHMETIC = ("add", "sub", "mul", "div", "divided_by", "fma", "maximum", "minimum", "fmax")
 _KINDS = (
     "float32",
@@ -24,6 +24,7 @@ _KINDS = (
     "tensor_float64",
     "tensor_float16",
     "tensor_bfloat16",
+    "tensor_tf32",
     "tensor_float8",
     "tensor_int8",
 )  # keys of Device.peaks

@@ -11,6 +11,7 @@ from cugen.analysis.launches.launch import OccupancyFacts
 from cugen.analysis.launches.operations import Work
 from cugen.analysis.launches.traffic import Traffic
 from cugen.analysis.verdicts.constant_reasons import excess
+from cugen.machine.devices import unit_text
 
 Sentence = tuple[str, str]  # topic, sentence
 _LEVELS = {
@@ -216,15 +217,24 @@ def _roofline(roofline: Roofline, work: Work) -> Iterator[str]:
         seconds = roofline.best.seconds
         yield f"no floating-point work: {roofline.device} needs {time_text(seconds)} for the compulsory bytes alone"
         return
+    tensor_units = [unit_text(kind) for kind in roofline.units if kind.startswith("tensor")]
+    units = f" on {' and '.join(tensor_units)}" if tensor_units else ""
     yield (
-        f"{roofline.device} peaks at {roofline.peak / 1e9:,.1f} GFLOP/s and {roofline.bandwidth / 1e9:,.1f} GB/s: "
-        f"ridge point at {roofline.ridge:.1f} FLOP/B"
+        f"{roofline.device} peaks at {roofline.peak / 1e9:,.1f} GFLOP/s{units} and "
+        f"{roofline.bandwidth / 1e9:,.1f} GB/s: ridge point at {roofline.ridge:.1f} FLOP/B"
     )
+    peak = "the peak"
+    if roofline.idle:
+        peak = "that peak"
+        yield (
+            f"its {unit_text(roofline.idle)} peak at {roofline.idle_peak / 1e9:,.1f} GFLOP/s and are idle: "
+            f"{roofline.idle_reason}"
+        )
     for ceiling in roofline.ceilings:
         limit = "memory-bound" if ceiling.is_memory_bound else "compute-bound"
         yield (
             f"{ceiling.intensity:.4g} FLOP/B {_LEVELS[ceiling.name]}: {ceiling.flop_per_s / 1e9:,.1f} GFLOP/s at most, "
-            f"{ceiling.share:.1%} of the peak, {limit}; {time_text(ceiling.seconds)} at least"
+            f"{ceiling.share:.1%} of {peak}, {limit}; {time_text(ceiling.seconds)} at least"
         )
 
 

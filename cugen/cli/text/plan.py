@@ -13,6 +13,7 @@ from cugen.families.base import Family
 from cugen.kernel import Kernel
 from cugen.kernel_price import PlanPrice
 from cugen.machine import target
+from cugen.machine.devices import unit_text
 from cugen.machine.features import why_not_compiled
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.memory import Access
@@ -106,6 +107,8 @@ def _launch_lines(
     yield from _row("family", f"{made.family}: {chosen.doc}")
     for reason in made.reasons:
         yield from _row("", reason)
+    if made.idle_unit is not None:
+        yield from _row("idle", f"{unit_text(made.idle_unit.peak)}: {made.idle_unit.reason}")
     for family, answer in answers:
         if family.name != made.family:
             refusals = answer.reasons if isinstance(answer, Refusals) else ()

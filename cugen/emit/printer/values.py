@@ -52,6 +52,7 @@ _FLOAT_HELPERS = {
     "minimum": "minimum",
     "divided_by": "divided_by",  # a plan's: division through a shared reciprocal
 }
+_TO_TF32 = "to_tf32"  # a plan's: a float32, or its bits, rounded to tf32
 _FROM_FLOAT = {"int32": "int", "uint32": "uint"}
 
 
@@ -133,6 +134,9 @@ class ValuePrinter:
         if op.name in ("not", "invert") and op.args[0].dtype.kind is Kind.BOOL:
             return f"!{self._below(op.args[0], _PRODUCT)}", _UNARY
         operand = op.args[0].dtype
+        if op.name == _TO_TF32:
+            self.functions.setdefault((_TO_TF32, ""))
+            return f"{_TO_TF32}({self.print(op.args[0])})", _ATOM
         if operand.is_float:
             return self._float_operator(op)
         if op.name in ("eq", "ne", "lt", "le", "gt", "ge", "and", "or"):

@@ -17,9 +17,9 @@ from cugen.families.gemm.selection.heuristic import candidates, choose_config, r
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
-from cugen.families.gemm.tensor_cores import FIXED_TUNABLES
+from cugen.families.gemm.tensor_cores import FIXED_TUNABLES, describe, instruction_of, why_unsupported
 from cugen.machine.latency import memory_latency
-from cugen.plan.kernel import Kernel
+from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.spec.expressions import Reduce
 
 _MIN_EXTENT = 16  # of M and N (heuristic): half of the smallest block tile
@@ -129,7 +129,31 @@ def _kernel(contraction: Contraction, config: TileConfig) -> Kernel:
         split = ClusterSplitKKernel if config.uses_cluster else SplitKKernel
         tile_scheduler = StreamKKernel if config.stream_k else split
     kernel = tile_scheduler(contraction, config).kernel()
-    return replace(kernel, reasons=(*kernel.reasons, *filter(None, (reason(contraction, config),))))
+    unit = describe(config.mma, device_of(contraction.request.target)) if config.mma is not None else ""
+    reasons = (*kernel.reasons, *filter(None, (unit, reason(contraction, config))))
+    return replace(kernel, reasons=reasons, idle_unit=_idle_unit(contraction, config))
+
+
+def _idle_unit(contraction: Contraction, config: TileConfig) -> IdleUnit | None:
+    """Tensor cores for the types of the sums, where a config leaves them idle."""
+    instruction = instruction_of(contraction)
+    if config.uses_tensor_cores or instruction is None:
+        return None
+    tunables = contraction.tunables
+    fixed = [key for key in FIXED_TUNABLES if key in tunables]
+    reason = why_unsupported(contraction)
+    if not reason and tunables.get("cores") == Cores.CUDA:
+        reason = "`cores: cuda` requests CUDA cores"
+    elif not reason and fixed:
+        reason = f"`{fixed[0]}` is a tunable of CUDA cores"
+    elif not reason:
+        is_tiled = contraction.request.schedule.block or contraction.request.schedule.step
+        reason = (
+            "the tiles of the schedule don't fit them"
+            if is_tiled
+            else "CUDA cores are as fast or faster by the cost model"
+        )
+    return IdleUnit(instruction.peak, reason)
 
 
 FAMILY = Family(

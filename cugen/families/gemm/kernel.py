@@ -276,8 +276,9 @@ class GemmKernel:
         warp_tile_n = integer(self._named_size("WN", config.warp_n))
         thread_m = named("thread_m", warp_m * warp_tile_m + lane_m * width_m)
         thread_n = named("thread_n", warp_n * warp_tile_n + lane_n * width_n)
-        loads_elements = config.mma is not None and not config.mma.loads_matrices
-        b_fragment_n = named("b_frag_n", warp_n * warp_tile_n + lane_m) if loads_elements else thread_n
+        b_fragment_n = thread_n
+        if self._loads_elements_of_b():
+            b_fragment_n = named("b_frag_n", warp_n * warp_tile_n + lane_m)
         coordinates = self.thread_at(
             k_residue=k_residue,
             k_offset=k_offset,
@@ -294,6 +295,11 @@ class GemmKernel:
             b_fragment_n=b_fragment_n,
         )
         return tuple(nodes), coordinates
+
+    def _loads_elements_of_b(self) -> bool:
+        """Whether lanes load single elements of B's fragments for tensor cores."""
+        mma, b_tile = self.config.mma, problem_of(self.contraction).operands[-1]
+        return mma is not None and not mma.loads_matrices(is_k_major=b_tile.is_tile_k_major(self.config))
 
     def _k_residue(self, nodes: list[Node]) -> Integer:
         """Elements by which the first k-tile is short of BK: zero-filled, so that all other k-tiles are full. In the

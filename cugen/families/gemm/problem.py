@@ -207,9 +207,11 @@ def why_invalid(contraction: Contraction, config: TileConfig) -> str:
     for operand, tile in zip(contraction.operands, problem.operands, strict=True):
         if not config.uses_tensor_cores and tile.of(config.thread_m, config.thread_n) % 2:
             return f"a thread tile needs 2 or more consecutive elements along {operand.mn.name}"
-        pad, row = tile.pad_for(config), tensor_cores.MATRIX_ROW_BYTES // tile.element_bytes
-        if config.mma is not None and config.mma.loads_matrices and pad % row:
-            return f"a pad of {pad} breaks the alignment of matrix loads of {row} elements of {operand.read.array}"
+        is_k_major = tile.is_tile_k_major(config)
+        if reason := tensor_cores.why_invalid_operand(
+            config, tile.pad_for(config), is_along_m=tile.is_along_m, is_k_major=is_k_major
+        ):
+            return f"{reason} ({operand.read.array})"
         if reason := tile.why_not_swizzled(config):
             return reason
     if config.block_k % config.sliced_k:

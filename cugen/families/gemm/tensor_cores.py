@@ -5,8 +5,8 @@ holds the accumulators of rows g and g + 8, columns 2 * t and 2 * t + 1: lanes a
 pairs of columns.
 
 Fragments of 32-bit words are loaded by `ldmatrix`, eight rows of 16 bytes at a time: from K-major tiles, and transposed
-from the others, where elements have 16 bits; 8-bit ones are copied to K-major tiles. Those of float64 are loaded
-element by element.
+from the others, where elements have 16 bits; 8-bit ones are copied to K-major tiles. Those of float64, and of float32
+from tiles that aren't K-major, are loaded element by element. float32 is rounded to tf32 in the fragments.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from dataclasses import replace
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Cores, TileConfig, with_lane_layout
 from cugen.machine import Device, target
-from cugen.machine.mma import INSTRUCTIONS, MmaInstruction, float64_instruction
-from cugen.spec.expressions import Cast, Expr, Op, Read
-from cugen.spec.types import FLOAT32, FLOAT64, INT32, DType
+from cugen.machine.mma import WORD_BYTES, MmaInstruction, instruction_for, issue_rate
+from cugen.spec.expressions import factors_of_product
 
 LANES_M = 8  # lanes of a warp along M (PTX ISA: layout of the accumulator fragment)
 FRAGMENT_WIDTHS = (1, 2)  # consecutive elements of a lane along M and N
@@ -27,14 +26,12 @@ MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16  # of a matrix that ldmatrix loads (PTX IS
 FIXED_TUNABLES = ("lanes", "order", "addressing", "prefetch")  # by the instruction
 
 _BANK_BYTES = 128  # of one word in each bank of shared memory (CUDA programming guide)
-# A lane loads single elements: 4 consecutive ones of 4 rows in one request. The rows are in different banks if they
+# Lanes load single elements: 32 consecutive bytes of 4 rows in one request. The rows are in different banks if they
 # begin 32 bytes apart (mod 128), as padded ones do whose tiles are multiples of 64 bytes wide.
 _ROW_DISTANCE_BYTES = 32
 # Rows along K of 4 sectors, or a multiple, need no pad: the sectors of a row are swizzled.
 _SWIZZLED_SECTORS = 4
 _MMA_COST_UNKNOWN = 32.0  # float32 FMAs per multiply-add, of a device without a published rate (heuristic)
-# Issue rate of mma.sync as a fraction of the published peak, by the first compute capability of the architecture.
-_ISSUE_RATE = {(9, 0): 0.62}  # of words, measured on an H200; wgmma has the rest
 
 
 def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction | None:
@@ -43,11 +40,10 @@ def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction |
         return None
     a, b = (operand.array.dtype for operand in contraction.operands)
     accumulated = contraction.sums[0].dtype
-    if a == b == accumulated == FLOAT64:
-        return float64_instruction(mma_k)
-    if accumulated != (FLOAT32 if a.is_float else INT32):
-        return None
-    return INSTRUCTIONS.get((a.name, b.name))
+    precision, target = contraction.context.spec.precision, contraction.request.target
+    return instruction_for(
+        a.name, b.name, accumulated.name, target, tf32=precision.tf32, fast_fp8=precision.is_fp8_fast, mma_k=mma_k
+    )
 
 
 def why_unsupported(contraction: Contraction) -> str:
@@ -58,30 +54,37 @@ def why_unsupported(contraction: Contraction) -> str:
     instruction = instruction_of(contraction)
     if instruction is None:
         a, b = (operand.array.dtype.name for operand in contraction.operands)
+        if a == b == reduction.dtype.name == "float32":
+            return "tensor cores round float32 to tf32, which the spec doesn't allow (`accumulate: {tf32: true}` would)"
         return f"tensor cores have no instruction for {a} x {b} with sums in {reduction.dtype.name}"
-    if not _is_product(reduction.body, reduction.dtype):
+    if not factors_of_product(reduction.body, reduction.dtype):
         return "tensor cores take sums of A[m, k] * B[k, n]"
     if contraction.conditions:
         return "tensor cores multiply whole fragments, of which a condition masks single terms"
     return instruction.feature.why_not(contraction.request.target)
 
 
-def _is_product(body: Expr, accumulated: DType) -> bool:
-    """Whether the term is a product of two reads, exact in the type of the sum."""
-    while isinstance(body, Cast) and body.to == accumulated:
-        body = body.arg
-    if not isinstance(body, Op) or body.name != "mul" or body.dtype != accumulated:
-        return False
-    return all(isinstance(arg.arg if isinstance(arg, Cast) else arg, Read) for arg in body.args)
-
-
 def are_faster(device: Device, instruction: MmaInstruction) -> bool:
     """Whether a device multiplies faster on tensor cores than on CUDA cores; without a published rate, whether elements
     are smaller than accumulators."""
     rates = dict(device.peaks)
-    on_cuda_cores = rates.get("float32" if instruction.loads_matrices else "float64", 0.0)
-    unknown = 2 * on_cuda_cores if instruction.loads_matrices else 0.0
+    on_cuda_cores = rates.get("float32" if instruction.has_words else "float64", 0.0)
+    unknown = 2 * on_cuda_cores if instruction.element_bytes < WORD_BYTES else 0.0
     return rates.get(instruction.peak, unknown) > on_cuda_cores
+
+
+def describe(instruction: MmaInstruction, device: Device) -> str:
+    """The unit that multiplies, its peak and how it rounds, for reports."""
+    rate = dict(device.peaks).get(instruction.peak)
+    peak = f", {rate / 1e12:,.1f} TFLOP/s at most on {device.name}" if rate and device.name else ""
+    text = f"tensor cores by {instruction.name}{peak}"
+    if instruction.is_rounded:
+        text += "; operands are rounded to tf32, to nearest with ties away from zero"
+    if instruction.wider:
+        text += "; operands become float16, exactly, in the fragments"
+    if instruction.sum_bits:
+        return f"{text}; sums keep {instruction.sum_bits} bits of the largest addend"
+    return text if instruction.is_integer or not instruction.has_words else f"{text}; additions truncate to float32"
 
 
 def mma_cost(device: Device, instruction: MmaInstruction | None) -> float:
@@ -89,10 +92,10 @@ def mma_cost(device: Device, instruction: MmaInstruction | None) -> float:
     rates = dict(device.peaks)
     if instruction is None:
         return _MMA_COST_UNKNOWN
-    if not instruction.loads_matrices:
+    if not instruction.has_words:
         rate = rates.get(instruction.peak, rates.get("float64"))
         return rates["float32"] / rate if rate else _MMA_COST_UNKNOWN
-    fraction = _ISSUE_RATE.get(target(device.target).capability, 1.0)
+    fraction = issue_rate(instruction, target(device.target))
     return rates["float32"] / (rates.get(instruction.peak, 2 * rates["float32"]) * fraction)
 
 
@@ -100,8 +103,6 @@ def why_invalid_tile(config: TileConfig) -> str:
     """Why the warp tiles of a config aren't made of tensor-core instructions; empty if they are."""
     if config.thread_m * LANES_M % MMA_M or config.thread_n * (WARP // LANES_M) % MMA_N:
         return f"tensor cores compute {MMA_M} x {MMA_N} accumulators: both sides of a thread tile must be even"
-    if config.mma is not None and config.mma.loads_matrices and config.thread_n % 4:
-        return "ldmatrix loads the fragments of B of two instructions: a thread tile has a multiple of 4 columns"
     if config.warp_k % (config.fragment_buffers * config.fragment_k):
         k = config.fragment_k
         size = f"2 x {k}: fragments of mma_k, twice" if config.is_multistage else k
@@ -114,18 +115,31 @@ def with_mma_layout(config: TileConfig, instruction: MmaInstruction) -> TileConf
     return with_lane_layout(replace(config, cores=Cores.TENSOR, mma=instruction), LANES_M)
 
 
-def swizzle_unit(instruction: MmaInstruction) -> int:
-    """Elements that the swizzle of a K-major tile keeps together: a row of a matrix; a sector of float64."""
-    row_bytes = MATRIX_ROW_BYTES if instruction.loads_matrices else _ROW_DISTANCE_BYTES
-    return row_bytes // instruction.element_bytes
+def why_invalid_operand(config: TileConfig, pad: int, *, is_along_m: bool, is_k_major: bool) -> str:
+    """Why `ldmatrix` can't load an operand's fragments from a tile with that pad; empty if it can, or isn't used."""
+    if config.mma is None or not config.mma.loads_matrices(is_k_major=is_k_major):
+        return ""
+    row = MATRIX_ROW_BYTES // config.mma.element_bytes
+    if pad % row:
+        return f"a pad of {pad} breaks the alignment of matrix loads of {row} elements"
+    if not is_along_m and config.thread_n % 4:
+        return "ldmatrix loads the fragments of B of two instructions: a thread tile has a multiple of 4 columns"
+    return ""
+
+
+def shift_unit(instruction: MmaInstruction, *, is_k_major: bool) -> int:
+    """Elements by which the rows of a tile are shifted against each other, by a pad or a swizzle: a row of a matrix,
+    or as many as one request loads from a row element by element."""
+    loads_matrices = instruction.loads_matrices(is_k_major=is_k_major)
+    return (MATRIX_ROW_BYTES if loads_matrices else _ROW_DISTANCE_BYTES) // instruction.element_bytes
 
 
 def swizzle_of(config: TileConfig) -> tuple[int, int]:
     """(units of a row that are swizzled, rows with the same permutation) of a K-major tile: rows that one request
     accesses are in different banks. (0, 1) where rows are padded instead."""
     assert config.mma is not None
-    units, remainder = divmod(int(config.block_k), swizzle_unit(config.mma))
-    if not config.mma.loads_matrices:
+    units, remainder = divmod(int(config.block_k), shift_unit(config.mma, is_k_major=True))
+    if not config.mma.has_words:
         return (0, 1) if remainder or units % _SWIZZLED_SECTORS else (_SWIZZLED_SECTORS, 1)
     units_of_banks = _BANK_BYTES // MATRIX_ROW_BYTES
     if remainder or units < 2 or (units & (units - 1) and units % units_of_banks):
@@ -138,15 +152,23 @@ def pad_of(config: TileConfig, is_k_major: bool) -> int:
     assert config.mma is not None
     if is_k_major and swizzle_of(config)[0]:
         return 0
-    return swizzle_unit(config.mma)
+    return shift_unit(config.mma, is_k_major=is_k_major)
 
 
 def matrix_loads(config: TileConfig) -> float:
     """Fragment loads of a warp for one k-tile, in vectors of 16 bytes per lane."""
     assert config.mma is not None
-    if not config.mma.loads_matrices:
+    if not config.mma.has_words:
         return (config.warp_m + config.warp_n) / WARP * config.warp_k
     return (config.thread_m / 2 + config.thread_n / 4) * config.warp_k / config.mma.k
+
+
+def conversions(config: TileConfig) -> float:
+    """Instructions of a warp that convert fragments of one k-tile; none on CUDA cores."""
+    if config.mma is None:
+        return 0.0
+    registers = config.thread_m // 2 * config.mma.a_registers + config.thread_n // 2 * config.mma.b_registers
+    return registers * config.mma.conversions * config.warp_k / config.mma.k
 
 
 def fragment_registers(config: TileConfig) -> int:

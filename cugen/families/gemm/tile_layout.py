@@ -54,12 +54,13 @@ class OperandTile:
             is_k_major = self.is_tile_k_major(config)
             return 0 if not is_k_major and self.swizzle_for(config)[0] else tensor_cores.pad_of(config, is_k_major)
         # The copies of a K-major operand transpose: they store down columns, whose rows must be in different banks.
-        return self._unit if self.is_k_major else 0
+        return self._unit(config) if self.is_k_major else 0
 
-    @property
-    def _unit(self) -> int:
+    def _unit(self, config: TileConfig) -> int:
         """Elements by which rows are shifted against each other: vector loads stay aligned, and a request that stores
         down columns of a sector's elements is free of bank conflicts."""
+        if config.mma is not None:
+            return tensor_cores.shift_unit(config.mma, is_k_major=self.is_tile_k_major(config))
         return 4 if self.element_bytes >= 4 else MAX_ACCESS_BYTES // self.element_bytes
 
     def swizzle_for(self, config: TileConfig) -> tuple[int, int]:
@@ -67,15 +68,16 @@ class OperandTile:
 
         Tensor cores swizzle K-major tiles themselves, in `copy.k_major`."""
         _, length = self.extents(config)
-        # Rows of matrices that fill all banks are swizzled unless the spec pads them: copies to padded ones straddle
+        # Rows of words that fill all banks are swizzled unless the spec pads them: copies to padded ones straddle
         # lines of 128 bytes.
         fills_banks = length * self.element_bytes % _BANK_BYTES == 0
-        is_of_matrices = config.mma is not None and config.mma.loads_matrices and fills_banks and not self.pad
-        if not (self.is_swizzled or is_of_matrices) or (config.uses_tensor_cores and self.is_tile_k_major(config)):
+        is_of_words = config.mma is not None and config.mma.has_words and fills_banks and not self.pad
+        if not (self.is_swizzled or is_of_words) or (config.uses_tensor_cores and self.is_tile_k_major(config)):
             return 0, 1
         if config.is_strided:
             return length, 1
-        return math.gcd(length, _BANK_BYTES // self.element_bytes) // self._unit, self._unit
+        unit = self._unit(config)
+        return math.gcd(length, _BANK_BYTES // self.element_bytes) // unit, unit
 
     def why_not_swizzled(self, config: TileConfig) -> str:
         """Why the requested xor swizzle is impossible; empty if it is possible."""

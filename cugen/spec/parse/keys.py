@@ -30,6 +30,8 @@ SCALAR_KEYS = ("dtype", "value", "memory")
 ARRAY_KEYS = ("shape", "dtype", "memory", "layout", "pitch", "boundary", "values")
 MEMORY_KEYS = ("space", "pad", "swizzle", "dynamic", "stages")
 SCHEDULE_KEYS = ("family", "block", "thread", "step")
+ACCUMULATE_KEYS = ("type", "tf32", "fp8")
+RESERVED_ACCUMULATE_KEYS = ("order", "winograd")  # without a meaning yet
 CHECK_KEYS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps", "unknown")
 
 SPACES = ("global", "shared", "constant", "register", "readonly", "texture", "scratch")
@@ -37,6 +39,7 @@ TEXTURE_TYPES = ("float32", "float16", "int32", "int16", "int8", "uint32", "uint
 LAYOUTS = ("row", "column")
 BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "symmetric")
 SWIZZLES = ("xor",)
+FP8_SUMS = ("exact", "fast")
 DTYPE_NAMES = tuple(DTYPES)
 # Type names of other languages, for suggestions.
 _SYNONYMS = {

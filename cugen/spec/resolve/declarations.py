@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cugen.spec.expressions import Expr, Span
-from cugen.spec.model import Array, Param, Scalar
+from cugen.spec.model import Array, Param, Precision, Scalar
 from cugen.spec.types import DType
 
 
@@ -15,8 +15,8 @@ class Declarations:
 
     `arrays` have shapes and strides as integer trees over params; their role is "" until the statements are resolved.
     `indices` are the explicit extents of `indices:`, each (name, extent, span). `accumulate` is the accumulator type,
-    or None for each operand's default. `broken` are names with an invalid declaration; uses of them report no further
-    errors.
+    or None for each operand's default, `precision` what lower precisions it allows. `broken` are names with an invalid
+    declaration; uses of them report no further errors.
     """
 
     params: tuple[Param, ...] = ()
@@ -24,4 +24,5 @@ class Declarations:
     arrays: tuple[Array, ...] = ()
     indices: tuple[tuple[str, Expr, Span], ...] = ()
     accumulate: DType | None = None
+    precision: Precision = field(default=Precision())
     broken: tuple[str, ...] = ()

@@ -11,7 +11,6 @@ from cugen.spec.expressions import NOWHERE, Expr, Span
 from cugen.spec.model import Check, Requirement, Scalar, Schedule, Spec
 from cugen.spec.parse import grammar
 from cugen.spec.parse.keys import (
-    ACCUMULATE_NAMES,
     DEFAULT_TARGET,
     FORMAT_VERSION,
     MAX_NAME,
@@ -26,7 +25,6 @@ from cugen.spec.parse.reading import (
     describe,
     first_line,
     join,
-    read_choice,
     read_keys,
     read_mapping,
     read_text,
@@ -35,6 +33,7 @@ from cugen.spec.parse.reading import (
 from cugen.spec.parse.syntax import NameNode, StatementNode, SubscriptNode, walk
 from cugen.spec.resolve import resolve
 from cugen.spec.resolve.declarations import Declarations
+from cugen.spec.resolve.keys.accumulate import read_accumulate
 from cugen.spec.resolve.keys.arrays import read_arrays
 from cugen.spec.resolve.keys.check import read_check
 from cugen.spec.resolve.keys.memory import check_constant_memory
@@ -42,7 +41,6 @@ from cugen.spec.resolve.keys.params import read_params
 from cugen.spec.resolve.keys.scalars import read_scalars
 from cugen.spec.resolve.keys.schedule import read_schedules
 from cugen.spec.resolve.keys.scope import Scope, Setting
-from cugen.spec.types import DTYPES, DType
 from cugen.spec.variants import Expanded
 
 
@@ -94,6 +92,7 @@ def build(
         schedules=schedules,
         check=check,
         variant=expanded.variant,
+        precision=declarations.precision,
     )
 
 
@@ -176,11 +175,12 @@ def _read_declarations(entries: Mapping[str, Entry], scope: Scope, folder: Path 
     indices: list[tuple[str, Expr, Span]] = []
     if "indices" in entries:
         valid = _read_indices(entries["indices"].value, scope, indices) and valid
-    accumulate = _read_accumulate(entries.get("accumulate"), scope.report)
+    accumulate, precision = read_accumulate(entries.get("accumulate"), scope.report)
     if not valid or ("arrays" in entries and not arrays and not scope.broken):
         return None
     broken = tuple(sorted(scope.broken))
-    return Declarations(tuple(scope.params), tuple(scalars), tuple(arrays), tuple(indices), accumulate, broken)
+    declared = tuple(scope.params), tuple(scalars), tuple(arrays), tuple(indices)
+    return Declarations(*declared, accumulate, precision, broken)
 
 
 def _read_indices(node: YamlNode, scope: Scope, indices: list[tuple[str, Expr, Span]]) -> bool:
@@ -206,14 +206,6 @@ def _read_indices(node: YamlNode, scope: Scope, indices: list[tuple[str, Expr, S
         else:
             indices.append((entry.name, extent, entry.key.span))
     return index_entries is not None
-
-
-def _read_accumulate(entry: Entry | None, report: Reporter) -> DType | None:
-    if entry is None:
-        return None
-    what = "accumulator type"
-    name = read_choice(entry.value, ACCUMULATE_NAMES, report, key="accumulate", what=what)
-    return None if name is None else DTYPES[name]
 
 
 def _read_requirements(node: YamlNode, scope: Scope) -> tuple[Requirement, ...]:

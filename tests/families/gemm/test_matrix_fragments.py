@@ -1,4 +1,4 @@
-"""GEMM of 16- and 8-bit types on tensor cores: when they are used, fragments by `ldmatrix`, analysis and results."""
+"""GEMM of 16- and 8-bit types and tf32 on tensor cores: when they are used, fragments, analysis and results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cugen.families.gemm.selection.candidate_tiles import tile_configs
 from cugen.kernel_report import analyze
 from cugen.machine import target as machine_target
-from cugen.machine.mma import INSTRUCTIONS
+from cugen.machine.mma import INSTRUCTIONS, TF32, MmaInstruction
 from cugen.plan.nodes import LoadMatrix, Mma
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.runtime.honesty import check_honesty
@@ -23,6 +23,7 @@ TYPES = (
     ("uint8", "int8", "int32"),
     ("float8_e4m3", "float8_e4m3", "float32"),
     ("float8_e5m2", "float8_e4m3", "bfloat16"),
+    ("float32", "float32", "float32"),  # in tf32
 )
 SMALL = "family: gemm, cores: tensor, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 64}, stages: 3"
 
@@ -39,7 +40,12 @@ arrays:
   C: {{shape: [M, N], dtype: {c}}}
 compute: C[m, n] {becomes} sum(A[{"m, k" if a_major else "k, m"}] * B[{"n, k" if b_major else "k, n"}], k)
 schedule: {{{schedule}}}
+accumulate: {{tf32: true}}
 """
+
+
+def instruction_for(types) -> MmaInstruction:
+    return TF32 if types[0] == "float32" else INSTRUCTIONS[types[0], types[1]]
 
 
 def instructions_of(kernel) -> set[str]:
@@ -60,13 +66,37 @@ def instructions_of(kernel) -> set[str]:
         (TYPES[2], "sm_86", {"mma_m16n8k32_s8"}),
         (TYPES[3], "sm_90", {"mma_m16n8k32_u8_s8"}),
         (TYPES[4], "sm_86", set()),
-        (TYPES[4], "sm_89", {"mma_m16n8k32_e4m3"}),
-        (TYPES[5], "sm_120", {"mma_m16n8k32_e5m2_e4m3"}),
+        (TYPES[4], "sm_89", {"mma_m16n8k32_e4m3_as_f16"}),
+        (TYPES[5], "sm_120", {"mma_m16n8k32_e5m2_e4m3_as_f16"}),
+        (TYPES[6], "sm_75", set()),
+        (TYPES[6], "sm_80", {"mma_m16n8k8_tf32"}),
+        (TYPES[6], "sm_86", set()),  # as fast on the CUDA cores of an RTX 3090
+        (TYPES[6], "sm_90", {"mma_m16n8k8_tf32"}),
     ],
 )
 def test_small_types_multiply_on_tensor_cores_unasked_from_the_first_target_that_can(planned, types, target, expected):
     kernel = planned(product_of(types, 1024, 1024, 1024, schedule="", target=target))
     assert instructions_of(kernel) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "instruction"),
+    [
+        ("sm_89", "mma_m16n8k32_e4m3"),
+        ("sm_90", "mma_m16n8k32_e4m3_as_f16"),
+        ("sm_100", "mma_m16n8k32_e4m3_as_f16"),
+        ("sm_120", "mma_m16n8k32_e4m3"),
+    ],
+)
+def test_float8_is_multiplied_by_its_own_instruction_where_there_is_one_and_fewer_bits_are_allowed(
+    planned, target, instruction
+):
+    text = product_of(TYPES[4], 1024, 1024, 1024, schedule="", target=target)
+    assert instructions_of(planned(text.replace("{tf32: true}", "{fp8: fast}"))) == {instruction}
+
+
+def test_fast_sums_of_float8_are_within_their_wider_bounds(prove):
+    prove(product_of(TYPES[4], 33, 67, 200, target="sm_89").replace("{tf32: true}", "{fp8: fast}"))
 
 
 @pytest.mark.parametrize("types", TYPES)
@@ -76,7 +106,7 @@ def test_cuda_cores_multiply_where_they_are_requested(planned, types):
 
 
 def test_sums_in_float64_stay_on_cuda_cores(planned):
-    text = product_of(TYPES[0], 1024, 1024, 1024, schedule="") + "accumulate: float64\n"
+    text = product_of(TYPES[0], 1024, 1024, 1024, schedule="").replace("{tf32: true}", "float64")
     kernel = planned(text.replace("dtype: float16}\ncompute", "dtype: float64}\ncompute"))
     assert not instructions_of(kernel)
 
@@ -88,6 +118,12 @@ def test_sums_in_float64_stay_on_cuda_cores(planned):
         (product_of(TYPES[4], target="sm_86"), "sm_86 has no tensor cores of float8; sm_89 and newer have"),
         (product_of(TYPES[0], schedule=SMALL.replace("k: 64", "k: 16")), "a multiple of 2 x 16"),
         (product_of(("float16", "bfloat16", "float32")), "no instruction for float16 x bfloat16"),
+        (product_of(TYPES[6], target="sm_75"), "sm_75 has no tensor cores of tf32; sm_80 and newer have"),
+        (product_of(TYPES[6]).replace("tf32: true", "tf32: false"), "which the spec doesn't allow"),
+        (
+            product_of(TYPES[6], k_major=(True, True), schedule=SMALL.replace("n: 4", "n: 2")),
+            "ldmatrix loads the fragments of B of two instructions",
+        ),
     ],
 )
 def test_what_tensor_cores_do_not_take_is_refused_with_a_reason(reasons, text, why):
@@ -100,10 +136,11 @@ def test_what_tensor_cores_do_not_take_is_refused_with_a_reason(reasons, text, w
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("step", [64, 128])
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
-def test_matrix_loads_are_free_of_bank_conflicts(made, types, step, k_major):
+def test_fragment_loads_are_free_of_bank_conflicts(made, types, step, k_major):
     text = product_of(types, 256, 256, 512, k_major=k_major, schedule=SMALL.replace("k: 64", f"k: {step}"))
     (launch,) = analyze(made(text)).kernels
-    loads = [report for report in launch.accesses if report.access.kind == "matrix_load"]
+    in_shared = [report for report in launch.accesses if report.access.array.space == "shared"]
+    loads = [report for report in in_shared if report.access.kind in ("matrix_load", "load")]
     assert loads
     assert all(report.cost == report.ideal for report in loads)
 
@@ -148,6 +185,31 @@ def test_results_are_right_with_every_piece(prove, schedule):
     prove(product_of(TYPES[2], 128, 128, 512, schedule=schedule))
 
 
+@pytest.mark.parametrize("types", TYPES)
+def test_results_are_right_with_every_epilogue(prove, types):
+    prove(f"""
+params: {{Z: 2, M: 33, K: 40, N: 70}}
+scalars: {{alpha: {{dtype: float32}}}}
+arrays:
+  A: {{shape: [Z, M, K], dtype: {types[0]}}}
+  B: {{shape: [Z, K, N], dtype: {types[1]}}}
+  bias: {{shape: [N], dtype: float32}}
+  R: {{shape: [Z, M, N], dtype: float16}}
+  C: {{shape: [Z, M, N], dtype: float32}}
+compute: C[z, m, n] = relu(alpha * sum(A[z, m, k] * B[z, k, n], k) + bias[n]) + R[z, m, n]
+schedule: {{{SMALL}}}
+accumulate: {{tf32: true}}
+""")
+
+
+def test_tf32_is_rounded_in_registers_and_where_it_is_allowed_only(planned, made):
+    tf32 = product_of(TYPES[6], 256, 256, 256)
+    assert "cvt.rna.tf32" in made(tf32).source
+    for text in (tf32.replace("cores: tensor", "cores: cuda"), product_of(TYPES[6], schedule="family: direct")):
+        assert not instructions_of(planned(text))
+        assert "to_tf32" not in made(text).source
+
+
 def test_results_are_right_with_stream_k(prove):
     prove(product_of(TYPES[1], 129, 640, 256, schedule=SMALL + ", stream_k: 1"))
 
@@ -161,7 +223,7 @@ def test_results_are_right_at_any_size_and_layout(prove, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("types", TYPES[:3])
+@pytest.mark.parametrize("types", [*TYPES[:3], TYPES[6]])
 def test_traced_accesses_match_the_plan(made, types):
     kernel = made(product_of(types, 40, 72, 130))
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
@@ -170,9 +232,9 @@ def test_traced_accesses_match_the_plan(made, types):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("types", TYPES[:3])
+@pytest.mark.parametrize("types", [*TYPES[:3], TYPES[6]])
 def test_every_candidate_tile_is_right(prove, types):
-    for config in tile_configs(INSTRUCTIONS[types[0], types[1]]):
+    for config in tile_configs(instruction_for(types)):
         schedule = (
             f"family: gemm, cores: tensor, block: {{m: {config.block_m}, n: {config.block_n}}}, "
             f"step: {{k: {config.block_k}}}, thread: {{m: {config.thread_m}, n: {config.thread_n}}}"
@@ -186,7 +248,9 @@ def test_every_candidate_tile_is_right(prove, types):
 def test_a_real_compiler_takes_every_instruction(made, types, target):
     if not compilers():
         pytest.skip("no CUDA compiler on this machine")
-    if INSTRUCTIONS[types[0], types[1]].feature.is_on(machine_target(target)):
-        cubin = compile_cubin(made(product_of(types, target=target)).source, "k", target)
+    if instruction_for(types).feature.is_on(machine_target(target)):
+        precision = "{fp8: fast}" if types[0].startswith("float8") and target in ("sm_89", "sm_120") else "{tf32: true}"
+        text = product_of(types, target=target).replace("{tf32: true}", precision)
+        cubin = compile_cubin(made(text).source, "k", target)
         assert cubin.warnings == ()
         assert cubin.kernels["k"].spill_stores == 0

@@ -65,8 +65,15 @@ def of_bytes(a: Any, b: Any) -> Instruction:
     return Instruction(a, b, 32, rows, lambda g, t, i, e: (4 * t + e + 16 * i, g))
 
 
+def of_words() -> Instruction:
+    """tf32: a float32 whose low 13 bits are not read."""
+    rows = lambda g, t, i, e: (g + (8 if i in (1, 3) else 0), t + (4 if i >= 2 else 0))  # noqa: E731
+    return Instruction(np.float32, np.float32, 8, rows, lambda g, t, i, e: (t + 4 * i, g))
+
+
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 INSTRUCTIONS = {
+    "mma_m16n8k8_tf32": of_words(),
     "mma_m16n8k16_f16": of_halves(np.float16),
     "mma_m16n8k16_bf16": of_halves(ml_dtypes.bfloat16),
     "mma_m16n8k32_s8": of_bytes(np.int8, np.int8),
@@ -77,8 +84,15 @@ INSTRUCTIONS = {
     "mma_m16n8k32_e5m2": of_bytes(E5M2, E5M2),
     "mma_m16n8k32_e4m3_e5m2": of_bytes(E4M3, E5M2),
     "mma_m16n8k32_e5m2_e4m3": of_bytes(E5M2, E4M3),
+    "mma_m16n8k32_e4m3_as_f16": of_bytes(E4M3, E4M3),
+    "mma_m16n8k32_e5m2_as_f16": of_bytes(E5M2, E5M2),
+    "mma_m16n8k32_e4m3_e5m2_as_f16": of_bytes(E4M3, E5M2),
+    "mma_m16n8k32_e5m2_e4m3_as_f16": of_bytes(E5M2, E4M3),
 }
 OF_FLOATS = [name for name, it in INSTRUCTIONS.items() if it.sum_type is np.float32]
+# The instructions on float8 itself keep fewer bits.
+FAST = [name for name in OF_FLOATS if name.startswith("mma_m16n8k32") and not name.endswith("as_f16")]
+PRECISE = [name for name in OF_FLOATS if name not in FAST]
 OF_INTEGERS = [name for name in INSTRUCTIONS if name not in OF_FLOATS]
 D_ROWS = np.array([[lane // 4, lane // 4, lane // 4 + 8, lane // 4 + 8] for lane in range(32)])
 D_COLUMNS = np.array([[lane % 4 * 2, lane % 4 * 2 + 1] * 2 for lane in range(32)])
@@ -154,6 +168,11 @@ def random_floats(kind: Any, shape: tuple[int, ...], random: np.random.Generator
     return values.astype(kind).astype(np.float64)
 
 
+def of_tf32(values: Array) -> Array:
+    """The values without the bits that tf32 lacks."""
+    return (values.astype(np.float32).view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64)
+
+
 def leading(x: Fraction) -> Fraction:
     """The power of two at or below |x|."""
     size = abs(x)
@@ -165,14 +184,14 @@ def cut(x: Fraction, last: Fraction) -> Fraction:
     return last * (abs(x) / last).__floor__() * (1 if x > 0 else -1)
 
 
-def truncated(addends: Sequence[float]) -> float:
+def truncated(addends: Sequence[float], bits: int) -> float:
     """Addends and their sum cut toward zero: the rule, in exact numbers."""
     exact = [Fraction(x) for x in addends if x]
     if not exact:
         return 0.0
-    unit = max(leading(x) for x in exact) / 2**24
+    unit = max(leading(x) for x in exact) / 2**bits
     total = sum(cut(x, unit) for x in exact)
-    return float(cut(total, max(leading(total) / 2**23, Fraction(1, 2**149)))) if total else 0.0
+    return float(cut(total, max(leading(total) / 2 ** min(bits, 23), Fraction(1, 2**149)))) if total else 0.0
 
 
 @pytest.mark.parametrize("name", OF_FLOATS)
@@ -182,14 +201,21 @@ def test_sums_of_random_floats_are_cut_as_the_rule_says_and_near_the_exact_ones(
     b = random_floats(kind.b_type, (count, kind.depth, 8), random)
     c = random_floats(np.float32, (count, 16, 8), random)
     d = sums_of(make_job, name, a, b, c)
+    if name == "mma_m16n8k8_tf32":  # the instruction cuts the others
+        a, b = of_tf32(a), of_tf32(b)
     products = a[:, :, :, None] * b[:, None, :, :]
-    addends = np.concatenate([products, c[:, :, None, :]], axis=2)
+    addends = np.concatenate([c[:, :, None, :], products], axis=2)
+    bits, k = 13 if name in FAST else 24, 16 if name.endswith("as_f16") else kind.depth
     for i, m, n in product(range(count), range(16), range(8)):
-        assert d[i, m, n] == truncated(addends[i, m, :, n]), (i, m, n)
-    # Each addend loses less than 2^-24 of the largest, the sum less than 2^-23 of itself or half of the smallest float.
-    largest, exact = np.abs(addends).max(axis=2), addends.sum(axis=2)
-    error = (kind.depth + 1) * 2.0**-24 * largest
-    assert (np.abs(d - exact) <= error + 2.0**-23 * (np.abs(exact) + error) + 2.0**-149).all()
+        total = float(c[i, m, n])
+        for first in range(0, kind.depth, k):
+            total = truncated([total, *products[i, m, first : first + k, n]], bits)
+        assert d[i, m, n] == total, (i, m, n)
+    # Each addend loses less than 2^-bits of the largest, the sum less than 2^-23 of itself, or 2^-13, or half of the
+    # smallest float.
+    largest, exact = np.abs(addends).max(axis=2) * kind.depth / k, addends.sum(axis=2)
+    error = 2 * (kind.depth + 1) * 2.0**-bits * largest
+    assert (np.abs(d - exact) <= error + 2.0 ** (1 - bits) * (np.abs(exact) + error) + 2.0**-149).all()
 
 
 def row_of(make_job: MakeJob, name: str, c: float, products: Sequence[tuple[float, float]]) -> float:
@@ -215,7 +241,7 @@ TRUNCATIONS = [
 ]
 
 
-@pytest.mark.parametrize("name", OF_FLOATS)
+@pytest.mark.parametrize("name", PRECISE)
 @pytest.mark.parametrize(("sign", "small", "kept"), TRUNCATIONS)
 def test_addends_far_below_the_largest_are_cut(
     make_job: MakeJob, name: str, sign: int, small: list[tuple[int, int]], kept: float
@@ -226,7 +252,14 @@ def test_addends_far_below_the_largest_are_cut(
     assert row_of(make_job, name, sign * 2.0**10, products) == sign * 2.0**10 * (1 + kept)
 
 
-@pytest.mark.parametrize("name", [name for name in OF_FLOATS if INSTRUCTIONS[name].depth >= 16])
+@pytest.mark.parametrize("name", FAST)
+def test_instructions_on_float8_keep_13_bits_below_the_largest_addend(make_job: MakeJob, name: str) -> None:
+    assert row_of(make_job, name, 0.0, [(32.0, 32.0), (0.5, 0.25)]) == 1024.125
+    assert row_of(make_job, name, 0.0, [(32.0, 32.0)] + [(0.25, 0.25)] * 31) == 1024.0
+    assert row_of(make_job, name, 1024.0625, []) == 1024.0  # the accumulator is cut too
+
+
+@pytest.mark.parametrize("name", [name for name in PRECISE if INSTRUCTIONS[name].depth >= 16])
 def test_fifteen_small_addends_are_lost_together(make_job: MakeJob, name: str) -> None:
     assert row_of(make_job, name, 1024.0, [(2.0**-8, 2.0**-8)] * 15) == 1024.0
 
@@ -244,6 +277,40 @@ def test_infinity_and_nan_reach_the_sum(make_job: MakeJob, name: str) -> None:
 def test_nan_of_e4m3_reaches_the_sum_and_448_is_a_number(make_job: MakeJob) -> None:
     assert np.isnan(row_of(make_job, "mma_m16n8k32_e4m3", 1.0, [(float("nan"), 1.0)]))
     assert row_of(make_job, "mma_m16n8k32_e4m3", 0.0, [(448.0, -448.0)]) == -448.0 * 448.0
+
+
+ROUND = r"""
+extern "C" __global__ void k(const float* x, unsigned* out) {
+  out[threadIdx.x] = to_tf32(x[threadIdx.x]);
+  out[threadIdx.x + blockDim.x] = to_tf32(out[threadIdx.x]);
+}
+"""
+
+
+def test_tf32_is_rounded_to_nearest_with_ties_away_from_zero(make_job: MakeJob) -> None:
+    unity, last, half = 0x3F800000, 0x2000, 0x1000
+    cases = {
+        unity: unity,
+        unity + half - 1: unity,
+        unity + half: unity + last,
+        unity + last + half: unity + 2 * last,
+        unity - 1: unity,
+        0x80000000 + unity + half: 0x80000000 + unity + last,
+        0x7F7FFFFF: 0x7F800000,  # beyond the greatest
+        0x7F800000: 0x7F800000,
+        0xFF800000: 0xFF800000,
+        half: last,  # subnormal
+        half - 1: 0,
+        0x80000000: 0x80000000,
+    }
+    x = np.array([*cases, 0x7FFFFFFF, 0x7F800001], np.uint32)
+    arrays = {"x": x.view(np.float32), "out": np.zeros(2 * len(x), np.uint32)}
+    outcome = CpuDevice().run(make_job(ROUND, arrays, block=(len(x), 1, 1)))
+    assert outcome.faults == ()
+    words, again = outcome.buffers["out"].reshape(2, -1)
+    assert [hex(word) for word in words[: len(cases)]] == [hex(word) for word in cases.values()]
+    assert np.isnan(words[len(cases) :].view(np.float32)).all()
+    assert (again == words).all()
 
 
 def test_sums_beyond_float32_are_infinite_and_subnormal_ones_are_kept(make_job: MakeJob) -> None:

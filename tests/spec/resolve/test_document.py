@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.spec.diagnostics import SpecError
+from cugen.spec.expressions import Reduce, walk
 from cugen.spec.load import load_text
-from cugen.spec.model import Spec, canonical
+from cugen.spec.model import Precision, Spec, canonical
 
 SAMPLE = """\
 cugen: 1
@@ -309,6 +310,52 @@ def test_requirements_are_checked_where_values_are_known(
 )
 def test_other_keys_that_are_rejected(diagnose: Callable[..., Any], spec_text: Any, key: str) -> None:
     assert len(diagnose(spec_text() + key + "\n")) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "precision"),
+    [
+        ("float64", Precision()),
+        ("{type: float64}", Precision()),
+        ("{tf32: true}", Precision(tf32=True)),
+        ("{type: float64, tf32: true, fp8: fast}", Precision(True, "fast")),
+        ("{fp8: exact}", Precision()),
+        ("{}", Precision()),
+    ],
+)
+def test_accumulate_is_a_type_or_a_mapping_with_precisions(
+    load_one: Any, spec_text: Any, value: str, precision: Precision
+) -> None:
+    spec = load_one(spec_text(compute="y[i] = sum(x[j], j)") + f"accumulate: {value}\n")
+    (reduction,) = (node for node in walk(spec.statements[0].value) if isinstance(node, Reduce))
+    assert reduction.dtype.name == ("float64" if "float64" in value else "float32")
+    assert spec.precision == precision
+
+
+def test_precisions_count_for_the_hash_only_where_they_are_set(load_one: Any, spec_text: Any) -> None:
+    values = ("", "accumulate: {}", "accumulate: {tf32: false, fp8: exact}", "accumulate: {tf32: true}")
+    plain, *defaults, lowered = (load_one(spec_text() + value + "\n").hash for value in values)
+    assert set(defaults) == {plain} != {lowered}
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "help"),
+    [
+        ("{typ: float32}", "CG1014", "did you mean `type`?"),
+        ("{type: float16}", "CG1052", "did you mean `float64`?"),
+        ("{tf32: yes}", "CG1015", "write `true` or `false`"),
+        ("{fp8: fats}", "CG1052", "did you mean `fast`?"),
+        ("{order: serial}", "CG1057", "known are type, tf32, fp8"),
+        ("{winograd: true}", "CG1057", "known are type, tf32, fp8"),
+        ("[float32]", "CG1015", ""),
+    ],
+)
+def test_accumulate_that_is_rejected(
+    diagnose: Callable[..., Any], spec_text: Any, value: str, code: str, help: str
+) -> None:
+    (diagnostic,) = diagnose(spec_text() + f"accumulate: {value}\n")
+    assert diagnostic.code == code
+    assert help in diagnostic.help
 
 
 def test_compute_may_be_one_statement_a_list_or_a_block(load_one: Any, spec_text: Any) -> None:

@@ -14,7 +14,7 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.elements import ElementCopies
 from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.problem import copy_width
-from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS, swizzle_of, swizzle_unit
+from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS, shift_unit, swizzle_of
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Define
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
@@ -55,7 +55,7 @@ class KMajorPipeline(OperandPipeline):
         """Elements of a unit, units that are permuted, and rows with the same permutation; no units: not swizzled."""
         config = self.thread.config
         assert config.mma is not None
-        return (swizzle_unit(config.mma), *swizzle_of(config)) if self.tile.pad == 0 else (1, 0, 1)
+        return (shift_unit(config.mma, is_k_major=True), *swizzle_of(config)) if self.tile.pad == 0 else (1, 0, 1)
 
     @property
     def _is_swizzled(self) -> bool:
@@ -65,8 +65,7 @@ class KMajorPipeline(OperandPipeline):
     def _load_swizzle(self) -> Define:
         """Xor mask of k in a lane's loads: the same for all of them, as its rows are 8 apart."""
         unit, units, rows = self._swizzle
-        mma = self.thread.config.mma
-        if mma is None or not mma.loads_matrices:
+        if not self.loads_matrices:
             return self._define("swizzle", unit * Mod(self.thread.lane_m, integer(units)))
         row = Mod(self.thread.lane, integer(MATRIX_ROWS))
         mask = unit * (FloorDiv(row, integer(rows)) if rows > 1 else row)

@@ -132,6 +132,12 @@ class OperandPipeline:
     def is_tile_k_major(self) -> bool:
         return False
 
+    @property
+    def loads_matrices(self) -> bool:
+        """Whether fragments are loaded by `ldmatrix`."""
+        mma = self.thread.config.mma
+        return mma is not None and mma.loads_matrices(is_k_major=self.is_tile_k_major)
+
     @cached_property
     def _matrix_row(self) -> tuple[Define, ...]:
         """Coordinates along K and along M or N of the lane's row for `ldmatrix`, in the warp's tile.
@@ -152,8 +158,7 @@ class OperandPipeline:
 
     def definitions(self) -> tuple[Define, ...]:
         """Coordinates of the thread's first copy in the tile, and of its row for `ldmatrix`."""
-        mma = self.thread.config.mma
-        rows = self._matrix_row if mma is not None and mma.loads_matrices else ()
+        rows = self._matrix_row if self.loads_matrices else ()
         return self._first_k, self._first_mn, *rows
 
     @cached_property

@@ -13,6 +13,7 @@ from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Declare, Index, LoadMatrix, Mma, Node, Store
 from cugen.plan.symbols import Integer, integer
+from cugen.spec.expressions import Expr, Op
 from cugen.spec.types import UINT32
 
 _ROW_DISTANCE = 8  # rows between the halves of a fragment of A (PTX ISA, mma.m16n8k4)
@@ -54,7 +55,7 @@ class TensorFragments:
         self, pipeline: OperandPipeline, offset: Integer, stride: int, halves: int, instruction: Index, count: int
     ) -> TensorFragment:
         elements = self.instruction.a_registers if halves > 1 else self.instruction.b_registers
-        dtype = UINT32 if self.instruction.loads_matrices else pipeline.tile.dtype
+        dtype = UINT32 if self.instruction.has_words else pipeline.tile.dtype
         name = self.thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_frag")
         extents = self.config.fragment_buffers, count, elements
         registers = dense_array(name, dtype, extents, "register")
@@ -66,8 +67,10 @@ class TensorFragments:
     def load(self, stage: Integer, k: Integer, buffer: Integer) -> Iterator[Node]:
         """Loads the fragments of `mma_k`, from `k` of a stage on, into a buffer."""
         for fragment in (self._a, self._b):
-            if self.instruction.loads_matrices:
+            if fragment.pipeline.loads_matrices:
                 yield self._load_matrices(fragment, stage, k, buffer)
+                if self.instruction.is_rounded:
+                    yield self._round(fragment, buffer)
                 continue
             loops = [(fragment.instruction, fragment.count)]
             element, mn = integer(0), fragment.offset + fragment.instruction.symbol * fragment.stride
@@ -81,7 +84,8 @@ class TensorFragments:
                 loops.append((h, fragment.halves))
                 element, mn = element + h.symbol, mn + _ROW_DISTANCE * h.symbol
             register = Access(fragment.registers, (buffer, fragment.instruction.symbol, element), "store")
-            node: Node = Store(register, Element.of(fragment.pipeline.mma_load(stage, fragment_k, mn)))
+            value: Expr = Element.of(fragment.pipeline.mma_load(stage, fragment_k, mn))
+            node: Node = Store(register, _rounded(value) if self.instruction.is_rounded else value)
             for index, count in reversed(loops):
                 node = unrolled(index, (node,), stop=count)
             yield node
@@ -94,6 +98,16 @@ class TensorFragments:
         source = fragment.pipeline.matrix_load(stage, k, number * fragment.stride)
         node = LoadMatrix(words, source, transposed=not fragment.pipeline.is_tile_k_major)
         return unrolled(fragment.instruction, (node,), together, stop=fragment.count)
+
+    def _round(self, fragment: TensorFragment, buffer: Integer) -> Node:
+        """Rounds the words of an operand's fragments, which `ldmatrix` loaded unchanged."""
+        word = self.thread.loop_index("w", fragment.elements)
+        subscripts = buffer, fragment.instruction.symbol, word.symbol
+        loaded = Element.of(Access(fragment.registers, subscripts, "load"))
+        node: Node = Store(Access(fragment.registers, subscripts, "store"), _rounded(loaded))
+        for index, count in ((word, fragment.elements), (fragment.instruction, fragment.count)):
+            node = unrolled(index, (node,), stop=count)
+        return node
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
         """The instructions of a warp tile for one `mma_k`."""
@@ -109,3 +123,8 @@ class TensorFragments:
         for fragment in (b, a):
             node = unrolled(fragment.instruction, (node,), stop=fragment.count)
         return (node,)
+
+
+def _rounded(value: Expr) -> Expr:
+    """The word of a float32 that is rounded to tf32."""
+    return Op("to_tf32", (value,), UINT32)

@@ -112,8 +112,8 @@ def tile_configs(instruction: MmaInstruction | None) -> tuple[TileConfig, ...]:
     """Candidate tiles of tensor cores with an instruction, or of CUDA cores; stages, split-K and stream-K keep their
     defaults."""
     configs: list[TileConfig | None] = []
-    unit = instruction.element_bytes if instruction is not None and instruction.loads_matrices else 1
-    tiles = _TILES if instruction is None else _WORD_TILES if instruction.loads_matrices else _TENSOR_TILES
+    unit = instruction.element_bytes if instruction is not None and instruction.has_words else 1
+    tiles = _TILES if instruction is None else _WORD_TILES if instruction.has_words else _TENSOR_TILES
     for block_m, block_n, thread_m, thread_n, block_k, slice_counts in tiles:
         for sliced_k in slice_counts:
             config = TileConfig(block_m, block_n, thread_m, thread_n, block_k // unit, sliced_k=sliced_k)

@@ -132,7 +132,7 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KT
     # Tiles of stream-K aren't shifted inward: each copy has a bounds check if the last tile is partial.
     has_bounds_check = config.stream_k > 0 and (problem.m % config.block_m or problem.n % config.block_n)
     copy_slots = H200.copy_instructions + (H200.bounds_check_instructions if has_bounds_check else 0)
-    conversions = 0.0
+    conversions = tensor_cores.conversions(config)
     if not config.uses_tensor_cores:
         conversions = problem.conversion_cost * sum(count for count, _ in sides) * config.warp_k
     other_slots = loads + conversions + copies * copy_slots + H200.k_tile_instructions

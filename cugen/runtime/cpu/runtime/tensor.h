@@ -11,7 +11,8 @@ namespace cugen {
 // Elements in a register, adjacent along k.
 inline unsigned elements_per_register(Element type) {
   switch (type) {
-    case Element::f64: return 1;
+    case Element::f64:
+    case Element::tf32: return 1;
     case Element::f16:
     case Element::bf16: return 2;
     default: return 4;
@@ -24,6 +25,8 @@ inline double element(Element type, const void* registers, unsigned index) {
   const uint16_t* const halves = static_cast<const uint16_t*>(registers);
   switch (type) {
     case Element::f64: return static_cast<const double*>(registers)[index];
+    // The instruction reads 19 bits: it cuts the others (measured).
+    case Element::tf32: return bit_cast<float>(static_cast<const uint32_t*>(registers)[index] & 0xffffe000u);
     case Element::f16: return decode(kHalf, halves[index]);
     case Element::bf16: return decode(kBFloat16, halves[index]);
     case Element::e4m3: return decode(kFloat8E4M3, bytes[index]);
@@ -44,9 +47,9 @@ inline double cut(double x, int exponent) {
   return static_cast<double>(static_cast<int64_t>(x * power_of_two(-exponent))) * power_of_two(exponent);
 }
 
-// Sum as tensor cores add float32: addends are cut to 24 bits below the leading bit of the largest, and their sum to a
-// float, both toward zero. Addends are a float and products of two.
-inline float truncated_sum(const double* addends, unsigned count) {
+// Sum as tensor cores add float32: addends are cut to `bits` bits below the leading bit of the largest, and their sum to
+// a float of as many, at most, both toward zero. Addends are a float and products of two.
+inline float truncated_sum(const double* addends, unsigned count, int bits) {
   int largest = -1023;
   for (unsigned i = 0; i < count; ++i) largest = std::max(largest, exponent_of(addends[i]));
   if (largest == -1023) return 0.0f;
@@ -56,18 +59,19 @@ inline float truncated_sum(const double* addends, unsigned count) {
       if (exponent_of(addends[i]) == 1024) sum += addends[i];
     return sum == sum ? static_cast<float>(sum) : bit_cast<float>(0x7fffffffu);
   }
-  for (unsigned i = 0; i < count; ++i) sum += cut(addends[i], largest - 24);
+  for (unsigned i = 0; i < count; ++i) sum += cut(addends[i], largest - bits);
   // The last bit of a subnormal float is 2^-149.
-  return static_cast<float>(cut(sum, std::max(exponent_of(sum) - 23, -149)));
+  return static_cast<float>(cut(sum, std::max(exponent_of(sum) - std::min(bits, 23), -149)));
 }
 
 // `sum` plus the products of a row of A and a column of B: double by one FMA each in the order of k, int32 exactly and
 // wrapping.
-inline void add_products(Element type, const double* a, const double* b, unsigned k_extent, void* sum) {
-  if (type == Element::f64) {
+inline void add_products(const MmaFragments& mma, const double* a, const double* b, void* sum) {
+  const unsigned k_extent = mma.k_extent;
+  if (mma.a_type == Element::f64) {
     double& total = *static_cast<double*>(sum);
     for (unsigned k = 0; k < k_extent; ++k) total = __builtin_fma(a[k], b[k], total);
-  } else if (type == Element::s8 || type == Element::u8) {
+  } else if (mma.a_type == Element::s8 || mma.a_type == Element::u8) {
     double products = 0.0;
     for (unsigned k = 0; k < k_extent; ++k) products += a[k] * b[k];
     uint32_t& total = *static_cast<uint32_t*>(sum);
@@ -75,16 +79,19 @@ inline void add_products(Element type, const double* a, const double* b, unsigne
   } else {
     float& total = *static_cast<float*>(sum);
     double addends[33];
-    for (unsigned k = 0; k < k_extent; ++k) addends[k] = a[k] * b[k];
-    addends[k_extent] = total;
-    total = truncated_sum(addends, k_extent + 1);
+    for (unsigned first = 0; first < k_extent; first += mma.k_step) {
+      for (unsigned k = 0; k < mma.k_step; ++k) addends[k] = a[first + k] * b[first + k];
+      addends[mma.k_step] = total;
+      total = truncated_sum(addends, mma.k_step + 1, mma.sum_bits);
+    }
   }
 }
 
 // D = A * B + D for A of 16 x k_extent and B of k_extent x 8 elements. A register holds elements adjacent along k; the
 // next one of a lane is `stride` further on, after that of A in row g + 8.
 inline void mma(const MmaFragments* const (&lanes)[32]) {
-  const auto [k_extent, a_type, b_type, upper, lower, first_a, first_b] = *lanes[0];
+  const Element a_type = lanes[0]->a_type, b_type = lanes[0]->b_type;
+  const unsigned k_extent = lanes[0]->k_extent;
   const unsigned packed = elements_per_register(a_type), stride = 4 * packed;
   double a[16][32], b[8][32];
   for (unsigned k = 0; k < k_extent; ++k) {
@@ -100,8 +107,8 @@ inline void mma(const MmaFragments* const (&lanes)[32]) {
   for (unsigned i = 0; i < 32; ++i)
     for (unsigned n = 0; n < 2; ++n) {
       const unsigned g = i / 4, column = i % 4 * 2 + n;
-      add_products(a_type, a[g], b[column], k_extent, static_cast<char*>(lanes[i]->upper) + n * sum_bytes);
-      add_products(a_type, a[g + 8], b[column], k_extent, static_cast<char*>(lanes[i]->lower) + n * sum_bytes);
+      add_products(*lanes[0], a[g], b[column], static_cast<char*>(lanes[i]->upper) + n * sum_bytes);
+      add_products(*lanes[0], a[g + 8], b[column], static_cast<char*>(lanes[i]->lower) + n * sum_bytes);
     }
 }
 

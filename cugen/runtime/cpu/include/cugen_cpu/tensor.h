@@ -4,11 +4,13 @@
 
 namespace cugen {
 
-enum class Element : uint8_t { f64, f16, bf16, e4m3, e5m2, s8, u8 };
+enum class Element : uint8_t { f64, tf32, f16, bf16, e4m3, e5m2, s8, u8 };
 
-// Fragments of one lane in mma.m16n8k_extent (PTX ISA). The sums are double, int32_t for 8-bit integers, else float.
+// Fragments of one lane in mma.m16n8k_extent (PTX ISA). The sums are double, int32_t for 8-bit integers, else float, to
+// which `k_step` products are added at a time, with `sum_bits` below the leading one of the largest.
 struct MmaFragments {
-  unsigned k_extent;
+  unsigned k_extent, k_step;
+  int sum_bits;
   Element a_type, b_type;
   void *upper, *lower;
   const void *a, *b;
@@ -36,6 +38,14 @@ CUGEN_INLINE void ldmatrix(Collective kind, unsigned count, unsigned* words, con
 
 }  // namespace cugen
 
+// Half of the last kept bit is added to the magnitude, the 13 bits below are cut.
+#define CUGEN_TO_TF32
+CUGEN_INLINE unsigned to_tf32(unsigned bits) {
+  const bool is_finite = (bits & 0x7f800000u) != 0x7f800000u;
+  return is_finite ? (bits + 0x1000u) & 0xffffe000u : (bits & 0x7fffffu) != 0 ? 0x7fffffffu : bits;
+}
+CUGEN_INLINE unsigned to_tf32(float x) { return to_tf32(__float_as_uint(x)); }
+
 #define CUGEN_LDMATRIX(name, count, kind)                                                                  \
   CUGEN_INLINE void name(unsigned* words, const void* row, int line = __builtin_LINE()) {                  \
     cugen::ldmatrix(cugen::Collective::kind, count, words, row, line);                                     \
@@ -46,17 +56,26 @@ CUGEN_LDMATRIX(ldmatrix_x4, 4, load_matrices)
 CUGEN_LDMATRIX(ldmatrix_x4_trans, 4, load_transposed_matrices)
 #undef CUGEN_LDMATRIX
 
-#define CUGEN_MMA(name, k_extent, a_type, b_type, Sum, Register, a_count, b_count)                         \
+#define CUGEN_MMA_OF(name, k_extent, k_step, sum_bits, a_type, b_type, Sum, Register, a_count, b_count)     \
   inline void name(Sum* upper, Sum* lower, const Register (&a)[a_count], const Register (&b)[b_count],     \
                    int line = __builtin_LINE()) {                                                          \
-    cugen::mma({k_extent, cugen::Element::a_type, cugen::Element::b_type, upper, lower, a, b}, line);      \
+    constexpr cugen::Element in_a = cugen::Element::a_type, in_b = cugen::Element::b_type;                 \
+    cugen::mma({k_extent, k_step, sum_bits, in_a, in_b, upper, lower, a, b}, line);                        \
   }
+#define CUGEN_MMA(name, k_extent, a_type, b_type, Sum, Register, a_count, b_count) \
+  CUGEN_MMA_OF(name, k_extent, k_extent, 24, a_type, b_type, Sum, Register, a_count, b_count)
+// On float8 itself: 13 bits (Zhang et al., SageAttention2, arXiv 2411.10958; those of wgmma are measured).
+#define CUGEN_MMA_F8(name, a_type, b_type) CUGEN_MMA_OF(name, 32, 32, 13, a_type, b_type, float, unsigned, 4, 2)
+// By two instructions on float16, which has all numbers of float8.
+#define CUGEN_MMA_AS_F16(name, a_type, b_type) CUGEN_MMA_OF(name, 32, 16, 24, a_type, b_type, float, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K16
 CUGEN_MMA(mma_m16n8k16, 16, f64, f64, double, double, 8, 4)
 #define CUGEN_MMA_M16N8K8
 CUGEN_MMA(mma_m16n8k8, 8, f64, f64, double, double, 4, 2)
 #define CUGEN_MMA_M16N8K4
 CUGEN_MMA(mma_m16n8k4, 4, f64, f64, double, double, 2, 1)
+#define CUGEN_MMA_M16N8K8_TF32
+CUGEN_MMA(mma_m16n8k8_tf32, 8, tf32, tf32, float, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K16_F16
 CUGEN_MMA(mma_m16n8k16_f16, 16, f16, f16, float, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K16_BF16
@@ -70,11 +89,22 @@ CUGEN_MMA(mma_m16n8k32_s8_u8, 32, s8, u8, int, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K32_U8_S8
 CUGEN_MMA(mma_m16n8k32_u8_s8, 32, u8, s8, int, unsigned, 4, 2)
 #define CUGEN_MMA_M16N8K32_E4M3
-CUGEN_MMA(mma_m16n8k32_e4m3, 32, e4m3, e4m3, float, unsigned, 4, 2)
+CUGEN_MMA_F8(mma_m16n8k32_e4m3, e4m3, e4m3)
+#define CUGEN_MMA_M16N8K32_E4M3_AS_F16
+CUGEN_MMA_AS_F16(mma_m16n8k32_e4m3_as_f16, e4m3, e4m3)
 #define CUGEN_MMA_M16N8K32_E5M2
-CUGEN_MMA(mma_m16n8k32_e5m2, 32, e5m2, e5m2, float, unsigned, 4, 2)
+CUGEN_MMA_F8(mma_m16n8k32_e5m2, e5m2, e5m2)
+#define CUGEN_MMA_M16N8K32_E5M2_AS_F16
+CUGEN_MMA_AS_F16(mma_m16n8k32_e5m2_as_f16, e5m2, e5m2)
 #define CUGEN_MMA_M16N8K32_E4M3_E5M2
-CUGEN_MMA(mma_m16n8k32_e4m3_e5m2, 32, e4m3, e5m2, float, unsigned, 4, 2)
+CUGEN_MMA_F8(mma_m16n8k32_e4m3_e5m2, e4m3, e5m2)
+#define CUGEN_MMA_M16N8K32_E4M3_E5M2_AS_F16
+CUGEN_MMA_AS_F16(mma_m16n8k32_e4m3_e5m2_as_f16, e4m3, e5m2)
 #define CUGEN_MMA_M16N8K32_E5M2_E4M3
-CUGEN_MMA(mma_m16n8k32_e5m2_e4m3, 32, e5m2, e4m3, float, unsigned, 4, 2)
+CUGEN_MMA_F8(mma_m16n8k32_e5m2_e4m3, e5m2, e4m3)
+#define CUGEN_MMA_M16N8K32_E5M2_E4M3_AS_F16
+CUGEN_MMA_AS_F16(mma_m16n8k32_e5m2_e4m3_as_f16, e5m2, e4m3)
+#undef CUGEN_MMA_AS_F16
+#undef CUGEN_MMA_F8
 #undef CUGEN_MMA
+#undef CUGEN_MMA_OF

@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 
 from cugen.reference.operators import apply_operator
-from cugen.reference.reductions import Sum
 from cugen.reference.storage import FORMATS, Values, working_dtype
+from cugen.reference.sums.reductions import Sum
 from cugen.reference.tracked import Bound, Tracked, combine, unit
 from cugen.spec.expressions import Expr, Op, Reduce, free_indices
 from cugen.spec.types import DType

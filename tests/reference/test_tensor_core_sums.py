@@ -1,0 +1,75 @@
+"""Error bounds of sums that tensor cores may compute: operands rounded to tf32, and additions that truncate."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from cugen.reference.evaluate import evaluate
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec
+
+
+def dot(dtype: str = "float32", accumulate: str = "{tf32: true}", term: str = "x[k] * w[k]") -> Spec:
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: dot
+params: {{K: 64}}
+arrays:
+  x: {{shape: [K], dtype: {dtype}}}
+  w: {{shape: [K], dtype: {dtype}}}
+  y: {{shape: [], dtype: float32}}
+compute: y = sum({term}, k)
+accumulate: {accumulate}
+""")
+    return spec
+
+
+def bound_of(spec: Spec, x: np.ndarray, w: np.ndarray) -> float:
+    return float(evaluate(spec, {"x": x, "w": w})["y"].bound)
+
+
+def random(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(64).astype(np.float32)
+
+
+def test_operands_of_tf32_lose_up_to_2_to_the_minus_11_each() -> None:
+    x, w = random(1), random(2)
+    magnitude = float(np.abs(x.astype(np.float64) * w).sum())
+    assert 2 * 2.0**-11 * magnitude < bound_of(dot(), x, w) < 2.1 * 2.0**-11 * magnitude
+    assert bound_of(dot(accumulate="float32"), x, w) < 2.0**-17 * magnitude
+
+
+def test_numbers_of_tf32_lose_nothing() -> None:
+    x, w = ((random(seed).view(np.uint32) & 0xFFFFE000).view(np.float32) for seed in (1, 2))
+    magnitude = float(np.abs(x.astype(np.float64) * w).sum())
+    assert bound_of(dot(), x, w) < 2.0**-15 * magnitude
+    integers = np.arange(64, dtype=np.float32)
+    assert bound_of(dot(), integers, integers) == 0
+    assert bound_of(dot(), integers + 2**12, np.ones_like(integers)) > 0  # more than 11 bits
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [dot(accumulate="{type: float64, tf32: true}"), dot(term="x[k] + w[k]"), dot(term="abs(x[k] * w[k])")],
+    ids=["float64", "no product", "more than a product"],
+)
+def test_other_sums_keep_their_bounds(spec: Spec) -> None:
+    x, w = random(3), random(4)
+    assert bound_of(spec, x, w) < 2.0**-16 * float(np.abs(x).sum() + np.abs(w).sum())
+
+
+def test_sums_of_16_bit_products_may_be_truncated() -> None:
+    x, w = random(5).astype(np.float16), random(6).astype(np.float16)
+    in_float32 = bound_of(dot(accumulate="float32"), x.astype(np.float32), w.astype(np.float32))
+    assert 1.9 * in_float32 < bound_of(dot("float16", "float32"), x, w) < 3 * in_float32
+
+
+def test_fast_sums_of_float8_keep_13_bits() -> None:
+    x, w = (random(seed).astype(ml_dtypes.float8_e4m3fn) for seed in (7, 8))
+    exact = bound_of(dot("float8_e4m3", "float32"), x, w)
+    assert 1000 * exact < bound_of(dot("float8_e4m3", "{fp8: fast}"), x, w) < 4000 * exact
+    small = (np.arange(64) % 8).astype(ml_dtypes.float8_e4m3fn)
+    assert bound_of(dot("float8_e4m3", "{fp8: fast}"), small, small) == 0
+    assert bound_of(dot("float8_e4m3", "{fp8: fast}"), small * 16, small * 16) > 0
