@@ -221,10 +221,10 @@ def shared_bytes(request: Request, config: StagedConfig) -> int:
         total += config.slices * outputs * sum(reduction.dtype.bytes for reduction in config.walk.reductions)
     for tile in config.tiles:
         source = request.context.arrays[tile.array]
-        *rows, columns = (tile.sides[d].count for d in memory_order(tile, source, request.context.ranges))
+        counts = [tile.sides[d].count for d in memory_order(tile, source, request.context.ranges)]
         memory = request.context.spec.array(tile.array).memory
-        padding = swizzle_of(columns)[1] if memory.swizzle else memory.pad
-        total += math.prod(rows) * (columns + padding) * source.dtype.bytes
+        padding = swizzle_of(counts)[1] if memory.swizzle else memory.pad
+        total += math.prod(counts[:-1]) * (counts[-1] + padding) * source.dtype.bytes
     return total
 
 

@@ -92,7 +92,7 @@ def make_tile(
 
 def _swizzled(tile: Array) -> Array:
     """The tile with its columns permuted by row, padded to a whole number of them."""
-    rows, padding = swizzle_of(int(tile.shape[-1]))
+    rows, padding = swizzle_of([int(count) for count in tile.shape])
     tile = replace(tile, pad=padding, swizzle=rows)
     return replace(tile, strides=row_major(tile.padded_shape))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -212,7 +212,11 @@ def memory_order(tile: Tile, source: Array, ranges: Mapping[sympy.Symbol, Range]
     return tuple(sorted(tile.dimensions, key=lambda dimension: -bounds(source.strides[dimension], ranges)[1]))
 
 
-def swizzle_of(columns: int) -> tuple[int, int]:
-    """The rows after which the xor swizzle of a tile repeats, and the padding of its rows to a multiple of them."""
+def swizzle_of(counts: Sequence[int]) -> tuple[int, int]:
+    """The rows after which the xor swizzle of a tile repeats, and the padding of its rows to a multiple of them. A
+    single row stays as it is: its columns are permuted by 0."""
+    *slow, columns = counts
+    if math.prod(slow) == 1:
+        return 0, 0
     rows = min(power_of_two(columns), WARP)
     return rows, -columns % rows
