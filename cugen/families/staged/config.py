@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.families.staged.thread_tile import thread_tiles
-from cugen.families.staged.tile import Tile, find_tiles, memory_order, swizzle_of
+from cugen.families.staged.tile import Tile, find_tiles, memory_order
 from cugen.families.staged.walk import Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, default_block
+from cugen.pieces.swizzle import swizzle_of
 from cugen.plan.request import Refusal, Request
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Reduce, free_indices, walk
