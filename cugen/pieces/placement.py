@@ -10,6 +10,8 @@ import sympy
 from cugen.pieces.blocks import digits, thread
 from cugen.pieces.kernels import tile_bytes
 from cugen.pieces.loop_variables import loop_variable
+from cugen.pieces.swizzle import swizzled
+from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, row_major
 from cugen.plan.nodes import Barrier, Copy, Declare, For, Loop, Node, Section
@@ -17,6 +19,7 @@ from cugen.plan.request import Refusal, Request, Tunable, refuse_tunables
 from cugen.plan.symbols import Integer, bounds, integer
 from cugen.spec.expressions import Op, Read, free_indices, walk
 from cugen.spec.model import Array as Declared
+from cugen.spec.model import Memory
 
 REGISTER_ELEMENTS = 64  # elements per thread of an array in registers; larger ones spill (heuristic)
 
@@ -44,9 +47,9 @@ def placement_refusals(request: Request, windowed: Collection[str] = ()) -> tupl
             reason = f"{array.name} has {count} elements; registers hold at most {REGISTER_ELEMENTS} a thread"
             refusals.append(Refusal(reason, key))
         elif memory.space == "shared":
-            if memory.swizzle or memory.stages > 1:
-                refusals.append(Refusal(f"stages {array.name} whole: there is nothing to swizzle or to pipeline", key))
-            tile = replace(request.context.arrays[array.name], pad=memory.pad)
+            if memory.stages > 1:
+                refusals.append(Refusal(f"stages {array.name} whole: there is nothing to pipeline", key))
+            tile = _laid_out(request.context.arrays[array.name], memory, request.context)
             shared_bytes += tile_bytes(tile, dict(request.context.ranges))
     limit = request.target.shared_per_block
     if shared_bytes > limit:
@@ -118,8 +121,8 @@ def stage_inputs(
         if memory.space == "register" and is_loaded_by_element(request, declared, per_output=True):
             continue
         name = lowering.names.allocate(f"{source.symbol}_{memory.space}")
-        tile = replace(source, symbol=name, space=memory.space, flat=False, pad=memory.pad, dynamic=memory.dynamic)
-        tile = replace(tile, strides=row_major(tile.padded_shape))
+        tile = replace(source, symbol=name, space=memory.space, flat=False, dynamic=memory.dynamic)
+        tile = _laid_out(tile, memory, request.context)
         if memory.dynamic:
             tile = replace(tile, dynamic_offset=offset)
             offset += (tile_bytes(tile, lowering.ranges) + 15) // 16 * 16
@@ -185,6 +188,14 @@ def _copy_by_thread(lowering: Lowering, source: Array, tile: Array) -> Node:
     for index, extent in reversed(list(zip(indices, source.shape, strict=True))):
         node = For(Loop(index, integer(0), extent, unroll=True), (node,))
     return node
+
+
+def _laid_out(array: Array, memory: Memory, context: Context) -> Array:
+    """The whole array with rows that are padded or swizzled as the spec requests."""
+    if memory.swizzle:
+        return swizzled(array, [context.static(extent) or 0 for extent in array.shape])
+    array = replace(array, pad=memory.pad)
+    return replace(array, strides=row_major(array.padded_shape))
 
 
 def _count(array: Array) -> Integer:

@@ -77,13 +77,25 @@ def test_a_reduction_of_elements_of_one_result_walks_over_tiles_of_them(prove, p
     prove(text, sanitize=True)
 
 
+@pytest.mark.parametrize("memory", [SHARED, PADDED, SWIZZLED])
 @pytest.mark.parametrize("n", [1, 67, 2049])
-def test_rows_in_shared_memory_are_cached_there(prove, made, planned, n):
-    text = softmax(5, n, SHARED)
+def test_rows_in_shared_memory_are_cached_there(prove, made, planned, n, memory):
+    text = softmax(5, n, memory)
     kernel = planned(text)
     assert kernel.family == "rowwise"
     assert "cached in shared memory" in " ".join(kernel.reasons)
     assert "x_shared" in made(text).source
+    elements = planned(softmax(5, n, SHARED)).dynamic_shared_bytes // 4
+    assert kernel.dynamic_shared_bytes // 4 == elements + (memory == PADDED)
+    prove(text, sanitize=True)
+
+
+@pytest.mark.parametrize(("m", "n"), [(9, 67), (33, 8), (1, 31)])
+def test_an_array_that_is_staged_whole_is_swizzled(prove, made, m, n):
+    arrays = f"x: {{shape: [M, N], dtype: float32, memory: {SWIZZLED}}}, y: {{shape: [N, M], dtype: float32}}"
+    text = f"params: {{M: {m}, N: {n}}}\narrays: {{{arrays}}}\ncompute: y[j, i] = x[i, j]\nschedule: {{family: direct}}\n"
+    source = made(text).source
+    assert ("^" in source.partition("__global__")[2]) == (m > 1)
     prove(text, sanitize=True)
 
 
@@ -107,10 +119,53 @@ def test_elements_that_a_thread_reads_once_are_loaded_into_registers(prove, made
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (17, 67, 31), (65, 63, 66)])
-def test_an_operand_in_registers_has_no_tile(prove, made, planned, m, n, k):
-    text = product(m, n, k, SHARED, "block: {m: 16, n: 16}, step: {k: 16}").replace(SHARED, REGISTER, 1)
+def test_an_operand_in_global_memory_has_no_tile(prove, made, planned, m, n, k):
+    text = product(m, n, k, SHARED, "block: {m: 16, n: 16}, step: {k: 16}").replace(SHARED, "global", 1)
     assert planned(text).family == "tiled"
     assert "As[" not in made(text).source
+    prove(text, sanitize=True)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fragment"),
+    [
+        ("block: {m: 16, n: 16}, step: {k: 16}", r"const float a = As\[ty\]\[\w+\];"),
+        ("block: {m: 32, n: 16}, thread: {m: 2, n: 1}, step: {k: 16}", r"float a_frag\[TM\];"),
+        ("family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}", "Vector<float, 4> a_frag"),
+    ],
+)
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 5, 7), (17, 67, 31), (65, 63, 66)])
+def test_threads_multiply_registers_of_an_operand_that_is_placed_there(prove, made, m, n, k, schedule, fragment):
+    text = product(m, n, k, REGISTER, schedule)
+    assert re.search(fragment, made(text).source)
+    prove(text, sanitize=True)
+
+
+GEMM_SCHEDULES = (
+    "family: gemm, stages: 1, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}",
+    "family: gemm, stages: 3, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}",
+    "family: gemm, stages: 2, split_k: 2, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}",
+)
+
+
+@pytest.mark.parametrize("schedule", GEMM_SCHEDULES)
+@pytest.mark.parametrize(("m", "n", "k"), [(17, 67, 32), (64, 60, 65)])
+def test_operands_in_constant_memory_are_copied_from_there_to_tiles(prove, made, m, n, k, schedule):
+    text = product(m, n, k, "constant", schedule)
+    source = made(text).source
+    assert "__constant__ float" in source
+    assert "As[" in source
+    prove(text, sanitize=True)
+
+
+@pytest.mark.parametrize("memory", ["register", "global"])
+@pytest.mark.parametrize(("m", "n"), [(31, 33), (65, 129)])
+def test_a_transposed_input_in_registers_is_there_where_it_is_used(prove, made, m, n, memory):
+    arrays = f"{{A: {{shape: [M, N], dtype: float32, memory: {memory}}}, B: {{shape: [N, M], dtype: float32}}}}"
+    schedule = "block: {m: 32, n: 32}, thread: {n: 4}, family: transpose" if memory == REGISTER else ""
+    text = f"params: {{M: {m}, N: {n}}}\narrays: {arrays}\ncompute: B[n, m] = A[m, n]\nschedule: {{{schedule}}}\n"
+    source = made(text).source
+    assert ("const float a = tile" in source) == (memory == REGISTER)
     prove(text, sanitize=True)
 
 

@@ -29,7 +29,9 @@ MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its op
 class Operand:
     """An A or B operand: a read of `array` indexed by K and by M or N (`mn`), and the spec's placement of the array.
 
-    `is_k_major`: K has the smaller stride of these two indices. All other subscripts are uniform in a block."""
+    `is_k_major`: K has the smaller stride of these two indices. All other subscripts are uniform in a block.
+    `stages_constant`: whether the family copies it to a tile from constant memory too, which serialises loads of
+    different addresses."""
 
     read: Read
     array: Array
@@ -37,11 +39,20 @@ class Operand:
     mn: Index
     is_along_m: bool
     is_k_major: bool
+    stages_constant: bool = False
 
     @property
     def is_staged(self) -> bool:
-        """Whether it has a tile in shared memory: the spec places it there, or says only how it is loaded."""
-        return self.memory.space in (None, "shared", "scratch", "readonly", "texture")
+        """Whether it has a tile in shared memory: the spec places it there, or says only how it is loaded, or that the
+        fragments which threads multiply are in registers."""
+        if self.memory.space == "constant":
+            return self.stages_constant
+        return self.memory.space in (None, "shared", "scratch", "readonly", "texture", "register")
+
+    @property
+    def is_in_registers(self) -> bool:
+        """Whether the spec requests fragments in registers."""
+        return self.memory.space == "register"
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity: a key of caches

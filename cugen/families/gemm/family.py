@@ -32,6 +32,7 @@ def match(request: Request) -> Match | Refusals:
     contraction = recognise(request)
     if isinstance(contraction, Refusal):
         return Refusals((contraction,))
+    contraction = _with_staged_constants(contraction)
     reasons = [*_left_to_tiled(contraction), *_pipeline_refusals(contraction), *refuse_tunables(request, TUNABLES)]
     reasons += request_refusals(contraction)
     if reasons:
@@ -47,6 +48,17 @@ def match(request: Request) -> Match | Refusals:
     if reasons:
         return Refusals(tuple(reasons))
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config))
+
+
+def _with_staged_constants(contraction: Contraction) -> Contraction:
+    """The contraction with tiles of operands in constant memory: fragments are vectors of the tile."""
+    if all(operand.memory.space != "constant" for operand in contraction.operands):
+        return contraction
+    a, b = (
+        tuple(replace(operand, stages_constant=True) for operand in operands)
+        for operands in (contraction.a_operands, contraction.b_operands)
+    )
+    return replace(contraction, a_operands=a, b_operands=b)
 
 
 def _is_requested(contraction: Contraction) -> bool:

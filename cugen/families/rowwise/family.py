@@ -96,7 +96,7 @@ def _placement_refusals(request: Request, problem: RowProblem, config: RowConfig
 def _in_shared_rows(request: Request) -> tuple[str, ...]:
     """The inputs whose rows the spec places in shared memory, in the order in which threads read them."""
     arrays = (array for array in request.touched() if array.memory.space == "shared" and array.role == "input")
-    return tuple(a.name for a in arrays if not a.memory.pad and not a.memory.swizzle and a.memory.stages == 1)
+    return tuple(a.name for a in arrays if a.memory.stages == 1)
 
 
 def _has_element_per_row(problem: RowProblem) -> bool:

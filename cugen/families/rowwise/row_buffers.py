@@ -16,7 +16,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import Assign, Declare, Let, Load, Node, Store
 from cugen.plan.symbols import Integer
-from cugen.spec.expressions import Expr
+from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.types import DType
 
 
@@ -101,7 +101,8 @@ class RowBuffers:
             else:
                 cached = CachedValue(1, dense_array(name, expr.dtype, (level.slots,), "register"))
         else:
-            cached = self._in_shared_memory(self.names.allocate(expr, name_hint(expr), "_shared"), element, level)
+            name = self.names.allocate(expr, name_hint(expr), "_shared")
+            cached = self._in_shared_memory(name, element, level, self._pad(expr))
         self.cached[level.storage, resolved(expr)] = cached
         return (cached.declaration(),)
 
@@ -110,11 +111,16 @@ class RowBuffers:
         is_raw = reads_vector(expr, self.problem, self.config.width.count) or level.storage != Storage.REGISTERS
         return storage_type(expr, self.problem) if is_raw and not level.as_computed else expr.dtype
 
-    def _in_shared_memory(self, name: str, element: DType, level: StorageLevel) -> CachedValue:
+    def _pad(self, expr: Expr) -> int:
+        """The padding that the spec requests for a buffer: for a single row, whose swizzle is the identity."""
+        spec = self.problem.request.context.spec
+        return max((spec.array(node.array).memory.pad for node in walk(expr) if isinstance(node, Read)), default=0)
+
+    def _in_shared_memory(self, name: str, element: DType, level: StorageLevel, pad: int) -> CachedValue:
         width, group = self.config.width.count, self.group
         threads = group.threads * group.groups
         count = level.slots * threads * width
-        tile = dense_array(name, element, (count,), "shared")
+        tile = dense_array(name, element, (count,), "shared", pad)
         array = replace(tile, flat=True, dynamic=True, dynamic_offset=self.shared_bytes)
-        self.shared_bytes += -(-count * element.bytes // 16) * 16
+        self.shared_bytes += -(-(count + pad) * element.bytes // 16) * 16
         return CachedValue(width, array, threads, group.thread)

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.families.staged.thread_tile import MAX_SHARED_BYTES, is_nested_faster, thread_tiles
-from cugen.families.staged.tile import Tile, find_tiles, memory_order, swizzle_of
+from cugen.families.staged.tile import Tile, find_tiles, memory_order
 from cugen.families.staged.walk import UNROLL, Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, default_block
+from cugen.pieces.swizzle import swizzle_of
 from cugen.plan.request import Refusal, Request
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Reduce, free_indices, walk
@@ -257,10 +258,10 @@ def shared_bytes(request: Request, config: StagedConfig) -> int:
         total += config.slices * outputs * sum(reduction.dtype.bytes for reduction in config.walk.reductions)
     for tile in config.tiles:
         source = request.context.arrays[tile.array]
-        *rows, columns = (tile.sides[d].count for d in memory_order(tile, source, request.context.ranges))
+        counts = [tile.sides[d].count for d in memory_order(tile, source, request.context.ranges)]
         memory = request.context.spec.array(tile.array).memory
-        padding = swizzle_of(columns)[1] if memory.swizzle else memory.pad
-        total += math.prod(rows) * (columns + padding) * source.dtype.bytes
+        padding = swizzle_of(counts)[1] if memory.swizzle else memory.pad
+        total += math.prod(counts[:-1]) * (counts[-1] + padding) * source.dtype.bytes
     return total
 
 

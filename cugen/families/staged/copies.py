@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.staged.tile import Side, Tile, memory_order, swizzle_of
+from cugen.families.staged.tile import Side, Tile, memory_order
 from cugen.pieces.blocks import digits, power_of_two, thread
 from cugen.pieces.grid import AXES
 from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.swizzle import swizzled
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
@@ -87,16 +88,9 @@ def make_tile(
     array = replace(array, strides=row_major(array.padded_shape), dynamic=memory.dynamic, values=None, writable=False)
     array = replace(array, align=MAX_ACCESS_BYTES)  # compilers join the loads of unrolled loops to vectors
     if memory.swizzle:
-        array = _swizzled(array)
+        array = swizzled(array, [tile.sides[d].count for d in order])
     origin = tuple(_origin(side, blocks, lowering, scope) for side in tile.sides)
     return StagedTile(tile, source, array, order, origin)
-
-
-def _swizzled(tile: Array) -> Array:
-    """The tile with its columns permuted by row, padded to a whole number of them."""
-    rows, padding = swizzle_of(int(tile.shape[-1]))
-    tile = replace(tile, pad=padding, swizzle=rows)
-    return replace(tile, strides=row_major(tile.padded_shape))
 
 
 def _origin(side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope: Scope) -> Integer:

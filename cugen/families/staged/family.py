@@ -76,10 +76,6 @@ def _size_refusals(request: Request) -> Iterator[Refusal]:
 
 
 def _tile_refusals(request: Request, config: StagedConfig) -> Iterator[Refusal]:
-    for tile in config.tiles:
-        if request.context.spec.array(tile.array).memory.swizzle and len(tile.dimensions) == 1:
-            reason = f"the tile of {tile.array} is a single row: there is nothing to swizzle"
-            yield Refusal(reason, f"arrays.{tile.array}.memory")
     memory = [request.context.spec.array(tile.array).memory for tile in config.tiles]
     is_dynamic = bool(memory) and all(m.dynamic for m in memory)
     allowed = request.target.shared_opt_in if is_dynamic else request.target.shared_per_block

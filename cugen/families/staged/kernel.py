@@ -129,6 +129,10 @@ class StagedBuilder:
         tiles = []
         for tile in self.config.tiles:
             size = " x ".join(str(tile.sides[d].count) for d in tile.dimensions)
-            tiles.append(f"a tile of {size} of {tile.array}, each element read {tile.reuse:.1f} times by the block")
+            swizzle = self.context.spec.array(tile.array).memory.swizzle and len(tile.dimensions) == 1
+            identity = ", whose swizzle leaves its single row as it is" if swizzle else ""
+            tiles.append(
+                f"a tile of {size} of {tile.array}, each element read {tile.reuse:.1f} times by the block{identity}"
+            )
         walk = self.config.walk
         return "; ".join(tiles) + ("" if walk is None else f"; {walk.step} values of {walk.index.name} at a time")

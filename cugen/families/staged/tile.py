@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.pieces.block_reduce import WARP
-from cugen.pieces.blocks import power_of_two
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
@@ -210,9 +208,3 @@ def by_blocks(expr: Integer, blocks: frozenset[sympy.Symbol]) -> Integer:
 def memory_order(tile: Tile, source: Array, ranges: Mapping[sympy.Symbol, Range]) -> tuple[int, ...]:
     """The dimensions of a tile as they are in memory, the contiguous one last."""
     return tuple(sorted(tile.dimensions, key=lambda dimension: -bounds(source.strides[dimension], ranges)[1]))
-
-
-def swizzle_of(columns: int) -> tuple[int, int]:
-    """The rows after which the xor swizzle of a tile repeats, and the padding of its rows to a multiple of them."""
-    rows = min(power_of_two(columns), WARP)
-    return rows, -columns % rows

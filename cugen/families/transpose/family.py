@@ -83,7 +83,7 @@ def _row_index(request: Request, form: FusedStatements, read: Read, across: str)
     """The index along which a read is contiguous, if `across` is another of its dimensions."""
     declared, array = request.context.spec.array(read.array), form.arrays[read.array]
     names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
-    if declared.memory.space not in (None, "shared", "readonly", "texture") or array.space not in IN_MEMORY:
+    if declared.memory.space not in (None, "shared", "readonly", "texture", "register") or array.space not in IN_MEMORY:
         return None
     if names.count(across) != 1:
         return None

@@ -34,7 +34,7 @@ from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.shadowing import declared_name
-from cugen.spec.expressions import Expr, Read
+from cugen.spec.expressions import Expr, Local, Read
 
 
 class PackedTileKernel:
@@ -259,10 +259,19 @@ class PackedTileKernel:
         along = c + self.tx * width
         if width == 1:
             for read, element in self.elements(along, column).items():
-                remember_read(self.request, read, element(integer(0)), self.lowering, scope)
+                value = self._in_register(read, element(integer(0)), scope)
+                remember_read(self.request, read, value, self.lowering, scope)
             lower_statements(self.request, self.lowering, scope)
             return (Section("elements", tuple(as_copy(node) for node in scope.nodes)),)
         return self.vector(self.lowering, scope, along, FloorDiv(c, integer(pack)) + self.tx * (width // pack), column)
+
+    def _in_register(self, read: Read, element: Expr, scope: Scope) -> Expr:
+        """The element, in a named register where the spec requests one."""
+        if not isinstance(element, Element) or self.context.spec.array(read.array).memory.space != "register":
+            return element
+        local = Local(self.lowering.names.allocate(read.array.lower()), element.dtype)
+        scope.nodes.append(Load(local, element.access))
+        return local
 
     def vector(
         self, lowering: Lowering, scope: Scope, row: Integer, word: Integer, column: Integer

@@ -53,7 +53,7 @@ def _placement_refusals(contraction: Contraction) -> Iterator[Refusal]:
     for operand in contraction.operands:
         name, memory = operand.read.array, operand.memory
         key = f"arrays.{name}.memory"
-        if memory.space not in (None, "shared", "readonly", "texture"):
+        if memory.space not in (None, "shared", "readonly", "texture", "register"):
             yield Refusal(f"stages its operands in shared memory; {name} is placed in {memory.space} memory", key)
         elif memory.pad or memory.swizzle or memory.dynamic or memory.stages > 1:
             yield Refusal(f"chooses the layout of {name} in shared memory", key)

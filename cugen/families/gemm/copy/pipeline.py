@@ -80,9 +80,10 @@ class OperandPipeline:
 
     @property
     def _has_address(self) -> bool:
-        """Whether copies may read by address, past the read-only cache: a texture has no addresses."""
+        """Whether copies may read by address in global memory, past the read-only cache: a texture has no addresses,
+        and constant memory others."""
         array = self.operand.array
-        return array.space != "texture" and not array.loads_readonly
+        return array.space not in ("texture", "constant") and not array.loads_readonly
 
     @property
     def asynchronous(self) -> bool:
@@ -96,7 +97,7 @@ class OperandPipeline:
     def source_pointer(self) -> Start | None:
         """Pointer to the thread's first element of the first k-tile, if all subscripts of the operand are indices."""
         thread, operand = self.thread, self.operand
-        is_pointed_to = operand.array.space != "texture"
+        is_pointed_to = operand.array.space not in ("texture", "constant")
         if not is_pointed_to or not all(isinstance(sub, IndexValue) for sub in operand.read.subscripts):
             return None
         k = thread.k_offset + self._first_k.index.symbol - thread.k_residue

@@ -1,7 +1,7 @@
 """Register fragments of a strided thread tile: TM elements of A and TN elements of B of one k, loaded one by one.
 
-A thread tile of one element has none: its factors are read from the tiles where they are multiplied. A single row or
-column is a scalar."""
+A thread tile of one element has none: its factors are read from the tiles where they are multiplied, unless the spec
+requests registers. A single row or column is a scalar."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class ElementFragments:
         mn = thread.m_in_tile if pipeline.operand.is_along_m else thread.n_in_tile
         value, loads = pipeline.element(self.k_tile, k, mn)
         uses = sum(node == read for reduction in thread.contraction.sums for node in walk(reduction.body))
-        if isinstance(value, Element) and (uses > 1 or not thread.config.is_scalar):
+        is_named = uses > 1 or pipeline.operand.is_in_registers or not thread.config.is_scalar
+        if isinstance(value, Element) and is_named:
             local = Local(thread.lowering.names.allocate(read.array.lower()), value.dtype)
             loads = (Load(local, value.access),)
             value = local
