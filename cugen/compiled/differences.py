@@ -14,7 +14,7 @@ from math import prod
 import sympy
 
 from cugen.analysis.totals import infeasible
-from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Counter, Predicate, Site
+from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Counter, Predicate, Site, data_dependence
 from cugen.compiled import transformed_sites, unrolled_trips
 from cugen.compiled.addresses import Form
 from cugen.compiled.live_elements import RegisterStores, live_elements, register_stores
@@ -298,7 +298,7 @@ def _speculated(code: Code, site: Site, instructions: Sequence[Instruction]) -> 
         return None
     if site.predicates == store.predicates and not site.opaque:
         return None
-    return replace(site, predicates=store.predicates, opaque="")
+    return replace(site, predicates=store.predicates, opaque=data_dependence(site.offset, site.counters))
 
 
 def _is_sunk(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:

@@ -14,7 +14,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, symbol
-from cugen.spec.expressions import Expr, Index, IndexValue, Read, free_indices, walk
+from cugen.spec.expressions import Expr, Index, IndexValue, Local, Read, free_indices, walk
 
 MAX_ACCESS_BYTES = 16  # of one thread's load or store instruction (CUDA programming guide)
 SECTOR_BYTES = 32  # the granularity of device memory transactions (CUDA programming guide)
@@ -41,8 +41,8 @@ def narrowest(widths: Iterable[Width]) -> Width:
 
 
 def is_read(sub: Expr) -> bool:
-    """Whether a subscript is gathered: it reads an array."""
-    return any(isinstance(node, Read) for node in walk(sub))
+    """Whether a subscript depends on data: it reads an array, or the result of a reduction."""
+    return any(isinstance(node, Read | Local) for node in walk(sub))
 
 
 def is_fixed(sub: Expr) -> bool:

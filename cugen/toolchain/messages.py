@@ -12,6 +12,7 @@ _FORMS = (
     re.compile(r"^ptxas (?P<file>[^,]+), line (?P<line>\d+); (?P<severity>error|warning) *: (?P<text>.*)$"),
     re.compile(r"^(?:ptxas|nvcc|nvrtc|nvlink):? *(?P<severity>fatal|error|warning) *: (?P<text>.*)$"),
 )
+_DEPRECATED_TARGET = re.compile(r"[Aa]rchitectures prior to '<compute/sm")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for '")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -49,7 +50,9 @@ def parse(output: str) -> tuple[Message, ...]:
 
 
 def warnings(output: str) -> tuple[Message, ...]:
-    return tuple(message for message in parse(output) if message.severity == "warning")
+    """Warnings about the code; that a target is deprecated is none."""
+    found = (message for message in parse(output) if message.severity == "warning")
+    return tuple(message for message in found if not _DEPRECATED_TARGET.search(message.text))
 
 
 def errors(output: str) -> tuple[Message, ...]:

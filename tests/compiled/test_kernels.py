@@ -277,6 +277,23 @@ schedule: {family: direct}
     assert all(sum(t.lanes for t in a.compiled) in (0, a.written.lanes) for a in reads if a not in speculated)
 
 
+def test_a_gather_that_runs_without_its_condition_still_has_an_unknown_address():
+    actual = single("""
+cugen: 1
+kernel: chosen
+params: {V: 50, N: 5000}
+arrays:
+  t: {shape: [V, V], dtype: float32, boundary: clamp}
+  a: {shape: [N], dtype: uint8}
+  b: {shape: [N], dtype: int16}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = t[a[i] + 1, b[i] - 3] if a[i] > b[i] else t[b[i], a[i]]
+""")
+    (gather,) = [a for a in actual.accesses if a.access.array.name == "t" and a.instructions]
+    assert (gather.compiled, gather.executions) == (None, 157)
+    assert "read from memory" in gather.reason
+
+
 def test_a_triangular_loop_runs_in_chunks():
     actual = single(
         statement(

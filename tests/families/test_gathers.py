@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cugen.kernel import generate
+from cugen.spec.load import load_text
+
 STATEMENTS = (
     "y[i, j] = x[j, t[j]] if t[i] > 2 else x[t[i], i]",
     "y[i, j] = x[t[0], j] + x[t[i], j] + x[t[j], j]",
@@ -62,3 +65,47 @@ def test_gathers_of_any_size(prove, statement, n):
 def test_rows_of_any_alignment_are_gathered(prove, width, dtype, index):
     """The first element of a gathered row lies anywhere in a sector."""
     prove(EMBEDDING.format(width=width, dtype=dtype, index=index), {"D": 37} if width == "dynamic" else None)
+
+
+RESULTS = (
+    ("k[i] = argmax(x[i, j], j)", "y[i] = x[i, k[i]]"),
+    ("k[i] = argmax(x[i, j], j)", "y[i] = x[i, k[i]] - mean(x[i, j], j)"),
+    ("k[i] = argmin(x[i, j], j)", "y[i] = x[i, (k[i] + 1) % N] + x[k[i] % M, 0]"),
+    ("k[i] = sum(t[i, j], j)", "y[i] = x[i, k[i] % N]"),
+    ("k[i] = max(t[i, j], j)", "y[i] = x[i, k[i] % N]"),
+    ("k[j] = argmax(x[i, j], i)", "y[j] = x[k[j], j]"),
+    ("k[i] = argmax(x[i, j], j)", "y[i, j] = x[i, j] - x[i, k[i]]"),
+    ("k[i] = argmax(x[i, j], j)", "y[i, j] = softmax(x[i, j], j) * x[k[i] % M, j]"),
+    ("k[i] = sum(t[i, j], j)", "y[i, j] = x[i, (j + k[i]) % N]"),
+)
+
+
+def gather_by_result(statements: tuple[str, str], m: int, n: int, counts: str, target: str = "sm_90") -> str:
+    outer = "N" if "y[j] =" in statements[1] else "M"
+    table = f"  t: {{shape: [M, N], dtype: {counts}}}\n" if "t[" in statements[0] else ""
+    return f"""target: {target}
+params: {{M: {m}, N: {n}}}
+arrays:
+{table}  x: {{shape: [M, N], dtype: float32}}
+  y: {{shape: [{"M, N" if "y[i, j]" in statements[1] else outer}], dtype: float32}}
+compute: |
+  {statements[0]}
+  {statements[1]}
+"""
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("family", ["direct", "rowwise"])
+@pytest.mark.parametrize("counts", ["int32", "uint64"])
+@pytest.mark.parametrize("statements", RESULTS, ids=lambda pair: " ".join(pair))
+def test_a_kernel_gathers_at_the_result_of_its_reduction(prove, statements, counts, family):
+    prove(gather_by_result(statements, 5, 70, counts) + f"schedule: {{family: {family}}}\n")
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("target", ["sm_10", "sm_20", "sm_75"])
+@pytest.mark.parametrize("statements", RESULTS, ids=lambda pair: " ".join(pair))
+def test_gathers_at_the_result_of_a_reduction_are_planned_for_every_target(statements, target):
+    for m, n in ((50, 5000), (2000, 70)):
+        text = "cugen: 1\nkernel: gathered\n" + gather_by_result(statements, m, n, "int32", target)
+        assert generate(load_text(text)[0]).source

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cugen.toolchain.messages import Message, Spills, parse, spills
+from cugen.toolchain.messages import Message, Spills, parse, spills, warnings
 
 NVCC = """\
 k.cu(9): warning #177-D: variable "unused" was declared but never referenced
@@ -93,3 +93,18 @@ def test_what_is_neither_error_nor_warning_is_left_out() -> None:
 @pytest.mark.parametrize("margin", ["    ", "ptxas         .     "])  # nvcc's and NVRTC's
 def test_spills_belong_to_their_kernel_and_not_to_the_functions_it_calls(margin: str) -> None:
     assert spills(PTXAS.format(margin=margin)) == {"spilly": Spills(360, 388), "dyn": Spills(0, 0)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nvrtc: warning : Architectures prior to '<compute/sm>_75' are deprecated and may be removed in a future "
+        "release",
+        "nvcc warning : Support for offline compilation for architectures prior to '<compute/sm/lto>_75' will be "
+        "removed in a future release (Use -Wno-deprecated-gpu-targets to suppress warning).",
+    ],
+)
+def test_that_a_target_is_deprecated_is_no_warning_about_the_code(text: str) -> None:
+    assert [message.text for message in warnings(f"{text}\n{NVCC}")] == [
+        'variable "unused" was declared but never referenced'
+    ]

@@ -250,12 +250,18 @@ def _sites_of(step: Step) -> Iterator[Site]:
 
 def _site(access: Access, point: ProgramPoint) -> Site:
     offset = access.offset().xreplace(point.definitions)
-    known = {*THREAD, *(counter.symbol for counter in point.counters), *point.sizes}
-    opaque = point.opaque
-    for free in sorted(offset.free_symbols, key=str):
-        if free not in known:
-            opaque = opaque or f"the subscript depends on the value {free}, which is read from memory"
+    opaque = point.opaque or data_dependence(offset, point.counters, point.sizes)
     return Site(access, offset, point.counters, point.predicates, point.definitions, point.source_definitions, opaque)
+
+
+def data_dependence(
+    offset: Integer, counters: tuple[Counter, ...], sizes: frozenset[sympy.Symbol] = frozenset()
+) -> str:
+    """Why an offset isn't static; empty if it is."""
+    known = {*THREAD, *(counter.symbol for counter in counters), *sizes}
+    for free in sorted(offset.free_symbols - known, key=str):
+        return f"the subscript depends on the value {free}, which is read from memory"
+    return ""
 
 
 def _term(term: Comparison, definitions: Mapping[sympy.Symbol, Integer]) -> tuple[Integer, str]:

@@ -50,7 +50,7 @@ def _spread(subject: Subject, pattern: Pattern) -> str:
         return f"xor swizzle: {banks} banks"
     if banks == len(words):
         return "conflict-free"
-    return f"{len(words)} words over {banks} banks"
+    return f"{len(words)} words over {count_of(banks, 'bank')}"
 
 
 def _worst_conflict(subject: Subject, pattern: Pattern) -> BankConflict | None:

@@ -60,7 +60,7 @@ class Lowering:
     loops: dict[tuple[str, Range], str] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
     read_names: dict[Read, str] = field(default_factory=dict)
-    subscripts: dict[Read, tuple[Integer, ...]] = field(default_factory=dict)  # gathered subscripts
+    subscripts: dict[Expr, tuple[Integer, ...]] = field(default_factory=dict)  # gathered subscripts
     depends: dict[sympy.Symbol, frozenset[str]] = field(default_factory=dict)
     vectors_of: FindVectors | None = None
     field_vectors: Mapping[Read, FieldVector] = field(default_factory=dict)

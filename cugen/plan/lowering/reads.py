@@ -62,7 +62,7 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
 def _is_always_in_bounds(lowering: Lowering, read: Read, array: Array) -> bool:
     """Whether the ranges of its indices prove an element's subscripts in bounds, whatever conditions it is read
     under."""
-    if read.boundary is not None or any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
+    if read.boundary is not None or any(isinstance(n, Read | Local) for sub in read.subscripts for n in walk(sub)):
         return False
     subscripts = (to_integer(sub, lowering.symbols) for sub in read.subscripts)
     return all(
@@ -121,9 +121,10 @@ def is_bounds_checked(lowering: Lowering, read: Read, access: Access) -> bool:
 
 
 def lower_subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
-    """A subscript as an integer expression; gathered elements become named loads first."""
+    """A subscript as an integer expression; gathered elements become named loads first. Locals are results of
+    reductions."""
     for node in walk(expr):
-        if isinstance(node, Read):
+        if isinstance(node, Read | Local):
             value = lowering.lower(node, home)
             if isinstance(value, Local) and value.name not in lowering.symbols:
                 _make_subscript(lowering, node, value, home)
@@ -134,38 +135,38 @@ def lower_subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
     return to_integer(replaced(expr, local), lowering.symbols)
 
 
-def _make_subscript(lowering: Lowering, read: Read, value: Local, scope: Scope) -> None:
-    """Makes a loaded element usable in subscripts, with its range."""
-    low, high = read.dtype.lowest, read.dtype.highest
+def _make_subscript(lowering: Lowering, expr: Read | Local, value: Local, scope: Scope) -> None:
+    """Makes a loaded element, or the result of a reduction, usable in subscripts, with its range."""
+    low, high = expr.dtype.lowest, expr.dtype.highest
     name = value.name
-    if extents := lowering.subscripts.get(read):
+    if extents := lowering.subscripts.get(expr):
         low, high = 0, max(bounds(extent, lowering.ranges)[1] - 1 for extent in extents)
     elif high > INT32_MAX and low == 0:
         # Differences of subscripts may be negative, which unsigned C types don't represent.
         signed = Local(lowering.names.allocate(name), INT64)
-        home = scope.home(free_indices(read))
+        home = scope.home(free_indices(expr))
         home.nodes.append(Let(signed, Cast(value, INT64)))
         name, low, high = signed.name, 0 if high <= INT64.highest else INT64.lowest, min(high, INT64.highest)
     subscript = symbol(name)
     lowering.symbols[value.name] = subscript
     lowering.ranges[subscript] = (low, max(high, 0))
-    lowering.depends[subscript] = free_indices(read)
+    lowering.depends[subscript] = free_indices(expr)
 
 
-def gathered_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Read, tuple[Integer, ...]]:
-    """Elements used in subscripts. Those used only as a whole subscript of reads without a boundary are assumed in
-    bounds, and map to the extents of these dimensions."""
-    in_bounds: dict[Read, tuple[Integer, ...]] = {}
-    unbounded: dict[Read, tuple[Integer, ...]] = {}
+def gathered_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Expr, tuple[Integer, ...]]:
+    """Elements, and locals with results of reductions, used in subscripts. Those used only as a whole subscript of
+    reads without a boundary are assumed in bounds, and map to the extents of these dimensions."""
+    in_bounds: dict[Expr, tuple[Integer, ...]] = {}
+    unbounded: dict[Expr, tuple[Integer, ...]] = {}
     for expr in expressions:
         for node in walk(expr):
             if not isinstance(node, Read):
                 continue
             for sub, extent in zip(node.subscripts, arrays[node.array].shape, strict=True):
-                if isinstance(sub, Read) and node.boundary is None:
+                if isinstance(sub, Read | Local) and node.boundary is None:
                     in_bounds[sub] = (*in_bounds.get(sub, ()), extent)
                 else:
-                    unbounded.update({inner: () for inner in walk(sub) if isinstance(inner, Read)})
+                    unbounded.update({inner: () for inner in walk(sub) if isinstance(inner, Read | Local)})
     return {**in_bounds, **unbounded}
 
 

@@ -88,6 +88,18 @@ def test_a_compiler_settles_whether_a_choice_branches(check, value, expected):
 
 
 @needs_compiler
+@pytest.mark.parametrize("value", [BRANCHED, SELECTED])
+def test_generated_files_do_not_depend_on_what_a_compiler_settles(tmp_path, monkeypatch, value):
+    path = tmp_path / "kernel.yaml"
+    path.write_text(CHOICE.replace("VALUE", value))
+    for folder in ("with", "without"):
+        assert main(["generate", str(path), "-o", str(tmp_path / folder)]) == 0
+        monkeypatch.setattr(cuda, "compilers", lambda: ())
+    texts = [{f.name: f.read_text() for f in (tmp_path / folder).iterdir()} for folder in ("with", "without")]
+    assert texts[0] == texts[1]
+
+
+@needs_compiler
 def test_inspect_says_what_a_compiler_made_of_a_choice(tmp_path, capsys):
     path = tmp_path / "kernel.yaml"
     for value, sentence in ((BRANCHED, "as compiled, it branches"), (SELECTED, "compiled to selects without branches")):

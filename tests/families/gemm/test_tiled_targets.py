@@ -82,3 +82,9 @@ def test_inspect_says_so(name: str, tmp_path, capsys: pytest.CaptureFixture[str]
 def test_a_gemm_of_a_device_without_l2_is_not_limited_by_it() -> None:
     text = spec_text(STATIC, "") + "schedule: {family: gemm}\n"
     assert not any("L2" in reason for reason in made(text, "sm_13").plan.kernels[0].reasons)
+
+
+def test_the_broadcast_of_each_half_warp_on_g80_is_of_a_word_in_one_bank() -> None:
+    (report,) = made(spec_text(STATIC), "sm_10").reports
+    (claim,) = [access.claim for access in report.accesses if access.text == "As[ty][k]"]
+    assert claim == "2 wavefronts, ideal 2 (2 words over 1 bank)"
