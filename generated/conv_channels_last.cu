@@ -3,11 +3,14 @@
 // computes                       y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[r, s, c, k], r, s, c))
 // params                         N = 1, H = 17, W = 16, C = 32, K = 32
 // x                              input, float32 [1, 17, 16, 32], outside: zero, aligned to 16 bytes
-// w                              input, float32 [3, 3, 32, 32]
-// y                              output, float32 [1, 17, 16, 32]
+// w                              input, float32 [3, 3, 32, 32], aligned to 16 bytes
+// y                              output, float32 [1, 17, 16, 32], aligned to 16 bytes
 // conv_channels_last_x_unfolded  grid (1, 1, 272), block (8, 4, 3); family map
-// conv_channels_last_y           grid (2, 17, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
-// analysis                       sm_90: 9 accesses, 9 ideal
+// conv_channels_last_y           grid (1, 9, 1), block (256, 1, 1), 26112 bytes of dynamic shared memory; family
+//                                gemm
+// analysis                       sm_90: 19 accesses, 17 ideal, 2 costly
+//                                worst: x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c], 4 wavefronts, ideal
+//                                1 (lanes 0 and 8 copy from one bank)
 //
 // Made by cugen 0.1.0 from conv_channels_last.yaml (hash 29a9220db5087265) for sm_90. Edit the spec, not this file.
 //
@@ -16,13 +19,25 @@
 //   x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]  12 sectors, ideal 12 (384 contiguous bytes)
 //
 // Ideal accesses of conv_channels_last_y, without a remark in the code:
-//   x_unfolded[ij * (9 * C) + rsc0 + tx]  4 sectors, ideal 4 (128 bytes in 2 runs)
-//   x_unfoldeds[ty][tx]                   1 wavefront, ideal 1 (conflict-free)
-//   w[(rsc0 + ty) * K + k]                4 sectors, ideal 4 (128 bytes in 2 runs)
-//   ws[ty][tx]                            1 wavefront, ideal 1 (conflict-free)
-//   x_unfoldeds[ty][rsc]                  1 wavefront, ideal 1 (conflict-free)
-//   ws[rsc][tx]                           1 wavefront, ideal 1 (conflict-free)
-//   y[ij * K + k]                         4 sectors, ideal 4 (128 bytes in 2 runs)
+//   x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + BK * stage]
+//       4 sectors, ideal 4 (128 bytes in 4 runs)
+//   ws[stage][w_rsc][w_k]                                               4 wavefronts, ideal 4 (128 words over 32 banks)
+//   w_global[BK * stage * K]                                            16 sectors, ideal 16 (512 contiguous bytes)
+//   x_unfolded_shared[0][0][0]                                          2 wavefronts, ideal 2 (conflict-free)
+//   w_shared[0][0][0]                                                   2 wavefronts, ideal 2 (conflict-free)
+//   x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + prefetch_k]
+//       4 sectors, ideal 4 (128 bytes in 4 runs)
+//   ws[write_stage][w_rsc][w_k]                                         4 wavefronts, ideal 4 (128 words over 32 banks)
+//   w_global[prefetch_k * K]                                            16 sectors, ideal 16 (512 contiguous bytes)
+//   x_unfolded_shared[read_stage][rsc][0]                               2 wavefronts, ideal 2 (conflict-free)
+//   w_shared[read_stage][rsc][0]                                        2 wavefronts, ideal 2 (conflict-free)
+//   x_unfolded_shared[next_stage][0][0]                                 2 wavefronts, ideal 2 (conflict-free)
+//   w_shared[next_stage][0][0]                                          2 wavefronts, ideal 2 (conflict-free)
+//   partials[k_slice][thread_m + i][thread_n]                           4 wavefronts, ideal 4 (128 words over 32 banks)
+//   partials[s][thread / (BN / 4)][4 * (thread % (BN / 4))]             4 wavefronts, ideal 4 (128 words over 32 banks)
+//   y[ij * K + k]                                                       16 sectors, ideal 16 (512 contiguous bytes)
+
+#include <cuda_pipeline_primitives.h>
 
 constexpr int H = 17;
 constexpr int W = 16;
@@ -104,31 +119,139 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_last_y(
     float* __restrict__ y,
     const float* __restrict__ x_unfolded)
 {
-    constexpr int BM = 16, BN = 16, BK = 16;
+    extern __shared__ __align__(16) unsigned char shared_memory[];
 
-    __shared__ float x_unfoldeds[BM][BK];
-    __shared__ float ws[BK][BN];
+    constexpr int BM = 32, BN = 32, BK = 32, STAGES = 3, TM = 4, TN = 4, WM = 16;
 
-    const int tx = threadIdx.x;
-    const int ty = threadIdx.y;
-    const int ij0 = blockIdx.y * BM;
+    // circular buffer of 3 stages, [stage][rsc][ij or k]
+    float (*x_unfoldeds)[BK][BM + 4] = reinterpret_cast<float (*)[BK][BM + 4]>(shared_memory);
+    float (*ws)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(shared_memory + 4 * BK * (BM + 4) * STAGES);
+    float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
+
+    const int ij0 = min(blockIdx.y * BM, H * W - BM);
     const int k0 = blockIdx.x * BN;
-    const int ij = ij0 + ty;
-    const int k = k0 + tx;
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    // sliced-K: each warp group multiplies 8 of the 32 rsc of a tile, with copies and barriers of its own
+    const int k_slice = thread / 64;
+    const int thread_in_slice = thread % 64;
+    const int warp = thread_in_slice / 32;
+    // warp tile 16 x 32, lanes 4 x 8 interleaved so that lane pairs broadcast
+    const int lane_m = 2 * (lane / 16) + lane % 2;
+    const int lane_n = lane / 2 % 8;
+    const int thread_m = WM * warp + 4 * lane_m;
+    const int thread_n = 4 * lane_n;
+    const int x_unfolded_rsc = BK / 4 * k_slice + thread_in_slice % 8;
+    const int x_unfolded_ij = thread_in_slice / 8;
+    const int w_rsc = BK / 4 * k_slice + thread_in_slice / 8;
+    const int w_k = 4 * (thread_in_slice % 8);
 
-    float acc = 0.0f;
-    for (int rsc0 = 0; rsc0 < 9 * C; rsc0 += BK) {
-        x_unfoldeds[ty][tx] = x_unfolded[ij * (9 * C) + rsc0 + tx];
-        ws[ty][tx] = w[(rsc0 + ty) * K + k];
-        __syncthreads();
+    float acc[TM][TN] = {};
+
+    const float* w_global = &w[w_rsc * K + k0 + w_k];
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
-        for (int rsc = 0; rsc < BK; ++rsc) {
-            acc += x_unfoldeds[ty][rsc] * ws[rsc][tx];
+        for (int c = 0; c < BM; c += 8) {
+            // x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c]: 4 wavefronts, ideal 1
+            // (lanes 0 and 8 copy from one bank)
+            __pipeline_memcpy_async(&x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c],
+                &x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + BK * stage], 4);
         }
-        __syncthreads();
+        __pipeline_memcpy_async(&ws[stage][w_rsc][w_k], &w_global[BK * stage * K], 16);
+        __pipeline_commit();
     }
 
-    y[ij * K + k] = maximum(acc, 0.0f);
+    __pipeline_wait_prior(STAGES - 2);
+    __barrier_sync_count(k_slice + 1, 64);
+    // register fragments of A and B for one k, double-buffered
+    const float (*x_unfolded_shared)[BK][BM + 4] =
+        reinterpret_cast<const float (*)[BK][BM + 4]>(&x_unfoldeds[0][BK / 4 * k_slice][thread_m]);
+    const float (*w_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&ws[0][BK / 4 * k_slice][thread_n]);
+    Vector<float, 4> x_unfolded_frag[2];
+    Vector<float, 4> w_frag[2];
+    x_unfolded_frag[0] = load<4>(&x_unfolded_shared[0][0][0]);
+    w_frag[0] = load<4>(&w_shared[0][0][0]);
+    for (int rsc0 = 0, read_stage = 0; rsc0 < 9 * C;
+        rsc0 += BK, read_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0) {
+        const int write_stage = read_stage > 0 ? read_stage - 1 : STAGES - 1;
+        // past the last k-tile: copy it again, so that the loop has no branch
+        const int prefetch_k = min(rsc0 + BK * (STAGES - 1), 9 * C - BK);
+        #pragma unroll
+        for (int rsc = 1; rsc < BK / 4; ++rsc) {
+            if (rsc == BK / 4 / 4) {
+                #pragma unroll
+                for (int c = 0; c < BM; c += 8) {
+                    // x_unfoldeds[write_stage][x_unfolded_rsc][x_unfolded_ij + c]: 4 wavefronts, ideal 1
+                    // (lanes 0 and 8 copy from one bank)
+                    __pipeline_memcpy_async(&x_unfoldeds[write_stage][x_unfolded_rsc][x_unfolded_ij + c],
+                        &x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + prefetch_k], 4);
+                }
+            }
+            if (rsc == BK / 4 / 2) {
+                __pipeline_memcpy_async(&ws[write_stage][w_rsc][w_k], &w_global[prefetch_k * K], 16);
+                __pipeline_commit();
+            }
+            x_unfolded_frag[rsc % 2] = load<4>(&x_unfolded_shared[read_stage][rsc][0]);
+            w_frag[rsc % 2] = load<4>(&w_shared[read_stage][rsc][0]);
+            #pragma unroll
+            for (int i = 0; i < TM; ++i) {
+                #pragma unroll
+                for (int t = 0; t < TN; ++t) {
+                    // serpentine: every other row backwards
+                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    acc[i][j] += x_unfolded_frag[(rsc + 1) % 2].data[i] * w_frag[(rsc + 1) % 2].data[j];
+                }
+            }
+        }
+        __pipeline_wait_prior(STAGES - 2);
+        __barrier_sync_count(k_slice + 1, 64);
+        // fragments of the next k-tile; unused after the last
+        const int next_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0;
+        x_unfolded_frag[0] = load<4>(&x_unfolded_shared[next_stage][0][0]);
+        w_frag[0] = load<4>(&w_shared[next_stage][0][0]);
+        #pragma unroll
+        for (int i = 0; i < TM; ++i) {
+            #pragma unroll
+            for (int t = 0; t < TN; ++t) {
+                // serpentine: every other row backwards
+                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                acc[i][j] += x_unfolded_frag[1].data[i] * w_frag[1].data[j];
+            }
+        }
+    }
+    // drain the outstanding copies
+    __pipeline_wait_prior(0);
+
+    // opaque 1.0f: keeps ptxas from choosing accumulator registers for the vector stores, which
+    // causes register-bank conflicts
+    const float opaque_one = blockDim.z;
+    // partial sums of the k slices, in the memory of the pipeline after its last read
+    __syncthreads();
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        Vector<float, 4> acc_vector;
+        #pragma unroll
+        for (int w_ = 0; w_ < 4; ++w_) {
+            acc_vector.data[w_] = opaque_one * acc[i][w_];
+        }
+        store<4>(&partials[k_slice][thread_m + i][thread_n], acc_vector);
+    }
+    __syncthreads();
+    const int ij = ij0 + thread / (BN / 4);
+    const int k = k0 + 4 * (thread % (BN / 4));
+    Vector<float, 4> slice_sums[4];
+    #pragma unroll
+    for (int s = 0; s < 4; ++s) {
+        slice_sums[s] = load<4>(&partials[s][thread / (BN / 4)][4 * (thread % (BN / 4))]);
+    }
+    Vector<float, 4> y4;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        y4.data[v] = maximum(slice_sums[0].data[v] + slice_sums[1].data[v] + slice_sums[2].data[v]
+            + slice_sums[3].data[v], 0.0f);
+    }
+    store<4>(&y[ij * K + k], y4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
@@ -155,7 +278,7 @@ extern "C" cudaError_t conv_channels_last_launch(
         return status;
     float* const x_unfolded = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
     conv_channels_last_x_unfolded<<<dim3((C + 31) / 32, 1, H * W), dim3(8, 4, 3), 0, stream>>>(x, x_unfolded);
-    conv_channels_last_y<<<dim3((K + 15) / 16, (H * W + 15) / 16), dim3(16, 16), 0, stream>>>(w, y, x_unfolded);
+    conv_channels_last_y<<<dim3((K + 31) / 32, (H * W + 31) / 32), dim3(256), 26112, stream>>>(w, y, x_unfolded);
     if (memory == nullptr)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();

@@ -3,10 +3,11 @@
 // computes                       y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[r, s, c, k], r, s, c))
 // params                         N = 1, H = 17, W = 16, C = 32, K = 32
 // x                              input, float32 [1, 17, 16, 32], outside: zero, aligned to 16 bytes
-// w                              input, float32 [3, 3, 32, 32]
-// y                              output, float32 [1, 17, 16, 32]
+// w                              input, float32 [3, 3, 32, 32], aligned to 16 bytes
+// y                              output, float32 [1, 17, 16, 32], aligned to 16 bytes
 // conv_channels_last_x_unfolded  grid (1, 1, 272), block (8, 4, 3); family map
-// conv_channels_last_y           grid (2, 17, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// conv_channels_last_y           grid (1, 9, 1), block (256, 1, 1), 26112 bytes of dynamic shared memory; family
+//                                gemm
 //
 // Made by cugen 0.1.0 from conv_channels_last.yaml (hash 29a9220db5087265) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -22,6 +23,8 @@ size_t conv_channels_last_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
 // x must be aligned to 16 bytes.
+// w must be aligned to 16 bytes.
+// y must be aligned to 16 bytes.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t conv_channels_last_launch(const float* x, const float* w, float* y, void* workspace, cudaStream_t stream);
 

@@ -12,8 +12,8 @@ inline cugen::Error<cudaError_t> conv_channels_last_launch(cugen::Span<const flo
 {
     cugen::Checks check;
     check.array("x", x, {1, 17, 16, 32}, {8704, 512, 32, 1}, 16);
-    check.array("w", w, {3, 3, 32, 32}, {3072, 1024, 32, 1}, 4);
-    check.array("y", y, {1, 17, 16, 32}, {8704, 512, 32, 1}, 4);
+    check.array("w", w, {3, 3, 32, 32}, {3072, 1024, 32, 1}, 16);
+    check.array("y", y, {1, 17, 16, 32}, {8704, 512, 32, 1}, 16);
     check.disjoint("x", x, "y", y);
     check.disjoint("w", w, "y", y);
     if (check.failed())

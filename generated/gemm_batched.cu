@@ -6,9 +6,9 @@
 // B         input, float32 [2, 20, 40], aligned to 16 bytes
 // residual  input, float32 [2, 30, 40], aligned to 16 bytes
 // C         output, float32 [2, 30, 40], aligned to 16 bytes
-// launch    grid (2, 2, 2), block (32, 1, 1), 6656 bytes of shared memory; family gemm
-// analysis  sm_90: 12 accesses, 9 ideal, 1 costly, 1 assumed, 1 unknown
-//           worst: a_global[c * K + BK * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+// launch    grid (2, 2, 2), block (32, 1, 1), 3328 bytes of shared memory; family gemm
+// analysis  sm_90: 16 accesses, 10 ideal, 3 costly, 1 assumed, 2 unknown
+//           worst: a_global[c * K + BK * stage], 4 sectors, ideal 2 (64 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from gemm_batched.yaml (hash e87cda77cc0c4b4c) for sm_90. Edit the spec, not this file.
 //
@@ -16,6 +16,7 @@
 //   b_global[(BK * stage + r) * N]  16 sectors, ideal 16 (512 bytes in 4 runs)
 //   As[0][0][thread_m]              2 wavefronts, ideal 2 (conflict-free)
 //   Bs[0][0][thread_n]              2 wavefronts, ideal 2 (conflict-free)
+//   b_global[(r + prefetch_k) * N]  16 sectors, ideal 16 (512 bytes in 4 runs)
 //   As[read_stage][k][thread_m]     2 wavefronts, ideal 2 (conflict-free)
 //   Bs[read_stage][k][thread_n]     2 wavefronts, ideal 2 (conflict-free)
 //   As[next_stage][0][thread_m]     2 wavefronts, ideal 2 (conflict-free)
@@ -79,9 +80,9 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     const float* __restrict__ residual,
     float* __restrict__ C)
 {
-    constexpr int BM = 16, BN = 32, BK = 8, STAGES = 4, TM = 4, TN = 4;
+    constexpr int BM = 16, BN = 32, BK = 8, STAGES = 2, TM = 4, TN = 4;
 
-    // circular buffer of 4 stages, [stage][k][m or n]
+    // circular buffer of 2 stages, [stage][k][m or n]
     __shared__ __align__(16) float As[STAGES][BK][BM + 4];
     __shared__ __align__(16) float Bs[STAGES][BK][BN];
 
@@ -109,8 +110,8 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
         for (int c = 0; c < BM; c += 4) {
-            // a_global[c * K + BK * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
-            // As[stage][a_k][a_m + c]: assumed: 2 wavefronts, ideal 1; 1.5 on average
+            // a_global[c * K + BK * stage]: 4 sectors, ideal 2 (64 bytes in 4 runs)
+            // As[stage][a_k][a_m + c]: assumed: 1 wavefront, ideal 1 (conflict-free)
             __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + BK * stage], 4,
                 a_k + BK * stage - k_residue >= 0 ? 0 : 4);
         }
@@ -118,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
         for (int r = 0; r < BK; r += 4) {
             // Bs[stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(BK * stage + r) * N], 16,
-                b_k + BK * stage + r - k_residue >= 0 && b_k + BK * stage + r - k_residue < K ? 0 : 16);
+                b_k + BK * stage + r - k_residue >= 0 ? 0 : 16);
         }
         __pipeline_commit();
     }
@@ -130,8 +131,21 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     Vector<float, 4> b_frag[2];
     a_frag[0] = load<4>(&As[0][0][thread_m]);
     b_frag[0] = load<4>(&Bs[0][0][thread_n]);
-    for (int k0 = 0; k0 < K + k_residue; k0 += BK) {
-        const int read_stage = k0 / BK;
+    for (int k0 = 0, read_stage = 0; k0 < K + k_residue; k0 += BK, read_stage = 1 - read_stage) {
+        const int write_stage = 1 - read_stage;
+        // past the last k-tile: copy it again, so that the loop has no branch
+        const int prefetch_k = min(k0 + BK * (STAGES - 1), K + k_residue - BK);
+        #pragma unroll
+        for (int c = 0; c < BM; c += 4) {
+            // a_global[c * K + prefetch_k]: 6 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[write_stage][a_k][a_m + c]: 2 wavefronts, ideal 1 (lanes 0 and 28 copy from one bank)
+            __pipeline_memcpy_async(&As[write_stage][a_k][a_m + c], &a_global[c * K + prefetch_k], 4);
+        }
+        #pragma unroll
+        for (int r = 0; r < BK; r += 4) {
+            // Bs[write_stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16);
+        }
         __pipeline_commit();
         #pragma unroll
         for (int k = 1; k < BK; ++k) {
@@ -150,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
         __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
         // fragments of the next k-tile; unused after the last
-        const int next_stage = k0 + BK < K + k_residue ? k0 / BK + 1 : read_stage;
+        const int next_stage = 1 - read_stage;
         a_frag[0] = load<4>(&As[next_stage][0][thread_m]);
         b_frag[0] = load<4>(&Bs[next_stage][0][thread_n]);
         #pragma unroll

@@ -6,7 +6,7 @@
 // B         input, float32 [2, 20, 40], aligned to 16 bytes
 // residual  input, float32 [2, 30, 40], aligned to 16 bytes
 // C         output, float32 [2, 30, 40], aligned to 16 bytes
-// launch    grid (2, 2, 2), block (32, 1, 1), 6656 bytes of shared memory; family gemm
+// launch    grid (2, 2, 2), block (32, 1, 1), 3328 bytes of shared memory; family gemm
 //
 // Made by cugen 0.1.0 from gemm_batched.yaml (hash e87cda77cc0c4b4c) for sm_90. Edit the spec, not this file.
 #pragma once

@@ -2,10 +2,10 @@
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 80, K = 128, N = 96
-// A         input, float16 [80, 128]
-// B         input, float16 [128, 96]
-// C         output, float16 [80, 96]
-// launch    grid (2, 2, 1), block (16, 16, 1), 4096 bytes of shared memory; family tiled
+// A         input, float16 [80, 128], aligned to 16 bytes
+// B         input, float16 [128, 96], aligned to 16 bytes
+// C         output, float16 [80, 96], aligned to 8 bytes
+// launch    grid (3, 3, 1), block (128, 1, 1), 36864 bytes of dynamic shared memory; family gemm
 //
 // Made by cugen 0.1.0 from matmul_f16.yaml (hash 96baf839bf2ddf30) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -20,6 +20,9 @@ typedef __half_raw __half;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
+// A must be aligned to 16 bytes.
+// B must be aligned to 16 bytes.
+// C must be aligned to 8 bytes.
 cudaError_t matmul_f16_launch(const __half* A, const __half* B, __half* C, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -11,9 +11,9 @@ inline cugen::Error<cudaError_t> matmul_f16_launch(cugen::Span<const __half, 2> 
     cugen::Span<__half, 2> C, cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("A", A, {80, 128}, {128, 1}, 2);
-    check.array("B", B, {128, 96}, {96, 1}, 2);
-    check.array("C", C, {80, 96}, {96, 1}, 2);
+    check.array("A", A, {80, 128}, {128, 1}, 16);
+    check.array("B", B, {128, 96}, {96, 1}, 16);
+    check.array("C", C, {80, 96}, {96, 1}, 8);
     check.disjoint("A", A, "C", C);
     check.disjoint("B", B, "C", C);
     if (check.failed())

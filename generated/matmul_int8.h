@@ -2,10 +2,10 @@
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 60, K = 200, N = 90
-// A         input, int8 [60, 200]
+// A         input, int8 [60, 200], aligned to 8 bytes
 // B         input, int8 [200, 90]
-// C         output, int32 [60, 90]
-// launch    grid (6, 4, 1), block (16, 16, 1), 512 bytes of shared memory; family tiled
+// C         output, int32 [60, 90], aligned to 8 bytes
+// launch    grid (3, 2, 1), block (128, 1, 1), 32768 bytes of shared memory; family gemm
 //
 // Made by cugen 0.1.0 from matmul_int8.yaml (hash e6e6a92724a564f5) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -17,6 +17,8 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
+// A must be aligned to 8 bytes.
+// C must be aligned to 8 bytes.
 cudaError_t matmul_int8_launch(const signed char* A, const signed char* B, int* C, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -11,9 +11,9 @@ inline cugen::Error<cudaError_t> matmul_int8_launch(cugen::Span<const signed cha
     cugen::Span<const signed char, 2> B, cugen::Span<int, 2> C, cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("A", A, {60, 200}, {200, 1}, 1);
+    check.array("A", A, {60, 200}, {200, 1}, 8);
     check.array("B", B, {200, 90}, {90, 1}, 1);
-    check.array("C", C, {60, 90}, {90, 1}, 4);
+    check.array("C", C, {60, 90}, {90, 1}, 8);
     check.disjoint("A", A, "C", C);
     check.disjoint("B", B, "C", C);
     if (check.failed())

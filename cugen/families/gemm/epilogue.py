@@ -83,7 +83,8 @@ class Epilogue:
             and not self.config.is_strided
             and any(s.value in self.accumulated and arrays[s.target].dtype == FLOAT32 for s in statements)
         )
-        is_needed = is_stored_as_vector and any(read.dtype == FLOAT32 for read in self.accumulated)
+        is_multiplied_by_fma = not self.config.uses_tensor_cores and any(r.dtype == FLOAT32 for r in self.accumulated)
+        is_needed = is_stored_as_vector and is_multiplied_by_fma
         return Local(self.lowering.names.allocate("opaque_one"), FLOAT32) if is_needed else None
 
     def _define_opaque_one(self) -> tuple[Node, ...]:
