@@ -168,7 +168,7 @@ class _Body:
 
     def __init__(self, request: Request, walk: Walk, operands: tuple[Operand, ...]) -> None:
         self.request, self.walk, self.words = request, walk, _register_words(walk, operands)
-        self._held = {operand.read for operand in operands}
+        self._operands = {operand.read for operand in operands}
         self.operations, self.loads = 0, 0
         self._outputs = {index.name for index in request.group.statements[0].indices}
         seen: set[spec.Expr] = set()
@@ -181,7 +181,7 @@ class _Body:
             return
         seen.add(expr)
         if isinstance(expr, Read):
-            self.loads += trips if free_indices(expr) - self._outputs and expr not in self._held else 0
+            self.loads += trips if free_indices(expr) - self._outputs and expr not in self._operands else 0
             return
         if isinstance(expr, Reduce):
             trips *= math.prod(map(self.request.context.max_extent, expr.indices))
