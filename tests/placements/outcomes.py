@@ -41,7 +41,6 @@ KINDS: Mapping[str, str] = {
     "capacity": r"constant memory holds|hold at most|bytes of shared memory|size must be known|shape must be fixed",
     "element type": r"of type|element type",
     "alignment": r"breaks the alignment of vector loads of \d+ elements",
-    "schedule": r"is kept out of shared memory|not in registers|computes one element in each thread",
 }
 UNEXPLAINED = "unexplained"
 

@@ -77,13 +77,15 @@ class OperandTile:
         if config.is_strided:
             return length, 1
         unit = self._unit(config)
+        if length <= unit:  # a row that stays together: the identity
+            return 0, 1
         return math.gcd(length, _BANK_BYTES // self.element_bytes) // unit, unit
 
     def why_not_swizzled(self, config: TileConfig) -> str:
         """Why the requested xor swizzle is impossible; empty if it is possible."""
         _, length = self.extents(config)
         rows, unit = self.swizzle_for(config)
-        if not self.is_swizzled:
+        if not self.is_swizzled or length <= self._unit(config):
             return ""
         if config.is_strided:
             reason = f"the XOR swizzle needs tile rows of a power of two, not of {length}"

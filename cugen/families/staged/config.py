@@ -194,7 +194,9 @@ def keeps_nested(request: Request, order: tuple[spec.Index, ...]) -> bool:
 def windows_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfig | Refusal:
     """The config for windows that adjacent outputs share, where a block stages few elements that none shares."""
     arrays = request.context.arrays
-    names = dict.fromkeys(read.array for read in request.reads() if arrays[read.array].space in IN_MEMORY)
+    # Lanes read different elements of a window at a time, which constant memory serialises.
+    spaces = (*IN_MEMORY, "constant")
+    names = dict.fromkeys(read.array for read in request.reads() if arrays[read.array].space in spaces)
     shared = tuple(name for name in names if _is_window(request, order, name))
     if not shared:
         return Refusal(

@@ -94,6 +94,15 @@ def test_what_a_swizzle_does_not_combine_with_is_refused(reasons, schedule, dtyp
     assert any(why in refusal.reason for refusal in reasons("gemm", text))
 
 
+def test_a_row_of_one_unit_stays_as_it_is(planned):
+    schedule = "family: gemm, cores: cuda, block: {m: 16, n: 64}, thread: {m: 4, n: 4}, step: {k: 16}"
+    kernel = planned(gemm(65, 64, 72, dtype="int8", schedule=schedule, **THREE))
+    assert {a.symbol: a.swizzle for load in nodes(kernel, Load) if (a := load.access.array).space == "shared"} == {
+        "As": 0,
+        "Bs": 4,
+    }
+
+
 def test_candidates_address_swizzled_tiles_by_subscripts():
     schedules = candidates_of(request_of(gemm(1000, 64, 777, schedule="", **THREE)))
     assert {dict(schedule.tunables)["addressing"] for schedule in schedules} == {"indexed"}

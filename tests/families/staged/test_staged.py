@@ -554,5 +554,13 @@ def test_the_swizzle_of_a_single_row_is_the_identity(planned):
     assert "swizzle leaves its single row as it is" in swizzled.reasons[0]
 
 
+def test_windows_in_constant_memory_are_staged_unasked(planned):
+    kernel = planned(signal(9_000, "y[i] = max(x[i + r - 3], r)", indices="r: 7", memory="constant"))
+    assert kernel.family in ("staged", "stencil")
+    odd = "params: {N: 9001}\narrays:\n  x: {shape: [N], dtype: float32, boundary: reflect, memory: constant}\n"
+    odd += "  y: {shape: [N], dtype: float32}\nindices: {r: 63}\ncompute: y[i] = mean(x[i + r - 31], r)\n"
+    assert planned(odd + "schedule: {block: {i: 512}, thread: {i: 2}}\n").family == "staged"
+
+
 def test_dynamic_shared_memory_holds_larger_tiles(reasons):
     assert reasons("staged", LARGE.replace("memory: shared", "memory: {space: shared, dynamic: true}")) == ()
