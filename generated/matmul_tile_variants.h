@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input ebb9456381888ad2, text a3d46212a38370d4.
+// Input b9785e83c56a84af, text b159a982c3f2ce9f.

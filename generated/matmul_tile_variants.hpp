@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input ebb9456381888ad2, text 4fa11f579f810a97.
+// Input b9785e83c56a84af, text 0721c90aed1d81de.
