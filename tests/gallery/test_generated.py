@@ -75,7 +75,7 @@ def test_a_compiler_takes_every_committed_header(
 
 def test_headers_are_as_short_as_written_by_hand(root: Path) -> None:
     headers = [path for suffix in ("h", "hpp") for path in (root / "generated").glob(f"*.{suffix}")]
-    assert sum(len(path.read_text().splitlines()) for path in headers) < 5000
+    assert sum(len(path.read_text().splitlines()) for path in headers) < 29 * len(headers)
 
 
 def test_no_other_files_are_committed(gallery: dict[str, Spec], root: Path) -> None:

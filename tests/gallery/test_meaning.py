@@ -54,6 +54,7 @@ def meaning_of(*kernels: str) -> Callable[[Callable[..., Array]], Callable[..., 
     "gemm_slices",
     "gemm_split",
     "gemm_tensor_f64",
+    "gemm_tensor_tf32",
 )
 def product(A: Array, B: Array) -> Array:
     return np.matmul(A, B)
@@ -64,7 +65,7 @@ def scaled_product_and_bias(A: Array, B: Array, bias: Array, alpha: float) -> Ar
     return alpha * (A @ B) + bias
 
 
-@meaning_of("gemm_f64")
+@meaning_of("gemm_f64", "gemm_tensor_bf16")
 def product_with_turned(A: Array, B: Array) -> Array:
     return A @ B.T
 
@@ -72,6 +73,16 @@ def product_with_turned(A: Array, B: Array) -> Array:
 @meaning_of("gemm_f16")
 def added_product_of_turned(A: Array, B: Array, C: Array) -> Array:
     return C + A.T @ B
+
+
+@meaning_of("gemm_tensor_f16")
+def active_product_of_turned_and_bias(A: Array, B: Array, bias: Array) -> Array:
+    return np.maximum(A.T @ B + bias, 0)
+
+
+@meaning_of("gemm_tensor_fp8__float8_e4m3", "gemm_tensor_fp8__float8_e5m2")
+def scaled_product_with_turned(A: Array, B: Array, scale: float) -> Array:
+    return scale * (A @ B.T)
 
 
 @meaning_of("gemm_batched")
@@ -99,7 +110,7 @@ def outer_product(a: Array, b: Array) -> Array:
     return np.outer(a, b)
 
 
-@meaning_of("matmul_int8", "gemm_int8")
+@meaning_of("matmul_int8", "gemm_int8", "gemm_tensor_int8")
 def product_of_integers(A: Array, B: Array) -> Array:
     return np.matmul(A.astype(np.int32), B.astype(np.int32))
 
@@ -351,7 +362,7 @@ def toned(photo: Array, curve: Array) -> Array:
 
 
 def _widened(values: Array) -> Array:
-    return values.astype(np.float64) if values.dtype.kind == "f" else values
+    return values.astype(np.float64) if values.dtype.kind in "fV" else values  # V: bfloat16 and float8
 
 
 def test_each_spec_has_a_meaning_written_by_hand(gallery: dict[str, Spec]) -> None:

@@ -15,7 +15,7 @@ ROOT = Path(cugen.__file__).parents[1]
 # Of all targets, or macros and names of compilers.
 PLAIN = {
     *("__align__", "__constant__", "__cplusplus", "__device__", "__forceinline__", "__global__", "__host__"),
-    "__float2",  # conversions to integers
+    *("__float2", "__uint_as_float"),  # conversions
     *("__launch_bounds__", "__restrict__", "__shared__", "__syncthreads", "__threadfence"),
 }
 

@@ -1,0 +1,297 @@
+// gemm_tensor_f16: C = relu(Aᵀ·B + bias) in half precision on tensor cores; ldmatrix transposes the
+// fragments of M- and N-major tiles
+//
+// computes  C[m, n] = relu(sum(A[k, m] * B[k, n], k) + bias[n])
+// params    M = 72, K = 96, N = 136
+// A         input, float16 [96, 72], aligned to 16 bytes
+// B         input, float16 [96, 136], aligned to 16 bytes
+// bias      input, float32 [136], aligned to 16 bytes
+// C         output, float16 [72, 136], aligned to 8 bytes
+// launch    grid (3, 3, 1), block (128, 1, 1), 19968 bytes of dynamic shared memory; family gemm
+// analysis  sm_90: 18 accesses, 9 ideal, 5 costly, 4 unknown
+//           worst: a_global[BK * stage * M], 20 sectors, ideal 16 (512 bytes in 8 runs)
+//
+// Made by cugen 0.1.0 from gemm_tensor_f16.yaml (hash 463cd9479cec57a5) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   As[0][a_frag_k][a_frag_m + 16 * i]                                  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]          4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[read_stage][a_frag_k + k][a_frag_m + 16 * i]                     4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[read_stage][b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]
+//       4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[next_stage][a_frag_k][a_frag_m + 16 * i]                         4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[next_stage][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]
+//       4 wavefronts, ideal 4 (128 words over 32 banks)
+//   partials[thread_m + 8 * i][thread_n + 8 * g]                        2 wavefronts, ideal 2 (64 words over 32 banks)
+//   partials[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   bias[n]                                                             8 sectors, ideal 8 (256 contiguous bytes)
+
+#include <cuda_fp16.h>
+#include <cuda_pipeline_primitives.h>
+
+constexpr int M = 72;
+constexpr int K = 96;
+constexpr int N = 136;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
+
+#ifndef CUGEN_LDMATRIX_X4_TRANS
+#define CUGEN_LDMATRIX_X4_TRANS
+// Four matrices of 8 x 8 16-bit elements from shared memory (PTX ISA: ldmatrix). Lane l gives the address of
+// row l % 8 of matrix l / 8, 16 bytes aligned to 16, and gets rows 2 * (l % 4) and 2 * (l % 4) + 1 of column l / 4 of
+// each matrix.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned* words, const void* row)
+{
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+        : "memory");
+}
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_MAXIMUM_FLOAT
+#define CUGEN_MAXIMUM_FLOAT
+// Maximum; NaN if an operand is NaN.
+__device__ __forceinline__ float maximum(float a, float b)
+{
+#if __CUDA_ARCH__ >= 800
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+#else
+    return a > b || a != a ? a : b;
+#endif
+}
+#endif
+
+#ifndef CUGEN_MMA_M16N8K16_F16
+#define CUGEN_MMA_M16N8K16_F16
+// D = A * B + D on the tensor cores (PTX ISA: mma.m16n8k16), with A of 16 x 16 and B of 16 x 8 f16 elements.
+// Lane 4 * g + t: a[0] and a[1] hold rows g and g + 8 of A, columns 2 * t and 2 * t + 1; a[2] and a[3] the same rows,
+// 8 columns further on; b[0] holds rows 2 * t and 2 * t + 1 of B, column g; b[1] those 8 further on.
+// D in columns 2 * t and 2 * t + 1, rows g (`upper`) and g + 8 (`lower`).
+__device__ __forceinline__ void mma_m16n8k16_f16(
+    float* upper, float* lower, const unsigned (&a)[4], const unsigned (&b)[2])
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(upper[0]), "+f"(upper[1]),
+          "+f"(lower[0]), "+f"(lower[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+          "r"(b[0]), "r"(b[1]));
+#else
+    #pragma unroll
+    for (int k = 0; k < 2; ++k)
+        asm volatile(
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+            "{%4, %5}, {%6}, {%0, %1, %2, %3};"
+            : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1])
+            : "r"(a[2 * k]), "r"(a[2 * k + 1]), "r"(b[k]));
+#endif
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
+    const __half* __restrict__ A,
+    const __half* __restrict__ B,
+    const float* __restrict__ bias,
+    __half* __restrict__ C)
+{
+    extern __shared__ __align__(16) unsigned char shared_memory[];
+
+    constexpr int BM = 32, BN = 64, BK = 32, STAGES = 3, TM = 4, TN = 4, WN = 16;
+
+    // circular buffer of 3 stages, tiles in the layout of their operands
+    __half (*As)[BK][BM + 8] = reinterpret_cast<__half (*)[BK][BM + 8]>(shared_memory);
+    __half (*Bs)[BK][BN] = reinterpret_cast<__half (*)[BK][BN]>(shared_memory + 2 * BK * (BM + 8) * STAGES);
+    float (*partials)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
+
+    const int m0 = min(blockIdx.y * BM, M - BM);
+    const int n0 = min(blockIdx.x * BN, N - BN);
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    const int warp = thread / 32;
+    // warp tile 32 x 16, lanes 8 x 4 as in MMA accumulators
+    const int lane_m = lane / 4;
+    const int lane_n = lane % 4;
+    const int thread_m = lane_m;
+    const int thread_n = WN * warp + 2 * lane_n;
+    const int a_k = thread / 4;
+    const int a_m = 8 * (thread % 4);
+    const int a_frag_k = 8 * (lane / 16) + lane % 8;
+    const int a_frag_m = 8 * (lane / 8 % 2);
+    const int b_k = thread / 8;
+    const int b_n = 8 * (thread % 8);
+    const int b_frag_k = lane % 16;
+    const int b_frag_n = 8 * (lane / 16) + WN * warp;
+
+    float acc[TM][TN] = {};
+
+    const __half* a_global = &A[a_k * M + m0 + a_m];
+    const __half* b_global = &B[b_k * N + n0 + b_n];
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        // a_global[BK * stage * M]: 20 sectors, ideal 16 (512 bytes in 8 runs)
+        // As[stage][a_k][a_m]: unknown: the alignment of its sources to 128-byte lines is unknown
+        __pipeline_memcpy_async(&As[stage][a_k][a_m], &a_global[BK * stage * M], 16);
+        #pragma unroll
+        for (int r = 0; r < BK; r += 16) {
+            // b_global[(BK * stage + r) * N]: 18 sectors, ideal 16 (512 bytes in 4 runs)
+            // Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]: unknown: the alignment of its
+            // sources to 128-byte lines is unknown
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))], &b_global[(BK * stage + r) * N],
+                16);
+        }
+        __pipeline_commit();
+    }
+
+    __pipeline_wait_prior(STAGES - 2);
+    __syncthreads();
+    // register fragments of A and B for one MMA, double-buffered
+    unsigned int a_frag[2][TM / 2][4];
+    unsigned int b_frag[2][TN / 2][2];
+    #pragma unroll
+    for (int i = 0; i < TM / 2; ++i) {
+        ldmatrix_x4_trans(&a_frag[0][i][0], &As[0][a_frag_k][a_frag_m + 16 * i]);
+    }
+    #pragma unroll
+    for (int j = 0; j < TN / 2; j += 2) {
+        ldmatrix_x4_trans(&b_frag[0][j][0], &Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]);
+    }
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        const int read_stage = k0 / BK;
+        const int write_stage = (k0 / BK + STAGES - 1) % STAGES;
+        // past the last k-tile: copy it again, so that the loop has no branch
+        const int prefetch_k = min(k0 + BK * (STAGES - 1), K - BK);
+        // a_global[prefetch_k * M]: 20 sectors, ideal 16 (512 bytes in 8 runs)
+        // As[write_stage][a_k][a_m]: unknown: the alignment of its sources to 128-byte lines is unknown
+        __pipeline_memcpy_async(&As[write_stage][a_k][a_m], &a_global[prefetch_k * M], 16);
+        #pragma unroll
+        for (int r = 0; r < BK; r += 16) {
+            // b_global[(r + prefetch_k) * N]: 18 sectors, ideal 16 (512 bytes in 4 runs)
+            // Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]: unknown: the alignment of its
+            // sources to 128-byte lines is unknown
+            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))],
+                &b_global[(r + prefetch_k) * N], 16);
+        }
+        __pipeline_commit();
+        #pragma unroll
+        for (int k = 16; k < BK; k += 16) {
+            #pragma unroll
+            for (int i = 0; i < TM / 2; ++i) {
+                ldmatrix_x4_trans(&a_frag[k / 16][i][0], &As[read_stage][a_frag_k + k][a_frag_m + 16 * i]);
+            }
+            #pragma unroll
+            for (int j = 0; j < TN / 2; j += 2) {
+                ldmatrix_x4_trans(&b_frag[k / 16][j][0],
+                    &Bs[read_stage][b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]);
+            }
+            #pragma unroll
+            for (int i = 0; i < TM / 2; ++i) {
+                #pragma unroll
+                for (int j = 0; j < TN / 2; ++j) {
+                    mma_m16n8k16_f16(&acc[2 * i][2 * j], &acc[2 * i + 1][2 * j], a_frag[(k / 16 + 1) % 2][i],
+                        b_frag[(k / 16 + 1) % 2][j]);
+                }
+            }
+        }
+        __pipeline_wait_prior(STAGES - 2);
+        __syncthreads();
+        // fragments of the next k-tile; unused after the last
+        const int next_stage = (k0 / BK + 1) % STAGES;
+        #pragma unroll
+        for (int i = 0; i < TM / 2; ++i) {
+            ldmatrix_x4_trans(&a_frag[0][i][0], &As[next_stage][a_frag_k][a_frag_m + 16 * i]);
+        }
+        #pragma unroll
+        for (int j = 0; j < TN / 2; j += 2) {
+            ldmatrix_x4_trans(&b_frag[0][j][0], &Bs[next_stage][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]);
+        }
+        #pragma unroll
+        for (int i = 0; i < TM / 2; ++i) {
+            #pragma unroll
+            for (int j = 0; j < TN / 2; ++j) {
+                mma_m16n8k16_f16(&acc[2 * i][2 * j], &acc[2 * i + 1][2 * j], a_frag[1][i], b_frag[1][j]);
+            }
+        }
+    }
+    // drain the outstanding copies
+    __pipeline_wait_prior(0);
+
+    // the block's sums, in the memory of the pipeline after its last read
+    __syncthreads();
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int g = 0; g < TN / 2; ++g) {
+            Vector<float, 2> acc_vector;
+            #pragma unroll
+            for (int w = 0; w < 2; ++w) {
+                acc_vector.data[w] = acc[i][2 * g + w];
+            }
+            store<2>(&partials[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
+        }
+    }
+    __syncthreads();
+    #pragma unroll
+    for (int e = 0; e < BM * (BN / 4); e += 128) {
+        const int m = m0 + (thread + e) / (BN / 4);
+        const int n = n0 + 4 * ((thread + e) % (BN / 4));
+        const auto sums = load<4>(&partials[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+        const auto bias4 = load<4>(&bias[n]);
+        Vector<__half, 4> c4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            c4.data[v] = __float2half_rn(maximum(sums.data[v] + bias4.data[v], 0.0f));
+        }
+        // C[m * N + n]: 9 sectors, ideal 8 (256 bytes in 2 runs)
+        store<4>(&C[m * N + n], c4);
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t gemm_tensor_f16_launch(
+    const __half* A,
+    const __half* B,
+    const float* bias,
+    __half* C,
+    cudaStream_t stream)
+{
+    gemm_tensor_f16<<<dim3((N + 63) / 64, (M + 31) / 32), dim3(128), 19968, stream>>>(A, B, bias, C);
+    return cudaGetLastError();
+}
+
+#endif
