@@ -51,8 +51,8 @@ def parse(output: str) -> tuple[Message, ...]:
 
 def warnings(output: str) -> tuple[Message, ...]:
     """Warnings about the code; that a target is deprecated is none."""
-    found = (message for message in parse(output) if message.severity == "warning")
-    return tuple(message for message in found if not _DEPRECATED_TARGET.search(message.text))
+    about_code = (message for message in parse(output) if not _DEPRECATED_TARGET.search(message.text))
+    return tuple(message for message in about_code if message.severity == "warning")
 
 
 def errors(output: str) -> tuple[Message, ...]:
