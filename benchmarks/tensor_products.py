@@ -64,8 +64,8 @@ def peer_of(torch: Any, dtype: str, a: Any, b: Any) -> Callable[[], Any]:
     if dtype == "int8":
         return lambda: torch._int_mm(a, b)
     if dtype.startswith("float8"):
-        one = torch.ones((), device="cuda")
-        return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        scale = torch.ones((), device="cuda")
+        return lambda: torch._scaled_mm(a, b, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
     return lambda: torch.matmul(a, b)
 
 
