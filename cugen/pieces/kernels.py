@@ -1,13 +1,16 @@
-"""Assembles a family's parts into a `Kernel`: parameters, shared memory and symbol ranges."""
+"""Assembles a family's parts into a `Kernel`: parameters, shared memory and its layout, and symbol ranges."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import sympy
 
+from cugen.machine.requests.warp import WARP_SIZE
+from cugen.pieces.blocks import power_of_two
 from cugen.pieces.structures.recognition import field_vectors
 from cugen.plan.alignment import required_alignments
 from cugen.plan.kernel import Kernel
@@ -108,3 +111,20 @@ def dense_array(name: str, dtype: DType, sizes: Sequence[int], space: str, pad: 
 
 def tile_bytes(array: Array, ranges: Ranges) -> int:
     return bounds(sympy.Mul(*array.padded_shape), ranges)[1] * array.dtype.bytes
+
+
+def swizzle_of(counts: Sequence[int]) -> tuple[int, int]:
+    """The rows after which the xor swizzle of a tile repeats, and the padding of its rows to a multiple of them. A
+    single row stays as it is: its columns are permuted by 0."""
+    *slow, columns = counts or (1,)
+    if math.prod(slow) <= 1:
+        return 0, 0
+    rows = min(power_of_two(columns), WARP_SIZE)
+    return rows, -columns % rows
+
+
+def swizzled(tile: Array, counts: Sequence[int]) -> Array:
+    """The tile of so many elements per dimension with its columns permuted by row, padded to a whole number of them."""
+    rows, padding = swizzle_of(counts)
+    tile = replace(tile, pad=padding, swizzle=rows)
+    return replace(tile, strides=row_major(tile.padded_shape))

@@ -8,9 +8,8 @@ from dataclasses import replace
 import sympy
 
 from cugen.pieces.blocks import digits, thread
-from cugen.pieces.kernels import tile_bytes
+from cugen.pieces.kernels import swizzled, tile_bytes
 from cugen.pieces.loop_variables import loop_variable
-from cugen.pieces.swizzle import swizzled
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, row_major

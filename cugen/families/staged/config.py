@@ -14,7 +14,7 @@ from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, default_block
-from cugen.pieces.swizzle import swizzle_of
+from cugen.pieces.kernels import swizzle_of
 from cugen.plan.request import Refusal, Request
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Reduce, free_indices, walk

@@ -11,8 +11,8 @@ import sympy
 from cugen.families.staged.tile import Side, Tile, memory_order
 from cugen.pieces.blocks import digits, power_of_two, thread
 from cugen.pieces.grid import AXES
+from cugen.pieces.kernels import swizzled
 from cugen.pieces.loop_variables import shared_loop_variable
-from cugen.pieces.swizzle import swizzled
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
