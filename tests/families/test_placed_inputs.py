@@ -93,14 +93,8 @@ def test_rows_in_shared_memory_are_cached_there(prove, made, planned, n, memory)
 @pytest.mark.parametrize(("m", "n"), [(9, 67), (33, 8), (1, 31)])
 def test_an_array_that_is_staged_whole_is_swizzled(prove, made, m, n):
     arrays = f"x: {{shape: [M, N], dtype: float32, memory: {SWIZZLED}}}, y: {{shape: [N, M], dtype: float32}}"
-<<<<<<< HEAD
-    text = (
-        f"params: {{M: {m}, N: {n}}}\narrays: {{{arrays}}}\ncompute: y[j, i] = x[i, j]\nschedule: {{family: direct}}\n"
-    )
-=======
     text = f"params: {{M: {m}, N: {n}}}\narrays: {{{arrays}}}\ncompute: y[j, i] = x[i, j]\n"
     text += "schedule: {family: direct}\n"
->>>>>>> place
     source = made(text).source
     assert ("^" in source.partition("__global__")[2]) == (m > 1)
     prove(text, sanitize=True)
