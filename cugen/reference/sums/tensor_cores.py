@@ -30,13 +30,11 @@ def rounds_to_tf32(node: Reduce, tf32: bool) -> bool:
 def truncated_bits(node: Reduce, dtype_of: Callable[[str], DType], precision: Precision) -> int:
     """The bits that additions of a sum may truncate to: of products of 16- and 8-bit floats, and of tf32. 0 if they
     round to float32."""
-    if rounds_to_tf32(node, precision.tf32):
-        return _FLOAT32_BITS
     factors = factors_of_product(node.body, FLOAT32) if node.kind == "sum" and node.dtype == FLOAT32 else ()
-    widths = [dtype_of(read.array).bits for read in factors]
-    if not widths or max(widths) > 16:
-        return 0
-    return _FAST_FLOAT8_BITS if precision.is_fp8_fast and max(widths) == 8 else _FLOAT32_BITS
+    width = max((dtype_of(read.array).bits for read in factors), default=64)
+    if width == 8 and precision.is_fp8_fast:
+        return _FAST_FLOAT8_BITS
+    return _FLOAT32_BITS if width <= 16 or rounds_to_tf32(node, precision.tf32) else 0
 
 
 def rounded_to_tf32(x: Tracked) -> Tracked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,10 @@ from cugen.machine import target as machine_target
 from cugen.machine.mma import INSTRUCTIONS, TF32, MmaInstruction
 from cugen.plan.nodes import LoadMatrix, Mma
 from cugen.plan.traversal.walking import walk_nodes
+from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import verify
 from cugen.toolchain.cuda import compile_cubin, compilers
 
 # Types of A, B and C.
@@ -254,3 +258,31 @@ def test_a_real_compiler_takes_every_instruction(made, types, target):
         cubin = compile_cubin(made(text).source, "k", target)
         assert cubin.warnings == ()
         assert cubin.kernels["k"].spill_stores == 0
+
+
+def identity_product(k_major: tuple[bool, bool]) -> tuple[str, Inputs]:
+    """C = A · I in tf32, with ties and numbers of all magnitudes in A: C is A, rounded."""
+    random = np.random.default_rng(5)
+    words = random.integers(0, 1 << 32, (72, 72), dtype=np.uint32)
+    words[::3] = words[::3] & np.uint32(0xFFFFE000) | np.uint32(0x1000)  # ties
+    exponents = words >> np.uint32(23) & np.uint32(0xFF)
+    words = np.where(
+        (exponents < 100) | (exponents > 150), words & np.uint32(0x807FFFFF) | np.uint32(0x3F800000), words
+    )
+    a, b = words.view(np.float32), np.eye(72, dtype=np.float32)
+    text = product_of(TYPES[6], 72, 72, 72, k_major=k_major, schedule=SMALL.replace("k: 64", "k: 16"))
+    arrays = {"A": np.ascontiguousarray(a if k_major[0] else a.T), "B": b}
+    return text, Inputs(arrays, {})
+
+
+def rounded(a: np.ndarray) -> np.ndarray:
+    return ((a.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+@pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
+def test_each_element_is_rounded_to_nearest_with_ties_away_from_zero(made, k_major):
+    text, inputs = identity_product(k_major)
+    kernel = made(text)
+    run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1, shuffle=3), inputs=inputs)
+    a = inputs.arrays["A"] if k_major[0] else inputs.arrays["A"].T
+    assert (run.outputs["C"] == rounded(np.ascontiguousarray(a))).all()

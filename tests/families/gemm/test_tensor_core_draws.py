@@ -75,6 +75,7 @@ def draw(seed: int) -> Draw:
         epilogue, becomes = product, "+="
     bias = f"  bias: {{shape: [N], dtype: {sums}}}\n" if "bias" in epilogue else ""
     pitch = source.choice(("", "", f", pitch: {{align: {source.choice((2, 16, 32)) * size}}}")) if not batch else ""
+    fp8 = source.choice(("exact", "fast"))
     text = f"""
 target: {source.choice(TARGETS)}
 params: {{M: {m}, N: {n}, K: {k}{", Z: 3" if batch else ""}}}
@@ -83,7 +84,7 @@ arrays:
   B: {{shape: [{b_shape}], dtype: {b}}}
 {bias}  C: {{shape: [{batch}M, N], dtype: {kind}}}
 compute: C[{index}m, n] {becomes} {epilogue}
-accumulate: {{tf32: true}}
+accumulate: {{tf32: true, fp8: {fp8}}}
 schedule:
   family: gemm
   cores: tensor
