@@ -17,6 +17,8 @@ import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,6 +28,7 @@ from figures import command, save
 import cugen
 from cugen.compiled.sass import parse
 from cugen.kernel import generate
+from cugen.runtime.gpu import target_for
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.toolchain.binary.disassembler import disassemble
@@ -109,6 +112,12 @@ def main_loops(dtype: str) -> Iterator[str]:
         )
 
 
+def compiled(case: tuple[str, tuple[bool, bool], tuple[int, int, int]], capability: str) -> None:
+    """Fills the cache of machine code."""
+    kernel = generate(load_text(spec_of(*case))[0], remarks="none")
+    compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
+
+
 def timed(torch: Any, calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
     """Median microseconds of each call, samples interleaved."""
     flushed = torch.empty(FLUSHED, device="cuda")
@@ -172,7 +181,11 @@ def main() -> int:
 
     torch.backends.cuda.matmul.allow_tf32 = True
     rows = []
-    for dtype, k_major, sizes in shapes(Random(arguments.seed), arguments.cases):
+    cases = list(shapes(Random(arguments.seed), arguments.cases))
+    major, minor = torch.cuda.get_device_capability()
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        list(pool.map(compiled, cases, [f"sm_{major}{minor}"] * len(cases)))
+    for dtype, k_major, sizes in cases:
         rows.append(measured(torch, dtype, k_major, sizes))
         print(rows[-1], flush=True)
     ratios = [row["ratio"] for row in rows if row["ratio"] is not None]
