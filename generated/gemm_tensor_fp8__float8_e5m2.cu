@@ -68,13 +68,14 @@ __device__ __forceinline__ void mma_m16n8k32_e5m2_e4m3_as_f16(
     #pragma unroll
     for (int k = 0; k < 2; ++k) {
         // The first two elements of each word become columns 2 * t and 2 * t + 1 of f16, the others those 8 further on.
+        const unsigned upper_bytes = a[2 * k], lower_bytes = a[2 * k + 1];
         unsigned a_upper[2], a_lower[2], b_halves[2];
         asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; "
             "cvt.rn.f16x2.e5m2x2 %0, low; cvt.rn.f16x2.e5m2x2 %1, high;}"
-            : "=r"(a_upper[0]), "=r"(a_upper[1]) : "r"(a[2 * k]));
+            : "=r"(a_upper[0]), "=r"(a_upper[1]) : "r"(upper_bytes));
         asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; "
             "cvt.rn.f16x2.e5m2x2 %0, low; cvt.rn.f16x2.e5m2x2 %1, high;}"
-            : "=r"(a_lower[0]), "=r"(a_lower[1]) : "r"(a[2 * k + 1]));
+            : "=r"(a_lower[0]), "=r"(a_lower[1]) : "r"(lower_bytes));
         asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; "
             "cvt.rn.f16x2.e4m3x2 %0, low; cvt.rn.f16x2.e4m3x2 %1, high;}"
             : "=r"(b_halves[0]), "=r"(b_halves[1]) : "r"(b[k]));

@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input b9785e83c56a84af, text b159a982c3f2ce9f.
+// Input b8c97603e01d6c99, text f4af0c944371e68d.

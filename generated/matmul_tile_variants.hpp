@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input b9785e83c56a84af, text 0721c90aed1d81de.
+// Input b8c97603e01d6c99, text 80fa5bbf027e9982.

@@ -55,9 +55,12 @@ ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_8
 OF_WORDS = {
     "mma_m16n8k16_f16": 75,
     "mma_m16n8k16_bf16": 80,
+    "mma_m16n8k8_tf32": 80,
     **dict.fromkeys((f"mma_m16n8k32_{kinds}" for kinds in ("s8", "u8", "s8_u8", "u8_s8")), 80),
     **dict.fromkeys((f"mma_m16n8k32_{kinds}" for kinds in ("e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")), 89),
+    **dict.fromkeys((f"mma_m16n8k32_{kinds}_as_f16" for kinds in ("e4m3", "e5m2", "e4m3_e5m2", "e5m2_e4m3")), 89),
 }
+ROUNDING = ("to_tf32",)  # of sm_80 and newer
 LOADS_OF_MATRICES = ("ldmatrix_x4", "ldmatrix_x4_trans")
 CASES = [(name, dtype) for name, (_, types) in FUNCTIONS.items() for dtype in types]
 
@@ -157,7 +160,8 @@ def spelled(value, dtype):
 
 def test_every_template_is_in_this_table():
     files = {path.name.removesuffix(".cu.j2") for path in (template_folder() / "functions").iterdir()}
-    assert files == set(FUNCTIONS) | set(GENERIC) | set(ON_TENSOR_CORES) | set(OF_WORDS) | set(LOADS_OF_MATRICES)
+    on_tensor_cores = {*ON_TENSOR_CORES, *OF_WORDS, *LOADS_OF_MATRICES, *ROUNDING}
+    assert files == set(FUNCTIONS) | set(GENERIC) | on_tensor_cores
 
 
 @pytest.fixture(scope="module")
@@ -185,11 +189,12 @@ def test_every_function_compiles_for_gpus_without_a_warning(texts, target):
 def test_tensor_cores_multiply_without_a_warning(target):
     if nvrtc.find() is None:
         pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
-    functions = [function_text(environment(), name, "") for name in ON_TENSOR_CORES]
+    functions = [function_text(environment(), name, "") for name in (*ON_TENSOR_CORES, *ROUNDING)]
     calls = [f"    {name}(sums, sums + 2, a{name[9:]}, b{name[9:]});" for name in ON_TENSOR_CORES]
     factors = [f"    const double ak{k}[{k // 2}] = {{x}}, bk{k}[{k // 4}] = {{x}};" for k in (4, 8, 16)]
     head = 'extern "C" __global__ void k(double* out, double x) {\n    double sums[4] = {};'
-    body = [head, *factors, *calls, "    out[threadIdx.x] = sums[0] + sums[1] + sums[2] + sums[3];", "}"]
+    rounded = "    out[32] = to_tf32(1.5f) + to_tf32(threadIdx.x);"
+    body = [head, *factors, *calls, rounded, "    out[threadIdx.x] = sums[0] + sums[1] + sums[2] + sums[3];", "}"]
     cubin = compile_cubin("\n".join([*functions, *body]), "k", target)
     assert [str(warning) for warning in cubin.warnings] == []
 
