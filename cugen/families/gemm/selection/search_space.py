@@ -30,6 +30,7 @@ from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stre
 from cugen.machine.features import CLUSTERS, SPIN_WAITS
 from cugen.plan.request import Refusal
 
+_MAX_PADDED = 0.95  # of a K that another BK pads, over that of the tile's own (heuristic: their copies are slower)
 _MAX_RANKED_STAGES = 3  # valid stage counts of a tile that are ranked without a search (heuristic)
 
 
@@ -78,7 +79,7 @@ def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
 
 
 def _with_small_residue(contraction: Contraction) -> Iterator[TileConfig]:
-    """Tiles with another BK, where that pads a K that BK doesn't divide by less."""
+    """Tiles with another BK, where that pads a short K by considerably less."""
     k = static_extents(contraction)[2]
     if not k or contraction.request.schedule.step:
         return
@@ -88,7 +89,7 @@ def _with_small_residue(contraction: Contraction) -> Iterator[TileConfig]:
 
     block_k = min(EVEN_K, key=lambda size: (padded(size), -size))
     for config in tile_configs(None):
-        if config.sliced_k == 1 and config.block_k in EVEN_K and padded(block_k) < padded(config.block_k):
+        if config.sliced_k == 1 and config.block_k in EVEN_K and padded(block_k) < _MAX_PADDED * padded(config.block_k):
             yield replace(config, block_k=block_k)
 
 
