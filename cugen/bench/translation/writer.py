@@ -362,6 +362,7 @@ class Writer:
         if len(arrays) < len(factors) or len(arrays) < 2 or not (len(sets) > 1 or is_dot):
             return None
         dtype = promoted(arrays)
+        self.say.dtype(dtype)  # NoPeer where the library has no such type
         texts = [f.text if f.dtype == dtype else self.say.cast(f.atom, dtype) for f in arrays]
         out = dict.fromkeys(name for factor in arrays for name in factor.axes if name not in names)
         axes = tuple(sorted(out, key=self._positions.__getitem__))

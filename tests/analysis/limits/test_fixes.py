@@ -174,7 +174,7 @@ def test_a_tile_that_no_pad_fixes_is_listed_with_its_law() -> None:
     (unfixable,) = fixes.incurable
     assert unfixable.array == "w"
     assert [report.kind for report in (r.access for r in unfixable.accesses)] == ["load"]
-    assert unfixable.reason.startswith("no pad makes it cheaper, and `swizzle: xor` is refused; wavefronts")
+    assert unfixable.reason.startswith("no pad makes it cheaper, nor does `swizzle: xor`; wavefronts")
     assert "w_tile[threadIdx.x * 2 % 64]: 2 at every pad" in unfixable.reason
 
 

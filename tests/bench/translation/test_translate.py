@@ -221,6 +221,8 @@ GALLERY = [pytest.param(path, id=path.stem) for path in sorted(SPECS.glob("*.yam
 WITHOUT = {
     "bias_relu": "numpy has no bfloat16",
     "gather": "a gather",
+    "gemm_tensor_bf16": "numpy has no bfloat16",
+    "gemm_tensor_fp8": "numpy has no (float8_e4m3|float8_e5m2|bfloat16)",
     "tone_curve": "a gather",
     "conv_transposed": "`//`",
     "gelu_variants": "numpy has no erf",
