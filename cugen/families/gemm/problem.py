@@ -11,7 +11,7 @@ from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.tensor_cores import MMA_N
-from cugen.families.gemm.tile_layout import OperandTile
+from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, OperandTile
 from cugen.machine import Device, Target, default_device
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, stored_width, widest
@@ -22,6 +22,7 @@ from cugen.spec.types import DType, Kind
 # Registers of a thread besides accumulators and fragments, as ptxas allocates them for sm_90.
 _ADDRESS_REGISTERS = 40
 _ADDRESS_REGISTERS_TENSOR = 30
+_REGISTERS_PER_ELEMENT_COPY = 2.5  # value, address and predicate: 1.5 to 3.5 as ptxas allocates them for sm_90
 _ASSUMED_EXTENT = 4096  # elements, of an index whose extent is unknown until the call
 _MAX_PLANNED_EXTENT = 1 << 20  # elements; a larger upper bound is taken for no bound at all
 # Cost of one multiply-add in issue slots of a float32 FMA (heuristic: no device table has these rates).
@@ -191,9 +192,23 @@ def registers_per_thread(problem: Problem, config: TileConfig) -> int:
     size = max(problem.accumulator_bytes // 4, 1)
     thread_m, thread_n = config.thread_m, config.thread_n
     if config.uses_tensor_cores:
-        return thread_m * thread_n * size + tensor_cores.fragment_registers(config) + _ADDRESS_REGISTERS_TENSOR
+        copies = int(_element_copies(problem, config) * _REGISTERS_PER_ELEMENT_COPY)
+        fragments = tensor_cores.fragment_registers(config)
+        return thread_m * thread_n * size + fragments + copies + _ADDRESS_REGISTERS_TENSOR
     fragments = sum(operand.of(thread_m, thread_n) for operand in problem.operands)
     return (problem.sums * thread_m * thread_n + fragments) * size + _ADDRESS_REGISTERS
+
+
+def _element_copies(problem: Problem, config: TileConfig) -> float:
+    """Copies of single elements through registers that a thread has in flight: those of one step of the main loop on
+    tensor cores, where an asynchronous copy is impossible."""
+    copied = sum(
+        operand.of(config.block_m, config.block_n)
+        for operand in problem.operands
+        if operand.copy_width * operand.element_bytes < ASYNC_COPY_BYTES[0]
+        or operand.is_tile_k_major(config) != operand.is_k_major
+    )
+    return copied * config.fragment_k * config.sliced_k / config.threads
 
 
 def why_invalid(contraction: Contraction, config: TileConfig) -> str:

@@ -9,6 +9,7 @@ from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import TileConfig
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 
+ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
 _BANK_BYTES = 128  # of one word in each bank of shared memory (CUDA programming guide)
 
 

@@ -15,6 +15,7 @@ from cugen.families.gemm.config import WARP, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.problem import copy_width, pipeline_bytes, problem_of
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS
+from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
 from cugen.plan.lowering.expressions import Lowering
@@ -25,7 +26,6 @@ from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Const, IndexValue, Read
 
 _SECTOR_BYTES = 32  # of a global memory transaction (CUDA programming guide)
-_ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
 
 Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-tile
 
@@ -89,7 +89,7 @@ class OperandPipeline:
     def asynchronous(self) -> bool:
         """Whether its copies bypass the registers of a thread, and with them the read-only cache."""
         is_available = "async_copy" in self.thread.contraction.request.target.shared_kinds
-        has_size = self.width * self.tile.dtype.bytes in _ASYNC_COPY_BYTES
+        has_size = self.width * self.tile.dtype.bytes in ASYNC_COPY_BYTES
         is_possible = is_available and has_size and self._has_address
         return self.thread.config.is_multistage and is_possible
 
