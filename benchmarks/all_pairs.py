@@ -3,10 +3,10 @@
     python benchmarks/all_pairs.py [--seed 1] [--cases 3] [--kinds n-body distances kmeans] [--output FILE]
 
 The bound is the greater of two. The issue bound is the time in which the multiprocessors issue the FP32 and
-special-function instructions that the inner loop has per pair, and those of each result outside of it (the square root
-of a distance), at the clock that was measured while the kernel ran: one warp instruction per scheduler and clock, and
-16 lanes of special functions per multiprocessor and clock. The memory bound is the time of all inputs and outputs once
-at the published bandwidth. `of_loop_bound` counts the inner loop alone, as rows before 2026-11-25 did.
+special-function instructions that the inner loop has per pair, at the clock that was measured while the kernel ran: one
+warp instruction per scheduler and clock, and 16 lanes of special functions per multiprocessor and clock. What each
+result takes outside of the loop, as the square root of a distance, is not in it. The memory bound is the time of all
+inputs and outputs once at the published bandwidth.
 
 Extents are drawn from the seed. With `--sass` nothing is run: the instructions of the inner loops are printed. With
 another checkout in PYTHONPATH its kernels are measured; kernels are compiled in parallel first.
@@ -55,21 +55,18 @@ LANES, SCHEDULERS, SPECIAL_LANES = 32, 4, 16  # of a warp; of a multiprocessor
 @dataclass(frozen=True, slots=True)
 class Case:
     """A spec, and `terms` of its pairs: of each the inner loop has one instruction `marker`. `moved`: bytes of its
-    arrays. Each of `results` has one instruction `result_marker` outside of the loops."""
+    arrays."""
 
     name: str
     text: str
     terms: int
     marker: str
     moved: int
-    results: int = 0
-    result_marker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerLoop:
-    """Instructions per term of the loop with the most terms, and per result outside of loops; `share` of FP32 and
-    special functions in all."""
+    """Instructions per term of the loop with the most terms; `share` of FP32 and special functions in all."""
 
     kernel: str
     fp32: float
@@ -77,14 +74,11 @@ class InnerLoop:
     share: float
     registers: int
     spills: int
-    result_fp32: float
-    result_special: float
 
-    def bound_us(self, terms: int, results: int, sms: int, clock_mhz: float) -> float:
-        """The time in which the device issues `terms` terms and `results` results."""
-        fp32 = terms * self.fp32 + results * self.result_fp32
-        special = terms * self.special + results * self.result_special
-        return max((fp32 + special) / (LANES * SCHEDULERS), special / SPECIAL_LANES) / (sms * clock_mhz)
+    def bound_us(self, terms: int, sms: int, clock_mhz: float) -> float:
+        """The time in which the device issues `terms` terms."""
+        issued = max((self.fp32 + self.special) / (LANES * SCHEDULERS), self.special / SPECIAL_LANES)
+        return terms * issued / (sms * clock_mhz)
 
 
 def drawn(random: Random) -> Iterator[Case]:
@@ -94,7 +88,7 @@ def drawn(random: Random) -> Iterator[Case]:
     m, n, features = random.randint(2_000, 9_000), random.randint(2_000, 9_000), random.randint(20, 200)
     arrays = {"x": f"[{m}, {features}] | float32", "y": f"[{n}, {features}] | float32", "d": f"[{m}, {n}] | float32"}
     text = spec_text("distances", {}, arrays, "d[i, j] = sqrt(sum((x[i, k] - y[j, k])**2, k))")
-    yield Case("distances", text, m * n * features, "FADD", 4 * ((m + n) * features + m * n), m * n, "MUFU")
+    yield Case("distances", text, m * n * features, "FADD", 4 * ((m + n) * features + m * n))
     n, m, features = random.randint(90_000, 900_000), random.randint(100, 900), random.randint(3, 24)
     arrays = {"x": f"[{n}, {features}] | float32", "c": f"[{m}, {features}] | float32", "label": f"[{n}] | int64"}
     text = spec_text("kmeans", {}, arrays, "label[i] = argmin(sum((x[i, k] - c[m, k])**2, k), m)")
@@ -130,15 +124,8 @@ def inner_loop(kernel: Kernel, case: Case, capability: str) -> InnerLoop:
     fp32, special = sum(counts[op] for op in FP32), sum(counts[op] for op in SPECIAL)
     resources = cubin.kernels[name]
     spills = resources.spill_stores + resources.spill_loads
-    outside = Counter(
-        i.name
-        for i in programs[name].instructions
-        if not any(first <= i.address <= last for first, last in programs[name].loops)
-    )
-    results = outside[case.result_marker]
-    of_result = [sum(outside[op] for op in ops) / results if results else 0.0 for ops in (FP32, SPECIAL)]
     share = (fp32 + special) / counts.total()
-    return InnerLoop(name, fp32 / terms, special / terms, share, resources.registers, spills, *of_result)
+    return InnerLoop(name, fp32 / terms, special / terms, share, resources.registers, spills)
 
 
 @contextmanager
@@ -176,7 +163,7 @@ def row(opened: Session, case: Case) -> dict[str, Any]:
     # Between the runs the clock may be higher than under their load: the bound is the stricter for it.
     clock = max(measured)
     cold, warm = (times[regime][case.name].median for regime in ("cold", "warm"))
-    issue = loop.bound_us(case.terms, case.results, opened.sms, clock)
+    issue = loop.bound_us(case.terms, opened.sms, clock)
     device = default_device(opened.capability)
     memory = case.moved / device.bandwidth * 1e6 if device is not None else 0.0
     bound = max(issue, memory)
@@ -192,7 +179,6 @@ def row(opened: Session, case: Case) -> dict[str, Any]:
         "memory_bound_us": memory,
         "bound_us": bound,
         "of_bound": bound / warm,
-        "of_loop_bound": loop.bound_us(case.terms, 0, opened.sms, clock) / warm,
         **loop_figures(loop),
     }
 
@@ -216,8 +202,6 @@ def loop_figures(loop: InnerLoop) -> Mapping[str, Any]:
     return {
         "fp32_per_term": loop.fp32,
         "special_per_term": loop.special,
-        "result_fp32": loop.result_fp32,
-        "result_special": loop.result_special,
         "share_of_loop": loop.share,
         "registers": loop.registers,
         "spill_bytes": loop.spills,
@@ -232,8 +216,8 @@ def print_loops(cases: list[Case]) -> None:
         figures = inner_loop(kernel, case, "sm_90")
         print(
             f"{case.name:10} {figures.fp32:6.2f} FP32 {figures.special:5.2f} special per term,"
-            f" {figures.result_fp32:5.2f} and {figures.result_special:.2f} per result, {figures.share:.3f} of"
-            f" the loop, {figures.registers} registers, {figures.spills} bytes spilled: {plan_of(kernel)}"
+            f" {figures.share:.3f} of the loop, {figures.registers} registers, {figures.spills} bytes spilled:"
+            f" {plan_of(kernel)}"
         )
 
 
@@ -260,9 +244,8 @@ def main() -> int:
             rows.append(entry)
             print(
                 f"{entry['case']:10} cold {entry['cold_us']:9.1f} us  warm {entry['warm_us']:9.1f} us  bound"
-                f" {entry['bound_us']:9.1f} us: {entry['of_bound']:.3f} ({entry['of_loop_bound']:.3f} of the loop's)"
-                f"  {entry['share_of_loop']:.3f} of the loop"
-                f"  {entry['plan']}",
+                f" {entry['bound_us']:9.1f} us: {entry['of_bound']:.3f}"
+                f"  {entry['share_of_loop']:.3f} of the loop  {entry['plan']}",
                 flush=True,
             )
         head = {"device": opened.device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
