@@ -27,6 +27,8 @@ TARGETS = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 TILES = ((32, 64, 4, 4, 64), (64, 64, 4, 8, 128), (64, 32, 4, 4, 128), (16, 64, 2, 4, 128), (32, 32, 2, 4, 256))
 # Pieces that a refusal may name.
 PIECES = (
+    "`stores`",
+    "block sizes are for",
     "tensor cores",
     "split",
     "stream",
@@ -92,7 +94,9 @@ schedule:
   thread: {{m: {tm}, n: {tn}}}
   step: {{k: {bk}}}
 """ + "".join(f"  {tunable}\n" for tunable in tunables)
-    return Draw(text, source.choice(("", "sanitize", "races")))
+    mode = source.choice(("", "sanitize", "races"))
+    stores = source.choice(("", "", "  stores: shared\n"))
+    return Draw(text + stores, mode)
 
 
 def _extent(source: random.Random, tile: int) -> int:
@@ -108,8 +112,12 @@ def check(prove, seed: int) -> str:
     try:
         prove(drawn.text, sanitize=drawn.mode == "sanitize", races=drawn.mode == "races")
     except SpecError as error:
-        return "\n".join(note for diagnostic in error.diagnostics for note in (diagnostic.message, *diagnostic.notes))
+        return reasons_of(error)
     return ""
+
+
+def reasons_of(refusal: SpecError) -> str:
+    return "\n".join(note for diagnostic in refusal.diagnostics for note in (diagnostic.message, *diagnostic.notes))
 
 
 @pytest.mark.sampled(20)

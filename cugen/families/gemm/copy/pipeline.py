@@ -25,6 +25,7 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Const, IndexValue, Read
 
+_BROADCAST_BYTES = 4  # of the block id or the arrival number, which split-K and stream-K have in static shared memory
 _SECTOR_BYTES = 32  # of a global memory transaction (CUDA programming guide)
 
 Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-tile
@@ -33,7 +34,8 @@ Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-
 def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Lowering) -> dict[Read, Array]:
     """The arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`; a single stage has no dimension."""
     problem = problem_of(contraction)
-    exceeds_static = pipeline_bytes(problem, config) > contraction.request.target.shared_per_block
+    broadcast = _BROADCAST_BYTES if config.splits_tiles else 0
+    exceeds_static = pipeline_bytes(problem, config) + broadcast > contraction.request.target.shared_per_block
     all_dynamic = config.exchanges_in_shared or (
         not config.is_strided and (exceeds_static or any(operand.memory.dynamic for operand in contraction.operands))
     )

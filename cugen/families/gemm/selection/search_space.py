@@ -136,7 +136,9 @@ def _with_split_k(contraction: Contraction, config: TileConfig) -> Iterator[Tile
         return
     for split_k, reduction in _splits(contraction, config.block_k):
         split = replace(config, split_k=split_k, reduction=reduction) if split_k > 1 else config
-        if not split.uses_cluster or (config.stores == Stores.REGISTERS and not why_invalid(contraction, split)):
+        if split.uses_cluster and config.stores == Stores.SHARED and "stores" not in contraction.tunables:
+            continue  # a cluster stores from shared memory anyway
+        if not split.uses_cluster or not why_invalid(contraction, split):
             yield split
 
 
