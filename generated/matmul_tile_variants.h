@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input b8c97603e01d6c99, text f4af0c944371e68d.
+// Input 7c0d23cff5e56df0, text 15bcc4f6db0fff37.

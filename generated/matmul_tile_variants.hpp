@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input b8c97603e01d6c99, text 80fa5bbf027e9982.
+// Input 7c0d23cff5e56df0, text 202c605fa530e136.

@@ -22,8 +22,8 @@ from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.main_loop import MainLoop, Multistage, SingleStage
 from cugen.families.gemm.problem import device_of, fragment_widths, problem_of, registers_per_thread, shared_bytes
-from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
+from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.machine.occupancy import occupancy
 from cugen.pieces.blocks import Blocks, define, define_constant, define_index, make_grid
 from cugen.pieces.grid import divides
@@ -87,7 +87,7 @@ class GemmKernel:
         blocks = self._make_grid(counts)
         tiles = declare_tiles(contraction, config, lowering)
         coordinates, thread = self._coordinates(blocks)
-        epilogue = (ReductionEpilogue if config.exchanges_in_shared else Epilogue)(thread)
+        epilogue = (SharedEpilogue if config.exchanges_in_shared else Epilogue)(thread)
         pipelines = [
             pipeline_of(thread, operand, tiles.get(operand.read, operand.array)) for operand in contraction.operands
         ]

@@ -13,7 +13,7 @@
         load_fragments(next_stage, k = 0)                             # of the next k-tile; unused after the last
         acc += a_frag[1] * b_frag[1]                                  # last k step
     drain                                                             # if shared memory is reused
-    epilogue(acc)                                                     # in `epilogue`, `reduction_epilogue`
+    epilogue(acc)                                                     # in `epilogue`, `shared_epilogue`
 
 The order is that of CuTe's sgemm_sm80: read_stage and write_stage are its smem_pipe_read and smem_pipe_write, a k step
 is its k_block. The fragments have two buffers, not one for each k step, and the last k step of a k-tile is peeled.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
-from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
+from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.pieces.blocks import Blocks, make_grid
 from cugen.plan.nodes import Comment, Node, Section
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
@@ -45,7 +45,7 @@ class ClusterSplitKKernel(GemmKernel):
         return k_offset
 
     def _epilogue(self, epilogue: Epilogue) -> tuple[Section, ...]:
-        assert isinstance(epilogue, ReductionEpilogue)
+        assert isinstance(epilogue, SharedEpilogue)
         return epilogue.cluster_sections(self.rank)
 
     def _reason(self) -> str:

@@ -13,7 +13,7 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.fragments.thread_tile import add_to
-from cugen.families.gemm.reduction_epilogue import Partial, ReductionEpilogue
+from cugen.families.gemm.shared_epilogue import Partial, SharedEpilogue
 from cugen.pieces.grid_sync import workspace_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Array, Element
@@ -38,7 +38,7 @@ class PartialsWorkspace:
 
     def store(self, epilogue: Epilogue, slot: Integer) -> tuple[Section, ...]:
         """Stores the block's partial sums to its slot (after `stage_slices`, with sliced-K)."""
-        if isinstance(epilogue, ReductionEpilogue):
+        if isinstance(epilogue, SharedEpilogue):
             return epilogue.store_partials(self.vectors(slot, "store"))
 
         def store(sums: Array, ij: tuple[Integer, ...], partial: Access) -> Node:

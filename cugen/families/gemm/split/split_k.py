@@ -16,7 +16,7 @@ from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
-from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
+from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.families.gemm.split.partials import PartialsWorkspace
 from cugen.pieces.blocks import Blocks, define, digits
 from cugen.pieces.grid_sync import workspace_array
@@ -59,7 +59,7 @@ class SplitKKernel(GemmKernel):
         arrival, count_arrival = self._arrival(thread)
         p = thread.loop_index("p", split_k)
         slot_of_p = tile * split_k + p.symbol
-        if isinstance(epilogue, ReductionEpilogue):
+        if isinstance(epilogue, SharedEpilogue):
             loop = Loop(p, integer(0), integer(split_k))
             reduction = epilogue.fix_up(loop, self.partials.vectors(slot_of_p, "load"))
         else:

@@ -17,9 +17,9 @@ from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import problem_of
-from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.selection.search_space import stream_k_schedule_of
+from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.families.gemm.split.partials import PartialsWorkspace
 from cugen.pieces.blocks import Blocks, digits
 from cugen.pieces.grid_sync import DynamicBlockIds
@@ -159,7 +159,7 @@ class StreamKKernel(GemmKernel):
             Section("waiting_threads", (when(thread.index, "<", peers, waiting),)),
             Section("peers_stored", (Barrier(),)),
         )
-        if isinstance(epilogue, ReductionEpilogue):
+        if isinstance(epilogue, SharedEpilogue):
             loop = Loop(peer, integer(0), peers, rolled=not peers.is_Integer)
             partial = self.partials.vectors(slot, "load")
             return *wait_for_peers, *epilogue.fix_up(loop, partial, begins_with_slices=True)

@@ -47,7 +47,7 @@ _MAX_UNROLLED_VECTORS = 4
 Partial = Callable[[Integer, Integer, int], Access]  # partial sums at (m, n) of the block tile, so many of them
 
 
-class ReductionEpilogue(Epilogue):
+class SharedEpilogue(Epilogue):
     """Threads store their accumulators to `partials` in shared memory; then all threads of the block go over the tile,
     or the block's part of it, add the partial sums and compute the statements."""
 
