@@ -13,7 +13,7 @@
 constexpr int N = 256;
 constexpr int K = 256;
 
-extern "C" __global__ void __launch_bounds__(1024, 1) ladder_3_shared(
+extern "C" __global__ void __launch_bounds__(1024) ladder_3_shared(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C)

@@ -22,7 +22,7 @@ constexpr int M = 100;
 constexpr int K = 130;
 constexpr int N = 140;
 
-extern "C" __global__ void __launch_bounds__(1024, 1) matmul_dynamic_shared(
+extern "C" __global__ void __launch_bounds__(1024) matmul_dynamic_shared(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C)

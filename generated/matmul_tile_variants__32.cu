@@ -21,7 +21,7 @@ constexpr int M = 70;
 constexpr int K = 45;
 constexpr int N = 83;
 
-extern "C" __global__ void __launch_bounds__(1024, 1) matmul_tile_variants__32(
+extern "C" __global__ void __launch_bounds__(1024) matmul_tile_variants__32(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C)

@@ -15,7 +15,7 @@ constexpr int M = 1000;
 constexpr int K = 513;
 constexpr int N = 777;
 
-extern "C" __global__ void __launch_bounds__(256, 5) matmul_tiled(
+extern "C" __global__ void __launch_bounds__(256) matmul_tiled(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C)

@@ -162,8 +162,8 @@ class Check:
 class Precision:
     """Lower precisions that the spec allows for sums of products, where tensor cores are faster with them.
 
-    `tf32`: float32 operands may be rounded to tf32, 11 significant bits. `fp8`: `exact` or `fast`, for instructions
-    whose accumulators keep fewer bits than float32: whether float32 accumulators take the sums of every 128 terms."""
+    `tf32`: float32 operands may be rounded to tf32, 11 significant bits. `fp8`: `exact`, or
+    `fast` where sums of float8 may stay in accumulators that keep fewer bits than float32."""
 
     tf32: bool = False
     fp8: str = "exact"

@@ -11,13 +11,13 @@ from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 
 
-def dot(dtype: str = "float32", accumulate: str = "{tf32: true}", term: str = "x[k] * w[k]") -> Spec:
+def dot(dtype: str = "float32", accumulate: str = "{tf32: true}", term: str = "x[k] * w[k]", x: str = "") -> Spec:
     (spec,) = load_text(f"""
 cugen: 1
 kernel: dot
 params: {{K: 64}}
 arrays:
-  x: {{shape: [K], dtype: {dtype}}}
+  x: {{shape: [K], dtype: {x or dtype}}}
   w: {{shape: [K], dtype: {dtype}}}
   y: {{shape: [], dtype: float32}}
 compute: y = sum({term}, k)
@@ -74,3 +74,9 @@ def test_fast_sums_of_float8_keep_13_bits() -> None:
     small = (np.arange(64) % 8).astype(ml_dtypes.float8_e4m3fn)
     assert bound_of(dot("float8_e4m3", "{fp8: fast}"), small, small) == 0
     assert bound_of(dot("float8_e4m3", "{fp8: fast}"), small * 16, small * 16) > 0
+
+
+def test_sums_of_integers_times_float8_keep_their_bounds() -> None:
+    x, w = np.arange(64, dtype=np.int8), random(9).astype(ml_dtypes.float8_e4m3fn)
+    exact, fast = (bound_of(dot("float8_e4m3", to, x="int8"), x, w) for to in ("float32", "{fp8: fast}"))
+    assert 0 < fast == exact

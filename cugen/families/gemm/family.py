@@ -14,10 +14,11 @@ from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages
 from cugen.families.gemm.selection.cost_model import H200, predict
 from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
+from cugen.families.gemm.selection.search_space import valid_configs
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
-from cugen.families.gemm.tensor_cores import FIXED_TUNABLES, describe, instruction_of, why_unsupported
+from cugen.families.gemm.tensor_cores import FIXED_TUNABLES, are_faster, describe, instruction_of, why_unsupported
 from cugen.machine.latency import memory_latency
 from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.spec.expressions import Reduce
@@ -158,13 +159,11 @@ def _idle_unit(contraction: Contraction, config: TileConfig) -> IdleUnit | None:
         reason = "`cores: cuda` requests CUDA cores"
     elif not reason and fixed:
         reason = f"`{fixed[0]}` is a tunable of CUDA cores"
+    elif not reason and not are_faster(device_of(contraction.request.target), instruction):
+        reason = "CUDA cores are as fast or faster by their peaks"
     elif not reason:
-        is_tiled = contraction.request.schedule.block or contraction.request.schedule.step
-        reason = (
-            "the tiles of the schedule don't fit them"
-            if is_tiled
-            else "CUDA cores are as fast or faster by the cost model"
-        )
+        fits = any(valid.uses_tensor_cores for valid in valid_configs(contraction))
+        reason = "CUDA cores are faster by the cost model" if fits else "none of their tiles fits the schedule"
     return IdleUnit(instruction.peak, reason)
 
 

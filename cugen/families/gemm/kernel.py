@@ -68,7 +68,9 @@ class GemmKernel:
 
     def _relied_blocks_per_sm(self) -> int:
         """The resident blocks that the choice of tiles relies on, where ptxas might take registers for fewer of them; 0
-        to leave it to ptxas."""
+        to leave it to ptxas, as for `tiled`, whose tiles aren't chosen by the model."""
+        if self.config.is_strided:
+            return 0
         contraction, config, target = self.contraction, self.config, self.request.target
         problem = problem_of(contraction)
         resident = resident_blocks_per_sm(problem, config, target)

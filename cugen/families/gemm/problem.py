@@ -28,6 +28,7 @@ _MAX_PLANNED_EXTENT = 1 << 20  # elements; a larger upper bound is taken for no 
 # Cost of one multiply-add in issue slots of a float32 FMA (heuristic: no device table has these rates).
 _FLOAT64_COST = 32.0
 _INT32_COST, _INT64_COST = 2.0, 6.0
+_BROADCAST_BYTES = 4  # of the block id or the arrival number, in static shared memory
 _MODIFIERS = ("neg", "abs")  # of an operand, not an instruction
 
 
@@ -180,11 +181,13 @@ def _partials_bytes(problem: Problem, config: TileConfig, pad: int) -> int:
 
 
 def shared_bytes(problem: Problem, config: TileConfig) -> int:
-    """Shared memory of a block: the pipeline's, or that of the partial sums which reuse it, whichever is larger."""
+    """Shared memory of a block: the pipeline's, or that of the partial sums which reuse it, whichever is larger; and
+    the broadcast of split-K and stream-K through the workspace."""
+    broadcast = _BROADCAST_BYTES if config.splits_tiles and not config.uses_cluster else 0
     pipeline = pipeline_bytes(problem, config)
     if not config.exchanges_in_shared:
-        return pipeline
-    return max(pipeline, _partials_bytes(problem, config, partials_pad(problem, config)))
+        return pipeline + broadcast
+    return max(pipeline, _partials_bytes(problem, config, partials_pad(problem, config))) + broadcast
 
 
 def registers_per_thread(problem: Problem, config: TileConfig) -> int:

@@ -31,7 +31,10 @@ def truncated_bits(node: Reduce, dtype_of: Callable[[str], DType], precision: Pr
     """The bits that additions of a sum may truncate to: of products of 16- and 8-bit floats, and of tf32. 0 if they
     round to float32."""
     factors = factors_of_product(node.body, FLOAT32) if node.kind == "sum" and node.dtype == FLOAT32 else ()
-    width = max((dtype_of(read.array).bits for read in factors), default=64)
+    dtypes = [dtype_of(read.array) for read in factors]
+    if not all(dtype.is_float for dtype in dtypes):
+        return 0
+    width = max((dtype.bits for dtype in dtypes), default=64)
     if width == 8 and precision.is_fp8_fast:
         return _FAST_FLOAT8_BITS
     return _FLOAT32_BITS if width <= 16 or rounds_to_tf32(node, precision.tf32) else 0

@@ -38,8 +38,18 @@ schedule: {{{schedule}}}
             "tensor_tf32",
             "`cores: cuda` requests CUDA cores",
         ),
+        (
+            product_of("float16", "family: gemm, sliced_k: 4, stages: 2"),
+            "tensor_float16",
+            "none of their tiles fits the schedule",
+        ),
+        (
+            "target: sm_86\n" + product_of("float64", "family: gemm").replace("float32}", "float64}"),
+            "tensor_float64",
+            "CUDA cores are as fast or faster by their peaks",
+        ),
     ],
-    ids=["cores: cuda", "lanes", "tiled", "direct", "condition", "tf32"],
+    ids=["cores: cuda", "lanes", "tiled", "direct", "condition", "tf32", "slices", "float64"],
 )
 def test_tensor_cores_that_are_left_idle_are_named_with_the_reason(planned, text, peak, reason):
     idle = planned(text).idle_unit

@@ -119,3 +119,21 @@ def test_traced_accesses_match_the_plan(made):
     assert trace.compared > 0
     assert not trace.mismatches
     assert trace.unknown == 0
+
+
+@pytest.mark.parametrize("split", ["split_k: 2, reduction: workspace", "stream_k: 1"])
+def test_tiles_that_leave_no_room_for_the_broadcast_are_refused(reasons, split):
+    schedule = f"family: gemm, block: {{i: 128, j: 128}}, thread: {{i: 8, j: 8}}, step: {{k: 32}}, stages: 2, {split}"
+    text = f"""
+target: sm_75
+params: {{M: 256, N: 256, K: 512}}
+arrays:
+  A: {{shape: [K, M], dtype: float32}}
+  B: {{shape: [K, N], dtype: float32}}
+  C: {{shape: [M, N], dtype: float32}}
+compute: C[i, j] = sum(A[k, i] * B[k, j], k)
+schedule: {{{schedule}}}
+"""
+    assert reasons("gemm", text.replace(f", {split}", "")) == ()
+    (reason,) = reasons("gemm", text)
+    assert "take 65540 shared bytes; sm_75 has 65536" in reason.reason

@@ -216,3 +216,9 @@ compute: g[b, c] = sum(f[b, y, x] * f[c, y, x], y, x) / 35
 schedule: {family: tiled}
 """
     prove(text)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_compiler_is_left_the_registers_of_tiles_that_no_model_chose(made, dtype):
+    text = contraction(m=4096, k=4096, n=4096, schedule="family: tiled").replace("float32", dtype)
+    assert "__launch_bounds__(256)" in made(text).source

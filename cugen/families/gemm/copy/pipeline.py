@@ -13,7 +13,7 @@ from functools import cached_property
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import WARP, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
-from cugen.families.gemm.problem import copy_width, pipeline_bytes, problem_of
+from cugen.families.gemm.problem import copy_width, problem_of, shared_bytes
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS
 from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES
 from cugen.pieces.blocks import define
@@ -25,7 +25,6 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Const, IndexValue, Read
 
-_BROADCAST_BYTES = 4  # of the block id or the arrival number, which split-K and stream-K have in static shared memory
 _SECTOR_BYTES = 32  # of a global memory transaction (CUDA programming guide)
 
 Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-tile
@@ -34,8 +33,7 @@ Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-
 def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Lowering) -> dict[Read, Array]:
     """The arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`; a single stage has no dimension."""
     problem = problem_of(contraction)
-    broadcast = _BROADCAST_BYTES if config.splits_tiles else 0
-    exceeds_static = pipeline_bytes(problem, config) + broadcast > contraction.request.target.shared_per_block
+    exceeds_static = shared_bytes(problem, config) > contraction.request.target.shared_per_block
     all_dynamic = config.exchanges_in_shared or (
         not config.is_strided and (exceeds_static or any(operand.memory.dynamic for operand in contraction.operands))
     )

@@ -99,7 +99,7 @@ _TENSOR_TILES: tuple[_Tile, ...] = (
     (64, 32, 4, 8, 32, (2,)),
     (32, 32, 4, 8, 32, (2,)),
 )
-# BK of tiles for a K that leaves a large residue otherwise.
+# BK of tiles for a K that leaves a large residue otherwise: about those of the tiles (heuristic).
 EVEN_K = (6, 8, 10, 12, 14, 16, 18)
 # Stages, in order of preference: fewer take fewer instructions and less shared memory (measured on an H200).
 _STAGES = (2, 3, 4, 5)

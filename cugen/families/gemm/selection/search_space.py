@@ -138,7 +138,7 @@ def _with_split_k(contraction: Contraction, config: TileConfig) -> Iterator[Tile
         split = replace(config, split_k=split_k, reduction=reduction) if split_k > 1 else config
         if split.uses_cluster and config.stores == Stores.SHARED and "stores" not in contraction.tunables:
             continue  # a cluster stores from shared memory anyway
-        if not split.uses_cluster or not why_invalid(contraction, split):
+        if split_k == 1 or not why_invalid(contraction, split):
             yield split
 
 
@@ -148,7 +148,8 @@ def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[Til
     if not any(values) or why_no_stream_k(contraction):
         return
     previous: StreamKSchedule | None = None
-    resident = _resident_blocks(contraction, config)
+    split = replace(config, stream_k=1)
+    is_valid, resident = not why_invalid(contraction, split), _resident_blocks(contraction, split)
     for waves in filter(None, values):
         schedule = _stream_k_schedule(contraction, config, resident, waves)
         if schedule is None:
@@ -156,7 +157,7 @@ def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[Til
         if not schedule.needs_fix_up:  # whole tiles only, as without stream-K
             if 0 not in values:
                 yield replace(config, stream_k=0)
-        elif schedule != previous:
+        elif is_valid and schedule != previous:
             yield replace(config, stream_k=waves)
         previous = schedule
 
@@ -283,7 +284,7 @@ def _why_none_fits(contraction: Contraction) -> str:
         for reduction in _reductions(contraction) if split_k > 1 else ():
             split = replace(config, split_k=split_k, reduction=reduction)
             reason = _why_not_split(contraction, config.block_k, split_k, reduction)
-            reasons.append(reason or (why_invalid(contraction, split) if split.uses_cluster else ""))
+            reasons.append(reason or why_invalid(contraction, split))
         if any(reasons):
             return "; ".join(dict.fromkeys(filter(None, reasons)))
     if lanes := tunables.get("lanes"):
