@@ -21,7 +21,7 @@ from cugen.families.gemm.copy.pipeline import OperandPipeline, declare_tiles
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.main_loop import MainLoop, Multistage, SingleStage
-from cugen.families.gemm.problem import device_of, fragment_widths, problem_of, registers_per_thread, shared_bytes
+from cugen.families.gemm.problem import device_of, fragment_widths, problem_of, registers_with_copies, shared_bytes
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.machine.occupancy import occupancy
@@ -79,7 +79,7 @@ class GemmKernel:
         )
         if blocks * problem.batch * config.split_k <= device_of(target).sms * (resident - 1):
             return 0
-        registers = min(registers_per_thread(problem, config) + _REGISTERS_NOT_ESTIMATED, target.registers_per_thread)
+        registers = min(registers_with_copies(problem, config) + _REGISTERS_NOT_ESTIMATED, target.registers_per_thread)
         fewer = occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
         return resident if fewer < resident else 0
 

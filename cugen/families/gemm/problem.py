@@ -191,15 +191,19 @@ def shared_bytes(problem: Problem, config: TileConfig) -> int:
 
 
 def registers_per_thread(problem: Problem, config: TileConfig) -> int:
-    """Estimated registers of a thread: accumulators, fragments and addresses."""
+    """Estimated registers of a thread that it can't do without: accumulators, fragments and addresses."""
     size = max(problem.accumulator_bytes // 4, 1)
     thread_m, thread_n = config.thread_m, config.thread_n
     if config.uses_tensor_cores:
-        copies = int(_element_copies(problem, config) * _REGISTERS_PER_ELEMENT_COPY)
-        fragments = tensor_cores.fragment_registers(config)
-        return thread_m * thread_n * size + fragments + copies + _ADDRESS_REGISTERS_TENSOR
+        return thread_m * thread_n * size + tensor_cores.fragment_registers(config) + _ADDRESS_REGISTERS_TENSOR
     fragments = sum(operand.of(thread_m, thread_n) for operand in problem.operands)
     return (problem.sums * thread_m * thread_n + fragments) * size + _ADDRESS_REGISTERS
+
+
+def registers_with_copies(problem: Problem, config: TileConfig) -> int:
+    """Estimated registers of a thread with those of its copies, without which it spills."""
+    copies = _element_copies(problem, config) if config.uses_tensor_cores else 0
+    return registers_per_thread(problem, config) + int(copies * _REGISTERS_PER_ELEMENT_COPY)
 
 
 def _element_copies(problem: Problem, config: TileConfig) -> float:

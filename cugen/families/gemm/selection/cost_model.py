@@ -17,7 +17,7 @@ from cugen.families.gemm.problem import (
     Problem,
     device_of,
     fragment_width,
-    registers_per_thread,
+    registers_with_copies,
     shared_bytes,
 )
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
@@ -95,7 +95,7 @@ class Prediction:
 @lru_cache(maxsize=4096)
 def resident_blocks_per_sm(problem: Problem, config: TileConfig, target: Target) -> int:
     """Blocks that fit a multiprocessor at the same time, with the estimated registers; 0 if none fits."""
-    registers = min(registers_per_thread(problem, config), target.registers_per_thread)
+    registers = min(registers_with_copies(problem, config), target.registers_per_thread)
     return occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
 
 

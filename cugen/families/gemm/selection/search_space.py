@@ -22,7 +22,7 @@ from cugen.families.gemm.config import (
     with_lane_layout,
     with_stages,
 )
-from cugen.families.gemm.problem import device_of, problem_of, requested_stages, why_invalid
+from cugen.families.gemm.problem import device_of, problem_of, registers_with_copies, requested_stages, why_invalid
 from cugen.families.gemm.selection.candidate_tiles import EVEN_K, stage_counts, tile_configs
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm, store_overhead
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
@@ -37,11 +37,17 @@ _MAX_RANKED_STAGES = 3  # valid stage counts of a tile that are ranked without a
 def valid_configs(contraction: Contraction, *, all_stages: bool = False) -> Iterator[TileConfig]:
     """Configs that the schedule allows and that fit the target, in order of preference."""
     for stage_variants in _requested_configs(contraction):
-        valid = (config for config in stage_variants if not why_invalid(contraction, config))
+        valid = (c for c in stage_variants if not why_invalid(contraction, c) and not _spills(contraction, c))
         for config in islice(valid, None if all_stages else _MAX_RANKED_STAGES):
             for variant in _with_stores(contraction, config):
                 yield from _with_split_k(contraction, variant)
                 yield from _with_stream_k(contraction, variant)
+
+
+def _spills(contraction: Contraction, config: TileConfig) -> bool:
+    """Whether the copies of a tile that the schedule leaves open exceed a thread's registers."""
+    registers = registers_with_copies(problem_of(contraction), config)
+    return not contraction.request.schedule.block and registers > contraction.request.target.registers_per_thread
 
 
 def why_empty(contraction: Contraction) -> Refusal:
