@@ -63,7 +63,7 @@ __device__ __forceinline__ int wrapping_add(int a, int b)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(32, 32) gemm_int8(
+extern "C" __global__ void __launch_bounds__(32, 24) gemm_int8(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.machine import Target
+from cugen.machine import Target, known_targets
 from cugen.machine import target as known_target
 from cugen.machine.requests.warp import WARP_SIZE
 
@@ -75,6 +75,14 @@ def max_registers(target: Target | str, threads: int, blocks: int = 1) -> int:
     warps = _up(threads, WARP_SIZE) // WARP_SIZE
     counts = range(row.registers_per_thread, 0, -1)
     return next((count for count in counts if _register_limit(row, warps, count) >= blocks), 0)
+
+
+def portable_blocks(target: Target, threads: int) -> int:
+    """The most blocks of so many threads that are resident on the target and on every newer one: a newer target's
+    compiler takes such a minimum of `__launch_bounds__` too."""
+    rows = (known_target(name) for name in known_targets())
+    newer = (row for row in rows if row.capability >= target.capability)
+    return min(min(row.blocks_per_sm, row.threads_per_sm // threads) for row in newer)
 
 
 def next_step(target: Target | str, threads: int, registers: int, shared_bytes: int = 0) -> NextStep | None:

@@ -6,7 +6,8 @@ import pytest
 
 from cugen.kernel import Kernel
 from cugen.machine import target
-from cugen.machine.occupancy import max_registers
+from cugen.machine.occupancy import max_registers, occupancy
+from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.registers.estimate import registers
 from cugen.toolchain.cuda import compile_cubin, compilers
 
@@ -22,11 +23,25 @@ def test_the_gallery_needs_no_more_registers_than_its_launches_allow(kernel: Ker
 
 @pytest.mark.slow
 @pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
-def test_the_estimate_is_near_what_the_compiler_takes(kernel: Kernel) -> None:
+def test_the_estimate_is_near_what_the_compiler_needs(kernel: Kernel) -> None:
     cubin = compile_cubin(kernel.source, kernel.name, kernel.spec.target)
     for launch in kernel.plan.kernels:
         compiled = cubin.kernels[launch.name]
         estimate = registers(launch, kernel.plan.context)
         assert compiled.spill_stores == 0
-        if max(compiled.registers, estimate) >= MANY:
-            assert compiled.registers / MAX_RATIO <= estimate <= MAX_RATIO * compiled.registers
+        if compiled.registers > max(MANY, MAX_RATIO * estimate):
+            # free registers are taken too, such as for loads in flight: fewer must do
+            assert spills(kernel, launch, int(MAX_RATIO * estimate)) == 0
+        elif estimate > MANY:
+            assert estimate <= MAX_RATIO * compiled.registers
+
+
+def spills(kernel: Kernel, launch: PlannedKernel, registers: int) -> int:
+    """The bytes that a compiler spills with so many registers, by a launch bound that allows no more."""
+    blocks = occupancy(kernel.spec.target, launch.threads, registers).blocks_per_sm
+    bound = f"__launch_bounds__({launch.threads})"
+    assert bound in kernel.source
+    source = kernel.source.replace(bound, f"__launch_bounds__({launch.threads}, {blocks})")
+    compiled = compile_cubin(source, kernel.name, kernel.spec.target).kernels[launch.name]
+    assert compiled.registers <= max_registers(kernel.spec.target, launch.threads, blocks)
+    return compiled.spill_stores + compiled.spill_loads

@@ -73,4 +73,5 @@ COMPILED = [name for name in TARGETS if (found := nvrtc.find()) and int(name.rem
 def test_a_compiler_that_knows_the_target_takes_what_is_generated(name: str, file: str) -> None:
     for kernel in generated(file, name)[0]:
         cubin = compile_cubin(kernel.source, kernel.name, name)
+        assert [str(warning) for warning in cubin.warnings] == []
         assert set(cubin.kernels) == {launch.kernel for launch in kernel.manifest.launches}

@@ -24,7 +24,7 @@ from cugen.families.gemm.main_loop import MainLoop, Multistage, SingleStage
 from cugen.families.gemm.problem import device_of, fragment_widths, problem_of, registers_with_copies, shared_bytes
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.shared_epilogue import SharedEpilogue
-from cugen.machine.occupancy import occupancy
+from cugen.machine.occupancy import occupancy, portable_blocks
 from cugen.pieces.blocks import Blocks, define, define_constant, define_index, make_grid
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
@@ -74,6 +74,7 @@ class GemmKernel:
         contraction, config, target = self.contraction, self.config, self.request.target
         problem = problem_of(contraction)
         resident = resident_blocks_per_sm(problem, config, target)
+        bound = min(resident, portable_blocks(target, config.threads))
         blocks = math.prod(
             -(-size // tile) for size, tile in ((problem.m, config.block_m), (problem.n, config.block_n))
         )
@@ -81,7 +82,7 @@ class GemmKernel:
             return 0
         registers = min(registers_with_copies(problem, config) + _REGISTERS_NOT_ESTIMATED, target.registers_per_thread)
         fewer = occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
-        return resident if fewer < resident else 0
+        return bound if fewer < bound else 0
 
     def kernel(self) -> Kernel:
         contraction, config, lowering = self.contraction, self.config, self.lowering
