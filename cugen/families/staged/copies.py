@@ -22,7 +22,7 @@ from cugen.plan.memory import ADDRESSED, Access, Array, row_major
 from cugen.plan.nodes import Comparison, Copy, For, Guard, If, Load, Loop, Node, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.symbols import FloorDiv, Integer, integer
 from cugen.spec.expressions import Boundary, Const, Local, Read
 from cugen.spec.model import Memory
 
@@ -89,21 +89,31 @@ def make_tile(
     array = replace(array, align=MAX_ACCESS_BYTES)  # compilers join the loads of unrolled loops to vectors
     if memory.swizzle:
         array = swizzled(array, [tile.sides[d].count for d in order])
-    origin = tuple(_origin(side, blocks, lowering, scope) for side in tile.sides)
+    origin = tuple(_origin(source, side, blocks, lowering, scope) for side in tile.sides)
     return StagedTile(tile, source, array, order, origin)
 
 
-def _origin(side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope: Scope) -> Integer:
+def _origin(
+    source: Array, side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope: Scope
+) -> Integer:
     """The first element of a side, possibly out of bounds; a name where it moves from block to block."""
-    first = sympy.Add(integer(side.low), *(blocks[index] * step for index, step in side.steps))
+    first = sympy.Add(integer(side.low), *(_whole(blocks[index] * step) for index, step in side.steps))
     if not side.steps or first.is_Symbol:
         return first
     home = scope.home(frozenset(index for index, _ in side.steps))
     known = home.recall_index(first)
     if known is None:
-        known = lowering.define(f"{side.steps[0][0]}_first", first, home)
+        own = f"{source.name}_" if first.has(FloorDiv) else ""
+        known = lowering.define(f"{own}{side.steps[0][0]}_first", first, home)
         home.remember_index(first, known)
     return known
+
+
+def _whole(first: Integer) -> Integer:
+    """A number of elements that is whole, though a term may be a fraction: where a tile of the walk has 256 of k and
+    half as many `k // 2`, its first is `k_first / 2`."""
+    numerator, denominator = sympy.fraction(first)
+    return numerator if denominator == 1 else FloorDiv(numerator, denominator)
 
 
 def fill_tiles(

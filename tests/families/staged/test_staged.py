@@ -287,6 +287,21 @@ def test_several_arrays_have_a_tile_each(prove, planned):
     prove(text, sanitize=True)
 
 
+@pytest.mark.parametrize("k, group", [(260, 2), slow(1021, 32), (513, 7), slow(777, 256), slow(300, 3)])
+def test_a_factor_of_a_group_of_terms_has_a_tile_of_its_own_in_a_walk(prove, planned, k, group):
+    text = f"""
+params: {{M: 33, N: 4}}
+arrays:
+  a: {{shape: [M, {k}], dtype: float32, memory: shared}}
+  b: {{shape: [{k}, N], dtype: float32}}
+  scale: {{shape: [M, ({k} + {group} - 1) // {group}], dtype: float32, memory: shared}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[m, n] = sum((a[m, k] * scale[m, k // {group}]) * b[k, n], k)
+"""
+    assert planned(text).family == "staged"
+    prove(text)
+
+
 def test_two_tiles_in_dynamic_memory_follow_each_other(prove, planned):
     dynamic = "{space: shared, dynamic: true}"
     more = f"b: {{shape: [W], dtype: float32, memory: {dynamic}}}"
