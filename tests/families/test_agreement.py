@@ -356,7 +356,7 @@ def test_drawn_statements_agree_with_the_reference(drawn: tuple[str, dict[str, i
 
 
 @pytest.mark.slow
-@settings(TARGETED, max_examples=400)
+@settings(TARGETED, max_examples=100)
 @given(specs())
 def test_many_drawn_statements_agree_with_the_reference(drawn: tuple[str, dict[str, int]]) -> None:
     agrees(drawn)

@@ -16,6 +16,8 @@ from cugen.toolchain.cuda import compile_cubin
 
 Check = Callable[[Kernel, CpuDevice], None]
 
+PARTS = 4  # of the kernels that use shared memory
+
 
 @pytest.mark.sampled(14)
 def test_each_kernel_agrees_with_the_reference(statement: Kernel, check: Check) -> None:
@@ -37,12 +39,14 @@ def test_a_sanitised_run_has_no_errors(statement: Kernel, check: Check, monkeypa
     check(statement, CpuDevice(sanitize=True, shuffle=3, limit_seconds=900))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
-def test_no_two_threads_race_for_shared_memory(statements: Mapping[str, Spec], check: Check) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_two_threads_race_for_shared_memory(statements: Mapping[str, Spec], check: Check, part: int) -> None:
     kernels = [generate(spec, analysis=False) for spec in statements.values()]
     sharing = [kernel for kernel in kernels if "__shared__" in kernel.source]
     assert len(sharing) > 20
-    for kernel in sharing:
+    for kernel in sharing[part::PARTS]:
         check(kernel, CpuDevice(races=True, uninitialised=True, limit_seconds=900))
 
 

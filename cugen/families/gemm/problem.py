@@ -68,7 +68,7 @@ def problem_of(contraction: Contraction) -> Problem:
             operand.is_along_m,
             operand.is_k_major,
             operand.array.dtype.bytes,
-            copy_width(contraction, operand, operand.mn),
+            copy_width(contraction, operand, contraction.k if operand.is_k_major else operand.mn),
             pad=operand.memory.pad if operand.memory.space == "shared" else None,
             is_swizzled=operand.memory.swizzle,
         )
@@ -212,8 +212,7 @@ def _element_copies(problem: Problem, config: TileConfig) -> float:
     copied = sum(
         operand.of(config.block_m, config.block_n)
         for operand in problem.operands
-        if operand.copy_width * operand.element_bytes < ASYNC_COPY_BYTES[0]
-        or operand.is_tile_k_major(config) != operand.is_k_major
+        if operand.copy_width_for(config) * operand.element_bytes < ASYNC_COPY_BYTES[0]
     )
     return copied * config.fragment_k * config.sliced_k / config.threads
 

@@ -17,7 +17,7 @@ _BANK_BYTES = 128  # of one word in each bank of shared memory (CUDA programming
 class OperandTile:
     """The tile of an operand along M or N, as far as the tile config doesn't decide it.
 
-    `copy_width` is the vector width of its copies, in elements. `pad` is the padding of its rows that the spec
+    `copy_width` is the vector width of copies along its contiguous dimension, in elements. `pad` is the padding of its rows that the spec
     requests, in elements; None if it doesn't place the operand. `is_k_major`: K is the operand's contiguous dimension.
     `is_swizzled`: the spec requests an xor swizzle."""
 
@@ -44,6 +44,10 @@ class OperandTile:
         if config.uses_tensor_cores:
             return self.is_k_major or self.element_bytes == 1
         return self.is_k_major and config.is_strided
+
+    def copy_width_for(self, config: TileConfig) -> int:
+        """Elements of one copy: a tile in another layout than the operand is copied by single ones."""
+        return self.copy_width if self.is_tile_k_major(config) == self.is_k_major else 1
 
     def pad_for(self, config: TileConfig) -> int:
         """Padding of the rows, in elements."""

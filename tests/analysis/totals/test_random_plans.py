@@ -169,7 +169,7 @@ def test_random_plans_cost_what_a_walk_over_them_finds(walk, text, target, offse
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, suppress_health_check=list(HealthCheck))
 @given(PLANS, st.sampled_from(TARGETS), st.integers(0, 9))
 def test_many_random_plans_cost_what_a_walk_over_them_finds(walk, text, target, offset):
     check(walk, text, target, offset)

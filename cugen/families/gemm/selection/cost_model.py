@@ -126,7 +126,7 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KT
         if problem.accumulator_bytes < 8:
             shared_loads *= 2  # ldmatrix of four matrices takes as many wavefronts as two such loads
     copies = sum(
-        operand.of(config.block_m, config.block_n) * config.block_k / operand.copy_width / config.threads
+        operand.of(config.block_m, config.block_n) * config.block_k / operand.copy_width_for(config) / config.threads
         for operand in problem.operands
     )
     # Tiles of stream-K aren't shifted inward: each copy has a bounds check if the last tile is partial.
