@@ -94,6 +94,7 @@ compute: |
 """
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("family", ["direct", "rowwise"])
 @pytest.mark.parametrize("counts", ["int32", "uint64"])

@@ -19,11 +19,13 @@ Check = Callable[[Kernel, CpuDevice], None]
 PARTS = 4  # of the kernels that use shared memory
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.sampled(14)
 def test_each_kernel_agrees_with_the_reference(statement: Kernel, check: Check) -> None:
     check(statement, CpuDevice())
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
 def test_each_source_compiles_without_a_warning(statement: Kernel) -> None:
     cubin = compile_cubin(statement.source, statement.name, "sm_90", prefer="nvrtc")

@@ -101,6 +101,7 @@ def test_a_change_of_the_page_fits_the_file(path: str, diff: str) -> None:
     assert changed((ROOT / path).read_text(), diff) != (ROOT / path).read_text()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_who_follows_the_page_has_a_family_that_passes_every_test(tmp_path: Path) -> None:
     """The page applied to a copy of the repository, and its commands run there."""

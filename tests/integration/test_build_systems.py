@@ -304,6 +304,7 @@ def test_the_default_goal_of_make_is_the_first_rule_of_the_user(tmp_path, instal
     assert installed.must(["make", "CUGEN_DEVICE=cpu"], tmp_path).splitlines()[-1] == "the first rule"
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "changed", [["CUGEN_CXXFLAGS=-O1 -DQUOTED='1'"], ["CUGEN_DEVICE=gpu"]], ids=["flags", "device"]
 )

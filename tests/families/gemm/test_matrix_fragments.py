@@ -246,6 +246,7 @@ def test_every_candidate_tile_is_right(prove, types):
         prove(product_of(types, 130, 70, 134, schedule=schedule))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("types", TYPES)
