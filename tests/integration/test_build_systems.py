@@ -282,6 +282,7 @@ def test_a_depfile_of_0_1_is_read_though_it_names_templates_that_are_gone(tmp_pa
     wait_until_built(project)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("system", "device"), DEVICES, ids=lambda value: getattr(value, "__name__", value))
 def test_programs_are_linked_for_every_device_that_there_is_a_compiler_for(system, device, tmp_path, installed):
     project = system(tmp_path, installed, device)
