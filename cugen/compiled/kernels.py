@@ -19,7 +19,7 @@ from cugen.analysis.verdicts.constant_reasons import bytes_read
 from cugen.analysis.verdicts.report import site_totals
 from cugen.compiled import sass
 from cugen.compiled.addresses import Form, address_forms, source_forms
-from cugen.compiled.differences import Code, code_of, transformations
+from cugen.compiled.differences import SOME_TRIPS, Code, code_of, transformations
 from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier, fills_zeros, is_half, match
 from cugen.compiled.ptx_lines import check_same_compilation, source_lines
 from cugen.compiled.sass import Instruction, Program
@@ -41,6 +41,7 @@ _POINTER_BYTES = 8
 DIVERGED_AFTER_WAIT = "its lanes leave a spin-wait at different times, so its executions are not static"
 DIVERGED_BY_DATA = "its lanes diverge on data and needn't have converged by the next iteration"
 _HALVES = "narrowed: of some elements one half is loaded"
+_MISTAKEN = "eliminated: it has fewer instructions than trips, and some may be of another access"
 _PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so some sectors are fetched more than once"
 
 
@@ -169,7 +170,11 @@ def _compiled(
     target: Target,
 ) -> CompiledKernel:
     results = []
-    code = code_of(kernel, params, program, forms, printed, matches)
+
+    def total(site: Site) -> Totals | None:
+        return next(iter(_total(kernel, (site,), target)[0] or ()), None)
+
+    code = code_of(kernel, params, program, forms, printed, matches, total)
     ends = {p.site.access.serial: p.site for p in printed}
     dropped = [p.site for p, instructions in zip(printed, matches.instructions, strict=True) if not instructions]
     starts = {p.site.copy_target.serial: p.site for p in printed if p.site.copy_target is not None}
@@ -193,7 +198,8 @@ def _compiled(
             results.append(replace(result, written=written[0] if written else None, changes=(*result.changes, why)))
         else:
             results.append(_access(kernel, code, printed_site, instructions, target))
-    results = _without_diverged(kernel, _without_shared_values(program, results))
+    results = _without_mistaken(matches, _without_shared_values(program, results))
+    results = _without_diverged(kernel, results)
     compiler_generated: dict[str, tuple[Instruction, ...]] = {}
     arguments = tuple(
         i for i in program.instructions if i.space == "constant" and not _BANK.search(" ".join(i.operands))
@@ -227,13 +233,33 @@ def _are_exclusive_stores(first: Site, second: Site) -> bool:
 def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
     """Removes totals of loads whose values other accesses reuse. The compiler may have moved such loads: if their
     instructions are in several blocks, their execution count is unknown."""
-    borrowed = {r.access.array.name for r in results if r.reason.startswith("reused")}
+    borrowed = {
+        r.access.array.name
+        for r in results
+        if r.reason.startswith("reused") or any(change.startswith(SOME_TRIPS) for change in r.changes)
+    }
     why = "reused: other accesses use its values, and its instructions are in several blocks"
     return [
         replace(r, compiled=None, executions=None, reason=why, changes=(*r.changes, why))
         if r.access.array.name in borrowed
         and r.compiled is not None
         and len({program.block_of(i) for i in r.instructions}) > 1
+        else r
+        for r in results
+    ]
+
+
+def _without_mistaken(matches: Matches, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
+    """Removes totals of loads with fewer instructions than trips that may have those of another access of the array:
+    if one has more than its trips, or if they match several accesses."""
+    kinds = {(r.access.array.symbol, r.access.kind) for r in results if r.reason.startswith("duplicated")}
+    return [
+        replace(r, compiled=None, executions=None, reason=_MISTAKEN)
+        if any(change.startswith(SOME_TRIPS) for change in r.changes)
+        and (
+            (r.access.array.symbol, r.access.kind) in kinds
+            or not set(matches.ambiguous + matches.merged).isdisjoint(r.instructions)
+        )
         else r
         for r in results
     ]
