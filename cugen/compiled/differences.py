@@ -88,14 +88,13 @@ def code_of(
         if once and site.access.kind == "store" and not instructions[0].predicate and not site.opaque:
             pinned.setdefault(program.block_of(instructions[0]), site)
     uneven = _uneven_loops(kernel, params)
-    unrolled = tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
     kept = register_stores(kernel, params)
     return Code(
         program,
         kernel.block,
         uneven,
         open_loops,
-        unrolled,
+        unrolled_loops(kernel),
         matches.merged,
         pinned,
         max_elements,
@@ -104,6 +103,12 @@ def code_of(
         _conditions_by_guards(program, printed, matches, pinned),
         total,
     )
+
+
+def unrolled_loops(kernel: Kernel) -> tuple[str, ...]:
+    """Counters of the loops with a full `#pragma unroll`."""
+    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
+    return tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
 
 
 def _conditions_by_guards(

@@ -21,6 +21,7 @@ from cugen.compiled import sass
 from cugen.compiled.addresses import Form, address_forms, source_forms
 from cugen.compiled.differences import SOME_TRIPS, Code, code_of, transformations
 from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier, fills_zeros, is_half, match
+from cugen.compiled.multiplications import Multiplication, multiplications
 from cugen.compiled.ptx_lines import check_same_compilation, source_lines
 from cugen.compiled.sass import Instruction, Program
 from cugen.machine import Target
@@ -73,7 +74,8 @@ class CompiledKernel:
 
     warps: number of warps of the launch. constant_bytes: of constant arrays, that it reads at most. compiler_generated:
     instructions that the compiler added, by purpose. ambiguous: instructions that match several accesses, assigned
-    round-robin. unexplained: instructions that match no access of the plan.
+    round-robin. multiplications: those on tensor cores. unexplained: memory and tensor-core instructions that match
+    none of the plan.
     """
 
     kernel: str
@@ -84,6 +86,7 @@ class CompiledKernel:
     accesses: tuple[CompiledAccess, ...]
     compiler_generated: Mapping[str, tuple[Instruction, ...]]
     ambiguous: tuple[Instruction, ...]
+    multiplications: tuple[Multiplication, ...]
     unexplained: tuple[Instruction, ...]
 
 
@@ -107,17 +110,19 @@ def compiled_kernels(
     result = []
     first = 0
     for kernel in plan.kernels:
-        count = len(list(accesses(kernel.body)))
-        own_lines = [lines[first + n] for n in range(count)]
-        first += count
+        line_of = {access.serial: lines[first + n] for n, access in enumerate(accesses(kernel.body))}
+        first += len(line_of)
         pointers = _pointers(kernel, spec, sections[kernel.name].argument_bytes)
         bank = elf.section(image, f".nv.constant2.{kernel.name}")
         program = programs[kernel.name]
         forms = address_forms(program, bank)
-        printed = _printed_sites(kernel, own_lines, params)
+        printed = _printed_sites(kernel, line_of, params)
         matches = match(program, forms, source_forms(program, bank), printed, pointers)
         constants = _constant_uses(program, elf.constants(image))
-        result.append(_compiled(kernel, program, forms, printed, matches, constants, params, row))
+        compiled = _compiled(kernel, program, forms, printed, matches, constants, params, row)
+        of_tensor_cores, others = multiplications(kernel, program, line_of, params)
+        unexplained = (*compiled.unexplained, *others)
+        result.append(replace(compiled, multiplications=of_tensor_cores, unexplained=unexplained))
     return tuple(result)
 
 
@@ -138,8 +143,7 @@ def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]
     return {f"c[0x0][{base + offset:#x}]": name for name, offset in pointers.items()}
 
 
-def _printed_sites(kernel: Kernel, lines: Sequence[int], params: Mapping[str, int]) -> list[PrintedSite]:
-    line_of = {access.serial: line for access, line in zip(accesses(kernel.body), lines, strict=True)}
+def _printed_sites(kernel: Kernel, line_of: Mapping[int, int], params: Mapping[str, int]) -> list[PrintedSite]:
     is_after_barrier = after_barrier(kernel.body)
     result = [site for site in sites(kernel, params) if site.access.array.space in SPACES]
     return [PrintedSite(site, line_of[site.access.serial], is_after_barrier.get(site.access.serial)) for site in result]
@@ -217,6 +221,7 @@ def _compiled(
         tuple(results),
         compiler_generated,
         matches.ambiguous,
+        (),
         matches.unexplained,
     )
 

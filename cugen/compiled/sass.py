@@ -16,7 +16,7 @@ from functools import cached_property
 _SECTION = re.compile(r"^//-+ \.text\.(\S+)\s")
 _PTX_LINE = re.compile(r'//## File "[^"]*", line (\d+)')
 _LABEL = re.compile(r"^(\.L_\w+|\$\S+):")
-_CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[0-9T]+)\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?)\s*;")
+_CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[0-9T]+)\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*?)\s*;")
 _TARGET = re.compile(r"`\(([^)]*)\)")
 _BITS = re.compile(r"[US](8|16)$")
 _MATRIX_BYTES = 4  # per lane, of a matrix of 8 x 8 16-bit elements (PTX ISA: ldmatrix, stmatrix)
