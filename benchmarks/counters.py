@@ -257,6 +257,7 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
     rows = {}
     for name in ("lanes", "wavefronts" if access.space == "shared" else "sectors"):
         predicted = None if access.compiled is None else sum(getattr(t, name) for t in access.compiled)
+        predicted = access.lanes if name == "lanes" else predicted
         known = len(measured) == len(access.instructions)
         reason = access.reason
         if name == "sectors" and access.written_bytes == L1_BYPASS_BYTES and any(map(_is_chosen, access.instructions)):

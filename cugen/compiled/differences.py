@@ -456,9 +456,11 @@ def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, u
 def _are_any_trips(
     code: Code, site: Site, live: Sequence[Mapping[sympy.Symbol, int]], instructions: Sequence[Instruction]
 ) -> bool:
-    """Whether each instruction of an unrolled load without guards runs once in every warp, as some of the trips do."""
-    unconditional = not any(code.program.conditions(i) for i in instructions)
-    return site.access.is_load and not site.predicates and unconditional and len(instructions) < len(live)
+    """Whether each instruction of an unrolled load without guards runs once in every warp, as some of the trips do.
+    Copies are never left out."""
+    is_load = site.access.is_load and site.copy_target is None
+    unconditional = not site.predicates and not any(code.program.conditions(i) for i in instructions)
+    return is_load and unconditional and len(instructions) < len(live)
 
 
 def _chunks(program: Program, instructions: Sequence[Instruction]) -> list[int]:

@@ -53,7 +53,8 @@ class CompiledAccess:
     written_bytes: bytes per lane and execution in the source. instructions: those that implement the access.
     changes: compiler transformations, as sentences; empty if each execution is one instruction.
     written, compiled: exact totals over the launch; None, with a `reason`, if they depend on data or aren't modelled.
-    executions: warp-level executions of its instructions; known even if the addresses depend on data.
+    executions, lanes: warp-level executions of its instructions, and their active lanes; known even if the addresses
+    depend on data.
     """
 
     access: Access
@@ -65,7 +66,12 @@ class CompiledAccess:
     written: Totals | None
     compiled: tuple[Totals, ...] | None
     executions: int | None
+    lanes: int | None
     reason: str = ""
+
+    def unknown(self, reason: str) -> CompiledAccess:
+        """The access without totals."""
+        return replace(self, compiled=None, executions=None, lanes=None, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -245,9 +251,9 @@ def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) 
     }
     why = "reused: other accesses use its values, and its instructions are in several blocks"
     return [
-        replace(r, compiled=None, executions=None, reason=why, changes=(*r.changes, why))
+        replace(r.unknown(why), changes=(*r.changes, why))
         if r.access.array.name in borrowed
-        and r.compiled is not None
+        and r.executions is not None
         and len({program.block_of(i) for i in r.instructions}) > 1
         else r
         for r in results
@@ -259,7 +265,7 @@ def _without_mistaken(matches: Matches, results: Sequence[CompiledAccess]) -> li
     if one has more than its trips, or if they match several accesses."""
     kinds = {(r.access.array.symbol, r.access.kind) for r in results if r.reason.startswith("duplicated")}
     return [
-        replace(r, compiled=None, executions=None, reason=_MISTAKEN)
+        r.unknown(_MISTAKEN)
         if any(change.startswith(SOME_TRIPS) for change in r.changes)
         and (
             (r.access.array.symbol, r.access.kind) in kinds
@@ -276,8 +282,10 @@ def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list
     reasons = {access.serial: DIVERGED_BY_DATA for access in _in_diverged_loops(kernel.body)}
     reasons |= {access.serial: DIVERGED_AFTER_WAIT for access in _after_waits(kernel.body)}
     return [
-        replace(r, compiled=None, executions=None, reason=reasons[r.access.serial])
-        if r.access.serial in reasons and any(p.active > 1 for totals in r.compiled or () for p in totals.patterns)
+        r.unknown(reasons[r.access.serial])
+        if r.access.serial in reasons
+        and r.executions is not None
+        and (r.compiled is None or any(p.active > 1 for totals in r.compiled for p in totals.patterns))
         else r
         for r in results
     ]
@@ -425,7 +433,7 @@ def _copy_target(
     written, _ = _total(kernel, (site,), target)
     changes: list[str] = []
     compiled: list[Totals] = []
-    executions = 0
+    all_runs: list[Totals] = []
     unknown = ""
     for branch, emitted in ((copied, copying), (filled, filling)):
         branch_changes, executed, why = transformations(code, branch, emitted) if emitted else ([], (), "")
@@ -436,7 +444,7 @@ def _copy_target(
         costs, reason = _total(kernel, executed, target)
         if runs is None:
             return _result(printed_site, instructions, changes, written, None, why)
-        executions += sum(totals.warps for totals in runs)
+        all_runs += runs
         compiled += costs or ()
         unknown = unknown or reason
     changes.append(f"filled: {len(filling)} instructions write the zeros")
@@ -447,7 +455,7 @@ def _copy_target(
     ):
         compiled = list(written)  # copying and zero-filling instructions together cost as much as one combined copy
     total = None if unknown else tuple(compiled)
-    return replace(_result(printed_site, instructions, changes, written, total, unknown), executions=executions)
+    return _result(printed_site, instructions, changes, written, total, unknown, tuple(all_runs))
 
 
 def _result(
@@ -470,6 +478,7 @@ def _result(
         written[0] if written else None,
         compiled,
         None if runs is None else sum(totals.warps for totals in runs),
+        None if runs is None else sum(totals.lanes for totals in runs),
         reason,
     )
 
