@@ -188,7 +188,8 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
             trip_changes = [f"{SOME_TRIPS} {len(live) - copies} of {len(live)} trips"]
             others = (unrolled_trips.any_trips(site, live, copies, code.total),)
         return [*changes, *trip_changes], others, why
-    if not straight and not repeated and copies < code.max_elements[_loops_round(site, code.open)]:
+    may_reuse = not straight and not repeated and not _is_copy(site)
+    if may_reuse and copies < code.max_elements[_loops_round(site, code.open)]:
         return (
             changes,
             None,
@@ -384,8 +385,12 @@ def _feasible_trips(
     ranges = _ranges(code, site)
     never = [trip for trip in live if infeasible.are_infeasible(transformed_sites.fixed(site, trip).predicates, ranges)]
     left = [trip for trip in live if trip not in never]
-    copied = site.copy_target is not None or site.access.kind == "async_copy"
-    return (left + never)[:copies] if len(left) == copies or (copied and len(left) < copies) else live
+    return (left + never)[:copies] if len(left) == copies or (_is_copy(site) and len(left) < copies) else live
+
+
+def _is_copy(site: Site) -> bool:
+    """Whether it is an operand of an asynchronous copy, which is never in a register or left out."""
+    return site.copy_target is not None or site.access.kind == "async_copy"
 
 
 def _partly_eliminated(
@@ -456,11 +461,9 @@ def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, u
 def _are_any_trips(
     code: Code, site: Site, live: Sequence[Mapping[sympy.Symbol, int]], instructions: Sequence[Instruction]
 ) -> bool:
-    """Whether each instruction of an unrolled load without guards runs once in every warp, as some of the trips do.
-    Copies are never left out."""
-    is_load = site.access.is_load and site.copy_target is None
+    """Whether each instruction of an unrolled load without guards runs once in every warp, as some of the trips do."""
     unconditional = not site.predicates and not any(code.program.conditions(i) for i in instructions)
-    return is_load and unconditional and len(instructions) < len(live)
+    return site.access.is_load and not _is_copy(site) and unconditional and len(instructions) < len(live)
 
 
 def _chunks(program: Program, instructions: Sequence[Instruction]) -> list[int]:
