@@ -21,7 +21,7 @@ from cugen.compiled import sass
 from cugen.compiled.addresses import Form, address_forms, source_forms
 from cugen.compiled.differences import SOME_TRIPS, Code, code_of, transformations
 from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier, fills_zeros, is_half, match
-from cugen.compiled.multiplications import Multiplication, multiplications
+from cugen.compiled.mmas import CompiledMma, compiled_mmas
 from cugen.compiled.ptx_lines import check_same_compilation, source_lines
 from cugen.compiled.sass import Instruction, Program
 from cugen.machine import Target
@@ -80,7 +80,7 @@ class CompiledKernel:
 
     warps: number of warps of the launch. constant_bytes: of constant arrays, that it reads at most. compiler_generated:
     instructions that the compiler added, by purpose. ambiguous: instructions that match several accesses, assigned
-    round-robin. multiplications: those on tensor cores. unexplained: memory and tensor-core instructions that match
+    round-robin. mmas: of tensor cores. unexplained: memory and tensor-core instructions that match
     none of the plan.
     """
 
@@ -92,7 +92,7 @@ class CompiledKernel:
     accesses: tuple[CompiledAccess, ...]
     compiler_generated: Mapping[str, tuple[Instruction, ...]]
     ambiguous: tuple[Instruction, ...]
-    multiplications: tuple[Multiplication, ...]
+    mmas: tuple[CompiledMma, ...]
     unexplained: tuple[Instruction, ...]
 
 
@@ -126,9 +126,9 @@ def compiled_kernels(
         matches = match(program, forms, source_forms(program, bank), printed, pointers)
         constants = _constant_uses(program, elf.constants(image))
         compiled = _compiled(kernel, program, forms, printed, matches, constants, params, row)
-        of_tensor_cores, others = multiplications(kernel, program, line_of, params)
+        of_tensor_cores, others = compiled_mmas(kernel, program, line_of, params)
         unexplained = (*compiled.unexplained, *others)
-        result.append(replace(compiled, multiplications=of_tensor_cores, unexplained=unexplained))
+        result.append(replace(compiled, mmas=of_tensor_cores, unexplained=unexplained))
     return tuple(result)
 
 

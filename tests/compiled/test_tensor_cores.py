@@ -17,16 +17,11 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from tests.compiled.sass_simulator import UnknownInstruction
 from tests.compiled.test_executions import measured
-from tests.compiled.test_kernels import compiled, gallery, sizes_of
+from tests.compiled.test_kernels import PAIRS, compiled, gallery, sizes_of
 from tests.families.gemm.test_tensor_core_draws import draw
 
 PER_BATCH = 8
-GALLERY = [
-    (name, target)
-    for name in sorted(gallery())
-    if name.startswith("gemm_tensor") or name in ("matmul_f16", "matmul_int8")
-    for target in ("sm_80", "sm_90")[name.startswith("gemm_tensor_fp8") :]  # no float8 on sm_80
-]
+GALLERY = [pair for pair in PAIRS if pair[0].startswith(("gemm_tensor", "matmul_f16", "matmul_int8"))]
 
 
 def outcomes(kernel: Kernel, target: str) -> Iterator[str]:
@@ -50,7 +45,7 @@ def outcomes(kernel: Kernel, target: str) -> Iterator[str]:
 def check_belonging(kernel: CompiledKernel) -> None:
     assert kernel.unexplained == ()
     belonging = Counter(i.address for a in kernel.accesses if a.space != "global" for i in a.instructions)
-    belonging.update(i.address for m in kernel.multiplications for i in m.instructions)
+    belonging.update(i.address for m in kernel.mmas for i in m.instructions)
     emitted = [i for i in kernel.program.instructions if i.name in ("LDSM", "LDGSTS") or i.name.endswith("MMA")]
     assert all(belonging[i.address] == 1 for i in emitted)
 
@@ -58,8 +53,8 @@ def check_belonging(kernel: CompiledKernel) -> None:
 def predicted(kernel: CompiledKernel) -> Iterator[tuple[str, int, tuple[Instruction, ...], int | None]]:
     for access in kernel.accesses:
         yield access.access.kind, access.line, access.instructions, access.executions
-    for multiplication in kernel.multiplications:
-        yield "mma", multiplication.line, multiplication.instructions, multiplication.executions
+    for mma in kernel.mmas:
+        yield "mma", mma.line, mma.instructions, mma.executions
 
 
 @pytest.mark.sampled(8)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cugen.compiled import sass
-from cugen.compiled.multiplications import Multiplication, multiplications, multiply_adds
+from cugen.compiled.mmas import CompiledMma, compiled_mmas, multiply_adds
 from cugen.compiled.sass import Instruction, Program
 from cugen.kernel import Kernel, generate
 from cugen.plan.nodes import Mma
@@ -41,13 +41,13 @@ def product() -> Kernel:
     return generate(spec, analysis=False)
 
 
-def of_code(kernel: Kernel, *opcodes: str) -> tuple[tuple[Multiplication, ...], tuple[Instruction, ...]]:
-    """The multiplications of code of these instructions, all at the line of the kernel's only MMA."""
+def of_code(kernel: Kernel, *opcodes: str) -> tuple[tuple[CompiledMma, ...], tuple[Instruction, ...]]:
+    """The MMAs of code of these instructions, all at the line of the kernel's only one."""
     (planned,) = kernel.plan.kernels
     (node,) = (node for node in walk_nodes(planned.body) if isinstance(node, Mma))
     code = [instruction(opcode, address=ADDRESS + 16 * n) for n, opcode in enumerate(opcodes)]
     params = {kernel.context.symbols[p.name].name: p.value for p in kernel.spec.params}
-    return multiplications(planned, Program("product", tuple(code)), {node.acc_upper.serial: 1}, params)
+    return compiled_mmas(planned, Program("product", tuple(code)), {node.acc_upper.serial: 1}, params)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_an_instruction_at_another_line_belongs_to_no_mma(product):
     (node,) = (node for node in walk_nodes(planned.body) if isinstance(node, Mma))
     params = {product.context.symbols[p.name].name: p.value for p in product.spec.params}
     stranger = replace(instruction("HMMA.16816.F32"), line=2)
-    actual = multiplications(planned, Program("product", (stranger,)), {node.acc_upper.serial: 1}, params)
+    actual = compiled_mmas(planned, Program("product", (stranger,)), {node.acc_upper.serial: 1}, params)
     assert actual[1] == (stranger,)
 
 
@@ -108,4 +108,4 @@ def test_an_instruction_at_another_line_belongs_to_no_mma(product):
 def test_compilers_make_one_or_several_instructions_of_an_mma(target, parts):
     kernel = single(PRODUCT, target)
     assert kernel.unexplained == ()
-    assert sum(m.executions or 0 for m in kernel.multiplications) == WARP_MMAS * parts
+    assert sum(m.executions or 0 for m in kernel.mmas) == WARP_MMAS * parts

@@ -25,7 +25,7 @@ _LANES = 32  # of a warp (CUDA programming guide)
 
 
 @dataclass(frozen=True)
-class Multiplication:
+class CompiledMma:
     """One MMA of the plan with its instructions.
 
     executions: warp-level executions of its instructions over the launch; None, with a `reason`, if unknown."""
@@ -37,9 +37,9 @@ class Multiplication:
     reason: str = ""
 
 
-def multiplications(
+def compiled_mmas(
     kernel: Kernel, program: Program, line_of: Mapping[int, int], params: Mapping[str, int]
-) -> tuple[tuple[Multiplication, ...], tuple[Instruction, ...]]:
+) -> tuple[tuple[CompiledMma, ...], tuple[Instruction, ...]]:
     """The MMAs of a kernel, and the tensor-core instructions that belong to none.
 
     line_of: source line of each access, by its serial number."""
@@ -56,7 +56,7 @@ def multiplications(
             trips = prod(count for name, count in loops.items() if is_straight or name in unrolled)
             parts, reason = _parts(step.node, trips, instructions, is_straight=is_straight)
             executions, reason = (None, reason) if reason else _executions(counts, step.point, parts)
-            result.append(Multiplication(step.node, line, instructions, executions, reason))
+            result.append(CompiledMma(step.node, line, instructions, executions, reason))
     return tuple(result), tuple(unexplained)
 
 
