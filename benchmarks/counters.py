@@ -6,7 +6,8 @@
 
 DIR gets the counters as Nsight Compute prints them, those of each instruction, the cubins with their sources, and a
 description of the machine. FILE, such as docs/results/counters_h200.json, has predicted and measured values of each
-launch, and of each access as written and as compiled. The exit status is 1 if one differs.
+launch, of each access as written and as compiled, and of each MMA on tensor cores. The exit status is 1 if
+one differs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import Any
 
 import cugen
 from cugen.compiled.kernels import CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.compiled.mmas import CompiledMma
 from cugen.compiled.predictions import METRICS, predictions
 from cugen.compiled.sass import Instruction
 from cugen.emit.resources import data_folder
@@ -206,6 +208,7 @@ def compare(folder: Path, specs: Path, output: Path | None) -> int:
         "accesses": _verdicts(
             [access["figures"][name] for launch in rows for access in launch["accesses"] for name in access["figures"]]
         ),
+        "mmas": _verdicts([m["executions"] for launch in rows for m in launch["mmas"]]),
         "unexplained instructions": sum(len(launch["unexplained"]) for launch in rows),
         "changed since the counters were read": stale,
     }
@@ -220,9 +223,12 @@ def compare(folder: Path, specs: Path, output: Path | None) -> int:
             for name, row in access["figures"].items():
                 if row["verdict"] != "equal":
                     print(launch_found["kernel"], access["array"], "line", access["line"], name, json.dumps(row))
+        for mma in launch_found["mmas"]:
+            if mma["executions"]["verdict"] != "equal":
+                print(launch_found["kernel"], json.dumps(mma))
     print(json.dumps(summary))
     return len(stale) + sum(
-        int(summary[part][bad]) for part in ("counters", "accesses") for bad in ("different", "not measured")
+        int(summary[part][bad]) for part in ("counters", "accesses", "mmas") for bad in ("different", "not measured")
     )
 
 
@@ -239,6 +245,7 @@ def launch_row(launch: CompiledKernel, counters: Mapping[str, int], instructions
         "kernel": launch.kernel,
         "counters": rows,
         "accesses": [_access_row(access, instructions) for access in launch.accesses if access.space != "constant"],
+        "mmas": [_mma_row(m, instructions) for m in launch.mmas],
         "unexplained": [f"{i.address:#x} {i.opcode}, line {i.line}" for i in launch.unexplained],
     }
 
@@ -248,6 +255,7 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
     rows = {}
     for name in ("lanes", "wavefronts" if access.space == "shared" else "sectors"):
         predicted = None if access.compiled is None else sum(getattr(t, name) for t in access.compiled)
+        predicted = access.lanes if name == "lanes" else predicted
         known = len(measured) == len(access.instructions)
         reason = access.reason
         if name == "sectors" and access.written_bytes == L1_BYPASS_BYTES and any(map(_is_chosen, access.instructions)):
@@ -265,6 +273,18 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
             "changes": list(access.changes),
         },
         "figures": rows,
+    }
+
+
+def _mma_row(mma: CompiledMma, instructions: Figures) -> dict[str, Any]:
+    measured = [instructions[str(i.address)] for i in mma.instructions if str(i.address) in instructions]
+    known = len(measured) == len(mma.instructions)
+    executed = sum(m["executed"] for m in measured) if known else None
+    return {
+        "opcode": sorted({i.opcode for i in mma.instructions}),
+        "line": mma.line,
+        "instructions": len(mma.instructions),
+        "executions": _row(mma.executions, executed, mma.reason),
     }
 
 

@@ -6,7 +6,7 @@ duplicated, merged, speculated, eliminated, predicated. Others are `unexplained`
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -14,6 +14,7 @@ from math import prod
 import sympy
 
 from cugen.analysis.totals import infeasible
+from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Counter, Predicate, Site, data_dependence
 from cugen.compiled import transformed_sites, unrolled_trips
 from cugen.compiled.addresses import Form
@@ -25,6 +26,7 @@ from cugen.plan.nodes import For
 from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
 from cugen.plan.traversal.walking import walk_nodes
 
+SOME_TRIPS = "eliminated: the values are unused or in registers already, of"
 _MAX_UNROLLED_TRIPS = 4096  # trips of unrolled loops enumerated for one access (heuristic: bounds the run time)
 
 Transformed = tuple[list[str], tuple[Site, ...] | None, str]  # changes, sites as executed (None: unknown), reason
@@ -43,6 +45,7 @@ class Code:
     forms: address expressions, by instruction address.
     register_stores: destinations of the accesses whose elements all go to register arrays.
     conditions: on what the instructions outside of loops depend, by the guards of their accesses.
+    total: totals of a site over the launch; None if unknown.
     """
 
     program: Program
@@ -56,6 +59,7 @@ class Code:
     forms: Mapping[int, Form]
     register_stores: RegisterStores
     conditions: Mapping[tuple[Predicate, ...], frozenset[frozenset[object]]]
+    total: Callable[[Site], Totals | None]
 
 
 def code_of(
@@ -65,6 +69,7 @@ def code_of(
     forms: Mapping[int, Form],
     printed: Sequence[PrintedSite],
     matches: Matches,
+    total: Callable[[Site], Totals | None],
 ) -> Code:
     """Collects the code properties of a kernel from its matched instructions."""
     pinned: dict[int, Site] = {}
@@ -83,21 +88,27 @@ def code_of(
         if once and site.access.kind == "store" and not instructions[0].predicate and not site.opaque:
             pinned.setdefault(program.block_of(instructions[0]), site)
     uneven = _uneven_loops(kernel, params)
-    unrolled = tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
     kept = register_stores(kernel, params)
     return Code(
         program,
         kernel.block,
         uneven,
         open_loops,
-        unrolled,
+        unrolled_loops(kernel),
         matches.merged,
         pinned,
         max_elements,
         forms,
         kept,
         _conditions_by_guards(program, printed, matches, pinned),
+        total,
     )
+
+
+def unrolled_loops(kernel: Kernel) -> tuple[str, ...]:
+    """Counters of the loops with a full `#pragma unroll`."""
+    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
+    return tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
 
 
 def _conditions_by_guards(
@@ -172,9 +183,13 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
         why = f"vectorised: {len(instructions)} instructions for {len(live)} trips, in an unknown way"
         return changes, None, why
     if live is not None and len(live) != copies and not _overruns(site, executed, copies, live):
-        trip_changes, executed, why = _other_trips(site, live, copies, code.uneven)
-        return [*changes, *trip_changes], executed, why
-    if not straight and not repeated and copies < code.max_elements[_loops_round(site, code.open)]:
+        trip_changes, others, why = _other_trips(site, live, copies, code.uneven)
+        if others is None and executed == (site,) and _are_any_trips(code, site, live, instructions):
+            trip_changes = [f"{SOME_TRIPS} {len(live) - copies} of {len(live)} trips"]
+            others = (unrolled_trips.any_trips(site, live, copies, code.total),)
+        return [*changes, *trip_changes], others, why
+    may_reuse = not straight and not repeated and not _is_copy(site)
+    if may_reuse and copies < code.max_elements[_loops_round(site, code.open)]:
         return (
             changes,
             None,
@@ -370,8 +385,12 @@ def _feasible_trips(
     ranges = _ranges(code, site)
     never = [trip for trip in live if infeasible.are_infeasible(transformed_sites.fixed(site, trip).predicates, ranges)]
     left = [trip for trip in live if trip not in never]
-    copied = site.copy_target is not None or site.access.kind == "async_copy"
-    return (left + never)[:copies] if len(left) == copies or (copied and len(left) < copies) else live
+    return (left + never)[:copies] if len(left) == copies or (_is_copy(site) and len(left) < copies) else live
+
+
+def _is_copy(site: Site) -> bool:
+    """Whether it is an operand of an asynchronous copy, which is never in a register or left out."""
+    return site.copy_target is not None or site.access.kind == "async_copy"
 
 
 def _partly_eliminated(
@@ -437,6 +456,14 @@ def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, u
             "",
         )
     return [], None, f"reused: {trips - copies} of {trips} trips find their value in a register; which ones is unknown"
+
+
+def _are_any_trips(
+    code: Code, site: Site, live: Sequence[Mapping[sympy.Symbol, int]], instructions: Sequence[Instruction]
+) -> bool:
+    """Whether each instruction of an unrolled load without guards runs once in every warp, as some of the trips do."""
+    unconditional = not site.predicates and not any(code.program.conditions(i) for i in instructions)
+    return site.access.is_load and not _is_copy(site) and unconditional and len(instructions) < len(live)
 
 
 def _chunks(program: Program, instructions: Sequence[Instruction]) -> list[int]:

@@ -19,8 +19,9 @@ from cugen.analysis.verdicts.constant_reasons import bytes_read
 from cugen.analysis.verdicts.report import site_totals
 from cugen.compiled import sass
 from cugen.compiled.addresses import Form, address_forms, source_forms
-from cugen.compiled.differences import Code, code_of, transformations
+from cugen.compiled.differences import SOME_TRIPS, Code, code_of, transformations
 from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier, fills_zeros, is_half, match
+from cugen.compiled.mmas import CompiledMma, compiled_mmas
 from cugen.compiled.ptx_lines import check_same_compilation, source_lines
 from cugen.compiled.sass import Instruction, Program
 from cugen.machine import Target
@@ -41,6 +42,7 @@ _POINTER_BYTES = 8
 DIVERGED_AFTER_WAIT = "its lanes leave a spin-wait at different times, so its executions are not static"
 DIVERGED_BY_DATA = "its lanes diverge on data and needn't have converged by the next iteration"
 _HALVES = "narrowed: of some elements one half is loaded"
+_MISTAKEN = "eliminated: it has fewer instructions than trips, and some may be of another access"
 _PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so some sectors are fetched more than once"
 
 
@@ -51,7 +53,8 @@ class CompiledAccess:
     written_bytes: bytes per lane and execution in the source. instructions: those that implement the access.
     changes: compiler transformations, as sentences; empty if each execution is one instruction.
     written, compiled: exact totals over the launch; None, with a `reason`, if they depend on data or aren't modelled.
-    executions: warp-level executions of its instructions; known even if the addresses depend on data.
+    executions, lanes: warp-level executions of its instructions, and their active lanes; known even if the addresses
+    depend on data.
     """
 
     access: Access
@@ -63,7 +66,12 @@ class CompiledAccess:
     written: Totals | None
     compiled: tuple[Totals, ...] | None
     executions: int | None
+    lanes: int | None
     reason: str = ""
+
+    def unknown(self, reason: str) -> CompiledAccess:
+        """The access without totals."""
+        return replace(self, compiled=None, executions=None, lanes=None, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,8 @@ class CompiledKernel:
 
     warps: number of warps of the launch. constant_bytes: of constant arrays, that it reads at most. compiler_generated:
     instructions that the compiler added, by purpose. ambiguous: instructions that match several accesses, assigned
-    round-robin. unexplained: instructions that match no access of the plan.
+    round-robin. mmas: of tensor cores. unexplained: memory and tensor-core instructions that match
+    none of the plan.
     """
 
     kernel: str
@@ -83,6 +92,7 @@ class CompiledKernel:
     accesses: tuple[CompiledAccess, ...]
     compiler_generated: Mapping[str, tuple[Instruction, ...]]
     ambiguous: tuple[Instruction, ...]
+    mmas: tuple[CompiledMma, ...]
     unexplained: tuple[Instruction, ...]
 
 
@@ -106,17 +116,19 @@ def compiled_kernels(
     result = []
     first = 0
     for kernel in plan.kernels:
-        count = len(list(accesses(kernel.body)))
-        own_lines = [lines[first + n] for n in range(count)]
-        first += count
+        line_of = {access.serial: lines[first + n] for n, access in enumerate(accesses(kernel.body))}
+        first += len(line_of)
         pointers = _pointers(kernel, spec, sections[kernel.name].argument_bytes)
         bank = elf.section(image, f".nv.constant2.{kernel.name}")
         program = programs[kernel.name]
         forms = address_forms(program, bank)
-        printed = _printed_sites(kernel, own_lines, params)
+        printed = _printed_sites(kernel, line_of, params)
         matches = match(program, forms, source_forms(program, bank), printed, pointers)
         constants = _constant_uses(program, elf.constants(image))
-        result.append(_compiled(kernel, program, forms, printed, matches, constants, params, row))
+        compiled = _compiled(kernel, program, forms, printed, matches, constants, params, row)
+        of_tensor_cores, others = compiled_mmas(kernel, program, line_of, params)
+        unexplained = (*compiled.unexplained, *others)
+        result.append(replace(compiled, mmas=of_tensor_cores, unexplained=unexplained))
     return tuple(result)
 
 
@@ -137,8 +149,7 @@ def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]
     return {f"c[0x0][{base + offset:#x}]": name for name, offset in pointers.items()}
 
 
-def _printed_sites(kernel: Kernel, lines: Sequence[int], params: Mapping[str, int]) -> list[PrintedSite]:
-    line_of = {access.serial: line for access, line in zip(accesses(kernel.body), lines, strict=True)}
+def _printed_sites(kernel: Kernel, line_of: Mapping[int, int], params: Mapping[str, int]) -> list[PrintedSite]:
     is_after_barrier = after_barrier(kernel.body)
     result = [site for site in sites(kernel, params) if site.access.array.space in SPACES]
     return [PrintedSite(site, line_of[site.access.serial], is_after_barrier.get(site.access.serial)) for site in result]
@@ -169,7 +180,11 @@ def _compiled(
     target: Target,
 ) -> CompiledKernel:
     results = []
-    code = code_of(kernel, params, program, forms, printed, matches)
+
+    def total(site: Site) -> Totals | None:
+        return next(iter(_total(kernel, (site,), target)[0] or ()), None)
+
+    code = code_of(kernel, params, program, forms, printed, matches, total)
     ends = {p.site.access.serial: p.site for p in printed}
     dropped = [p.site for p, instructions in zip(printed, matches.instructions, strict=True) if not instructions]
     starts = {p.site.copy_target.serial: p.site for p in printed if p.site.copy_target is not None}
@@ -193,7 +208,8 @@ def _compiled(
             results.append(replace(result, written=written[0] if written else None, changes=(*result.changes, why)))
         else:
             results.append(_access(kernel, code, printed_site, instructions, target))
-    results = _without_diverged(kernel, _without_shared_values(program, results))
+    results = _without_mistaken(matches, _without_shared_values(program, results))
+    results = _without_diverged(kernel, results)
     compiler_generated: dict[str, tuple[Instruction, ...]] = {}
     arguments = tuple(
         i for i in program.instructions if i.space == "constant" and not _BANK.search(" ".join(i.operands))
@@ -211,6 +227,7 @@ def _compiled(
         tuple(results),
         compiler_generated,
         matches.ambiguous,
+        (),
         matches.unexplained,
     )
 
@@ -227,13 +244,33 @@ def _are_exclusive_stores(first: Site, second: Site) -> bool:
 def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
     """Removes totals of loads whose values other accesses reuse. The compiler may have moved such loads: if their
     instructions are in several blocks, their execution count is unknown."""
-    borrowed = {r.access.array.name for r in results if r.reason.startswith("reused")}
+    borrowed = {
+        r.access.array.name
+        for r in results
+        if r.reason.startswith("reused") or any(change.startswith(SOME_TRIPS) for change in r.changes)
+    }
     why = "reused: other accesses use its values, and its instructions are in several blocks"
     return [
-        replace(r, compiled=None, executions=None, reason=why, changes=(*r.changes, why))
+        replace(r.unknown(why), changes=(*r.changes, why))
         if r.access.array.name in borrowed
-        and r.compiled is not None
+        and r.executions is not None
         and len({program.block_of(i) for i in r.instructions}) > 1
+        else r
+        for r in results
+    ]
+
+
+def _without_mistaken(matches: Matches, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
+    """Removes totals of loads with fewer instructions than trips that may have those of another access of the array:
+    if one has more than its trips, or if they match several accesses."""
+    kinds = {(r.access.array.symbol, r.access.kind) for r in results if r.reason.startswith("duplicated")}
+    return [
+        r.unknown(_MISTAKEN)
+        if any(change.startswith(SOME_TRIPS) for change in r.changes)
+        and (
+            (r.access.array.symbol, r.access.kind) in kinds
+            or not set(matches.ambiguous + matches.merged).isdisjoint(r.instructions)
+        )
         else r
         for r in results
     ]
@@ -245,8 +282,10 @@ def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list
     reasons = {access.serial: DIVERGED_BY_DATA for access in _in_diverged_loops(kernel.body)}
     reasons |= {access.serial: DIVERGED_AFTER_WAIT for access in _after_waits(kernel.body)}
     return [
-        replace(r, compiled=None, executions=None, reason=reasons[r.access.serial])
-        if r.access.serial in reasons and any(p.active > 1 for totals in r.compiled or () for p in totals.patterns)
+        r.unknown(reasons[r.access.serial])
+        if r.access.serial in reasons
+        and r.executions is not None
+        and (r.compiled is None or any(p.active > 1 for totals in r.compiled for p in totals.patterns))
         else r
         for r in results
     ]
@@ -394,7 +433,7 @@ def _copy_target(
     written, _ = _total(kernel, (site,), target)
     changes: list[str] = []
     compiled: list[Totals] = []
-    executions = 0
+    all_runs: list[Totals] = []
     unknown = ""
     for branch, emitted in ((copied, copying), (filled, filling)):
         branch_changes, executed, why = transformations(code, branch, emitted) if emitted else ([], (), "")
@@ -405,7 +444,7 @@ def _copy_target(
         costs, reason = _total(kernel, executed, target)
         if runs is None:
             return _result(printed_site, instructions, changes, written, None, why)
-        executions += sum(totals.warps for totals in runs)
+        all_runs += runs
         compiled += costs or ()
         unknown = unknown or reason
     changes.append(f"filled: {len(filling)} instructions write the zeros")
@@ -416,7 +455,7 @@ def _copy_target(
     ):
         compiled = list(written)  # copying and zero-filling instructions together cost as much as one combined copy
     total = None if unknown else tuple(compiled)
-    return replace(_result(printed_site, instructions, changes, written, total, unknown), executions=executions)
+    return _result(printed_site, instructions, changes, written, total, unknown, tuple(all_runs))
 
 
 def _result(
@@ -439,6 +478,7 @@ def _result(
         written[0] if written else None,
         compiled,
         None if runs is None else sum(totals.warps for totals in runs),
+        None if runs is None else sum(totals.lanes for totals in runs),
         reason,
     )
 

@@ -11,33 +11,47 @@ that are inlined from different calls of one function.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 
 from cugen.toolchain.binary import elf
 
 _LOC = re.compile(r"\s*\.loc\s+(?P<here>\d+ \d+ \d+)(?:,\s*function_name [^,]*,\s*inlined_at (?P<caller>\d+ \d+ \d+))?")
+_NO_CALLER = ""
 _TEXT = ".nv_debug_ptx_txt"
 
 
 def source_lines(ptx: str) -> tuple[int, ...]:
     """Line in the .cu of each line of the PTX; 0 if unknown. Of an inlined function, the line of the outermost call.
 
-    The caller of a caller is in a directive before its first use only; of several at one position the last is taken."""
-    callers: dict[str, str] = {}
+    The callers of a caller are in directives before its first use only; of several calls at one position it is that of
+    the latest directive."""
+    callers: dict[str, set[str]] = {}
+    latest: dict[int, int] = {}  # directive of each line
     lines = []
     line = 0
-    for text in ptx.splitlines():
+    for number, text in enumerate(ptx.splitlines()):
         if loc := _LOC.match(text):
-            callers[loc["here"]] = loc["caller"] or ""
-            line = _outermost(loc["here"], callers)
+            here, caller = loc["here"], loc["caller"]
+            callers.setdefault(here, set()).add(caller or _NO_CALLER)
+            possible = _outermost(caller, callers) if caller else {_line(here)}
+            line = max(possible, key=lambda line: (latest.get(line, -1), line))
+            latest[line] = number
         lines.append(line)
     return tuple(lines)
 
 
-def _outermost(position: str, callers: dict[str, str]) -> int:
-    passed: set[str] = set()
-    while (caller := callers.get(position)) and caller not in passed:
-        passed.add(caller)
-        position = caller
+def _outermost(position: str, callers: Mapping[str, Collection[str]]) -> set[int]:
+    """Lines of the outermost calls that a position may be inlined at."""
+    reached, waiting = {position}, [position]
+    while waiting:
+        added = {caller for caller in callers.get(waiting.pop(), ()) if caller != _NO_CALLER} - reached
+        reached |= added
+        waiting += added
+    outermost = {_line(p) for p in reached if _NO_CALLER in callers.get(p, (_NO_CALLER,))}
+    return outermost or {_line(position)}
+
+
+def _line(position: str) -> int:
     return int(position.split()[1])
 
 

@@ -16,9 +16,10 @@ from functools import cached_property
 _SECTION = re.compile(r"^//-+ \.text\.(\S+)\s")
 _PTX_LINE = re.compile(r'//## File "[^"]*", line (\d+)')
 _LABEL = re.compile(r"^(\.L_\w+|\$\S+):")
-_CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[0-9T]+)\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?)\s*;")
+_CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[0-9T]+)\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*?)\s*;")
 _TARGET = re.compile(r"`\(([^)]*)\)")
 _BITS = re.compile(r"[US](8|16)$")
+_MATRIX_BYTES = 4  # per lane, of a matrix of 8 x 8 16-bit elements (PTX ISA: ldmatrix, stmatrix)
 
 _SPACES = {
     "LDG": ("global", "load"),
@@ -76,8 +77,11 @@ class Instruction:
 
     @property
     def bytes(self) -> int:
-        """Bytes per lane."""
-        for suffix in self.opcode.split(".")[1:]:
+        """Bytes per lane in registers: of a matrix instruction, a word of each matrix (`LDSM.16.M88.4`)."""
+        suffixes = self.opcode.split(".")[1:]
+        if self.kind in ("matrix_load", "matrix_store"):
+            return _MATRIX_BYTES * (int(suffixes[-1]) if suffixes[-1].isdigit() else 1)
+        for suffix in suffixes:
             if suffix in ("64", "128"):
                 return int(suffix) // 8
             if bits := _BITS.match(suffix):

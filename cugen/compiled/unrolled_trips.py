@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
 
 from cugen.analysis.totals.affine import affine_form
-from cugen.analysis.totals.sites import BLOCK, THREAD, Predicate, Site
+from cugen.analysis.totals.exact import Totals
+from cugen.analysis.totals.sites import BLOCK, THREAD, Counter, Predicate, Site
 from cugen.compiled import transformed_sites
 from cugen.compiled.addresses import Form
 from cugen.compiled.sass import Instruction
@@ -19,6 +20,8 @@ _REGISTERS = {
     **{f"SR_TID.{str(t)[-1].upper()}": t for t in THREAD},
     **{f"SR_CTAID.{str(b)[-1].upper()}": b for b in BLOCK},
 }
+
+WHICH_REMAIN = "reused: some trips find their value in a register; which ones is unknown, and their costs differ"
 
 Trip = Mapping[sympy.Symbol, int]
 
@@ -43,6 +46,20 @@ def whole_trips(
         return None
     result = tuple(transformed_sites.fixed(site, trip_values) for trip_values in wanted)
     return result if len({trip.offset for trip in result}) == len(result) else None
+
+
+def any_trips(site: Site, trips: Sequence[Trip], count: int, total: Callable[[Site], Totals | None]) -> Site:
+    """`count` of the trips, whichever they are, with the address of the first; without a known address unless each
+    trip costs the same. The guards must not depend on the trip."""
+    first, *others = (transformed_sites.fixed(site, trip_values) for trip_values in trips)
+    remaining = Counter(sympy.Symbol("remaining trip", integer=True), count)
+    result = replace(first, counters=(*first.counters, remaining))
+    cost = _cost(total(first))
+    return result if all(_cost(total(trip)) == cost for trip in others) else replace(result, opaque=WHICH_REMAIN)
+
+
+def _cost(totals: Totals | None) -> Totals | None:
+    return totals and replace(totals, patterns=[])
 
 
 def by_address(

@@ -24,7 +24,8 @@ _WORD = 0xFFFFFFFF
 _REGISTER = re.compile(r"^([-~])?(U?R)(\d+|Z)(?:\.(?:reuse|64|U32))*$")
 _PREDICATE = re.compile(r"^(!)?(U?P)(\d+|T)$")
 _BANK = re.compile(r"^([-~])?c\[0x0\]\[(0x[0-9a-f]+)\](?:\.64)?$")
-_CONTROL = ("BSSY", "BSYNC", "DEPBAR", "WARPSYNC")
+_CONTROL = ("BAR", "BSSY", "BSYNC", "CCTL", "DEPBAR", "ERRBAR", "LDGDEPBAR", "MEMBAR", "WARPSYNC")
+_SUM_REGISTERS = {"DMMA": 8, "HMMA": 4, "IMMA": 4, "QMMA": 4}  # that an MMA writes at most
 _FLOATS = re.compile(
     r"D(ADD|FMA|MNMX|MUL)|F(ADD|FMA|MNMX|MUL|SEL)|H(ADD2|FMA2|MNMX2|MUL2)|F2F|F2FP|F2I|I2F|I2FP|MUFU|PRMT"
 )
@@ -165,10 +166,12 @@ class Launch:
 
     def _execute(self, instruction: Instruction, active: Flags, certain: Flags) -> None:
         lanes = (active, certain)
-        if instruction.space and instruction.kind != "load":
+        if instruction.space and instruction.kind not in ("load", "matrix_load"):
             return
         suffixes = instruction.opcode.split(".")[1:]
         operands = list(instruction.operands)
+        if not operands:
+            raise UnknownInstruction(instruction.opcode)
         name = instruction.name.removeprefix("U")
         if name in ("ISETP", "PLOP3", "DSETP", "FSETP", "HSETP2"):
             decisions = self._decisions(name, suffixes, operands[2:])
@@ -180,8 +183,8 @@ class Launch:
             words, bits = self._value(operands[1])
             for number in _bits(operands[2]):
                 self._decide(f"P{number}", (_bit(words, number), _bit(bits, number)), lanes)
-        elif instruction.space not in ("", "constant") or name == "TLD":
-            for part in range(max(1, instruction.bytes // 4)):
+        elif instruction.space not in ("", "constant") or name in ("TLD", *_SUM_REGISTERS):
+            for part in range(_SUM_REGISTERS.get(name, max(1, instruction.bytes // 4))):
                 self._put(operands[0], None, lanes, part)
         else:
             outputs: list[str] = []

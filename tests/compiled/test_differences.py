@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
 from cugen.compiled import sass
 from cugen.compiled.differences import Code, transformations
+from cugen.compiled.unrolled_trips import WHICH_REMAIN
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Mod, integer, symbol
 from cugen.spec.types import DTYPES
@@ -42,11 +44,16 @@ def program(code: str) -> sass.Program:
     return sass.parse("//--------------------- .text.k   ---\n" + "\n".join(rows))["k"]
 
 
+def total(site: Site) -> Totals:
+    """Costs that grow with the distance of the array's element, by multiples of 4."""
+    return Totals(warps=1, wavefronts=1 + int(site.offset.subs({X: 0})) % 4)
+
+
 def made(code: str, site: Site, indices: tuple[str, ...] = (), unrolled: tuple[str, ...] = ()):
     parsed = program(code)
     known = frozenset(symbol(name) for name in indices)
     nothing = {(site.counters, frozenset()): 0}
-    about = Code(parsed, (32, 1, 1), (), known, unrolled, (), {}, nothing, {}, {}, {})
+    about = Code(parsed, (32, 1, 1), (), known, unrolled, (), {}, nothing, {}, {}, {}, total)
     return transformations(about, site, tuple(i for i in parsed.instructions if i.space))
 
 
@@ -133,3 +140,50 @@ def test_vectorised_instructions_may_move_more_elements_than_the_source():
     _, shaped, why = made(narrow, five)
     assert shaped is None
     assert why.startswith("duplicated: 6 instructions on several paths for 5 trips")
+
+
+TWO_OF_THREE = """
+    LDS R1, [R2]
+    LDS R1, [R2+0x100]
+    EXIT
+"""
+
+
+def of_tile(pitch: int, *predicates: Predicate) -> Site:
+    offset = X + pitch * K
+    return Site(Access(TILE, (offset,), "load"), offset, (Counter(K, 3),), predicates, {}, {})
+
+
+def test_which_trips_of_an_unrolled_loop_remain_is_the_same_if_they_cost_the_same():
+    changes, shaped, _ = made(TWO_OF_THREE, of_tile(64))
+    assert changes[-1] == "eliminated: the values are unused or in registers already, of 1 of 3 trips"
+    assert shaped is not None
+    assert [(part.offset, [c.count for c in part.counters], part.opaque) for part in shaped] == [(X, [2], "")]
+
+
+def test_which_trips_remain_is_unknown_if_their_costs_differ():
+    _, shaped, _ = made(TWO_OF_THREE, of_tile(65))
+    assert shaped is not None
+    assert [([c.count for c in part.counters], part.opaque) for part in shaped] == [([2], WHICH_REMAIN)]
+
+
+@pytest.mark.parametrize(
+    ("code", "guards"),
+    [
+        (TWO_OF_THREE.replace("LDS R1, [R2+", "P0| LDS R1, [R2+"), ()),
+        (TWO_OF_THREE, (Predicate(((9 - X - K, "<"),)),)),
+    ],
+    ids=["one has a predicate", "the guard differs"],
+)
+def test_trips_under_different_conditions_are_not_exchanged(code, guards):
+    _, shaped, why = made(code, of_tile(64, *guards))
+    assert shaped is None
+    assert why.startswith(("reused", "sunk"))
+
+
+def test_stores_are_never_in_registers_already():
+    site = of_tile(64)
+    _, shaped, _ = made(
+        TWO_OF_THREE.replace("LDS R1, [R2", "STS [R2"), replace(site, access=Access(TILE, (X,), "store"))
+    )
+    assert shaped is None

@@ -83,15 +83,17 @@ def drawn(seed: int) -> str:
     return drawing.text()
 
 
-def measured(kernel: Kernel, compiled: CompiledKernel, params: dict[str, int]) -> dict[int, int]:
-    """Executions by the machine code of a kernel that has no arguments but pointers, by address. Empty for a launch
-    that is too large to simulate."""
+def measured(kernel: Kernel, compiled: CompiledKernel, params: dict[str, int], argument: int = 0) -> dict[int, int]:
+    """Executions by the machine code of a kernel, by address. Empty for a launch that is too large to simulate.
+
+    argument: value of all words of its arguments. Those of pointers don't matter."""
     values = {symbol(name): integer(value) for name, value in params.items()}
     x, y, z = (int(extent.xreplace(values)) for extent in kernel.grid)
     if x * y * z * kernel.threads > MAX_LANES:
         return {}
-    sizes = dict(zip(range(0, 24, 4), (*kernel.block, x, y, z), strict=True))  # in front of the arguments
-    return Launch((x, y, z), kernel.block, sizes | dict.fromkeys(range(24, 1024, 4), 0)).executions(compiled.program)
+    bank = dict(zip(range(0, 24, 4), (*kernel.block, x, y, z), strict=True))  # in front of the arguments
+    bank |= dict.fromkeys(range(24, 1024, 4), argument)
+    return Launch((x, y, z), kernel.block, bank).executions(compiled.program)
 
 
 @pytest.mark.slow

@@ -44,10 +44,14 @@ def gallery() -> dict[str, Spec]:
     return {spec.kernel: spec for path in sorted(folder.glob("*.yaml")) for spec in load_all(path)}
 
 
+def sizes_of(spec: Spec) -> dict[str, int]:
+    """Values of all params, by their names in the spec."""
+    usual = {p.name: max(p.minimum, 1000 // p.multiple_of * p.multiple_of) for p in spec.params if p.is_dynamic}
+    return {p.name: usual.get(p.name, p.value) for p in spec.params}
+
+
 def compiled(kernel: Kernel, target: str) -> tuple[CompiledKernel, ...]:
-    symbols = kernel.context.symbols
-    sizes = {p.name: max(p.minimum, 1000 // p.multiple_of * p.multiple_of) for p in kernel.spec.params if p.is_dynamic}
-    params = {symbols[p.name].name: sizes.get(p.name, p.value) for p in kernel.spec.params}
+    params = {kernel.context.symbols[name].name: value for name, value in sizes_of(kernel.spec).items()}
     image = compile_cubin(kernel.source, kernel.name, target).image
     ptx = compile_ptx(kernel.source, kernel.name, target)
     return compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, ptx, target, params)
@@ -104,6 +108,9 @@ def check_accounts(name: str, target: str) -> None:
             for i in a.instructions
             if a.space != "constant" and not (a.space == "global" and i.kind == "async_copy")
         )
+        multiplied = [i.address for m in kernel.mmas for i in m.instructions]
+        assert sorted(multiplied) == [i.address for i in kernel.program.instructions if i.name.endswith("MMA")]
+        assert all(m.executions is not None for m in kernel.mmas)
         for actual in kernel.accesses:
             assert set(names(actual)) <= NAMES, actual.changes
             if actual.compiled is None:  # then for a reason with a name, never "unexplained"
@@ -119,8 +126,8 @@ def test_every_access_of_some_gallery_kernels_is_accounted_for(name, target):
     check_accounts(name, target)
 
 
-WITH_CLUSTERS = ("softmax_long_rows",)  # which older targets haven't
-PAIRS = [(name, target) for name in sorted(gallery()) for target in ("sm_80", "sm_90")[name in WITH_CLUSTERS :]]
+NEWER = ("softmax_long_rows", "gemm_tensor_fp8")  # with clusters or float8, which older targets haven't
+PAIRS = [(name, target) for name in sorted(gallery()) for target in ("sm_80", "sm_90")[name.startswith(NEWER) :]]
 
 
 @pytest.mark.thinned(2)

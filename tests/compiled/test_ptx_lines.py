@@ -29,6 +29,35 @@ ld.global.f32 %f2, [%rd2];
     assert (lines[3], lines[7]) == (20, 21)
 
 
+def test_a_repeated_chain_of_calls_has_the_latest_line_of_its_calls():
+    """The copies of an unrolled loop: in its second trip, the directives leave out the callers of callers."""
+    ptx = """\
+.loc 1 20 5
+.loc 2 69 9, function_name $L__info_string0, inlined_at 1 20 5
+.loc 3 88 1, function_name $L__info_string1, inlined_at 2 69 9
+cp.async.cg.shared.global [%r1], [%rd1], 16, 16;
+.loc 2 69 9, function_name $L__info_string0, inlined_at 1 21 5
+.loc 3 88 1, function_name $L__info_string1, inlined_at 2 69 9
+cp.async.cg.shared.global [%r2], [%rd2], 16, 16;
+.loc 1 20 5
+.loc 3 88 1, function_name $L__info_string1, inlined_at 2 69 9
+cp.async.cg.shared.global [%r3], [%rd1], 16, 16;
+.loc 1 15 5
+.loc 3 88 1, function_name $L__info_string1, inlined_at 2 69 9
+"""
+    lines = source_lines(ptx)
+    assert [lines[3], lines[6], lines[9]] == [20, 21, 20]
+    assert lines[10:] == (15, 20)
+
+
+def test_a_line_of_a_function_that_is_not_inlined_is_its_own():
+    ptx = """\
+.loc 1 3 9, function_name $L__info_string0, inlined_at 1 20 5
+.loc 1 3 9
+"""
+    assert source_lines(ptx) == (20, 3)
+
+
 def test_a_recursive_call_has_a_line():
     ptx = ".loc 1 3 9, function_name $f, inlined_at 1 4 9\n.loc 1 4 9, function_name $f, inlined_at 1 3 9\n"
     assert all(line in (3, 4) for line in source_lines(ptx))

@@ -15,10 +15,10 @@ from cugen.compiled.kernels import compiled_kernels
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_all, load_text
-from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_ptx, compilers
 from tests.fuzz.operators import draw, sizes
 
+from .test_kernels import sizes_of
 from .verdict_faults import compiled_for, has_lines, verdict_faults
 
 pytestmark = pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
@@ -35,11 +35,6 @@ CHOICES = {
     "short circuit": "x[i] if x[i] > 0 and w[i] < 2 and x[i] + w[i] > 3 else 1",
     "division": "x[i] / w[i] if w[i] > 0 else 0",
 }
-
-
-def sizes_of(spec: Spec) -> dict[str, int]:
-    usual = {p.name: max(p.minimum, 1000 // p.multiple_of * p.multiple_of) for p in spec.params if p.is_dynamic}
-    return {p.name: usual.get(p.name, p.value) for p in spec.params}
 
 
 def kernel_of(value: str, dtype: str, target: str) -> Kernel:
