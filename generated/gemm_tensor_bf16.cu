@@ -11,21 +11,21 @@
 // Made by cugen 0.1.0 from gemm_tensor_bf16.yaml (hash fdc46a6d680d0b99) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   a_global[c * K + BK * stage]                                      8 sectors, ideal 8 (at any M)
-//   b_global[c * K + BK * stage]                                      8 sectors, ideal 8 (at any M)
-//   As[0][a_frag_m + 16 * i][a_swizzle]                               4 wavefronts, ideal 4 (at any M)
-//   Bs[0][b_frag_n + 8 * j][b_swizzle]                                4 wavefronts, ideal 4 (at any M)
-//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                  4 wavefronts, ideal 4 (at any M)
-//   Bs[read_stage][b_frag_n + 8 * j][k ^ b_swizzle]                   4 wavefronts, ideal 4 (at any M)
-//   a_global[(k - 16) * K + prefetch_k]                               16 sectors, ideal 16 (at any M)
-//   b_global[(k - 16) * K + prefetch_k]                               16 sectors, ideal 16 (at any M)
-//   a_global[(BK - 16) * K + prefetch_k]                              16 sectors, ideal 16 (at any M)
-//   b_global[(BK - 16) * K + prefetch_k]                              16 sectors, ideal 16 (at any M)
-//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                      4 wavefronts, ideal 4 (at any M)
-//   Bs[next_stage][b_frag_n + 8 * j][b_swizzle]                       4 wavefronts, ideal 4 (at any M)
-//   partials[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (at any M)
-//   partials[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (at any M)
-//   C[m * N + n]                                                      8 sectors, ideal 8 (at any M)
+//   a_global[c * K + BK * stage]                                    8 sectors, ideal 8 (at any M)
+//   b_global[c * K + BK * stage]                                    8 sectors, ideal 8 (at any M)
+//   As[0][a_frag_m + 16 * i][a_swizzle]                             4 wavefronts, ideal 4 (at any M)
+//   Bs[0][b_frag_n + 8 * j][b_swizzle]                              4 wavefronts, ideal 4 (at any M)
+//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                4 wavefronts, ideal 4 (at any M)
+//   Bs[read_stage][b_frag_n + 8 * j][k ^ b_swizzle]                 4 wavefronts, ideal 4 (at any M)
+//   a_global[(k - 16) * K + prefetch_k]                             16 sectors, ideal 16 (at any M)
+//   b_global[(k - 16) * K + prefetch_k]                             16 sectors, ideal 16 (at any M)
+//   a_global[(BK - 16) * K + prefetch_k]                            16 sectors, ideal 16 (at any M)
+//   b_global[(BK - 16) * K + prefetch_k]                            16 sectors, ideal 16 (at any M)
+//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                    4 wavefronts, ideal 4 (at any M)
+//   Bs[next_stage][b_frag_n + 8 * j][b_swizzle]                     4 wavefronts, ideal 4 (at any M)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (at any M)
+//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (at any M)
+//   C[m * N + n]                                                    8 sectors, ideal 8 (at any M)
 
 #include <cuda_bf16.h>
 #include <cuda_pipeline_primitives.h>
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(64, 8) gemm_tensor_bf16(
     // circular buffer of 3 stages, tiles in the layout of their operands
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
     __nv_bfloat16 (*Bs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(shared_memory + 2 * BK * BM * STAGES);
-    float (*partials)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
+    float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
     const int m0 = blockIdx.y * BM;
     const int n0 = blockIdx.x * BN;
@@ -243,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(64, 8) gemm_tensor_bf16(
             for (int w = 0; w < 2; ++w) {
                 acc_vector.data[w] = acc[i][2 * g + w];
             }
-            store<2>(&partials[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
+            store<2>(&c_tile[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
         }
     }
     __syncthreads();
@@ -252,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(64, 8) gemm_tensor_bf16(
         const int m = m0 + (thread + e) / (BN / 4);
         const int n = n0 + 4 * ((thread + e) % (BN / 4));
         if (m < M) {
-            const auto sums = load<4>(&partials[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+            const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
             Vector<__nv_bfloat16, 4> c4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {

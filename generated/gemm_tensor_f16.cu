@@ -22,8 +22,8 @@
 //   As[next_stage][a_frag_k][a_frag_m + 16 * i]                         4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[next_stage][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   partials[thread_m + 8 * i][thread_n + 8 * g]                        2 wavefronts, ideal 2 (64 words over 32 banks)
-//   partials[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                          2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]      4 wavefronts, ideal 4 (128 words over 32 banks)
 //   bias[n]                                                             8 sectors, ideal 8 (256 contiguous bytes)
 
 #include <cuda_fp16.h>
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
     // circular buffer of 3 stages, tiles in the layout of their operands
     __half (*As)[BK][BM + 8] = reinterpret_cast<__half (*)[BK][BM + 8]>(shared_memory);
     __half (*Bs)[BK][BN] = reinterpret_cast<__half (*)[BK][BN]>(shared_memory + 2 * BK * (BM + 8) * STAGES);
-    float (*partials)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
+    float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = min(blockIdx.x * BN, N - BN);
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
             for (int w = 0; w < 2; ++w) {
                 acc_vector.data[w] = acc[i][2 * g + w];
             }
-            store<2>(&partials[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
+            store<2>(&c_tile[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
         }
     }
     __syncthreads();
@@ -267,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
     for (int e = 0; e < BM * (BN / 4); e += 128) {
         const int m = m0 + (thread + e) / (BN / 4);
         const int n = n0 + 4 * ((thread + e) % (BN / 4));
-        const auto sums = load<4>(&partials[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+        const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
         const auto bias4 = load<4>(&bias[n]);
         Vector<__half, 4> c4;
         #pragma unroll

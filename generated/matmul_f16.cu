@@ -11,18 +11,18 @@
 // Made by cugen 0.1.0 from matmul_f16.yaml (hash 96baf839bf2ddf30) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][a_m + c][a_swizzled_k]                                  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   a_global[c * K + prologue_k]                                      16 sectors, ideal 16 (512 bytes in 4 runs)
-//   b_global[(prologue_k + r) * N]                                    16 sectors, ideal 16 (512 bytes in 8 runs)
-//   As[0][a_frag_m + 16 * i][a_swizzle]                               4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[0][b_frag_k][b_frag_n + 8 * j]                                 4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[read_stage][b_frag_k + k][b_frag_n + 8 * j]                    4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                      4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[next_stage][b_frag_k][b_frag_n + 8 * j]                        4 wavefronts, ideal 4 (128 words over 32 banks)
-//   partials[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (64 words over 32 banks)
-//   partials[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   C[m * N + n]                                                      8 sectors, ideal 8 (256 bytes in 4 runs)
+//   As[stage][a_m + c][a_swizzled_k]                                4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[c * K + prologue_k]                                    16 sectors, ideal 16 (512 bytes in 4 runs)
+//   b_global[(prologue_k + r) * N]                                  16 sectors, ideal 16 (512 bytes in 8 runs)
+//   As[0][a_frag_m + 16 * i][a_swizzle]                             4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[0][b_frag_k][b_frag_n + 8 * j]                               4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[read_stage][b_frag_k + k][b_frag_n + 8 * j]                  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[next_stage][b_frag_k][b_frag_n + 8 * j]                      4 wavefronts, ideal 4 (128 words over 32 banks)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   C[m * N + n]                                                    8 sectors, ideal 8 (256 bytes in 4 runs)
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>
@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
     // circular buffer of 4 stages, tiles in the layout of their operands
     __half (*As)[BM][BK] = reinterpret_cast<__half (*)[BM][BK]>(shared_memory);
     __half (*Bs)[BK][BN + 8] = reinterpret_cast<__half (*)[BK][BN + 8]>(shared_memory + 2 * BK * BM * STAGES);
-    float (*partials)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
+    float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = blockIdx.x * BN;
@@ -241,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
             for (int w = 0; w < 2; ++w) {
                 acc_vector.data[w] = acc[i][2 * g + w];
             }
-            store<2>(&partials[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
+            store<2>(&c_tile[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
         }
     }
     __syncthreads();
@@ -249,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
     for (int e = 0; e < BM * (BN / 4); e += 128) {
         const int m = m0 + (thread + e) / (BN / 4);
         const int n = n0 + 4 * ((thread + e) % (BN / 4));
-        const auto sums = load<4>(&partials[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+        const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
         Vector<__half, 4> c4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {

@@ -24,7 +24,7 @@ from cugen.reference.sums.reductions import (
     reduce_sum,
     scan,
 )
-from cugen.reference.sums.tensor_cores import rounded_to_tf32, rounds_to_tf32, truncated_bits
+from cugen.reference.sums.tensor_cores import Tf32Factors, tf32_factors, truncated_bits
 from cugen.reference.tracked import Tracked, integers_are_exact
 from cugen.spec.expressions import (
     Cast,
@@ -64,18 +64,20 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 @dataclass(frozen=True, slots=True)
 class Interpreter:
     """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
-    `text` is quoted in errors. `precision` is that of the spec; `reads_tf32`: operands are read that may be rounded
-    to tf32."""
+    `text` is quoted in errors. `precision` is that of the spec; `tf32` are factors that may be rounded to tf32."""
 
     params: Mapping[str, int]
     scalars: Mapping[str, Tracked]
     contents: Callable[[str], Contents]
     text: str = ""
     precision: Precision = field(default=Precision())
-    reads_tf32: bool = False
+    tf32: Tf32Factors = field(default=Tf32Factors())
 
     def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
         """The value of `expr` at all points of the scope; its array broadcasts to the scope's axes."""
+        return self.tf32.rounded(expr, self._value(expr, scope))
+
+    def _value(self, expr: Expr, scope: Scope) -> Tracked:
         match expr:
             case Const(value=value, dtype=dtype):
                 return constant(value, dtype)
@@ -86,8 +88,7 @@ class Interpreter:
             case ScalarValue(name=name):
                 return self.scalars[name]
             case Read():
-                x = self._read(expr, scope)
-                return rounded_to_tf32(x) if self.reads_tf32 and x.value.dtype.kind == "f" else x
+                return self._read(expr, scope)
             case Op(name="and" | "or", args=(left, right)):
                 first = self.evaluate(left, scope)
                 decided = first.value if expr.name == "and" else ~first.value
@@ -161,10 +162,15 @@ class Interpreter:
         return scope, extents
 
     def _reduce(self, node: Reduce, scope: Scope) -> Tracked:
-        if not self.reads_tf32 and rounds_to_tf32(node, self.precision.tf32):
-            return replace(self, reads_tf32=True)._reduce(node, scope)
+        tf32 = tf32_factors(node, self._dtype_of, self.precision.tf32)
+        return replace(self, tf32=tf32)._reduced(node, scope)
+
+    def _dtype_of(self, array: str) -> DType:
+        return self.contents(array).dtype
+
+    def _reduced(self, node: Reduce, scope: Scope) -> Tracked:
         inner, extents = self._bound(node.indices, scope)
-        truncated = truncated_bits(node, lambda name: self.contents(name).dtype, self.precision)
+        truncated = truncated_bits(node, self._dtype_of, self.precision)
         if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
             return total.result(node.dtype, truncated=truncated)
         if node.is_position:

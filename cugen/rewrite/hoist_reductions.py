@@ -14,9 +14,23 @@ from math import inf, prod
 
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.temporaries import Temporary, fresh, temporary
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, children, free_indices, walk
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Read,
+    Reduce,
+    Scan,
+    bound_indices,
+    children,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
 from cugen.spec.prove.affine import affine_form
+from cugen.spec.prove.bounds import BoundsChecker
 from cugen.spec.rewriting import rebuild, replaced
 
 _MAX_INLINE_TERMS = 16  # a shorter nested reduction is cheaper in place than through memory (heuristic)
@@ -127,7 +141,8 @@ def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -
     known = prod(size for size in sizes if size is not None)
     if known * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
-    return all(_is_in_bounds(node) for node in walk(reduction) if isinstance(node, Read))
+    # A window is left in its statement, where it slides, unless each result would be computed several times.
+    return not _windows(reduction) or (is_repeated and _are_in_bounds(reduction, nested.free, spec))
 
 
 def _outweighs_enclosing(nested: _NestedReduction, spec: Spec) -> bool:
@@ -140,9 +155,19 @@ def _outweighs_enclosing(nested: _NestedReduction, spec: Spec) -> bool:
     return prod(inf if extent is None else extent for extent in inner) > prod(extent or 0 for extent in outer)
 
 
-def _is_in_bounds(read: Read) -> bool:
-    """Whether the read is in bounds without the guards that enclose the reduction: its temporary has none of them."""
-    return read.boundary is not None or all(isinstance(sub, IndexValue | Const) for sub in read.subscripts)
+def _windows(value: Expr) -> list[Read]:
+    """The reads whose subscripts are more than indices, and that a guard may keep in bounds."""
+    reads = (node for node in walk(value) if isinstance(node, Read) and node.boundary is None)
+    return [r for r in reads if not all(isinstance(subscript, IndexValue | Const) for subscript in r.subscripts)]
+
+
+def _are_in_bounds(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
+    """Whether the reads of a value over `indices` are in bounds without the guards that enclose it: its temporary has
+    none of them."""
+    params, arrays = {param.name: param for param in spec.params}, {array.name: array for array in spec.arrays}
+    checker = BoundsChecker(params, arrays, Reporter(spec.file, spec.text))
+    known = (*indices, *bound_indices(value))
+    return all(checker.stays_in_bounds(read, known) for read in _windows(value))
 
 
 def _invariant_factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Index, ...]] | None:
@@ -166,8 +191,7 @@ def _invariant_factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Ind
             if used & summed and not known.keys() <= used and used <= inside.keys():
                 indices = tuple(index for name, index in inside.items() if name in used)
                 sizes = [_value(index.extent, spec) or 1 for index in indices]
-                reads = [n for n in walk(part) if isinstance(n, Read)]
-                if prod(sizes) * part.dtype.bytes <= _MAX_TEMPORARY_BYTES and all(map(_is_in_bounds, reads)):
+                if prod(sizes) * part.dtype.bytes <= _MAX_TEMPORARY_BYTES and _are_in_bounds(part, indices, spec):
                     return part, indices
             queue += children(part)
     return None

@@ -10,7 +10,7 @@ from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.plan.nodes import Mma
 from cugen.plan.request import Request
 from cugen.plan.traversal.walking import walk_nodes
-from cugen.spec.expressions import Reduce, factors_of_product, walk
+from cugen.schedule.unused_precisions import products
 
 
 def with_idle_unit(kernel: Kernel, request: Request) -> Kernel:
@@ -26,14 +26,9 @@ def with_idle_unit(kernel: Kernel, request: Request) -> Kernel:
 def _instructions(request: Request) -> Iterator[MmaInstruction]:
     """The instructions of the target for the types of the sums of products."""
     arrays, precision = request.context.arrays, request.context.spec.precision
-    for statement in request.group.statements:
-        for node in walk(statement.value):
-            factors = factors_of_product(node.body, node.dtype) if isinstance(node, Reduce) else ()
-            if not factors or not isinstance(node, Reduce) or node.kind != "sum":
-                continue
-            a, b = (arrays[read.array].dtype.name for read in factors)
-            instruction = instruction_for(
-                a, b, node.dtype.name, request.target, tf32=precision.tf32, fast_fp8=precision.is_fp8_fast
-            )
-            if instruction is not None and instruction.feature.is_on(request.target):
-                yield instruction
+    for a, b, accumulated in products(request.group.statements, arrays):
+        instruction = instruction_for(
+            a, b, accumulated, request.target, tf32=precision.tf32, fast_fp8=precision.is_fp8_fast
+        )
+        if instruction is not None and instruction.feature.is_on(request.target):
+            yield instruction

@@ -25,6 +25,7 @@ from cugen.schedule.idle_units import with_idle_unit
 from cugen.schedule.register_arrays import moving_subscripts
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
+from cugen.schedule.unused_precisions import unused_precisions
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Read, Reduce, Scan, Span, free_indices, walk
 from cugen.spec.model import Memory, Schedule, Spec
@@ -71,6 +72,7 @@ def _planned(context: Context, report: Reporter) -> Plan:
         tuple(context.scalar_symbols.items()),
         tuple((name, expr.name) for name, expr in context.symbols.items()),
         notes=grouping.notes,
+        unused_precisions=unused_precisions(context, [s for g in grouping.groups for s in g.statements], kernels),
     )
 
 

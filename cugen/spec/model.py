@@ -59,13 +59,15 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory space and layout options of an array. With `space` None the generator chooses."""
+    """The memory space and layout options of an array. With `space` None the generator chooses. `is_single_stage`: the
+    spec says `stages: 1`, and leaves no other number to the generator."""
 
     space: str | None = None  # global shared constant register readonly texture scratch
     pad: int = 0
     swizzle: bool = False
     dynamic: bool = False
     stages: int = 1
+    is_single_stage: bool = field(default=False, metadata=_HASHED_IF_SET)
     span: Span = field(default=NOWHERE, compare=False)
 
 

@@ -52,12 +52,38 @@ def test_numbers_of_tf32_lose_nothing() -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [dot(accumulate="{type: float64, tf32: true}"), dot(term="x[k] + w[k]"), dot(term="abs(x[k] * w[k])")],
-    ids=["float64", "no product", "more than a product"],
+    [
+        dot(accumulate="{type: float64, tf32: true}"),
+        dot(term="x[k] + w[k]"),
+        dot(term="abs(x[k] * w[k])"),
+        dot(term="2 * maximum(x[k], w[k])"),
+    ],
+    ids=["float64", "no product", "more than a product", "one operand"],
 )
 def test_other_sums_keep_their_bounds(spec: Spec) -> None:
     x, w = random(3), random(4)
     assert bound_of(spec, x, w) < 2.0**-16 * float(np.abs(x).sum() + np.abs(w).sum())
+
+
+@pytest.mark.parametrize(
+    "term",
+    ["exp(x[k]) * exp(w[k])", "(x[k] - 1) * w[k]", "x[k] * 3 * w[k]", "-(x[k] * w[k])", "x[k] / 3 * w[k]"],
+)
+def test_operands_that_are_stored_as_float32_arrays_are_rounded_too(term: str) -> None:
+    x, w = random(10), random(11)
+    exact = bound_of(dot(accumulate="float32", term=term), x, w)
+    assert bound_of(dot(term=term), x, w) > 30 * exact
+
+
+def test_sums_of_float16_times_float32_are_not_rounded_to_tf32() -> None:
+    x, w = random(12).astype(np.float16), random(13)
+    plain, allowed = (bound_of(dot(accumulate=to, x="float16"), x, w) for to in ("float32", "{tf32: true}"))
+    assert 0 < allowed == plain
+
+
+def test_products_of_numbers_of_tf32_may_be_rounded_as_one_operand() -> None:
+    x = np.full(64, 2049 / 2048, dtype=np.float32)
+    assert bound_of(dot(term="x[k] * x[k] * w[k]"), x, np.ones_like(x)) > 64 * 2.0**-11
 
 
 def test_sums_of_16_bit_products_may_be_truncated() -> None:

@@ -60,6 +60,15 @@ def test_an_attention_in_one_statement_is_two_gemms_and_a_softmax():
     assert passes(spec)
 
 
+def test_the_scores_of_grouped_queries_are_computed_once():
+    spec = spec_of(
+        "p[h, t] = softmax(sum(q[h, d] * k[t, h // 4, d], d), t)",
+        "q [H, D]; k [T, H // 4, D]; p [H, T]",
+        "{H: 8, T: 33, D: 20}",
+    )
+    assert temporaries(spec) == {"p_sum": ("h", "t")}
+
+
 def test_norms_inside_a_mean_are_hoisted():
     spec = spec_of("y = mean(relu(norm(a[i, k] - b[i, k], k) - norm(a[i, k], k)), i)", "a [M, K]; b [M, K]; y []")
     assert len(temporaries(spec)) == 2
@@ -78,6 +87,7 @@ def test_the_temporary_has_the_dimension_order_of_the_statement():
         ("y[i] = sum(sum(a[i, k], k) * b[i, j], j)", "a [M, K]; b [M, N]; y [M]"),  # the same in every step
         ("y[i] = sum(exp(sum(a[j, d] * b[i, d], d)), j)", "a [N, 16]; b [M, 16]; y [M]"),  # short, and used once
         ("y[i] = sum(where(j > 0, sum(a[i, j - 1 + k], k), 0), j)", "a [M, 80]; y [M]"),  # outside unless guarded
+        ("y[i] = max(sum(a[i + k, d] * b[j, k, d], k, d), j)", "a [50, 9]; b [30, 20, 9]; y [31]"),  # a window
     ],
 )
 def test_short_invariant_or_guarded_reductions_are_not_hoisted(compute, arrays):

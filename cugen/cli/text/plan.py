@@ -60,6 +60,8 @@ def plan_text(kernel: Kernel, resources: Resources, price: PlanPrice | None = No
     for declared in spec.arrays:
         if not declared.is_temporary:
             lines += _row("array", _array_text(kernel, declared.name))
+    for unused in plan.unused_precisions:
+        lines += _row("accumulate", unused)
     for note in plan.notes:
         lines += _row("temporary", note)
     for space in kernel.manifest.workspace:

@@ -125,9 +125,13 @@ def _instructions(body: Expr) -> int:
 
 
 def requested_stages(contraction: Contraction) -> int:
-    """The stages that the spec's placement of operands requests; 0 if it places none in shared memory."""
-    memories = (operand.memory for operand in contraction.operands)
-    return max((memory.stages for memory in memories if memory.space == "shared"), default=0)
+    """The stages that the spec's placement of operands requests: one with tile sizes of the schedule, unless it says
+    more; 0 if it places none in shared memory, or leaves the stages to the generator."""
+    memories = [operand.memory for operand in contraction.operands if operand.memory.space == "shared"]
+    schedule = contraction.request.schedule
+    has_sizes = bool(schedule.block or schedule.thread or schedule.step)
+    stages = max((memory.stages for memory in memories), default=0)
+    return 0 if stages == 1 and not has_sizes and not any(memory.is_single_stage for memory in memories) else stages
 
 
 def fragment_width(element_bytes: int, per_thread: int, pads: Iterable[int] = ()) -> int:

@@ -48,11 +48,11 @@ Partial = Callable[[Integer, Integer, int], Access]  # partial sums at (m, n) of
 
 
 class SharedEpilogue(Epilogue):
-    """Threads store their accumulators to `partials` in shared memory; then all threads of the block go over the tile,
+    """Threads store their accumulators to `staged` in shared memory; then all threads of the block go over the tile,
     or the block's part of it, add the partial sums and compute the statements."""
 
     def declarations(self) -> tuple[Node, ...]:
-        return (Declare(self.partials),)
+        return (Declare(self.staged),)
 
     def sections(self) -> tuple[Section, ...]:
         return (
@@ -66,7 +66,7 @@ class SharedEpilogue(Epilogue):
         staged = self.stage_slices()
         if self.config.sliced_k > 1:
             # Sums over the slices replace the partials of slice 0; each is written by the thread that read it.
-            reduced = self._reduce_slices(lambda m, n, width: Access(self.partials, (integer(0), m, n), "store", width))
+            reduced = self._reduce_slices(lambda m, n, width: Access(self.staged, (integer(0), m, n), "store", width))
             staged = (*staged, Section("slices_stored", (Barrier(),)), Section("reduce_slices", reduced))
         return (
             *staged,
@@ -118,9 +118,11 @@ class SharedEpilogue(Epilogue):
         return *sections, Section("statements", statements)
 
     @cached_property
-    def partials(self) -> Array:
-        """[slice][BM][BN + pad] in the memory of the pipeline."""
-        config, name = self.config, self.lowering.names.allocate("partials")
+    def staged(self) -> Array:
+        """[slice][BM][BN + pad] in the memory of the pipeline: partial sums, or the tile of C before the statements."""
+        config = self.config
+        has_partials = config.adds_in_shared or config.splits_tiles
+        name = self.lowering.names.allocate("partials" if has_partials else "c_tile")
         slices = (config.sliced_k,) if config.sliced_k > 1 else ()
         pad = partials_pad(problem_of(self.contraction), config)
         array = dense_array(name, self.dtype, (*slices, config.block_m, config.block_n), "shared", pad)
@@ -134,7 +136,7 @@ class SharedEpilogue(Epilogue):
         g = thread.loop_index("g", count)
         vector_id = value_of(g)
         m, n = thread.row(i.symbol), thread.column(vector_id, width)
-        target = Access(self.partials, (*self._slice_subscript(thread.k_slice), m, n), "store", width)
+        target = Access(self.staged, (*self._slice_subscript(thread.k_slice), m, n), "store", width)
         body = self._store_vector(
             "acc_vector", lambda v: self._accumulator(accumulator, i.symbol, vector_id * width + v), target
         )
@@ -177,7 +179,7 @@ class SharedEpilogue(Epilogue):
         if rank is None:
             loads, total = self._sum_of_slices(m, n, width)
         else:
-            block = Access(self.partials, (*self._slice_subscript(integer(0)), m, n), "load", width)
+            block = Access(self.staged, (*self._slice_subscript(integer(0)), m, n), "load", width)
             loads, total = self._sum_of("block_sums", "p", self.config.split_k, lambda p: replace(block, rank=p))
         return over_tile(self._statements_at(m, n, total, loads))
 
@@ -218,7 +220,7 @@ class SharedEpilogue(Epilogue):
 
     def _sum_of_slices(self, m: Integer, n: Integer, width: int) -> tuple[list[Node], Value]:
         def partial(k_slice: Integer) -> Access:
-            return Access(self.partials, (*self._slice_subscript(k_slice), m, n), "load", width)
+            return Access(self.staged, (*self._slice_subscript(k_slice), m, n), "load", width)
 
         return self._sum_of("slice_sums", "s", self.config.sliced_k, partial)
 

@@ -7,11 +7,12 @@ the largest, and their sum to a float32 (measured on an H200). For n terms that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from cugen.reference.tracked import Tracked, apply_overflow
-from cugen.spec.expressions import Reduce, factors_of_product
+from cugen.spec.expressions import Cast, Expr, Op, Read, Reduce, factors_of_product, free_indices
 from cugen.spec.model import Precision
 from cugen.spec.types import FLOAT32, DType
 
@@ -22,14 +23,62 @@ _TF32_UNIT = 2.0**-_TF32_DIGITS
 _TF32_TINY = 2.0**-136  # the smallest subnormal
 
 
-def rounds_to_tf32(node: Reduce, tf32: bool) -> bool:
-    """Whether the operands of a sum may be rounded to tf32; `tf32`: the spec allows it."""
-    return tf32 and node.kind == "sum" and node.dtype == FLOAT32 and bool(factors_of_product(node.body, FLOAT32))
+@dataclass(frozen=True, slots=True)
+class Tf32Factors:
+    """Factors of a product whose operands may be rounded to tf32. `are_operands`: two factors, each of which is an
+    operand; of others an operand may be any product."""
+
+    factors: tuple[Expr, ...] = ()
+    are_operands: bool = True
+
+    def rounded(self, factor: Expr, x: Tracked) -> Tracked:
+        """The value of an expression, with the error of rounding if it is one of the factors."""
+        if x.value.dtype.kind != "f" or all(factor is not known for known in self.factors):
+            return x
+        return rounded_to_tf32(x, keeps_exact=self.are_operands)
+
+
+def tf32_factors(node: Reduce, dtype_of: Callable[[str], DType], tf32: bool) -> Tf32Factors:
+    """The factors of a sum whose operands may be rounded to tf32; none if they may not. `tf32`: the spec allows it.
+
+    An operand that is no array, such as `exp(x[m, k])`, may be stored as a float32 one."""
+    if not tf32 or node.kind != "sum" or node.dtype != FLOAT32:
+        return Tf32Factors()
+    factors, is_plain = _factors(node.body)
+    factors = tuple(factor for factor in factors if free_indices(factor))
+    arrays = [_without_casts(factor) for factor in factors]
+    are_operands = is_plain and len(factors) == 2
+    if len(factors) < 2 or (are_operands and any(isinstance(x, Read) and dtype_of(x.array) != FLOAT32 for x in arrays)):
+        return Tf32Factors()
+    return Tf32Factors(factors, are_operands)
+
+
+def _factors(body: Expr) -> tuple[tuple[Expr, ...], bool]:
+    """The factors of a float32 product, without divisors, and whether there are neither divisors nor constants."""
+    match body:
+        case Cast(arg=arg, to=to) if to == arg.dtype == FLOAT32:
+            return _factors(arg)
+        case Op(name="mul", args=(a, b), dtype=dtype) if dtype == FLOAT32:
+            (of_a, a_is_plain), (of_b, b_is_plain) = _factors(a), _factors(b)
+            return of_a + of_b, a_is_plain and b_is_plain
+        case Op(name="div", args=(dividend, _), dtype=dtype) if dtype == FLOAT32:
+            return _factors(dividend)[0], False
+        case Op(name="neg", args=(arg,), dtype=dtype) if dtype == FLOAT32:
+            return _factors(arg)
+    return (body,), bool(free_indices(body))
+
+
+def _without_casts(expr: Expr) -> Expr:
+    while isinstance(expr, Cast):
+        expr = expr.arg
+    return expr
 
 
 def truncated_bits(node: Reduce, dtype_of: Callable[[str], DType], precision: Precision) -> int:
     """The bits that additions of a sum may truncate to: of products of 16- and 8-bit floats, and of tf32. 0 if they
     round to float32."""
+    if tf32_factors(node, dtype_of, precision.tf32).factors:
+        return _FLOAT32_BITS
     factors = factors_of_product(node.body, FLOAT32) if node.kind == "sum" and node.dtype == FLOAT32 else ()
     dtypes = [dtype_of(read.array) for read in factors]
     if not all(dtype.is_float for dtype in dtypes):
@@ -37,16 +86,16 @@ def truncated_bits(node: Reduce, dtype_of: Callable[[str], DType], precision: Pr
     width = max((dtype.bits for dtype in dtypes), default=64)
     if width == 8 and precision.is_fp8_fast:
         return _FAST_FLOAT8_BITS
-    return _FLOAT32_BITS if width <= 16 or rounds_to_tf32(node, precision.tf32) else 0
+    return _FLOAT32_BITS if width <= 16 else 0
 
 
-def rounded_to_tf32(x: Tracked) -> Tracked:
-    """The operand with the error of its rounding to tf32, none where it is a number of tf32."""
+def rounded_to_tf32(x: Tracked, *, keeps_exact: bool = True) -> Tracked:
+    """The operand with the error of its rounding to tf32; with `keeps_exact` none where it is a number of tf32."""
     with np.errstate(invalid="ignore"):
         mantissa, _ = np.frexp(x.value)
         scaled = mantissa * 2.0**_TF32_DIGITS
         is_exact = (scaled == np.rint(scaled)) & (np.abs(x.value) >= 2.0**-126) | (x.value == 0) | ~np.isfinite(x.value)
-    is_exact = is_exact & (x.slack == 0)
+    is_exact = is_exact & (x.slack == 0) & (keeps_exact or (x.value == 0) | ~np.isfinite(x.value))
     if np.all(is_exact):
         return x
     error = _TF32_UNIT * (np.abs(x.value) + x.slack) + _TF32_TINY / 2

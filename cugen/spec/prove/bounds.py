@@ -45,6 +45,13 @@ class BoundsChecker:
         self._check_target(statement, context)
         return replace(statement, value=self._visit(statement.value, context))
 
+    def stays_in_bounds(self, read: Read, indices: tuple[Index, ...]) -> bool:
+        """Whether a read is in bounds for all values of the indices, whatever guards it."""
+        if any(map(_has_read, read.subscripts)) or any(_has_read(dividend) for dividend, _ in read.exact):
+            return False
+        pairs = list(zip(read.subscripts, self._arrays[read.array].shape, strict=True))
+        return self._is_proved(pairs, list(read.exact), self._binding(Context(self._params), indices))
+
     def _binding(self, context: Context, indices: tuple[Index, ...]) -> Context:
         facts: list[AffineForm] = []
         for index in indices:

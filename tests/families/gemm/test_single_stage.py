@@ -42,15 +42,41 @@ def test_its_slices_have_barriers_of_their_own(planned):
     assert len(nodes(kernel, NamedBarrier)) == 2
 
 
-@pytest.mark.parametrize("placed", [{"a": ", memory: shared"}, {"a": ", memory: shared", "b": ", memory: shared"}])
-def test_operands_placed_in_shared_memory_have_one_stage_by_default(planned, placed):
+SHARED = ", memory: shared"
+SINGLE = ", memory: {space: shared, stages: 1}"
+SIZES = "block: {m: 64, n: 64}, thread: {m: 4, n: 4}, step: {k: 16}"
+
+
+@pytest.mark.parametrize("placed", [{"a": SINGLE}, {"a": SINGLE, "b": SHARED}])
+def test_operands_placed_with_one_stage_have_one(planned, placed):
     kernel = planned(gemm(schedule="family: gemm", **placed))
     assert kernel.family == "gemm"
     assert ", 1 stage" in kernel.reasons[0]
 
 
+@pytest.mark.parametrize("schedule", ["", "family: gemm"])
+@pytest.mark.parametrize(
+    "placed", [{"a": SHARED}, {"a": SHARED, "b": SHARED}, {"b": ", memory: {space: shared, pad: 4}"}]
+)
+def test_the_generator_chooses_the_stages_of_operands_that_are_only_placed(planned, placed, schedule):
+    chosen, placed_kernel = (planned(gemm(1024, 1024, 1024, schedule=schedule, **more)) for more in ({}, placed))
+    assert placed_kernel.family == "gemm"
+    if "pad" not in str(placed):
+        assert placed_kernel.reasons == chosen.reasons
+
+
+def test_tile_sizes_of_the_schedule_leave_placed_operands_a_single_stage(planned):
+    assert planned(gemm(1024, 1024, 1024, schedule=SIZES)).family == "gemm"
+    kernel = planned(gemm(1024, 1024, 1024, a=SHARED, b=SHARED, schedule=SIZES))
+    assert kernel.family == "tiled"
+
+
+def test_small_gemms_of_placed_operands_are_left_to_tiled(planned):
+    assert planned(gemm(64, 64, 64, a=SHARED, b=SHARED, schedule="")).family == "tiled"
+
+
 def test_tiled_takes_a_single_stage_that_nobody_requests_of_gemm(planned, reasons):
-    text = gemm(1024, 1024, 1024, a=", memory: shared", schedule="")
+    text = gemm(1024, 1024, 1024, a=SINGLE, schedule="")
     assert planned(text).family == "tiled"
     assert any("leaves a single stage to `tiled`" in refusal.reason for refusal in reasons("gemm", text))
 

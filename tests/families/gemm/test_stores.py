@@ -52,13 +52,28 @@ def test_a_warp_stores_consecutive_elements(made):
 
 
 @pytest.mark.parametrize("schedule", [SIMT, TENSOR], ids=["cuda", "tensor"])
-def test_partial_sums_in_shared_memory_are_free_of_bank_conflicts(made, schedule):
+def test_the_tile_in_shared_memory_is_free_of_bank_conflicts(made, schedule):
     dtype = "float16" if "tensor" in schedule else "float32"
     kernel = made(gemm(64, 128, 128, dtype=dtype, output=dtype, schedule=f"{schedule}, stores: shared"))
     (launch,) = analyze(kernel).kernels
-    exchanged = [a for a in launch.accesses if a.access.array.name == "partials"]
+    exchanged = [a for a in launch.accesses if a.access.array.name == "c_tile"]
     assert exchanged
     assert {a.verdict for a in exchanged} == {"ideal"}
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ("stores: shared", "c_tile"),
+        ("stores: shared, split_k: 2, reduction: workspace", "partials"),
+        ("stores: shared, stream_k: 1", "partials"),
+        ("split_k: 2, reduction: cluster", "partials"),
+        ("sliced_k: 2", "partials"),
+    ],
+)
+def test_what_is_stored_in_shared_memory_is_called_partials_where_partial_sums_are_added(made, more, name):
+    source = made(gemm(64, 128, 128, schedule=f"{SIMT}, {more}")).source
+    assert f"float (*{name})[" in source
 
 
 def test_stores_where_partial_sums_are_added_in_shared_memory_are_refused(reasons):

@@ -291,3 +291,21 @@ def test_traced_accesses_match_the_plan(made):
     assert trace.compared > 0
     assert not trace.mismatches
     assert trace.unknown == 0
+
+
+@pytest.mark.parametrize("value", ["exp(A[m, k]) * B[k, n]", "(A[m, k] - s[k]) * (B[k, n] / s[k])"])
+def test_operands_that_are_stored_first_are_within_the_bounds_of_tf32(made, prove, value):
+    text = f"""
+params: {{M: 128, N: 136, K: 160}}
+arrays:
+  A: {{shape: [M, K], dtype: float32}}
+  B: {{shape: [K, N], dtype: float32}}
+  C: {{shape: [M, N], dtype: float32}}
+{"  s: {shape: [K], dtype: float32}" if "s[" in value else ""}
+compute: C[m, n] = sum({value}, k)
+accumulate: {{tf32: true}}
+"""
+    *stored, product = made(text).plan.kernels
+    assert stored
+    assert any("rounded to tf32" in reason for reason in product.reasons)
+    prove(text)

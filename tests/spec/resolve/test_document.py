@@ -347,7 +347,9 @@ def test_precisions_count_for_the_hash_only_where_they_are_set(load_one: Any, sp
         ("{fp8: fats}", "CG1052", "did you mean `fast`?"),
         ("{order: serial}", "CG1057", "known are type, tf32, fp8"),
         ("{winograd: true}", "CG1057", "known are type, tf32, fp8"),
-        ("[float32]", "CG1015", ""),
+        ("[float32]", "CG1015", "or a mapping with type, tf32, fp8"),
+        ("null", "CG1015", "or a mapping with type, tf32, fp8"),
+        ("", "CG1015", "or a mapping with type, tf32, fp8"),
     ],
 )
 def test_accumulate_that_is_rejected(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.model import Precision
 from cugen.spec.parse.keys import ACCUMULATE_KEYS, ACCUMULATE_NAMES, FP8_SUMS, RESERVED_ACCUMULATE_KEYS
-from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode
-from cugen.spec.parse.reading import first_line, join, read_bool, read_choice, read_keys
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlSequence
+from cugen.spec.parse.reading import first_line, join, read_bool, read_choice, read_keys, wrong_type
 from cugen.spec.types import DTYPES, DType
 
 
@@ -15,6 +15,10 @@ def read_accumulate(entry: Entry | None, report: Reporter) -> tuple[DType | None
     if entry is None:
         return None, Precision()
     if not isinstance(entry.value, YamlMapping):
+        if isinstance(entry.value, YamlSequence) or entry.value.value is None:
+            expected = f"one of {', '.join(ACCUMULATE_NAMES)}, or a mapping with {', '.join(ACCUMULATE_KEYS)}"
+            wrong_type(entry.value, expected, report, key="accumulate")
+            return None, Precision()
         return _read_type(entry.value, report, "accumulate"), Precision()
     known = (*ACCUMULATE_KEYS, *(name for name in RESERVED_ACCUMULATE_KEYS if name in _names(entry.value)))
     options = read_keys(entry.value, known, report, key="accumulate") or {}

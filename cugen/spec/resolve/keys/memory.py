@@ -43,7 +43,8 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
             label=f"conflicts with `pad: {pad}`",
             help="remove `pad` or `swizzle`; `cugen fix` finds the smallest one without bank conflicts",
         )
-    return Memory(space, pad, swizzle, dynamic, stages, node.span)
+    is_single_stage = "stages" in options and stages == 1
+    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, node.span)
 
 
 def _reject_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
