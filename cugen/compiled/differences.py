@@ -1,7 +1,8 @@
 """Compiler transformations of one access: the sites that its instructions implement, against those of the plan.
 
 Transformations are named by their first word: vectorised, split, unrolled, partially unrolled, hoisted, reused,
-duplicated, merged, speculated, eliminated, predicated. Others are `unexplained`. Without exact sites there is a reason.
+duplicated, merged, joined, speculated, eliminated, predicated. Others are `unexplained`. Without exact sites there is
+a reason.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Code:
     forms: address expressions, by instruction address.
     register_stores: destinations of the accesses whose elements all go to register arrays.
     conditions: on what the instructions outside of loops depend, by the guards of their accesses.
-    total: totals of a site over the launch; None if unknown.
+    total: totals of a site over the launch; None if unknown. idle: sites of which no instruction has the line.
     """
 
     program: Program
@@ -60,6 +61,7 @@ class Code:
     register_stores: RegisterStores
     conditions: Mapping[tuple[Predicate, ...], frozenset[frozenset[object]]]
     total: Callable[[Site], Totals | None]
+    idle: tuple[Site, ...]
 
 
 def code_of(
@@ -102,6 +104,7 @@ def code_of(
         kept,
         _conditions_by_guards(program, printed, matches, pinned),
         total,
+        tuple(found.site for found, by in zip(printed, matches.instructions, strict=True) if not by),
     )
 
 
@@ -167,6 +170,8 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
     if executed is None:
         if _is_partly_used(code, site):
             why = "eliminated: some elements are unused (dead-code eliminated); which ones remain is unknown"
+        elif joined := _joined_by(code, site, instructions):
+            return [], None, f"joined: one wide instruction serves it and {joined} of the elements beside it"
         return changes, None, why
     if speculated:
         changes.append("speculated: runs under the guards of the store in its block, not under its own")
@@ -427,6 +432,18 @@ def _is_partly_used(code: Code, site: Site) -> bool:
     return any(
         len(live_elements(site, dict(zip(names, trip, strict=True)), kept)) < site.access.width for trip in trips
     )
+
+
+def _joined_by(code: Code, site: Site, instructions: Sequence[Instruction]) -> int:
+    """How many accesses without an instruction are of elements that a wide instruction of this one covers."""
+    elements = max(i.bytes for i in instructions) // site.access.array.dtype.bytes
+    distances = (
+        (other.offset - site.offset).expand()
+        for other in code.idle
+        if (other.access.array.symbol, other.access.kind) == (site.access.array.symbol, site.access.kind)
+        and other.counters == site.counters
+    )
+    return sum(0 < abs(int(distance)) < elements for distance in distances if distance.is_Integer)
 
 
 def _overruns(site: Site, executed: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:

@@ -29,6 +29,7 @@ NAMES = {
     "reused",
     "filled",
     "merged",
+    "joined",
     "speculated",
     "sunk",
     "eliminated",
