@@ -30,7 +30,7 @@ _MIN_SINGLE_STAGE_SECONDS = 6e-6  # a pipeline is no faster (measured on an H100
 
 def match(request: Request) -> Match | Refusals:
     """The GEMM with its tile config, or why it is none of the form, size and placement that this family computes."""
-    contraction = recognise(request)
+    contraction = recognise(request, masks_padding=True)
     if isinstance(contraction, Refusal):
         return Refusals((contraction,))
     contraction = _with_staged_constants(contraction)
@@ -75,7 +75,7 @@ def _left_to_tiled(contraction: Contraction) -> Iterator[Refusal]:
     what = {
         "a single stage": requested_stages(contraction) == 1,
         "sums under a condition": bool(contraction.conditions),
-        "several sums": len(contraction.sums) > 1,
+        "several sums": len(contraction.reductions) > 1,
         "several operands along one index": len(contraction.operands) > 2,
         contraction.request.target.name: contraction.request.target.shared_rule == "half_warps",  # vectors conflict
     }

@@ -93,9 +93,7 @@ def make_tile(
     return StagedTile(tile, source, array, order, origin)
 
 
-def _origin(
-    source: Array, side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope: Scope
-) -> Integer:
+def _origin(source: Array, side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope: Scope) -> Integer:
     """The first element of a side, possibly out of bounds; a name where it moves from block to block."""
     first = sympy.Add(integer(side.low), *(_whole(blocks[index] * step) for index, step in side.steps))
     if not side.steps or first.is_Symbol:

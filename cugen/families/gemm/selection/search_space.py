@@ -239,7 +239,7 @@ def _why_undivided(contraction: Contraction) -> str:
     """Why neither split-K nor stream-K is possible; empty if they may be."""
     if contraction.conditions:
         return "split-K and stream-K divide all of K between blocks, and a condition bounds that of each tile"
-    if len({reduction.dtype for reduction in contraction.sums}) > 1:
+    if len({reduction.dtype for reduction in contraction.reductions}) > 1:
         return "the workspace of split-K and stream-K has partial sums of one type"
     return ""
 
