@@ -21,6 +21,7 @@ from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
+from cugen.rewrite.chosen_terms import with_chosen_terms
 from cugen.rewrite.dense_indices import index_values
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.spec.expressions import (
@@ -161,6 +162,8 @@ def _has_single_operand_batch(contraction: Contraction) -> bool:
 
 @lru_cache(maxsize=16)
 def _recognise(request: Request, masks_padding: bool) -> Contraction | Refusal:
+    if masks_padding and (chosen := with_chosen_terms(request.group.statements)) != request.group.statements:
+        request = request.with_statements(chosen)
     statements = request.group.statements
     loops = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce | Scan)}
     if len(loops) > 1 and all(isinstance(n, Reduce) for n in loops):

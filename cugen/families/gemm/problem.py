@@ -11,7 +11,7 @@ from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.tensor_cores import MMA_N
-from cugen.families.gemm.term_cost import fma_cost, term_registers
+from cugen.families.gemm.term_cost import fma_cost, term_instructions, term_registers
 from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, OperandTile
 from cugen.machine import Device, Target, default_device
 from cugen.machine.devices import PLANNING_DEVICE
@@ -33,10 +33,10 @@ class Problem:
     """GEMM problem: C[m, n] += A[m, k] * B[k, n], `batch` times; several `sums` over one K have further operands.
 
     `operands` are those along M, then those along N; `output_bytes` are those of an element of C, which is stored in
-    vectors of up to `store_width` along N if it is contiguous along it. Costs are in issue
-    slots of one float32 FMA: `fma_cost` of a multiply-add, or of another term and its accumulation, `mma_cost` of one
-    on tensor cores, `conversion_cost` of each operand element that is converted. `term_registers` hold terms until they
-    are accumulated."""
+    vectors of up to `store_width` along N if it is contiguous along it. Costs are in issue slots of one float32 FMA:
+    `fma_cost` of a multiply-add, or of another term and its accumulation, which are `term_instructions`, `mma_cost` of
+    a multiply-add on tensor cores, `conversion_cost` of each operand element that is converted. `term_registers` hold
+    terms until they are accumulated."""
 
     m: int
     n: int
@@ -53,6 +53,7 @@ class Problem:
     mma_cost: float = 1.0
     sums: int = 1
     store_width: int = 4
+    term_instructions: float = 1.0
     term_registers: int = 0
 
 
@@ -74,6 +75,7 @@ def problem_of(contraction: Contraction) -> Problem:
     )
     dtype, target = contraction.reductions[0].dtype, contraction.request.target
     output = contraction.request.group.statements[-1].target
+    instructions = term_instructions(contraction.reductions, target)
     return Problem(
         m=m,
         n=n,
@@ -82,11 +84,12 @@ def problem_of(contraction: Contraction) -> Problem:
         operands=operands,
         output_bytes=contraction.context.arrays[output].dtype.bytes,
         accumulator_bytes=max(reduction.dtype.bytes for reduction in contraction.reductions),
-        fma_cost=fma_cost(contraction.reductions, target, device_of(target)),
+        fma_cost=fma_cost(dtype, device_of(target)) * instructions,
         conversion_cost=1.0 if any(operand.element_bytes < dtype.bytes for operand in operands) else 0.0,
         mma_cost=tensor_cores.mma_cost(device_of(target), tensor_cores.instruction_of(contraction)),
         sums=len(contraction.reductions),
         store_width=_store_width(contraction),
+        term_instructions=instructions,
         term_registers=term_registers(contraction.reductions, target),
     )
 

@@ -26,27 +26,32 @@ _FUNCTIONS = {
     "lgamma": 80,
 }
 _TERM_REGISTERS = 12  # of terms that are computed before they are accumulated, at a time (nvcc 13, squared differences)
+_CALL_REGISTERS = 32  # more, of the arguments and results of functions that nvcc 13 calls
+_CALLED_INSTRUCTIONS = 14  # of a function, from which on it may be called
 
 
-def fma_cost(reductions: tuple[Reduce, ...], target: Target, device: Device) -> float:
-    """Issue slots of a term on CUDA cores, relative to a float32 FMA: the mean of several reductions."""
-    instructions = sum(_instructions(reduction, target) for reduction in reductions) / len(reductions)
-    return _cost_of_type(reductions[0].dtype, device) * instructions
-
-
-def term_registers(reductions: tuple[Reduce, ...], target: Target) -> int:
-    """Registers of terms that aren't accumulated by the instruction that computes them."""
-    return _TERM_REGISTERS if any(_instructions(reduction, target) > 1 for reduction in reductions) else 0
-
-
-def _cost_of_type(dtype: DType, device: Device) -> float:
-    """Issue slots of a multiply-add on CUDA cores, relative to float32."""
+def fma_cost(dtype: DType, device: Device) -> float:
+    """Issue slots of an instruction of a term on CUDA cores, relative to a float32 FMA."""
     if dtype.kind is Kind.FLOAT and dtype.bytes == 8:
         rates = dict(device.peaks)
         return rates["float32"] / rates["float64"] if "float64" in rates else _FLOAT64_COST
     if dtype.kind is Kind.FLOAT:
         return 1.0
     return _INT32_COST if dtype.bytes <= 4 else _INT64_COST
+
+
+def term_instructions(reductions: tuple[Reduce, ...], target: Target) -> float:
+    """Instructions of a term and its accumulation: the mean of several reductions."""
+    return sum(_instructions(reduction, target) for reduction in reductions) / len(reductions)
+
+
+def term_registers(reductions: tuple[Reduce, ...], target: Target) -> int:
+    """Registers of terms that aren't accumulated by the instruction that computes them."""
+    if all(_instructions(reduction, target) == 1 for reduction in reductions):
+        return 0
+    operations = (node for reduction in reductions for node in walk(reduction.body) if isinstance(node, Op | Select))
+    is_called = any(_instructions_of(node, target) >= _CALLED_INSTRUCTIONS for node in operations)
+    return _TERM_REGISTERS + (_CALL_REGISTERS if is_called else 0)
 
 
 def _instructions(reduction: Reduce, target: Target) -> int:

@@ -18,7 +18,8 @@ MIN_PLUS = f"min({A} + {B}, k)"
 GAUSS = f"sum(exp(-({A} - {B})**2), k)"
 CANBERRA = f"sum(abs({A} - {B}) / (abs({A}) + abs({B}) + 1), k)"
 SQUARES = f"sum(({A} - {B})**2, k)"
-REDUCTIONS = (SQUARES, CHEBYSHEV, MIN_PLUS, GAUSS, CANBERRA, f"max({A} * {B}, k)")
+HAMMING = f"sum(1.0 if {A} < {B} else 0.0, k)"
+REDUCTIONS = (SQUARES, CHEBYSHEV, MIN_PLUS, GAUSS, CANBERRA, HAMMING, f"max({A} * {B}, k)")
 CONFIGS = (
     "stages: 1",
     "stages: 2",
@@ -114,8 +115,9 @@ def test_any_dynamic_size_is_right(made, check):
     check(made(term(MIN_PLUS, sizes, sizes, sizes, schedule=SMALL)), CpuDevice())
 
 
-def test_a_condition_leaves_out_zeros_too(prove):
-    prove(term(f"min({A} + {B}, k, where=k <= m)", 50, 41, 37, schedule=SMALL))
+@pytest.mark.parametrize("condition", ["k <= m", f"k <= m and {A} > {B}", f"{A} > 0"])
+def test_a_condition_leaves_out_zeros_too(prove, condition):
+    prove(term(f"min({A} + {B}, k, where={condition})", 50, 41, 37, schedule=SMALL))
 
 
 def test_its_tiles_are_sanitized(prove):
