@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from cugen.families.contraction.chosen_terms import with_chosen_terms
 from cugen.families.contraction.k_range import k_bounds_refusal
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
@@ -21,7 +22,6 @@ from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
-from cugen.rewrite.chosen_terms import with_chosen_terms
 from cugen.rewrite.dense_indices import index_values
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.spec.expressions import (
