@@ -120,6 +120,23 @@ def test_a_condition_leaves_out_zeros_too(prove, condition):
     prove(term(f"min({A} + {B}, k, where={condition})", 50, 41, 37, schedule=SMALL))
 
 
+def test_a_sum_and_a_maximum_share_one_loop(prove, planned):
+    text = term(f"sum(({A} - {B})**2, k) / (1 + max(abs({A} - {B}), k))", 50, 41, 67, schedule=SMALL)
+    assert [array.zeroed for array in nodes(planned(text), Declare) if array.array.space == "register"] == [True, False]
+    prove(text)
+
+
+def test_a_condition_and_several_reductions_have_tiles_unasked(planned):
+    assert planned(unasked(f"min({A} + {B}, k, where=k <= m)")).family == "gemm"
+    assert planned(unasked(f"min({A} + {B}, k) + max({A} - {B}, k)")).family == "gemm"
+
+
+def test_a_single_stage_is_left_to_staged_unless_the_spec_requests_gemm(planned, reasons):
+    text = term(MIN_PLUS, 600, 100, 700, a=", memory: shared", schedule="")
+    assert any("leaves a single stage to `staged`" in refusal.reason for refusal in reasons("gemm", text))
+    assert planned(text.replace("schedule: {", "schedule: {family: gemm")).family == "gemm"
+
+
 def test_its_tiles_are_sanitized(prove):
     prove(term(CHEBYSHEV, 33, 17, 65, schedule=SMALL), sanitize=True)
 
