@@ -2,6 +2,9 @@
 
     python benchmarks/all_pairs.py [--seed 1] [--cases 3] [--kinds n-body distances kmeans] [--output FILE]
 
+Distances are Euclidean, Chebyshev (the greatest difference) and the shortest of paths with one stop (a min-plus
+product), of the same points.
+
 The bound is the greater of two. The issue bound is the time in which the multiprocessors issue the FP32 and
 special-function instructions that the inner loop has per pair, at the clock that was measured while the kernel ran: one
 warp instruction per scheduler and clock, and 16 lanes of special functions per multiprocessor and clock. What each
@@ -48,7 +51,12 @@ from cugen.toolchain.cuda import compile_cubin
 
 FP32 = {"FADD", "FMUL", "FFMA", "FSETP", "FSEL", "FMNMX", "FSET", "FCHK"}
 SPECIAL = {"MUFU"}
-KINDS = ("n-body", "distances", "kmeans", "density")
+KINDS = ("n-body", "distances", "chebyshev", "min-plus", "kmeans", "density")
+DISTANCES = {
+    "distances": "sqrt(sum((x[i, k] - y[j, k])**2, k))",
+    "chebyshev": "max(abs(x[i, k] - y[j, k]), k)",
+    "min-plus": "min(x[i, k] + y[j, k], k)",
+}
 LANES, SCHEDULERS, SPECIAL_LANES = 32, 4, 16  # of a warp; of a multiprocessor
 
 
@@ -87,8 +95,10 @@ def drawn(random: Random) -> Iterator[Case]:
     yield n_body(n)
     m, n, features = random.randint(2_000, 9_000), random.randint(2_000, 9_000), random.randint(20, 200)
     arrays = {"x": f"[{m}, {features}] | float32", "y": f"[{n}, {features}] | float32", "d": f"[{m}, {n}] | float32"}
-    text = spec_text("distances", {}, arrays, "d[i, j] = sqrt(sum((x[i, k] - y[j, k])**2, k))")
-    yield Case("distances", text, m * n * features, "FADD", 4 * ((m + n) * features + m * n))
+    moved = 4 * ((m + n) * features + m * n)
+    for name, value in DISTANCES.items():
+        text = spec_text(name.replace("-", "_"), {}, arrays, f"d[i, j] = {value}")
+        yield Case(name, text, m * n * features, "FADD", moved)
     n, m, features = random.randint(90_000, 900_000), random.randint(100, 900), random.randint(3, 24)
     arrays = {"x": f"[{n}, {features}] | float32", "c": f"[{m}, {features}] | float32", "label": f"[{n}] | int64"}
     text = spec_text("kmeans", {}, arrays, "label[i] = argmin(sum((x[i, k] - c[m, k])**2, k), m)")

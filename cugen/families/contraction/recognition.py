@@ -1,4 +1,7 @@
-"""Recognises contractions C[batch, m, n] = f(sum over k of A[batch, m, k]·B[batch, k, n]), with one or several sums."""
+"""Recognises contractions C[batch, m, n] = f(sum over k of A[batch, m, k]·B[batch, k, n]), with one or several sums.
+
+A term may be another function of the elements than their product, as (A[batch, m, k] - B[batch, k, n])², and be reduced
+to its minimum or maximum, where a family asks for such."""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from cugen.families.contraction.chosen_terms import with_chosen_terms
 from cugen.families.contraction.k_range import k_bounds_refusal
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
@@ -18,8 +22,22 @@ from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
+from cugen.rewrite.dense_indices import index_values
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
-from cugen.spec.expressions import Expr, Index, IndexValue, ParamValue, Read, Reduce, Scan, Select, free_indices, walk
+from cugen.spec.expressions import (
+    Cast,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    ParamValue,
+    Read,
+    Reduce,
+    Scan,
+    Select,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Memory
 
 MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its operands' tiles in shared memory
@@ -62,7 +80,7 @@ class Contraction:
     `request` is the original one, or the same over fused dimensions."""
 
     request: Request
-    sums: tuple[Reduce, ...]
+    reductions: tuple[Reduce, ...]
     m: Index
     n: Index
     k: Index
@@ -84,16 +102,23 @@ class Contraction:
 
     @property
     def conditions(self) -> tuple[Expr, ...]:
-        """The conjuncts of the sums' common `where`; each bounds k from one side."""
-        return conjuncts(self.sums[0].where)
+        """The conjuncts of the reductions' common `where`; each bounds k from one side."""
+        return conjuncts(self.reductions[0].where)
+
+    @property
+    def has_neutral_padding(self) -> bool:
+        """Whether elements of k that are filled with zeros leave every reduction as it is."""
+        return all(node.kind == "sum" and vanishes(node.body) for node in self.reductions)
 
 
-def recognise(request: Request, *, fuses_batch: bool = False) -> Contraction | Refusal:
+def recognise(request: Request, *, fuses_batch: bool = False, masks_padding: bool = False) -> Contraction | Refusal:
     """The contraction in the group's first statement, or why there is none.
 
     Dimensions are fused where only one operand depends on a batch index, which then may become a part of M or N, and
-    where a sum runs over several indices; with `fuses_batch` wherever they can be."""
-    match = _recognise(request)
+    where a sum runs over several indices; with `fuses_batch` wherever they can be. With `masks_padding` the terms may
+    be any function of the elements, and be reduced to their minimum or maximum, too: the family masks zero-filled
+    elements of k."""
+    match = _recognise(request, masks_padding)
     if isinstance(match, Contraction) and not (fuses_batch or _has_single_operand_batch(match)):
         return match
     try:
@@ -106,7 +131,7 @@ def recognise(request: Request, *, fuses_batch: bool = False) -> Contraction | R
     fused = with_fused_indices(request)
     if fused.group == request.group or not _keeps_scheduled_indices(request, fused):
         return match
-    fused_match = _recognise(fused)
+    fused_match = _recognise(fused, masks_padding)
     return fused_match if isinstance(fused_match, Contraction) else match
 
 
@@ -136,7 +161,9 @@ def _has_single_operand_batch(contraction: Contraction) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _recognise(request: Request) -> Contraction | Refusal:
+def _recognise(request: Request, masks_padding: bool) -> Contraction | Refusal:
+    if masks_padding and (chosen := with_chosen_terms(request.group.statements)) != request.group.statements:
+        request = request.with_statements(chosen)
     statements = request.group.statements
     loops = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce | Scan)}
     if len(loops) > 1 and all(isinstance(n, Reduce) for n in loops):
@@ -147,17 +174,24 @@ def _recognise(request: Request) -> Contraction | Refusal:
         return Refusal("takes a contraction in the first statement, and there is none")
     if len(loops) > MAX_SUMS:
         return Refusal(f"takes up to {MAX_SUMS} contractions, not {len(loops)}")
-    sums = tuple(node for node in loops if isinstance(node, Reduce) and node.kind == "sum")
-    if len(sums) < len(loops):
-        return Refusal("takes sums, and no other reduction or scan")
-    if any(len(node.indices) != 1 for node in sums):
-        return Refusal("takes sums over one index")
-    if len({(node.indices, node.where) for node in sums}) > 1:
-        return Refusal("takes sums over the same index, under the same condition")
-    if not all(vanishes(node.body) for node in sums):
+    kinds, what = (("sum", "min", "max"), "sums, minima and maxima") if masks_padding else (("sum",), "sums")
+    reductions = tuple(node for node in loops if isinstance(node, Reduce) and node.kind in kinds)
+    if len(reductions) < len(loops):
+        return Refusal(f"takes {what}, and no other reduction or scan")
+    if any(len(node.indices) != 1 for node in reductions):
+        return Refusal(f"takes {what} over one index")
+    if len({(node.indices, node.where) for node in reductions}) > 1:
+        return Refusal(f"takes {what} over the same index, under the same condition")
+    if not masks_padding and not all(vanishes(node.body) for node in reductions):
         return Refusal("takes sums whose terms are 0 where the operands are 0: tiles are padded with zeros")
-    (k,) = sums[0].indices
-    reads = tuple({node: None for reduction in sums for node in walk(reduction.body) if isinstance(node, Read)})
+    if any(node in loops for reduction in reductions for node in walk(reduction.body)):
+        return Refusal(f"takes {what} without another in their terms")
+    if any(index_values(node.body) for node in reductions):
+        return Refusal("takes terms of elements, constants, params and scalars; an index is none of them")
+    if any(map(_depends_on_params, reductions)):
+        return Refusal("loads all elements of a tile; a choice by a param may be what keeps a subscript in bounds")
+    (k,) = reductions[0].indices
+    reads = tuple({node: None for reduction in reductions for node in walk(reduction.body) if isinstance(node, Read)})
     for read in reads:
         if read.boundary is not None or read.exact:
             return Refusal(f"takes operands without a boundary; {read.array} has one")
@@ -174,16 +208,18 @@ def _recognise(request: Request) -> Contraction | Refusal:
     m = next((i for i in free if all((i.name in _bare(read)) == (read in a_reads) for read in reads)), None)
     if n is None or m is None:
         return Refusal("takes an M index that only the A operands have and an N index that only the B operands have")
-    if not all(_mentions(reduction.body, a_reads) and _mentions(reduction.body, b_reads) for reduction in sums):
-        return Refusal("takes sums whose terms depend on M and on N")
+    if not all(_mentions(node.body, a_reads) and _mentions(node.body, b_reads) for node in reductions):
+        return Refusal(f"takes {what} whose terms depend on M and on N")
+    if any(not vanishes(node.body) and _is_product(node, a_reads, b_reads) for node in reductions):
+        return Refusal("takes products of elements; functions of one operand are computed once, not for each product")
     batch = tuple(index for index in order if index not in (m, n))
-    refusal = _fixed_refusal(request, sums, reads, {index.name for index in batch})
-    refusal = refusal or k_bounds_refusal(request, sums[0], (m.name, n.name), [index.name for index in batch])
+    refusal = _fixed_refusal(request, reductions, reads, {index.name for index in batch})
+    refusal = refusal or k_bounds_refusal(request, reductions[0], (m.name, n.name), [index.name for index in batch])
     if refusal is not None:
         return refusal
     return Contraction(
         request=request,
-        sums=sums,
+        reductions=reductions,
         m=m,
         n=n,
         k=k,
@@ -191,6 +227,30 @@ def _recognise(request: Request) -> Contraction | Refusal:
         a_operands=tuple(_operand(request, read, m, k, is_along_m=True) for read in a_reads),
         b_operands=tuple(_operand(request, read, n, k, is_along_m=False) for read in b_reads),
     )
+
+
+def _depends_on_params(reduction: Reduce) -> bool:
+    """Whether a choice in the terms depends on a param."""
+    conditions = (node.condition for node in walk(reduction.body) if isinstance(node, Select))
+    return any(isinstance(node, ParamValue) for condition in conditions for node in walk(condition))
+
+
+def _is_product(reduction: Reduce, a_reads: tuple[Read, ...], b_reads: tuple[Read, ...]) -> bool:
+    """Whether a sum's terms are products and quotients of functions of the operands on one side each."""
+    factors = _factors(reduction.body)
+    is_separable = not any(_mentions(factor, a_reads) and _mentions(factor, b_reads) for factor in factors)
+    return reduction.kind == "sum" and is_separable
+
+
+def _factors(term: Expr) -> Iterator[Expr]:
+    match term:
+        case Op(name="mul" | "div" | "neg", args=args):
+            for arg in args:
+                yield from _factors(arg)
+        case Cast(arg=arg):
+            yield from _factors(arg)
+        case _:
+            yield term
 
 
 def _mentions(body: Expr, reads: tuple[Read, ...]) -> bool:
@@ -208,13 +268,13 @@ def _is_plain(name: str, reads: tuple[Read, ...]) -> bool:
 
 
 def _fixed_refusal(
-    request: Request, sums: tuple[Reduce, ...], reads: tuple[Read, ...], batch: set[str]
+    request: Request, reductions: tuple[Reduce, ...], reads: tuple[Read, ...], batch: set[str]
 ) -> Refusal | None:
     """Why a compound subscript can't be uniform in a block. All threads load tiles, also those whose sum is masked."""
     lowering = new_lowering(request)
     for index in _indices(request):
         lowering.symbols[index.name] = loop_variable(index.name, request.context.extent(index), lowering).symbol
-    conditions = [*_select_conditions(request, sums), *conjuncts(sums[0].where)]
+    conditions = [*_select_conditions(request, reductions), *conjuncts(reductions[0].where)]
     conditional = frozenset[str]().union(*map(_names, conditions))
     for read in reads:
         for sub, extent in zip(read.subscripts, request.context.arrays[read.array].shape, strict=True):
@@ -232,11 +292,11 @@ def _fixed_refusal(
     return None
 
 
-def _select_conditions(request: Request, sums: tuple[Reduce, ...]) -> Iterator[Expr]:
-    """The conditions of selects with a sum in one of their branches."""
+def _select_conditions(request: Request, reductions: tuple[Reduce, ...]) -> Iterator[Expr]:
+    """The conditions of selects with a reduction in one of their branches."""
     for statement in request.group.statements:
         for node in walk(statement.value):
-            if isinstance(node, Select) and any(n in sums for b in (node.then, node.orelse) for n in walk(b)):
+            if isinstance(node, Select) and any(n in reductions for b in (node.then, node.orelse) for n in walk(b)):
                 yield node.condition
 
 

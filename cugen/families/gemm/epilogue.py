@@ -36,9 +36,10 @@ class Epilogue:
         self.thread, self.contraction = thread, contraction
         self.accumulators = Accumulators(thread)
         self.config, self.lowering, self.extents = thread.config, thread.lowering, thread.extents
-        self.dtype = contraction.sums[0].dtype
-        self.accumulated = tuple(map(self._placeholder, contraction.sums))
-        reads = dict(zip(contraction.sums, self.accumulated, strict=True))
+        self.reduction = contraction.reductions[0]  # of an epilogue that takes a single one
+        self.dtype = self.reduction.dtype
+        self.accumulated = tuple(map(self._placeholder, contraction.reductions))
+        reads = dict(zip(contraction.reductions, self.accumulated, strict=True))
         statements = tuple(
             replace(s, value=replaced(s.value, lambda node: reads.get(node) if isinstance(node, Reduce) else None))
             for s in contraction.request.group.statements

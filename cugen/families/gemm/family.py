@@ -30,7 +30,7 @@ _MIN_SINGLE_STAGE_SECONDS = 6e-6  # a pipeline is no faster (measured on an H100
 
 def match(request: Request) -> Match | Refusals:
     """The GEMM with its tile config, or why it is none of the form, size and placement that this family computes."""
-    contraction = recognise(request)
+    contraction = recognise(request, masks_padding=True)
     if isinstance(contraction, Refusal):
         return Refusals((contraction,))
     contraction = _with_staged_constants(contraction)
@@ -69,18 +69,20 @@ def _is_requested(contraction: Contraction) -> bool:
 
 
 def _left_to_tiled(contraction: Contraction) -> Iterator[Refusal]:
-    """What `tiled` does unless the spec requests this family, whose cost model wasn't fitted to it."""
+    """What `tiled` does unless the spec requests this family, whose cost model wasn't fitted to it. Where zeros aren't
+    neutral, `staged` has the single stage, and all else would have no tiles."""
     if _is_requested(contraction):
         return
+    is_taken = contraction.has_neutral_padding
     what = {
         "a single stage": requested_stages(contraction) == 1,
-        "sums under a condition": bool(contraction.conditions),
-        "several sums": len(contraction.sums) > 1,
-        "several operands along one index": len(contraction.operands) > 2,
+        "sums under a condition": is_taken and bool(contraction.conditions),
+        "several sums": is_taken and len(contraction.reductions) > 1,
+        "several operands along one index": is_taken and len(contraction.operands) > 2,
         contraction.request.target.name: contraction.request.target.shared_rule == "half_warps",  # vectors conflict
     }
     for name in filter(what.__getitem__, what):
-        yield Refusal(f"leaves {name} to `tiled`, unless `family: gemm` requests it")
+        yield Refusal(f"leaves {name} to `{'tiled' if is_taken else 'staged'}`, unless `family: gemm` requests it")
 
 
 def _pipeline_refusals(contraction: Contraction) -> Iterator[Refusal]:

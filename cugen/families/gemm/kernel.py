@@ -75,14 +75,20 @@ class GemmKernel:
         problem = problem_of(contraction)
         resident = resident_blocks_per_sm(problem, config, target)
         bound = min(resident, portable_blocks(target, config.threads))
+        if problem.term_registers and self._blocks_with(problem.term_registers) < bound:
+            return 0  # ptxas would spill them
         blocks = math.prod(
             -(-size // tile) for size, tile in ((problem.m, config.block_m), (problem.n, config.block_n))
         )
         if blocks * problem.batch * config.split_k <= device_of(target).sms * (resident - 1):
             return 0
-        registers = min(registers_with_copies(problem, config) + _REGISTERS_NOT_ESTIMATED, target.registers_per_thread)
-        fewer = occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
-        return bound if fewer < bound else 0
+        return bound if self._blocks_with(_REGISTERS_NOT_ESTIMATED) < bound else 0
+
+    def _blocks_with(self, further_registers: int) -> int:
+        """The resident blocks where a thread has further registers than those that are estimated."""
+        problem, config, target = problem_of(self.contraction), self.config, self.request.target
+        registers = min(registers_with_copies(problem, config) + further_registers, target.registers_per_thread)
+        return occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
 
     def kernel(self) -> Kernel:
         contraction, config, lowering = self.contraction, self.config, self.lowering
@@ -119,7 +125,7 @@ class GemmKernel:
     def _computation(self, pipelines: list[OperandPipeline], epilogue: Epilogue) -> tuple[Section, ...]:
         accumulators = epilogue.accumulators
         main_loop = self._main_loop(pipelines, accumulators)
-        return Section("accumulators", accumulators.zeroed), *main_loop.sections(), *self._epilogue(epilogue)
+        return Section("accumulators", accumulators.declarations), *main_loop.sections(), *self._epilogue(epilogue)
 
     # Overridden by split-K, stream-K and the strided layout
 

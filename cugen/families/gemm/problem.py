@@ -11,13 +11,13 @@ from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.tensor_cores import MMA_N
+from cugen.families.gemm.term_cost import fma_cost, term_instructions, term_registers
 from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, OperandTile
 from cugen.machine import Device, Target, default_device
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, stored_width, widest
 from cugen.plan.alignment import divisor
-from cugen.spec.expressions import Expr, Index, Op, Select, walk
-from cugen.spec.types import DType, Kind
+from cugen.spec.expressions import Index
 
 # Registers of a thread besides accumulators and fragments, as ptxas allocates them for sm_90.
 _ADDRESS_REGISTERS = 40
@@ -25,11 +25,7 @@ _ADDRESS_REGISTERS_TENSOR = 30
 _REGISTERS_PER_ELEMENT_COPY = 2.5  # value, address and predicate: 1.5 to 3.5 as ptxas allocates them for sm_90
 _ASSUMED_EXTENT = 4096  # elements, of an index whose extent is unknown until the call
 _MAX_PLANNED_EXTENT = 1 << 20  # elements; a larger upper bound is taken for no bound at all
-# Cost of one multiply-add in issue slots of a float32 FMA (heuristic: no device table has these rates).
-_FLOAT64_COST = 32.0
-_INT32_COST, _INT64_COST = 2.0, 6.0
 _BROADCAST_BYTES = 4  # of the block id or the arrival number, in static shared memory
-_MODIFIERS = ("neg", "abs")  # of an operand, not an instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +33,10 @@ class Problem:
     """GEMM problem: C[m, n] += A[m, k] * B[k, n], `batch` times; several `sums` over one K have further operands.
 
     `operands` are those along M, then those along N; `output_bytes` are those of an element of C, which is stored in
-    vectors of up to `store_width` along N if it is contiguous along it. Costs are in issue
-    slots of one float32 FMA: `fma_cost` of a multiply-add, `mma_cost` of one on tensor cores, `conversion_cost` of each
-    operand element that is converted."""
+    vectors of up to `store_width` along N if it is contiguous along it. Costs are in issue slots of one float32 FMA:
+    `fma_cost` of a multiply-add, or of another term and its accumulation, which are `term_instructions`, `mma_cost` of
+    a multiply-add on tensor cores, `conversion_cost` of each operand element that is converted. `term_registers` hold
+    terms until they are accumulated."""
 
     m: int
     n: int
@@ -56,6 +53,8 @@ class Problem:
     mma_cost: float = 1.0
     sums: int = 1
     store_width: int = 4
+    term_instructions: float = 1.0
+    term_registers: int = 0
 
 
 @lru_cache(maxsize=16)
@@ -74,8 +73,9 @@ def problem_of(contraction: Contraction) -> Problem:
         )
         for operand in contraction.operands
     )
-    dtype = contraction.sums[0].dtype
+    dtype, target = contraction.reductions[0].dtype, contraction.request.target
     output = contraction.request.group.statements[-1].target
+    instructions = term_instructions(contraction.reductions, target)
     return Problem(
         m=m,
         n=n,
@@ -83,12 +83,14 @@ def problem_of(contraction: Contraction) -> Problem:
         batch=math.prod(min(contraction.context.max_extent(index), _ASSUMED_EXTENT) for index in contraction.batch),
         operands=operands,
         output_bytes=contraction.context.arrays[output].dtype.bytes,
-        accumulator_bytes=max(reduction.dtype.bytes for reduction in contraction.sums),
-        fma_cost=_fma_cost(dtype, contraction.request.target) * _instructions(contraction.sums[0].body),
+        accumulator_bytes=max(reduction.dtype.bytes for reduction in contraction.reductions),
+        fma_cost=fma_cost(dtype, device_of(target)) * instructions,
         conversion_cost=1.0 if any(operand.element_bytes < dtype.bytes for operand in operands) else 0.0,
-        mma_cost=tensor_cores.mma_cost(device_of(contraction.request.target), tensor_cores.instruction_of(contraction)),
-        sums=len(contraction.sums),
+        mma_cost=tensor_cores.mma_cost(device_of(target), tensor_cores.instruction_of(contraction)),
+        sums=len(contraction.reductions),
         store_width=_store_width(contraction),
+        term_instructions=instructions,
+        term_registers=term_registers(contraction.reductions, target),
     )
 
 
@@ -104,24 +106,6 @@ def _store_width(contraction: Contraction) -> int:
 def device_of(target: Target) -> Device:
     """The device meant where a spec names a target."""
     return default_device(target.name) or PLANNING_DEVICE
-
-
-def _fma_cost(dtype: DType, target: Target) -> float:
-    """Issue slots of a multiply-add on CUDA cores, relative to float32."""
-    if dtype.kind is Kind.FLOAT and dtype.bytes == 8:
-        rates = dict(device_of(target).peaks)
-        return rates["float32"] / rates["float64"] if "float64" in rates else _FLOAT64_COST
-    if dtype.kind is Kind.FLOAT:
-        return 1.0
-    return _INT32_COST if dtype.bytes <= 4 else _INT64_COST
-
-
-def _instructions(body: Expr) -> int:
-    """The instructions of one term and its addition: one for a product, two for a squared difference."""
-    operations = [node for node in walk(body) if isinstance(node, Op | Select)]
-    free = sum(isinstance(node, Op) and node.name in _MODIFIERS for node in operations)
-    is_fused = isinstance(body, Op) and body.name in ("mul", "pow")
-    return max(len(operations) - free + (0 if is_fused else 1), 1)
 
 
 def requested_stages(contraction: Contraction) -> int:

@@ -13,12 +13,13 @@ from functools import cached_property, reduce
 
 from cugen.families.gemm.config import WARP
 from cugen.families.gemm.epilogue import Epilogue, Value
-from cugen.families.gemm.fragments.thread_tile import add_to
+from cugen.families.gemm.fragments.thread_tile import accumulate, declare_accumulators
 from cugen.families.gemm.problem import partials_pad, problem_of
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, unrolled, value_of
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
+from cugen.plan.lowering.reductions import combine
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
     Assign,
@@ -38,7 +39,7 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
-from cugen.spec.expressions import Expr, Local, Op
+from cugen.spec.expressions import Expr, Local
 
 # Unrolled vectors of a thread in the final reduction (measured on an H200: more cost instruction-cache misses).
 _MAX_UNROLLED_VECTORS = 4
@@ -102,12 +103,12 @@ class SharedEpilogue(Epilogue):
             return unrolled(v, (node,), stop=width) if width > 1 else node
 
         load = partial(m, n, width)
-        add_partial: tuple[Node, ...] = (add_to(sums, element(v.symbol), Element.of(load)),)
+        add_partial: tuple[Node, ...] = (accumulate(self.reduction, sums, element(v.symbol), Element.of(load)),)
         if width > 1:
             vector = self._vector("partial", width)
-            add_element = add_to(sums, element(v.symbol), vector.component(v.symbol))
+            add_element = accumulate(self.reduction, sums, element(v.symbol), vector.component(v.symbol))
             add_partial = Load(vector, load), for_each_element(add_element)
-        start: tuple[Node, ...] = (Declare(sums, zeroed=True),)
+        start = declare_accumulators(thread, self.reduction, sums, {"u": extents[0], "w": width})
         if begins_with_slices:
             loads, total = self._sum_of_slices(m, n, width)
             store = for_each_element(Store(Access(sums, element(v.symbol), "store"), total(v.symbol)))
@@ -235,7 +236,7 @@ class SharedEpilogue(Epilogue):
         width = load_at.width
         if width == 1:
             total = Local(self.lowering.names.allocate("total"), self.dtype)
-            add = Assign(total, Op("add", (total, Element.of(load_at)), total.dtype))
+            add = Assign(total, combine(self.reduction.kind, total, Element.of(load_at)))
             others = For(Loop(index, integer(1), integer(count), unroll=True), (add,))
             return [Let(total, Element.of(partial(integer(0))), mutable=True), others], lambda v: total
         vector = self._vector(name_hint, width, count)
@@ -244,7 +245,7 @@ class SharedEpilogue(Epilogue):
 
         def total_of(v: Integer) -> Expr:
             components: Iterator[Expr] = (vector.indexed(integer(p)).component(v) for p in range(count))
-            return reduce(lambda total, component: Op("add", (total, component), self.dtype), components)
+            return reduce(lambda total, component: combine(self.reduction.kind, total, component), components)
 
         return loads, total_of
 

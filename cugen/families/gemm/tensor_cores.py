@@ -36,10 +36,10 @@ _MMA_COST_UNKNOWN = 32.0  # float32 FMAs per multiply-add, of a device without a
 
 def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction | None:
     """The instruction for the types of a GEMM; of float64 that with K `mma_k`. None if there is none."""
-    if len(contraction.sums) > 1 or len(contraction.operands) > 2:
+    if _why_other_form(contraction):
         return None
     a, b = (operand.array.dtype for operand in contraction.operands)
-    accumulated = contraction.sums[0].dtype
+    accumulated = contraction.reductions[0].dtype
     precision, target = contraction.context.spec.precision, contraction.request.target
     return instruction_for(
         a.name, b.name, accumulated.name, target, tf32=precision.tf32, fast_fp8=precision.is_fp8_fast, mma_k=mma_k
@@ -48,9 +48,9 @@ def instruction_of(contraction: Contraction, mma_k: int = 4) -> MmaInstruction |
 
 def why_unsupported(contraction: Contraction) -> str:
     """Why tensor cores can't compute a GEMM; empty if they can."""
-    if len(contraction.sums) > 1 or len(contraction.operands) > 2:
-        return "tensor cores take one sum over two operands"
-    (reduction,) = contraction.sums
+    if reason := _why_other_form(contraction):
+        return reason
+    (reduction,) = contraction.reductions
     instruction = instruction_of(contraction)
     if instruction is None:
         a, b = (operand.array.dtype.name for operand in contraction.operands)
@@ -62,6 +62,12 @@ def why_unsupported(contraction: Contraction) -> str:
     if contraction.conditions:
         return "tensor cores multiply whole fragments, of which a condition masks single terms"
     return instruction.feature.why_not(contraction.request.target)
+
+
+def _why_other_form(contraction: Contraction) -> str:
+    """Why a contraction isn't one sum over two operands; empty if it is."""
+    is_sum = [reduction.kind for reduction in contraction.reductions] == ["sum"]
+    return "" if is_sum and len(contraction.operands) == 2 else "tensor cores take one sum over two operands"
 
 
 def are_faster(device: Device, instruction: MmaInstruction) -> bool:

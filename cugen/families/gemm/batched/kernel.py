@@ -51,7 +51,7 @@ class BatchedKernel:
             Section("coordinates", tuple(coordinates)),
             Section("copies", copies),
             tiles_stored,
-            Section("accumulators", epilogue.accumulators.zeroed),
+            Section("accumulators", epilogue.accumulators.declarations),
             Section("main_loop", (self._main_loop(epilogue),)),
             *epilogue.sections(),
         )

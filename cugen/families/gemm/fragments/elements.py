@@ -40,7 +40,7 @@ class ElementFragments:
         thread, read = self.thread, pipeline.operand.read
         mn = thread.m_in_tile if pipeline.operand.is_along_m else thread.n_in_tile
         value, loads = pipeline.element(self.k_tile, k, mn)
-        uses = sum(node == read for reduction in thread.contraction.sums for node in walk(reduction.body))
+        uses = sum(node == read for reduction in thread.contraction.reductions for node in walk(reduction.body))
         is_named = uses > 1 or pipeline.operand.is_in_registers or not thread.config.is_scalar
         if isinstance(value, Element) and is_named:
             local = Local(thread.lowering.names.allocate(read.array.lower()), value.dtype)

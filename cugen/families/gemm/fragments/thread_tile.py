@@ -1,8 +1,10 @@
-"""Accumulators of a thread tile, and their multiply-accumulates on CUDA cores: an outer product of two fragments."""
+"""Accumulators of a thread tile, and their multiply-accumulates on CUDA cores: an outer product of two fragments.
+
+A term may be another function of two elements than their product, and be accumulated by a minimum or maximum."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from cugen.families.contraction.k_range import guarded
 from cugen.families.gemm.config import Order
@@ -10,46 +12,72 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, unrolled, value_of
 from cugen.plan.intervals import bound_local, interval
+from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Accumulate, Assign, Comment, Declare, Define, If, Index, Let, Node, Store
+from cugen.plan.nodes import (
+    Accumulate,
+    Assign,
+    Comment,
+    Comparison,
+    Declare,
+    Define,
+    Guard,
+    If,
+    Index,
+    Let,
+    Node,
+    Store,
+)
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer
 from cugen.plan.traversal.substitution import substitute
-from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, free_indices
+from cugen.spec.expressions import Const, Expr, Local, Read, Reduce, free_indices
 from cugen.spec.types import INT32
 
 Factor = Callable[[Read], Expr | None]  # an operand's element
 
 
 class Accumulators:
-    """A thread's accumulators: an array for each sum, a local for a tile of one element; `zeroed` declares them."""
+    """A thread's accumulators: an array for each reduction, a local for a tile of one element; `declarations` give them
+    the reduction's identity."""
 
     def __init__(self, thread: ThreadCoordinates) -> None:
         self.thread, self.config, self.lowering = thread, thread.config, thread.lowering
         self.values: list[Array | Local] = []
-        zeroed: list[Node] = []
-        for reduction in thread.contraction.sums:
+        declarations: list[Node] = []
+        for reduction in thread.contraction.reductions:
             name, dtype = self.lowering.names.allocate("acc"), reduction.dtype
             if self.config.is_scalar:
                 accumulator = Local(name, dtype)
                 _record_range(thread, accumulator, reduction)
                 self.values.append(accumulator)
-                zeroed.append(Let(accumulator, Const(0, dtype), mutable=True))
+                declarations.append(Let(accumulator, Const(0, dtype), mutable=True))
             else:
                 array = dense_array(name, dtype, (self.config.thread_m, self.config.thread_n), "register")
                 self.values.append(array)
-                zeroed.append(Declare(array, zeroed=True))
-        self.zeroed = tuple(zeroed)
+                sizes = {"i": self.config.thread_m, "j": self.config.thread_n}
+                declarations += declare_accumulators(thread, reduction, array, sizes)
+        self.declarations = tuple(declarations)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
         return tuple(value for value in self.values if isinstance(value, Array))
 
     def multiply_accumulate(self, factor: Factor, k_tile: Integer, k: Integer) -> tuple[Node, ...]:
-        """acc[i][j] += a[i] * b[j] over the thread tile for every sum, in the config's `order`; `factor` is an
-        operand's element at `k` of the k-tile that begins at the global `k_tile`.
+        """acc[i][j] += a[i] * b[j] over the thread tile for every reduction, in the config's `order`; `factor` is an
+        operand's element at `k` of the k-tile that begins at the global `k_tile`. The zeros of the K residue are left
+        out where they aren't neutral."""
+        nodes = self._multiply_accumulate(factor, k_tile, k)
+        contraction = self.thread.contraction
+        if contraction.has_neutral_padding or self.thread.exact[contraction.k.name]:
+            return nodes
+        assert not self.config.is_strided, "the zeros are behind the last k"
+        guard = self.lowering.needed(Guard((Comparison(k_tile + k, ">=", integer(0)),)))
+        return (If(guard, nodes),) if guard.terms else nodes
 
-        Masked terms are left out; but for the strided layout, in boundary tiles only, since others have none."""
+    def _multiply_accumulate(self, factor: Factor, k_tile: Integer, k: Integer) -> tuple[Node, ...]:
+        """The same for all k. Masked terms are left out; but for the strided layout, in boundary tiles only, since
+        others have none."""
         thread, contraction, config, lowering = self.thread, self.thread.contraction, self.config, self.lowering
         conditions = contraction.conditions
         symbols = {**lowering.symbols, contraction.k.name: k_tile + k}
@@ -75,16 +103,16 @@ class Accumulators:
         return masked if config.is_strided else (If(thread.k_bounds.unmasked(k_tile), in_order, masked),)
 
     def _add_terms(self, element: tuple[Integer, ...], factor: Factor) -> list[Node]:
-        """Adds the term of every sum to its accumulator, that at `element` of an array."""
+        """Adds the term of every reduction to its accumulator, that at `element` of an array."""
         nodes: list[Node] = []
-        for reduction, accumulator in zip(self.thread.contraction.sums, self.values, strict=True):
+        for reduction, accumulator in zip(self.thread.contraction.reductions, self.values, strict=True):
             scope = Scope()
             term = self.lowering.lower(substitute(reduction.body, {}, factor), scope)
             nodes += scope.nodes
             if isinstance(accumulator, Local):
-                nodes.append(Assign(accumulator, Op("add", (accumulator, term), accumulator.dtype)))
+                nodes.append(Assign(accumulator, combine(reduction.kind, accumulator, term)))
             else:
-                nodes.append(add_to(accumulator, element, term))
+                nodes.append(accumulate(reduction, accumulator, element, term))
         return nodes
 
 
@@ -97,12 +125,27 @@ def _record_range(thread: ThreadCoordinates, accumulator: Local, reduction: Redu
     bound_local(thread.lowering.ranges, accumulator, (min(low, 0) * terms, max(high, 0) * terms))
 
 
-def add_to(array: Array, element: tuple[Integer, ...], value: Expr) -> Node:
-    """Adds a value to an element of an array in registers."""
+def declare_accumulators(
+    thread: ThreadCoordinates, reduction: Reduce, array: Array, sizes: Mapping[str, int]
+) -> tuple[Node, ...]:
+    """Declares accumulators of a reduction with its identity; `sizes` are those of the dimensions, by hints for the
+    names of loop variables."""
+    if reduction.kind == "sum":
+        return (Declare(array, zeroed=True),)
+    loops = [(thread.loop_index(hint, size), size) for hint, size in sizes.items()][: len(array.shape)]
+    target = Access(array, tuple(value_of(index) for index, _ in loops), "store")
+    nodes: tuple[Node, ...] = (Store(target, identity(reduction.kind, array.dtype)),)
+    for index, size in reversed(loops):
+        nodes = repeated(index, nodes, size)
+    return Declare(array), *nodes
+
+
+def accumulate(reduction: Reduce, array: Array, element: tuple[Integer, ...], value: Expr) -> Node:
+    """Combines an element of an array of accumulators with a value, as the reduction does."""
     target = Access(array, element, "store")
-    if array.dtype.is_float:
+    if reduction.kind == "sum" and array.dtype.is_float:
         return Accumulate(target, value)
-    return Store(target, Op("add", (Element.of(Access(array, element, "load")), value), array.dtype))
+    return Store(target, combine(reduction.kind, Element.of(Access(array, element, "load")), value))
 
 
 def _in_order(thread: ThreadCoordinates, i: Index, j: Index, body: tuple[Node, ...]) -> tuple[Node, ...]:

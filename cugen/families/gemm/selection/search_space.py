@@ -31,23 +31,32 @@ from cugen.machine.features import CLUSTERS, SPIN_WAITS
 from cugen.plan.request import Refusal
 
 _MAX_PADDED = 0.95  # of a K that another BK pads, over that of the tile's own (heuristic: their copies are slower)
+_MAX_UNROLLED_INSTRUCTIONS = 4096  # of terms in a k-tile, 64 KiB: half of the instruction cache's 128 (heuristic)
 _MAX_RANKED_STAGES = 3  # valid stage counts of a tile that are ranked without a search (heuristic)
 
 
 def valid_configs(contraction: Contraction, *, all_stages: bool = False) -> Iterator[TileConfig]:
     """Configs that the schedule allows and that fit the target, in order of preference."""
     for stage_variants in _requested_configs(contraction):
-        valid = (c for c in stage_variants if not why_invalid(contraction, c) and not _spills(contraction, c))
+        valid = (c for c in stage_variants if not why_invalid(contraction, c) and not _why_slow(contraction, c))
         for config in islice(valid, None if all_stages else _MAX_RANKED_STAGES):
             for variant in _with_stores(contraction, config):
                 yield from _with_split_k(contraction, variant)
                 yield from _with_stream_k(contraction, variant)
 
 
-def _spills(contraction: Contraction, config: TileConfig) -> bool:
-    """Whether the copies of a tile that the schedule leaves open exceed a thread's registers."""
-    registers = registers_with_copies(problem_of(contraction), config)
-    return not contraction.request.schedule.block and registers > contraction.request.target.registers_per_thread
+def _why_slow(contraction: Contraction, config: TileConfig) -> str:
+    """Why a tile that the schedule leaves open is none to choose: its copies exceed a thread's registers, or its terms
+    the instruction cache; empty if it may be."""
+    problem, target = problem_of(contraction), contraction.request.target
+    if contraction.request.schedule.block:
+        return ""
+    if registers_with_copies(problem, config) > target.registers_per_thread:
+        return f"copies to a tile exceed a thread's registers on {target.name}"
+    terms = problem.sums * config.thread_m * config.thread_n * config.warp_k
+    if problem.term_instructions > 1 and terms * problem.term_instructions > _MAX_UNROLLED_INSTRUCTIONS:
+        return "the instructions of its terms, unrolled over a tile, exceed the instruction cache"
+    return ""
 
 
 def why_empty(contraction: Contraction) -> Refusal:
@@ -239,7 +248,7 @@ def _why_undivided(contraction: Contraction) -> str:
     """Why neither split-K nor stream-K is possible; empty if they may be."""
     if contraction.conditions:
         return "split-K and stream-K divide all of K between blocks, and a condition bounds that of each tile"
-    if len({reduction.dtype for reduction in contraction.sums}) > 1:
+    if len({reduction.dtype for reduction in contraction.reductions}) > 1:
         return "the workspace of split-K and stream-K has partial sums of one type"
     return ""
 
@@ -285,6 +294,9 @@ def _why_none_fits(contraction: Contraction) -> str:
         if int(tunables.get("stream_k", 0)):
             return why_no_stream_k(contraction)
     split_k = int(tunables.get("split_k", 1))
+    slow = [_why_slow(contraction, config) for config, *_ in _requested_configs(contraction)]
+    if slow and all(slow):
+        return slow[0]
     for config, *_ in _requested_configs(contraction):
         reasons = []
         for reduction in _reductions(contraction) if split_k > 1 else ():

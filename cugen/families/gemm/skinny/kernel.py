@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 
-from cugen.families.gemm.fragments.thread_tile import add_to
+from cugen.families.gemm.fragments.thread_tile import accumulate
 from cugen.families.gemm.fragments.vectors import SINGLE, VectorFragment
 from cugen.families.gemm.skinny.config import GemvConfig
 from cugen.families.gemm.skinny.recognition import SkinnyGemm
@@ -132,7 +132,7 @@ class SkinnyKernel(ABC):
                 if index is not None:
                     symbols[index.name] = self.lowering.define(index.name, value, scope)
         term = self.lowering.lower(gemm.reduction.body, scope)
-        multiply = (*scope.nodes, add_to(self.accumulator, (self.row, self.column), term))
+        multiply = (*scope.nodes, accumulate(gemm.reduction, self.accumulator, (self.row, self.column), term))
         for variable in loops:
             multiply = repeated(variable, multiply)
         rows = (Section("load_a", load_a), Section("multiply_accumulate", multiply))

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.epilogue import Epilogue
-from cugen.families.gemm.fragments.thread_tile import add_to
+from cugen.families.gemm.fragments.thread_tile import accumulate
 from cugen.families.gemm.shared_epilogue import Partial, SharedEpilogue
 from cugen.pieces.grid_sync import workspace_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Node, Section, Store
 from cugen.plan.symbols import Integer, integer
+from cugen.spec.expressions import Reduce
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,11 @@ class PartialsWorkspace:
 
     @staticmethod
     def of(contraction: Contraction, config: TileConfig, slots: Integer) -> PartialsWorkspace:
-        sizes = len(contraction.sums) * config.thread_m * config.thread_n, config.threads
+        sizes = len(contraction.reductions) * config.thread_m * config.thread_n, config.threads
         if config.exchanges_in_shared:
             sizes = config.block_m, config.block_n
         extents = (slots, *(integer(int(size)) for size in sizes))
-        array = workspace_array(contraction.request, "partials", contraction.sums[0].dtype, extents)
+        array = workspace_array(contraction.request, "partials", contraction.reductions[0].dtype, extents)
         return PartialsWorkspace(replace(array, printed_shape=(slots, *map(integer, sizes))))
 
     def store(self, epilogue: Epilogue, slot: Integer) -> tuple[Section, ...]:
@@ -41,35 +42,43 @@ class PartialsWorkspace:
         if isinstance(epilogue, SharedEpilogue):
             return epilogue.store_partials(self.vectors(slot, "store"))
 
-        def store(sums: Array, ij: tuple[Integer, ...], partial: Access) -> Node:
-            return Store(replace(partial, kind="store"), Element.of(Access(sums, ij, "load")))
+        def store(_: Reduce, accumulators: Array, ij: tuple[Integer, ...], partial: Access) -> Node:
+            return Store(replace(partial, kind="store"), Element.of(Access(accumulators, ij, "load")))
 
         return (Section("store_partials", (self._for_each(epilogue, slot, store),)),)
 
     def add(self, epilogue: Epilogue, slot: Integer) -> Node:
         """Adds the partial sums of a slot to the accumulators."""
-        return self._for_each(epilogue, slot, lambda sums, ij, partial: add_to(sums, ij, Element.of(partial)))
+
+        def add(reduction: Reduce, accumulators: Array, ij: tuple[Integer, ...], partial: Access) -> Node:
+            return accumulate(reduction, accumulators, ij, Element.of(partial))
+
+        return self._for_each(epilogue, slot, add)
 
     def load(self, epilogue: Epilogue, slot: Integer) -> Node:
         """Replaces the accumulators by the partial sums of a slot."""
-        return self._for_each(
-            epilogue, slot, lambda sums, ij, partial: Store(Access(sums, ij, "store"), Element.of(partial))
-        )
+
+        def load(_: Reduce, accumulators: Array, ij: tuple[Integer, ...], partial: Access) -> Node:
+            return Store(Access(accumulators, ij, "store"), Element.of(partial))
+
+        return self._for_each(epilogue, slot, load)
 
     def vectors(self, slot: Integer, kind: str) -> Partial:
         """Accesses to consecutive partial sums of a row of the block tile, with sliced-K."""
         return lambda m, n, width: Access(self.array, (slot, m, n), kind, width)
 
     def _for_each(
-        self, epilogue: Epilogue, slot: Integer, body: Callable[[Array, tuple[Integer, ...], Access], Node]
+        self, epilogue: Epilogue, slot: Integer, body: Callable[[Reduce, Array, tuple[Integer, ...], Access], Node]
     ) -> Node:
-        """Loops over the thread tile; `body` takes accumulators, an element, and a load of its partial sum."""
+        """Loops over the thread tile; `body` takes a reduction, its accumulators, an element, and a load of its partial
+        sum."""
         config, thread = epilogue.config, epilogue.thread
         i, j = thread.loop_index("i", config.thread_m), thread.loop_index("j", config.thread_n)
         nodes = []
-        for number, array in enumerate(epilogue.accumulators.arrays):
+        arrays = zip(epilogue.contraction.reductions, epilogue.accumulators.arrays, strict=True)
+        for number, (reduction, array) in enumerate(arrays):
             first = number * integer(config.thread_m) * integer(config.thread_n)
             element = first + i.symbol * integer(config.thread_n) + j.symbol
             partial = Access(self.array, (slot, element, thread.index), "load")
-            nodes.append(body(array, (i.symbol, j.symbol), partial))
+            nodes.append(body(reduction, array, (i.symbol, j.symbol), partial))
         return unrolled(i, (unrolled(j, nodes, stop=config.thread_n),), stop=config.thread_m)

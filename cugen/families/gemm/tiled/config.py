@@ -66,7 +66,7 @@ def choose_config(contraction: Contraction, *, may_be_large: bool = True) -> Til
     m, n, k = contraction.m, contraction.n, contraction.k
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
     min_extent = min(contraction.context.max_extent(index) for index in (m, n))
-    may_be_large &= len(contraction.sums) <= _MAX_REGISTER_TILED_SUMS
+    may_be_large &= len(contraction.reductions) <= _MAX_REGISTER_TILED_SUMS
     is_large = may_be_large and min_extent >= _MIN_EXTENT_FOR_REGISTER_TILES
     block_size, thread_size = (64, 4) if is_large and not block and not thread else (TILE, 1)
     sizes = {i: min(block_size, max(_MIN_BLOCK, power_of_two(contraction.context.max_extent(i)))) for i in (m, n)}

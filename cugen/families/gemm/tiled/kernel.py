@@ -52,7 +52,7 @@ class TiledKernel(GemmKernel):
         return SingleStage(pipelines, accumulators, self.k_extent, stop, start)
 
     def _reason(self) -> str:
-        config, sums = self.config, len(self.contraction.sums)
+        config, sums = self.config, len(self.contraction.reductions)
         what = f"{'a contraction' if sums == 1 else f'{sums} contractions'} over {self.contraction.k.name}"
         block = f"block tile {config.block_m} x {config.block_n} x {config.block_k}"
         return f"{what}: {block}, thread tile {config.thread_m} x {config.thread_n}"
