@@ -10,16 +10,16 @@ from cugen.families.gemm.config import TileConfig
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 
 ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
-_BANK_BYTES = 128  # of one word in each bank of shared memory (CUDA programming guide)
+BANK_BYTES = 128  # of one word in each bank: what shared memory moves in a cycle (CUDA programming guide)
 
 
 @dataclass(frozen=True, slots=True)
 class OperandTile:
     """The tile of an operand along M or N, as far as the tile config doesn't decide it.
 
-    `copy_width` is the vector width of copies along its contiguous dimension, in elements. `pad` is the padding of its rows that the spec
-    requests, in elements; None if it doesn't place the operand. `is_k_major`: K is the operand's contiguous dimension.
-    `is_swizzled`: the spec requests an xor swizzle."""
+    `copy_width` is the vector width of copies along its contiguous dimension, in elements. `pad` is the padding of its
+    rows that the spec requests, in elements; None if it doesn't place the operand. `is_k_major`: K is the operand's
+    contiguous dimension. `is_swizzled`: the spec requests an xor swizzle."""
 
     is_along_m: bool
     is_k_major: bool
@@ -75,7 +75,7 @@ class OperandTile:
         _, length = self.extents(config)
         # Rows of words that fill all banks are swizzled unless the spec pads them: copies to padded ones straddle
         # lines of 128 bytes.
-        fills_banks = length * self.element_bytes % _BANK_BYTES == 0
+        fills_banks = length * self.element_bytes % BANK_BYTES == 0
         is_of_words = config.mma is not None and config.mma.has_words and fills_banks and not self.pad
         if not (self.is_swizzled or is_of_words) or (config.uses_tensor_cores and self.is_tile_k_major(config)):
             return 0, 1
@@ -84,7 +84,7 @@ class OperandTile:
         unit = self._unit(config)
         if length <= unit:  # a row that stays together: the identity
             return 0, 1
-        return math.gcd(length, _BANK_BYTES // self.element_bytes) // unit, unit
+        return math.gcd(length, BANK_BYTES // self.element_bytes) // unit, unit
 
     def why_not_swizzled(self, config: TileConfig) -> str:
         """Why the requested xor swizzle is impossible; empty if it is possible."""

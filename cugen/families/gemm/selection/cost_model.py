@@ -21,6 +21,7 @@ from cugen.families.gemm.problem import (
     shared_bytes,
 )
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
+from cugen.families.gemm.tile_layout import BANK_BYTES
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
 from cugen.machine.occupancy import occupancy
@@ -34,36 +35,39 @@ class Calibration:
 
     device: str = "H200"
     data: str = "tests/data/gemm_h200.csv"
-    fma_efficiency: float = 0.948  # fraction of the published FMA rate
-    k_tile_instructions: float = 47.4  # of a warp and k-tile: loop counters, addresses, barrier
+    fma_efficiency: float = 0.9582  # fraction of the published FMA rate
+    k_tile_instructions: float = 47.53  # of a warp and k-tile: loop counters, addresses, barrier
     copy_instructions: float = 9.1  # of one copy: both addresses, guard, cp.async
     bounds_check_instructions: float = 12.8  # more, of a copy with a bounds check
-    epilogue_instructions: float = 334.0  # of a warp, besides stores
-    store_instructions: float = 14.7  # of one store of four elements and the computation of their values
-    element_instructions: float = 5.52  # of these, for each element
+    epilogue_instructions: float = 226.5  # of a warp, besides stores
+    store_instructions: float = 11.82  # of one store of four elements and the computation of their values
+    element_instructions: float = 2.452  # of these, for each element
     shared_load_cycles: int = 2  # of a warp's 16-byte load in which lane pairs broadcast
-    copy_latency_cycles: float = 267.0  # of a copy, that nothing else of the block hides
+    slice_epilogue: float = 0.199  # of the instructions of stores, more for each further slice
+    slice_exchange: float = 0.689  # of the cycles of the slices' partial sums, that nothing hides
+    copy_latency_cycles: float = 369.5  # of a copy, that nothing else of the block hides
     barrier_cycles_per_warp: float = 0.5  # per k-tile, for each further warp of a copy group
-    store_bytes_per_cycle: float = 29.3  # of a multiprocessor that waits for its stores
+    store_bytes_per_cycle: float = 33.52  # of a multiprocessor that waits for its stores
     partial_sector_factor: float = 1.27  # on the cycles of sectors that several stores write a part of
-    unhidden_fraction: float = 0.0874  # of the shorter of two overlapping activities
-    single_warp_factor: float = 1.352  # on a k-tile's cycles, with one warp per scheduler: it waits for shared memory
+    unhidden_fraction: float = 0.09953  # of the shorter of two overlapping activities
+    single_warp_factor: float = 1.239  # on a k-tile's cycles, with one warp per scheduler: it waits for shared memory
     small_block_factor: float = 1.082  # on a k-tile's cycles, with fewer warps in a block than schedulers
     stream_k_factor: float = 1.038  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
-    launch_seconds: float = 4.42e-6  # launch, first copies and last stores
-    stream_k_seconds: float = 3.57e-6  # dynamic block ids and the fix-up
-    stream_k_sliced_seconds: float = 2.21e-6  # the same with sliced-K
-    split_k_seconds: float = 1.72e-6  # arrival counters and the reduction in the workspace
-    split_k_sliced_seconds: float = 2.04e-6  # the same with sliced-K
-    cluster_seconds: float = 1.45e-6  # cluster barriers
-    cluster_request_cycles: float = 14.4  # of a warp's load of distributed shared memory
+    launch_seconds: float = 4.51e-6  # launch, first copies and last stores
+    stream_k_seconds: float = 4.84e-6  # dynamic block ids and the fix-up
+    stream_k_sliced_seconds: float = 2.32e-6  # the same with sliced-K
+    split_k_seconds: float = 4e-6  # arrival counters and the reduction in the workspace
+    split_k_sliced_seconds: float = 2.02e-6  # the same with sliced-K
+    cluster_seconds: float = 1.3e-6  # cluster barriers
+    cluster_request_cycles: float = 10.8  # of a warp's load of distributed shared memory
     cluster_element_cycles: float = 1.0  # more, for each element of a lane
     workspace_bytes_per_second: float = 103.3e9  # partial sums that the last block of a tile loads
     l2_bytes_per_second: float = 3.79e12
     l2_bytes_per_second_tensor: float = 6.2e12  # the same on tensor cores
     dram_efficiency: float = 0.9  # fraction of the published bandwidth
-    # (blocks of a cluster, multiprocessors that such leave idle)
-    cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((2, 0), (3, 6), (4, 8), (6, 18), (8, 12))
+    # (blocks of a cluster, the most multiprocessors that such left idle): sizes of GPCs differ from die to die
+    # (cudaOccupancyMaxActiveClusters)
+    cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((2, 0), (3, 15), (4, 12), (6, 30), (8, 12))
 
 
 H200 = Calibration()
@@ -173,7 +177,13 @@ def _epilogue_slots(problem: Problem, config: TileConfig) -> float:
     width, _ = _store_vector(problem, config)
     results = config.thread_m * config.thread_n
     stores = results / width * (H200.store_instructions + (width - 4) * H200.element_instructions)
-    return stores * (1 + config.sliced_k) / 2 + H200.epilogue_instructions
+    return stores * (1 + H200.slice_epilogue * (config.sliced_k - 1)) + H200.epilogue_instructions
+
+
+def _slices_cycles(problem: Problem, config: TileConfig) -> float:
+    """Cycles of a multiprocessor in which the partial sums of a block's slices pass through shared memory and back."""
+    partials = config.block_m * config.block_n * config.sliced_k * problem.accumulator_bytes
+    return H200.slice_exchange * 2 * partials / BANK_BYTES
 
 
 def _distributed_shared_cycles(problem: Problem, config: TileConfig) -> float:
@@ -208,6 +218,8 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
     epilogue_slots = _epilogue_slots(problem, config)
     store_cycles = config.block_m * config.block_n * problem.output_bytes / H200.store_bytes_per_cycle
     exchange_cycles = (overhead - 1) * store_cycles * H200.partial_sector_factor
+    if config.sliced_k > 1:
+        exchange_cycles += _slices_cycles(problem, config)
     if config.uses_cluster:
         exchange_cycles += _distributed_shared_cycles(problem, config)
 

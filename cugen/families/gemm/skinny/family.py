@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.recognition import recognise as recognise_contraction
 from cugen.families.gemm.skinny.config import LANES, TILE_N, TUNABLES, GemvConfig, choose_config, split_k_of
 from cugen.families.gemm.skinny.k_major import KMajorKernel
 from cugen.families.gemm.skinny.n_major import NMajorKernel
@@ -28,6 +30,8 @@ def match(request: Request) -> Match | Refusals:
         return Refusals((*reasons, gemm))
     if gemm.is_k_major and LANES.name in dict(request.schedule.tunables):
         reasons.append(Refusal("splits K over whole warps where B is K-major", f"schedule.{LANES.name}"))
+    if request.schedule.family is None and not gemm.pays and isinstance(recognise_contraction(request), Contraction):
+        reasons.append(Refusal("unasked, leaves to `gemm` as many rows as take it longer than their tiles"))
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(gemm)

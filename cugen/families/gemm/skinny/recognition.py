@@ -19,6 +19,8 @@ from cugen.rewrite.dense_indices import index_values
 from cugen.spec.expressions import Const, Index, IndexValue, Read, Reduce, free_indices, walk
 
 MAX_M = 16  # rows whose accumulators fit a thread's registers (heuristic)
+_MAX_FAST_M = 8  # rows up to which a GEMM by tiles is slower (measured on H200)
+_MAX_FAST_STRIDED_M = 2  # the same where lanes read A with a stride, for B along k (measured on H200)
 MIN_EXTENT = 64  # of N and K; a smaller B is no large matrix (heuristic)
 _MAX_L2_RESIDENT_BYTES = 1 << 25  # of B that may stay in L2 until the next launch (heuristic)
 
@@ -52,6 +54,12 @@ class SkinnyGemm:
 
     def array(self, read: Read) -> Array:
         return self.context.arrays[read.array]
+
+    @property
+    def pays(self) -> bool:
+        """Whether the rows are few enough for no tile of a GEMM to be faster."""
+        is_strided = self.is_k_major and offset(self.request, self.a).coeff(symbol(self.k.name)) != 1
+        return self.m_extent <= (_MAX_FAST_STRIDED_M if is_strided else _MAX_FAST_M)
 
     @property
     def streams_b(self) -> bool:
