@@ -59,13 +59,16 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory space and layout options of an array. With `space` None the generator chooses."""
+    """The memory space and layout options of an array. With `space` None the generator chooses.
+
+    `dims` are the coordinates of a fetch from a texture: 1 of linear memory, 2 of pitched memory."""
 
     space: str | None = None  # global shared constant register readonly texture scratch
     pad: int = 0
     swizzle: bool = False
     dynamic: bool = False
     stages: int = 1
+    dims: int = field(default=1, metadata=_HASHED_IF_SET)
     span: Span = field(default=NOWHERE, compare=False)
 
 
