@@ -84,7 +84,7 @@ def make_tile(
     order = memory_order(tile, source, lowering.ranges)
     shape = tuple(integer(tile.sides[d].count) for d in order)
     symbol = lowering.names.allocate(f"{source.name}_tile")
-    array = replace(source, symbol=symbol, space="shared", shape=shape, flat=False, pad=memory.pad)
+    array = replace(source, symbol=symbol, space="shared", shape=shape, flat=False, pad=memory.pad, texture_2d=None)
     array = replace(array, strides=row_major(array.padded_shape), dynamic=memory.dynamic, values=None, writable=False)
     array = replace(array, align=MAX_ACCESS_BYTES)  # compilers join the loads of unrolled loops to vectors
     if memory.swizzle:
@@ -93,9 +93,7 @@ def make_tile(
     return StagedTile(tile, source, array, order, origin)
 
 
-def _origin(
-    source: Array, side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope: Scope
-) -> Integer:
+def _origin(source: Array, side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope: Scope) -> Integer:
     """The first element of a side, possibly out of bounds; a name where it moves from block to block."""
     first = sympy.Add(integer(side.low), *(_whole(blocks[index] * step) for index, step in side.steps))
     if not side.steps or first.is_Symbol:
