@@ -401,3 +401,20 @@ compute: y[i, j] = x[i + 1, j + 1]
     assert "tex2D<float>(" in made(text).source
     for width in (0, 8, 64):
         prove(text, {"W": width})
+
+
+@pytest.mark.parametrize("boundary", ["zero", "clamp", "wrap", "symmetric"])
+def test_a_register_window_has_no_branch_at_the_edges(made, prove, boundary):
+    text = f"""
+params: {{H: 70, W: 131}}
+arrays:
+  u: {{shape: [H, W], {F}, {TEXTURE}, boundary: {boundary}}}
+  y: {{shape: [H, W], {F}}}
+compute: y[i, j] = sum(u[i + r - 1, j + s - 1], r, s)
+indices: {{r: 3, s: 3}}
+schedule: {{family: stencil, thread: {{i: 4}}}}
+"""
+    source = made(text).source.partition("#if defined(__CUDACC__)")[0]
+    assert "else" not in source
+    assert "?" not in source
+    prove(text, sanitize=True)
