@@ -345,11 +345,11 @@ def _check_textures(context: Context, report: Reporter) -> None:
         declared, array = context.spec.array(texture.argument), context.arrays[texture.argument]
         key = f"arrays.{declared.name}.memory"
         for limit in limits(context.texture_sizes(texture), row):
-            least = bounds(limit.value, dict(context.ranges))[0]
-            if least > limit.maximum:
+            value = bounds(limit.value, dict(context.ranges))[0]
+            if value > limit.maximum:
                 report.error(
                     "CG3105",
-                    f"`{declared.name}` has {limit.text.format(least)}; a texture of {row.name} has at most"
+                    f"`{declared.name}` has {limit.text.format(value)}; a texture of {row.name} has at most"
                     f" {limit.maximum}",
                     declared.memory.span,
                     key=key,

@@ -101,8 +101,8 @@ def _origin(source: Array, side: Side, blocks: Mapping[str, Integer], lowering: 
     home = scope.home(frozenset(index for index, _ in side.steps))
     known = home.recall_index(first)
     if known is None:
-        own = f"{source.name}_" if first.has(FloorDiv) else ""
-        known = lowering.define(f"{own}{side.steps[0][0]}_first", first, home)
+        prefix = f"{source.name}_" if first.has(FloorDiv) else ""
+        known = lowering.define(f"{prefix}{side.steps[0][0]}_first", first, home)
         home.remember_index(first, known)
     return known
 

@@ -155,8 +155,8 @@ def _check_texture_2d(
 ) -> None:
     """Reports a 2-D texture of an array without two dimensions, one of them contiguous."""
     if len(shape) != 2:
-        one = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
-        problem, cure = f"this array has {one}", "remove `dims`: a texture of linear memory has any shape"
+        count = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
+        problem, cure = f"this array has {count}", "remove `dims`: a texture of linear memory has any shape"
     elif not any(scope.static(stride) == 1 for stride in strides):
         problem = "no dimension of this array is contiguous"
         cure = "leave `layout` out, or remove `dims`: a texture of linear memory has any strides"
