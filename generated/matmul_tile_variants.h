@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 7c0d23cff5e56df0, text 15bcc4f6db0fff37.
+// Input e4a872308d9de655, text 437316d870f8faa6.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 7c0d23cff5e56df0, text 202c605fa530e136.
+// Input e4a872308d9de655, text 60b497f372ff60a2.
