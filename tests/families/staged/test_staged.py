@@ -287,7 +287,7 @@ def test_several_arrays_have_a_tile_each(prove, planned):
     prove(text, sanitize=True)
 
 
-@pytest.mark.parametrize("k, group", [(260, 2), slow(1021, 32), (513, 7), slow(777, 256), slow(300, 3)])
+@pytest.mark.parametrize(("k", "group"), [(260, 2), slow(1021, 32), (513, 7), slow(777, 256), slow(300, 3)])
 def test_a_factor_of_a_group_of_terms_has_a_tile_of_its_own_in_a_walk(prove, planned, k, group):
     text = f"""
 params: {{M: 33, N: 4}}
