@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input e4a872308d9de655, text 437316d870f8faa6.
+// Input 33d4c6e9c5ccbc75, text 9eaf3fb8a5d2b1de.

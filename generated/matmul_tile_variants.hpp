@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input e4a872308d9de655, text 60b497f372ff60a2.
+// Input 33d4c6e9c5ccbc75, text 632d71783f072962.
