@@ -95,7 +95,7 @@ __device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(64, 8) gemm_tensor_bf16(
+extern "C" __global__ void __launch_bounds__(64, 14) gemm_tensor_bf16(
     const __nv_bfloat16* __restrict__ A,
     const __nv_bfloat16* __restrict__ B,
     __nv_bfloat16* __restrict__ C,

@@ -4,8 +4,8 @@
 // params    M = 48, K = 160, N = 80
 // A         input, float8_e4m3 [48, 160], aligned to 16 bytes
 // B         input, float8_e4m3 [80, 160], aligned to 16 bytes
-// C         output, bfloat16 [48, 80], aligned to 4 bytes
-// launch    grid (3, 2, 1), block (64, 1, 1), 12288 bytes of shared memory; family gemm
+// C         output, bfloat16 [48, 80], aligned to 8 bytes
+// launch    grid (3, 2, 1), block (64, 1, 1), 12288 bytes of dynamic shared memory; family gemm
 //
 // Made by cugen 0.1.0 from gemm_tensor_fp8.yaml (hash 3811108bd53f5d26) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -24,7 +24,7 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 // Launches asynchronously on `stream`. All pointers are device pointers.
 // A must be aligned to 16 bytes.
 // B must be aligned to 16 bytes.
-// C must be aligned to 4 bytes.
+// C must be aligned to 8 bytes.
 cudaError_t gemm_tensor_fp8__float8_e4m3_launch(const __nv_fp8_e4m3* A, const __nv_fp8_e4m3* B, __nv_bfloat16* C,
     float scale, cudaStream_t stream);
 

@@ -13,7 +13,7 @@ inline cugen::Error<cudaError_t> gemm_tensor_fp8__float8_e4m3_launch(cugen::Span
     cugen::Checks check;
     check.array("A", A, {48, 160}, {160, 1}, 16);
     check.array("B", B, {80, 160}, {160, 1}, 16);
-    check.array("C", C, {48, 80}, {80, 1}, 4);
+    check.array("C", C, {48, 80}, {80, 1}, 8);
     check.disjoint("A", A, "C", C);
     check.disjoint("B", B, "C", C);
     if (check.failed())

@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 7c0d23cff5e56df0, text 15bcc4f6db0fff37.
+// Input 33d4c6e9c5ccbc75, text 9eaf3fb8a5d2b1de.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 7c0d23cff5e56df0, text 202c605fa530e136.
+// Input 33d4c6e9c5ccbc75, text 632d71783f072962.

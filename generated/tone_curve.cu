@@ -59,8 +59,8 @@ static cudaError_t tone_curve_texture(
     if (status != cudaSuccess || bytes == 0)
         return status;
     for (const Entry* entry = entries.load(); entry != nullptr; entry = entry->next)
-        if (entry->device == device && entry->data == data && entry->bytes == bytes && entry->format.x == format.x &&
-            entry->format.f == format.f) {
+        if (entry->device == device && entry->data == data && entry->bytes == bytes && entry->format.x == format.x
+            && entry->format.f == format.f) {
             *texture = entry->texture;
             return cudaSuccess;
         }

@@ -13,7 +13,7 @@ from typing import Any
 
 Size = int | str
 _SHOWN_ARGUMENTS = 8
-FEATURES = ("texture",)  # of manifests, since version 1 of the format
+FEATURES = ("texture", "texture_2d")  # of manifests, since version 1 of the format
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,16 @@ class Upload:
 @dataclass(frozen=True, slots=True)
 class Texture:
     """An array argument that launches take as a texture object in place of its pointer: of linear memory, point
-    sampled, without conversion to normalised floats. An array without elements has object 0."""
+    sampled, without conversion to normalised floats. An array without elements has object 0.
+
+    With an `address_mode` (clamp, border, wrap, mirror) it is an object of pitched memory of `width` by `height`
+    elements, `pitch` in bytes. Coordinates are normalized with wrap and mirror."""
 
     argument: str
+    width: Size = 0  # this and the following are omitted from the file where there is no address mode
+    height: Size = 0
+    pitch: Size = 0
+    address_mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,7 @@ class Manifest:
         content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
         content["workspace"] = [_without(space, left_zero=False) for space in self.workspace]
         content["launches"] = [_without(launch, cluster=1) for launch in self.launches]
+        content["textures"] = [_without(t, width=0, height=0, pitch=0, address_mode="") for t in self.textures]
         for key in ("requires", "textures"):
             if not content[key]:
                 del content[key]
@@ -180,7 +188,7 @@ def is_untouched(text: str) -> bool:
         return False
 
 
-def _without(entry: Workspace | LaunchEntry, **defaults: int) -> dict[str, Any]:
+def _without(entry: Workspace | LaunchEntry | Texture, **defaults: int | str) -> dict[str, Any]:
     """Fields of an entry; those of `defaults` are omitted where they have the default value."""
     return {key: value for key, value in asdict(entry).items() if key not in defaults or value != defaults[key]}
 

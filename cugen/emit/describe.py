@@ -102,6 +102,8 @@ def placement_text(declared: Array, plan: Plan) -> str:
     space = declared.memory.space or ""
     if not space and plan.context.arrays[declared.name].space == "constant":
         return "constant, since all reads are uniform"
+    if space == "texture" and declared.memory.dims == 2:
+        return "2-D texture"
     if space != "readonly":
         return space
     found = (access for kernel in plan.kernels for access in accesses(kernel.body))

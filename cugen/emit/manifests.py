@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from cugen.abi.manifest import (
     ArrayArgument,
@@ -19,7 +20,9 @@ from cugen.emit.sizes import size
 from cugen.machine import target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
+from cugen.plan.kernel import Texture as PlannedTexture
 from cugen.plan.symbols import Integer
+from cugen.plan.textures.limits import limits
 from cugen.spec.model import Array
 from cugen.version import __version__
 
@@ -82,6 +85,7 @@ def make_manifest(
         )
         for kernel in plan.kernels
     )
+    textures = tuple(_texture(texture, context, names) for texture in context.textures)
     return Manifest(
         spec.kernel,
         __version__,
@@ -98,17 +102,29 @@ def make_manifest(
         hashlib.sha256(header.encode()).hexdigest(),
         hashlib.sha256(typed_header.encode()).hexdigest(),
         input_hash,
-        ("texture",) if context.textures else (),
-        tuple(Texture(texture.argument) for texture in context.textures),
+        tuple(dict.fromkeys("texture_2d" if t.address_mode else "texture" for t in textures)),
+        textures,
     )
 
 
+def _texture(texture: PlannedTexture, context: Context, names: Mapping[str, str]) -> Texture:
+    texture_2d = context.arrays[texture.argument].texture_2d
+    if texture_2d is None:
+        return Texture(texture.argument)
+    width, height, pitch = (size(extent, context.ranges, names) for extent in context.texture_sizes(texture))
+    return Texture(texture.argument, width, height, pitch, texture_2d.address_mode)
+
+
 def texture_limits(context: Context) -> tuple[str, ...]:
-    """Requirements of sizes that are known at launch: the elements that a texture object may have."""
-    limit = target(context.spec.target).texture_elements
+    """Requirements of sizes that are known at launch: those that texture objects may have."""
+    row = target(context.spec.target)
     names = {expr.name: name for name, expr in context.symbols.items()}
-    spans = (size(context.elements_of(context.arrays[t.argument]), context.ranges, names) for t in context.textures)
-    return tuple(f"{span} <= {limit}" for span in spans if isinstance(span, str))
+    pairs = (
+        (size(limit.value, context.ranges, names), limit.maximum)
+        for texture in context.textures
+        for limit in limits(context.texture_sizes(texture), row)
+    )
+    return tuple(f"{value} <= {maximum}" for value, maximum in pairs if isinstance(value, str))
 
 
 def _boundary(declared: Array) -> str:

@@ -163,7 +163,8 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     scalars = {array.symbol for array in usage.arrays(kernel.body) if not array.shape}
     for name in sorted(expected.keys() - scalars):
         symbol = rf"(?<![\w.]){re.escape(name)}"  # `x4.data[v]` is no access to an array `data`
-        count = len(re.findall(rf"{symbol}\[|\b(?:map_shared_rank|tex1Dfetch<[a-z ]+>)\({symbol}, ", code))
+        function = r"map_shared_rank|tex(?:1Dfetch|2D)<[a-z ]+>"
+        count = len(re.findall(rf"{symbol}\[|\b(?:{function})\({symbol}, ", code))
         if count != expected[name]:
             raise EmissionError(f"{kernel.name}: {name} is subscripted {count} times, planned {expected[name]}")
 

@@ -80,9 +80,24 @@ _KEPLER = {
     "global_split": True,
     "global_kinds": ("load", "store", "atomic"),
     "texture_elements": 2**27,
+    "texture_width": 65000,
+    "texture_pitch": 1048544,
 }
-_MAXWELL = _KEPLER | {"blocks_per_sm": 32, "shared_per_sm": 64 * 1024, "bank_modes": (4,), "shared_rule": "phases"}
-_PASCAL = _MAXWELL | {"global_rule": "sectors", "global_cache": "l1"}
+_MAXWELL = _KEPLER | {
+    "blocks_per_sm": 32,
+    "shared_per_sm": 64 * 1024,
+    "bank_modes": (4,),
+    "shared_rule": "phases",
+    "texture_width": 65536,
+    "texture_height": 65536,
+}
+_PASCAL = _MAXWELL | {
+    "global_rule": "sectors",
+    "global_cache": "l1",
+    "texture_width": 131072,
+    "texture_height": 65000,
+    "texture_pitch": 2097120,
+}
 _VOLTA = _PASCAL | {"shared_per_sm": 96 * 1024, "shared_opt_in": 96 * 1024, "global_split": False}
 _TURING = _VOLTA | {
     "threads_per_sm": 1024,

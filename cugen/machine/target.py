@@ -14,6 +14,8 @@ Cache = Literal["l1", "l2"]
 STATIC_SHARED_BYTES = 48 * 1024
 # Of the address of a texture object of linear memory (cudaDeviceProp::textureAlignment).
 TEXTURE_ALIGNMENT = 512
+# Of the pitch of a texture object of pitched memory (cudaDeviceProp::texturePitchAlignment).
+TEXTURE_PITCH_ALIGNMENT = 32
 # Of a grid along x from 3.0 on.
 MAX_BLOCKS = 2**31 - 1
 
@@ -65,6 +67,10 @@ class Target:
     constant_cache_bytes: int = 8 * 1024
     constant_first_level_bytes: int = 2 * 1024
     texture_elements: int = 2**28  # of a texture object of linear memory
+    # Of a texture object of pitched memory (cudaDeviceProp::maxTexture2DLinear); the pitch is in bytes.
+    texture_width: int = 131072
+    texture_height: int = 65000
+    texture_pitch: int = 2097120
     grid_x: int = MAX_BLOCKS
     grid_yz: int = 65535
     grid_z: int = 0

@@ -13,6 +13,7 @@ from cugen.plan.names import Names
 from cugen.plan.rounding import rounded
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Maximum, Range, bounds, integer, symbol
+from cugen.plan.textures.addressing import Texture2D, pitched_texture
 from cugen.spec import model
 from cugen.spec.expressions import Index
 from cugen.spec.model import Spec
@@ -49,6 +50,14 @@ class Context:
         count = _span(array)
         return count if bounds(count, dict(self.ranges))[0] >= 0 else Maximum(count, integer(0))
 
+    def texture_sizes(self, texture: Texture) -> tuple[Integer, ...]:
+        """The elements of linear memory; of a 2-D texture the width and height in elements, and the pitch in bytes."""
+        array = self.arrays[texture.argument]
+        if array.texture_2d is None:
+            return (self.elements_of(array),)
+        x, y = array.texture_2d.dimensions
+        return array.shape[x], array.shape[y], array.strides[y] * array.dtype.bytes
+
     def extent(self, index: Index) -> Integer:
         return to_integer(index.extent, self.symbols)
 
@@ -71,7 +80,8 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
     names = Names()
     names.allocate(spec.kernel)
     if any(array.memory.space == "texture" for array in spec.arrays):
-        names.allocate(f"{spec.kernel}_texture")  # a function of the launcher
+        for suffix in ("texture", "texture_2d"):  # functions of the launcher
+            names.allocate(f"{spec.kernel}_{suffix}")
     if _has_uploads(spec):
         for suffix in ("mutex", "wait"):  # with which the launcher serialises calls
             names.allocate(f"{spec.kernel}_{suffix}")
@@ -159,4 +169,10 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
         values=None if declared.values is None else tuple(rounded(v, declared.dtype) for v in declared.values.data),
         writable=declared.role in ("output", "inout", "temporary"),
         readonly_table=readonly_table,
+        texture_2d=_texture_2d(declared, strides) if space == "texture" else None,
     )
+
+
+def _texture_2d(declared: model.Array, strides: tuple[Integer, ...]) -> Texture2D | None:
+    boundary = None if declared.boundary is None else declared.boundary.mode
+    return pitched_texture(strides, boundary) if declared.memory.dims == 2 else None

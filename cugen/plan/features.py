@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cugen.machine import Target
 from cugen.machine.features import (
@@ -21,7 +21,7 @@ from cugen.machine.features import (
     Feature,
 )
 from cugen.plan.kernel import Kernel
-from cugen.plan.memory import Shuffled, Start
+from cugen.plan.memory import Array, Shuffled, Start
 from cugen.plan.nodes import (
     AcquireSpinWait,
     Copy,
@@ -56,7 +56,7 @@ def refuse_unsupported(answer: Match | Refusals, request: Request) -> Match | Re
     return Refusals(tuple(map(Refusal, reasons))) if reasons else answer
 
 
-def wide_fetches(body: tuple[Node, ...]) -> dict[str, str]:
+def wide_fetches(body: tuple[Node, ...], arrays: Mapping[str, Array]) -> dict[str, str]:
     """Why arrays can't be textures, by name: they are read in ways that texture fetches don't have."""
     reasons: dict[str, str] = {}
     for node in walk_nodes(body):
@@ -70,6 +70,8 @@ def wide_fetches(body: tuple[Node, ...]) -> dict[str, str]:
                 reasons.setdefault(name, f"copies {name} asynchronously, and texture fetches go to registers")
             elif access.width > 1:
                 reasons.setdefault(name, f"reads {name} by vectors, and a texture fetch reads one element")
+            elif access.array.texture_2d is not None and access.array != arrays[name]:
+                reasons.setdefault(name, f"reads {name} as an array of another shape, and a 2-D texture has its own")
     return reasons
 
 

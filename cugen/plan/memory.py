@@ -12,6 +12,7 @@ from itertools import count
 import sympy
 
 from cugen.plan.symbols import BitXor, Integer, Mod, integer
+from cugen.plan.textures.addressing import Texture2D
 from cugen.spec.expressions import Local
 from cugen.spec.types import DType
 
@@ -58,6 +59,7 @@ class Array:
     left_zero: bool = False  # of a zeroed array: the launches leave it zeroed
     printed_shape: tuple[Integer, ...] = ()  # expressions of the padded shape's values that are printed instead
     readonly_table: bool = False  # of a baked table: loaded as arrays in `readonly` memory are
+    texture_2d: Texture2D | None = None  # of a texture: fetched by two coordinates, not by an offset
 
     @property
     def loads_readonly(self) -> bool:
@@ -127,7 +129,9 @@ class Access:
         return self.start.name, replace(self, subscripts=tuple(sympy.expand(sub - first) for sub, first in pairs))
 
     def physical_subscripts(self) -> tuple[Integer, ...]:
-        """The subscripts after the xor swizzle, if the array has one."""
+        """The subscripts after the xor swizzle, if the array has one, or after the address mode of a 2-D texture."""
+        if (texture := self.array.texture_2d) is not None:
+            return tuple(map(texture.folded, self.subscripts, self.array.shape))
         if not self.array.swizzle:
             return self.subscripts
         *outer, row, column = self.subscripts

@@ -104,8 +104,8 @@ class Load:
 
     An element of an array of vectors is declared before, and assigned.
 
-    The guard of a fetch that is `bounds_checked` isn't printed: where it fails, the offset is outside the texture, and
-    the fetch gives 0."""
+    The guard of a fetch that is `bounds_checked` isn't printed: where it fails, the offset or a coordinate is outside
+    the texture, and the fetch gives 0."""
 
     local: Local
     access: Access

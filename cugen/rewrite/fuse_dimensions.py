@@ -188,7 +188,11 @@ def _is_dense(
         array = current.arrays[name]
         differences = [array.shape[b] - fast, array.strides[a] - array.strides[b] * fast]
         differences += [] if allow_parts else [array.shape[a] - slow]
-        if not array.flat or any(difference.expand() != 0 for difference in differences):
+        if (
+            not array.flat
+            or array.texture_2d is not None
+            or any(difference.expand() != 0 for difference in differences)
+        ):
             return False
     return True
 
@@ -293,6 +297,8 @@ def _linearised(current: FusedStatements, context: Context) -> FusedStatements:
 
 def _delinearised_dimensions(array: Array, subscripts: tuple[Expr, ...], context: Context) -> tuple[int, ...]:
     """The adjacent dimensions whose subscripts are `delinearised` from one linear index."""
+    if array.texture_2d is not None:
+        return ()
     symbols: dict[str, Integer] = dict(context.symbols)
     symbols.update({name: symbol(name) for sub in subscripts for name in free_indices(sub)})
     for last, sub in enumerate(subscripts):

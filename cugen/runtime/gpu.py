@@ -20,6 +20,7 @@ from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
 from cugen.abi.sizes import evaluate
+from cugen.abi.textures import texture_memory
 from cugen.machine import Target
 from cugen.runtime import libcuda
 from cugen.runtime.buffers import CANARY, CANARY_BYTES, poison
@@ -143,9 +144,8 @@ class _Run:
         try:
             for name, content in (*self._job.buffers.items(), *poisoned.items()):
                 self._memory[name] = self._allocate(name, content)
-            for array in self._manifest.texture_arguments():
-                memory = self._memory[array.name]
-                self._textures[array.name] = libcuda.driver().create_texture(memory.address, memory.bytes, array.dtype)
+            for name, memory in texture_memory(self._manifest, self._params):
+                self._textures[name] = libcuda.driver().create_texture(self._memory[name].address, memory)
             self._launch_all()
             self._driver.Context.synchronize()
             buffers = {name: self._fetch(name) for name in self._job.buffers}

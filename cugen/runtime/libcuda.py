@@ -15,6 +15,7 @@ from typing import Any
 from cugen.abi.codes import DEVICE_FAULT, NO_GPU
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits
+from cugen.abi.textures import ADDRESS_MODES, TextureMemory
 
 _NAMES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
 _POINTER_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -23,8 +24,8 @@ _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 # CU_DEVICE_ATTRIBUTE_*
 _THREADS, _BLOCK, _GRID = 1, (2, 3, 4), (5, 6, 7)
 _REGISTERS, _SHARED_OPT_IN, _MAJOR, _MINOR = 12, 97, 75, 76
-_LINEAR = 2  # CU_RESOURCE_TYPE_LINEAR
-_READ_AS_INTEGER = 1  # CU_TRSF_READ_AS_INTEGER
+_LINEAR, _PITCH_2D = 2, 3  # CU_RESOURCE_TYPE_*
+_READ_AS_INTEGER, _NORMALIZED = 1, 2  # CU_TRSF_READ_AS_INTEGER, CU_TRSF_NORMALIZED_COORDINATES
 # CU_AD_FORMAT_*
 _FORMATS = {
     "uint8": 0x01,
@@ -57,14 +58,43 @@ class _LinearResource(ctypes.Structure):
     )
 
 
+class _PitchedResource(ctypes.Structure):
+    """CUDA_RESOURCE_DESC of pitched memory; `reserved` fills the union."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("address", ctypes.c_uint64),
+        ("format", ctypes.c_int),
+        ("channels", ctypes.c_uint),
+        ("width", ctypes.c_size_t),
+        ("height", ctypes.c_size_t),
+        ("pitch", ctypes.c_size_t),
+        ("reserved", ctypes.c_int * 22),
+        ("flags", ctypes.c_uint),
+    )
+
+
 class _TextureReading(ctypes.Structure):
-    """CUDA_TEXTURE_DESC; of linear memory only `flags` counts."""
+    """CUDA_TEXTURE_DESC, point sampled; of linear memory only `flags` counts."""
 
     _fields_ = (
         ("address_modes", ctypes.c_int * 3),
         ("filter", ctypes.c_int),
         ("flags", ctypes.c_uint),
         ("remaining", ctypes.c_int * 21),
+    )
+
+
+def _described(address: int, memory: TextureMemory) -> tuple[_LinearResource | _PitchedResource, _TextureReading]:
+    """The memory of a texture object, and how it is read."""
+    element = (address, _FORMATS[memory.dtype], 1)
+    if not memory.is_2d:
+        return _LinearResource(_LINEAR, *element, memory.bytes), _TextureReading(flags=_READ_AS_INTEGER)
+    mode = ADDRESS_MODES.index(memory.address_mode)
+    flags = _READ_AS_INTEGER | (_NORMALIZED if memory.is_normalized else 0)
+    return (
+        _PitchedResource(_PITCH_2D, *element, memory.width, memory.height, memory.pitch),
+        _TextureReading((mode, mode, mode), flags=flags),
     )
 
 
@@ -193,12 +223,11 @@ class Driver:
             ctypes.c_void_p(stream),
         )
 
-    def create_texture(self, address: int, size: int, dtype: str) -> int:
-        """A texture object of `size` bytes of linear memory, 0 for no memory; captures allow it, as `load`."""
+    def create_texture(self, address: int, memory: TextureMemory) -> int:
+        """A texture object, 0 for no memory; captures allow it, as `load`."""
         texture = ctypes.c_uint64()
-        if size:
-            resource = _LinearResource(_LINEAR, address, _FORMATS[dtype], 1, size)
-            reading = _TextureReading(flags=_READ_AS_INTEGER)
+        if memory.bytes:
+            resource, reading = _described(address, memory)
             with self._relaxed_capture():
                 self.call(
                     "cuTexObjectCreate", ctypes.byref(texture), ctypes.byref(resource), ctypes.byref(reading), None

@@ -16,4 +16,5 @@ CODES: dict[str, str] = {
     "CG3103": "More blocks than a grid may have",
     "CG3104": "A type or memory space that the target lacks",
     "CG3105": "A texture with too many elements",
+    "CG3106": "A 2-D texture whose pitch isn't aligned",
 }

@@ -10,13 +10,15 @@ from cugen.families.registry import families
 from cugen.machine import target
 from cugen.machine.features import READ_ONLY_LOADS, TEXTURE_OBJECTS, TYPES
 from cugen.machine.occupancy import max_registers
-from cugen.plan.alignment import unaligned
+from cugen.machine.target import TEXTURE_PITCH_ALIGNMENT
+from cugen.plan.alignment import divisor, unaligned
 from cugen.plan.context import Context
 from cugen.plan.features import types_of, why_unsupported, wide_fetches
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.registers.estimate import Estimate
 from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.symbols import bounds
+from cugen.plan.textures.limits import limits
 from cugen.rewrite.grouping import Grouping
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
@@ -197,7 +199,7 @@ def _checked(kernel: Kernel, request: Request) -> Kernel | Refusals:
     to be aligned, and the arrays that the spec puts in registers have static subscripts."""
     if reasons := why_unsupported(kernel, request.target):
         return Refusals(tuple(map(Refusal, reasons)))
-    if wide := wide_fetches(kernel.body):
+    if wide := wide_fetches(kernel.body, request.context.arrays):
         return Refusals(tuple(Refusal(reason, f"arrays.{name}.memory") for name, reason in wide.items()))
     if moving := moving_subscripts(kernel, request):
         return Refusals(moving)
@@ -339,19 +341,38 @@ def _check_features(spec: Spec, report: Reporter) -> None:
 
 
 def _check_textures(context: Context, report: Reporter) -> None:
-    """Reports textures that always have more elements than the target allows."""
+    """Reports textures that are always larger than the target allows, and pitches that may not be aligned."""
     row = target(context.spec.target)
     for texture in context.textures:
         declared, array = context.spec.array(texture.argument), context.arrays[texture.argument]
-        elements = bounds(context.elements_of(array), dict(context.ranges))[0]
-        if elements > row.texture_elements:
+        key = f"arrays.{declared.name}.memory"
+        for limit in limits(context.texture_sizes(texture), row):
+            value = bounds(limit.value, dict(context.ranges))[0]
+            if value > limit.maximum:
+                report.error(
+                    "CG3105",
+                    f"`{declared.name}` has {limit.text.format(value)}; a texture of {row.name} has at most"
+                    f" {limit.maximum}",
+                    declared.memory.span,
+                    key=key,
+                    help="use `memory: readonly`, or leave `memory` out",
+                )
+        if array.texture_2d is None:
+            continue
+        *_, pitch = context.texture_sizes(texture)
+        if divisor(pitch.expand(), context) % TEXTURE_PITCH_ALIGNMENT:
+            known = context.static(pitch)
+            rows = "rows" if known is None else f"rows of {known} bytes"
             report.error(
-                "CG3105",
-                f"`{declared.name}` spans {elements} elements; a texture of {row.name} has at most"
-                f" {row.texture_elements}",
+                "CG3106",
+                f"`{declared.name}` has {rows}; the pitch of a 2-D texture must be a multiple of"
+                f" {TEXTURE_PITCH_ALIGNMENT} bytes",
                 declared.memory.span,
-                key=f"arrays.{declared.name}.memory",
-                help="use `memory: readonly`, or leave `memory` out",
+                key=key,
+                label=""
+                if known is None
+                else f"{known} % {TEXTURE_PITCH_ALIGNMENT} = {known % TEXTURE_PITCH_ALIGNMENT}",
+                help=f"add `pitch: {{align: {TEXTURE_PITCH_ALIGNMENT}}}` to the array, or remove `dims`",
             )
 
 

@@ -67,5 +67,7 @@ CODES: dict[str, str] = {
     "CG2007": "A memory space or pitch that baked values can't have",
     "CG2008": "An element type that textures don't have",
     "CG2010": "A scratch array that no statement writes",
+    "CG2011": "A key for textures only",
+    "CG2012": "A 2-D texture of an array that isn't two-dimensional",
     "CG3001": "Too many threads in a block",
 }

@@ -59,8 +59,10 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory space and layout options of an array. With `space` None the generator chooses. `is_single_stage`: the
-    spec says `stages: 1`, and leaves no other number to the generator."""
+    """The memory space and layout options of an array. With `space` None the generator chooses.
+
+    `is_single_stage`: the spec says `stages: 1`, and leaves no other number to the generator. `dims` are the
+    coordinates of a fetch from a texture: 1 of linear memory, 2 of pitched memory."""
 
     space: str | None = None  # global shared constant register readonly texture scratch
     pad: int = 0
@@ -68,6 +70,7 @@ class Memory:
     dynamic: bool = False
     stages: int = 1
     is_single_stage: bool = field(default=False, metadata=_HASHED_IF_SET)
+    dims: int = field(default=1, metadata=_HASHED_IF_SET)
     span: Span = field(default=NOWHERE, compare=False)
 
 

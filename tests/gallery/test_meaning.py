@@ -213,6 +213,12 @@ def relaxed(u: Array) -> Array:
     return result
 
 
+@meaning_of("heat_torus")
+def heated_torus(u: Array) -> Array:
+    around = sum(np.roll(u, shift, axis) for axis in (0, 1) for shift in (-1, 1))
+    return u + float(np.float32(0.2)) * (around - 4 * u)
+
+
 @meaning_of("heat3d")
 def heated(u: Array) -> Array:
     laplacian = sum(np.diff(u, n=2, axis=axis, prepend=0, append=0) for axis in range(3))

@@ -1,5 +1,5 @@
-"""Texture objects on a real GPU: those of the generated launchers, at several addresses and in a CUDA graph, and those
-of PyCUDA's arrays."""
+"""Texture objects on a real GPU: those of the generated launchers, at several addresses and in a CUDA graph, those of
+PyCUDA's arrays, and 2-D ones with every address mode."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from cugen.runtime.gpu import GpuDevice
 from cugen.runtime.libcuda import driver
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
+from cugen.spec.model import Spec
 from cugen.toolchain import locations
 from cugen.toolchain.cuda import compile_cubin
 
@@ -210,3 +211,142 @@ def test_arrays_of_pycuda_are_read_through_textures(device: GpuDevice) -> None:
         del x, y, stream
     finally:
         cuda.Context.pop()
+
+
+SPEC_2D = """
+cugen: 1
+kernel: slide
+params: {H: HEIGHT, W: WIDTH}
+arrays:
+  x: {shape: [H, W], dtype: DTYPE, memory: {space: texture, dims: 2}, pitch: {align: 32}, boundary: MODE}
+  y: {shape: [H, W], dtype: DTYPE}
+compute: y[i, j] = x[i - 1, j + 2] + x[i + 3, j - 2 * W - 1]
+schedule: {family: direct}
+"""
+
+
+def spec_2d(mode: str, dtype: str = "float32", height: int = 37, width: int = 131) -> Spec:
+    text = SPEC_2D.replace("DTYPE", dtype).replace("MODE", mode)
+    (spec,) = load_text(text.replace("HEIGHT", str(height)).replace("WIDTH", str(width)))
+    return spec
+
+
+def check(device: GpuDevice, spec: Spec) -> None:
+    kernel = generate(spec)
+    run = verify(spec, kernel.source, kernel.manifest, device)
+    assert run.verification.passed, "\n".join(run.verification.messages)
+
+
+@pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "reflect", "symmetric", "{value: 3}"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8", "int16"])
+@pytest.mark.parametrize("size", [(2, 2), (37, 131), (1000, 1003)], ids=str)
+def test_2d_fetches_of_every_type_and_boundary_are_right(
+    device: GpuDevice, dtype: str, mode: str, size: tuple[int, int]
+) -> None:
+    check(device, spec_2d(mode, dtype, *size))
+
+
+@pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "symmetric"])
+@pytest.mark.parametrize("size", [(1, 1), (3, 131072), (65000, 3), (2, 130999), (64999, 2)], ids=str)
+def test_the_largest_2d_textures_are_right(device: GpuDevice, mode: str, size: tuple[int, int]) -> None:
+    """Elements are closest there in normalized coordinates."""
+    check(device, spec_2d(mode, "float32", *size))
+
+
+@pytest.mark.parametrize("mode", ["wrap", "symmetric"])
+@pytest.mark.parametrize("width", [3, 1000, 1023, 1024, 77777])
+def test_normalized_coordinates_are_right_up_to_their_bound(device: GpuDevice, mode: str, width: int) -> None:
+    """Subscripts from -2^20 to 2^20, the largest that are left to the hardware."""
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: reach
+params: {{W: {width}, N: 2097153}}
+arrays:
+  x: {{shape: [2, W], dtype: float32, memory: {{space: texture, dims: 2}}, pitch: {{align: 32}}, boundary: {mode}}}
+  y: {{shape: [N], dtype: float32}}
+compute: y[i] = x[0, i - 1048576]
+""")
+    assert "(1.0f / W)" in generate(spec).source
+    check(device, spec)
+
+
+def test_a_2d_texture_of_pycuda_arrays_has_their_pitch(device: GpuDevice) -> None:
+    import pycuda.driver as cuda
+    from pycuda import gpuarray
+
+    context = cuda.Device(0).retain_primary_context()
+    context.push()
+    try:
+        (spec,) = load_text("""
+cugen: 1
+kernel: shift
+params: {H: dynamic, W: {range: [8, 4096], multiple_of: 8}}
+arrays:
+  x: {shape: [H, W], dtype: float32, memory: {space: texture, dims: 2}, boundary: wrap}
+  y: {shape: [H, W], dtype: float32}
+compute: y[i, j] = x[i, j - 3]
+""")
+        kernel = generate(spec)
+        function = compiled(kernel.source, kernel.manifest)
+        stream = cuda.Stream()
+        for shape in ((5, 64), (300, 1000), (64, 8)):
+            values = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+            x, y = gpuarray.to_gpu(values), gpuarray.zeros(shape, np.float32)
+            function(x=x, y=y, stream=stream)
+            stream.synchronize()
+            np.testing.assert_array_equal(y.get(), np.roll(values, 3, axis=1))
+        del x, y, stream
+    finally:
+        cuda.Context.pop()
+
+
+MAIN_2D = """
+#include <cstdio>
+#include <vector>
+#include "slide.h"
+
+#define CHECK(call) do { cudaError_t status = (call); if (status != cudaSuccess) { \\
+    std::printf("%s: %s\\n", #call, cudaGetErrorString(status)); return 1; } } while (0)
+
+int main()
+{
+    const int H = 37, W = 131, PITCH = 136;  // elements
+    std::vector<float> x(H * PITCH), y(H * W);
+    for (int i = 0; i < H * PITCH; ++i)
+        x[i] = float(i);
+    float *dx, *dy;
+    CHECK(cudaMalloc(&dx, x.size() * sizeof(float)));
+    CHECK(cudaMalloc(&dy, y.size() * sizeof(float)));
+    CHECK(cudaMemcpy(dx, x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice));
+    for (int round = 0; round < 3; ++round) {
+        CHECK(slide_launch(dx, dy, nullptr));
+        CHECK(cudaMemcpy(y.data(), dy, y.size() * sizeof(float), cudaMemcpyDeviceToHost));
+        for (int i = 0; i < H; ++i)
+            for (int j = 0; j < W; ++j) {
+                const float first = float((i + H - 1) % H * PITCH + (j + 2) % W);
+                const float second = float((i + 3) % H * PITCH + (j + W - 1) % W);
+                if (y[i * W + j] != first + second) {
+                    std::printf("element %d %d is %g\\n", i, j, y[i * W + j]);
+                    return 1;
+                }
+            }
+    }
+    std::printf("done\\n");
+    return 0;
+}
+"""
+
+
+def test_the_launcher_binds_pitched_memory(device: GpuDevice, tmp_path: Path) -> None:
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("NO GPU, NOT TESTED: nvcc is not on the PATH")
+    kernel = generate(spec_2d("wrap"))
+    (tmp_path / "slide.cu").write_text(kernel.source)
+    for name, text in kernel.headers.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "main.cu").write_text(MAIN_2D)
+    command = [nvcc, "-arch=native", "-o", "slide", "slide.cu", "main.cu"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=200)
+    done = subprocess.run([tmp_path / "slide"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "done\n")

@@ -10,6 +10,7 @@ import pytest
 
 from cugen.abi.errors import RunError
 from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Texture, Upload, Workspace
+from cugen.abi.textures import TextureMemory
 from cugen.runtime import gpu, libcuda
 from cugen.runtime.buffers import CANARY_BYTES, pack, poison
 from cugen.runtime.device import Job
@@ -200,8 +201,8 @@ def test_a_launch_takes_the_texture_object_of_an_array(driver, manifest, monkeyp
     objects: dict[int, int] = {}
 
     class Textures:
-        def create_texture(self, address: int, size: int, dtype: str) -> int:
-            assert (size, dtype) == (32, "float32")
+        def create_texture(self, address: int, memory: TextureMemory) -> int:
+            assert memory == TextureMemory("float32", 8)
             objects[address + 7] = address
             return address + 7
 

@@ -5,6 +5,7 @@ import ctypes
 import pytest
 
 from cugen.abi.errors import RunError
+from cugen.abi.textures import TextureMemory
 from cugen.runtime.libcuda import Driver
 
 
@@ -157,7 +158,28 @@ def test_a_texture_object_of_linear_memory_is_described_as_the_header_lays_it_ou
         return 0
 
     driver = Driver(Recorder(cuTexObjectCreate=create))
-    assert driver.create_texture(2**40 + 512, 2**33, "int16") == 0x700000001
+    assert driver.create_texture(2**40 + 512, TextureMemory("int16", 2**32)) == 0x700000001
     assert seen == [([2, 2**40 + 512, 0x09, 1, 2**33], False, 104, None)]
-    assert driver.create_texture(0, 0, "float32") == 0
+    assert driver.create_texture(0, TextureMemory("float32", 0)) == 0
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "number", "flags"), [("wrap", 0, 3), ("clamp", 1, 1), ("mirror", 2, 3), ("border", 3, 1)]
+)
+def test_a_texture_object_of_pitched_memory_is_described_as_the_header_lays_it_out(mode, number, flags) -> None:
+    """Of CUDA_TEXTURE_DESC: three address modes, the filter (0: point), and flags, 2 for normalized coordinates."""
+    seen = []
+
+    def create(texture, resource, reading, view) -> int:
+        described = ctypes.string_at(ctypes.addressof(resource._obj), ctypes.sizeof(resource._obj))
+        fields = ((0, 4), (8, 16), (16, 20), (20, 24), (24, 32), (32, 40), (40, 48))
+        numbers = [int.from_bytes(described[i:j], "little") for i, j in fields]
+        read = ctypes.string_at(ctypes.addressof(reading._obj), ctypes.sizeof(reading._obj))
+        words = [int.from_bytes(read[i : i + 4], "little") for i in range(0, 20, 4)]
+        seen.append((numbers, any(described[48:]), len(described), words))
+        return 0
+
+    driver = Driver(Recorder(cuTexObjectCreate=create))
+    driver.create_texture(2**40 + 512, TextureMemory("float16", 5000, 90, 50, 224, mode))
+    assert seen == [([3, 2**40 + 512, 0x10, 1, 90, 50, 224], False, 144, [number, number, number, 0, flags])]

@@ -74,7 +74,17 @@ def test_texture_objects_begin_with_3_0() -> None:
     (finding,) = refused(text, "sm_21")
     assert (finding.code, finding.key) == ("CG3104", "arrays.x.memory")
     assert finding.message == "`x` is a texture: sm_21 has no texture objects; sm_30 and newer have"
+
     assert "tex1Dfetch<float>(" in made(text, "sm_30").source
+
+
+def test_2d_texture_objects_begin_with_3_0() -> None:
+    memory = "memory: {space: texture, dims: 2}, pitch: {align: 32}"
+    text = ROWS.replace("x: {shape: [M, N]", f"x: {{{memory}, shape: [M, N]")
+    text += "compute: y[m, n] = 2 * x[m, n]\n"
+    (finding,) = refused(text, "sm_21")
+    assert (finding.code, finding.key) == ("CG3104", "arrays.x.memory")
+    assert "tex2D<float>(" in made(text, "sm_30").source
 
 
 @pytest.mark.parametrize("name", ["sm_10", "sm_13", "sm_20"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cugen.analysis.launches.facts import Facts, facts
 from cugen.analysis.totals.budget import Unknown
-from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
+from cugen.analysis.verdicts.report import UNKNOWN_LOCALITY, AccessReport, analyze_kernel
 from cugen.machine import Device, default_device
 from cugen.machine.latency import memory_latency
 from cugen.machine.requests.warp import SECTOR_BYTES
@@ -84,7 +84,8 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
     if launch.unknown or traffic is None or done is None or launch.instructions is None or not blocks:
         raise Unknown(launch.unknown or f"the size of {launch.kernel} is unknown")
     if traffic.touched is None or traffic.moved is None:
-        raise Unknown("an address depends on data")
+        is_2d = any(report.access.array.texture_2d is not None for report in accesses)
+        raise Unknown(UNKNOWN_LOCALITY if is_2d else "an address depends on data")
     sectors = cycles = 0
     for report in accesses:
         if report.totals is None:

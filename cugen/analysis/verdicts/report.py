@@ -37,6 +37,7 @@ SPACES = {
 # Measured on sm_90 (H200): fetches of linear memory read the sectors of L2 that loads of the same addresses read. L1
 # looks sectors up for each group of 8 lanes.
 FETCH_LIKE_LOAD = "a texture fetch moves the sectors that a load moves"
+UNKNOWN_LOCALITY = "the sectors of 2-D texture fetches are not modelled"
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,8 @@ def site_totals(
     start: first byte of the array, modulo 256. budget: as for `totals`.
     """
     access = site.access
+    if access.array.texture_2d is not None:
+        raise Unknown(UNKNOWN_LOCALITY)
     if site.opaque:
         raise Unknown(site.opaque)
     if access.array.space == "texture" and not target.has_unified_cache:

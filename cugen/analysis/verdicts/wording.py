@@ -57,7 +57,12 @@ class Wording:
         array = access.array
         symbol, access = access.printed()
         if array.space == "texture":
-            return f"tex1Dfetch<{FETCHED_TYPES[array.dtype.name]}>({symbol}, {self._flat(access)})"
+            kind = FETCHED_TYPES[array.dtype.name]
+            if array.texture_2d is None:
+                return f"tex1Dfetch<{kind}>({symbol}, {self._flat(access)})"
+            subscripts = tuple(self._within(sub, _SUM) for sub in access.subscripts)
+            extents = tuple(self._within(extent, _ATOM) for extent in array.shape)
+            return array.texture_2d.fetch(kind, symbol, subscripts, extents)
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.text(access.rank)})"
         if not array.flat:

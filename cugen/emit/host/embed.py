@@ -19,7 +19,7 @@ from cugen.emit.host.typed import make_typed, size_names
 from cugen.emit.layout import tidy, unwrapped
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.plan.context import Context
-from cugen.plan.kernel import Plan
+from cugen.plan.kernel import Plan, Texture
 from cugen.plan.names import Names
 from cugen.spec.types import DTYPES
 
@@ -100,12 +100,9 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         "unused_sizes": [
             text for text in launcher.size_arguments.split(", ") if text and text not in re.findall(r"\w+", total)
         ],
-        "textures": [
-            (texture.symbol, texture.parameter, _bytes_of(array, printer), _FORMATS[array.dtype])
-            for texture in context.textures
-            for array in manifest.texture_arguments()
-            if array.name == texture.argument
-        ],
+        "textures": [_texture(texture, manifest, printer) for texture in context.textures],
+        "has_linear_textures": not all(texture.address_mode for texture in manifest.textures),
+        "has_2d_textures": any(texture.address_mode for texture in manifest.textures),
         "uploads": [
             (upload.symbol, names[upload.argument], upload.bytes, upload.argument in context.arrays)
             for upload in manifest.uploads
@@ -187,6 +184,18 @@ def _workspace_buffers(manifest: Manifest, symbols: Mapping[str, str], printer: 
 def _bytes_of(memory: Workspace | ArrayArgument, printer: SizePrinter) -> str:
     size, elements = DTYPES[memory.dtype].bytes, memory.elements
     return printer.print(elements * size if isinstance(elements, int) else f"({elements}) * {size}")
+
+
+def _texture(texture: Texture, manifest: Manifest, printer: SizePrinter) -> tuple[str, str, bool]:
+    """A texture object: its variable, the arguments of the function that makes it, and whether it is 2-D."""
+    (array,) = (a for a in manifest.texture_arguments() if a.name == texture.argument)
+    (entry,) = (entry for entry in manifest.textures if entry.argument == texture.argument)
+    pointer, format = f"(CUdeviceptr){texture.parameter}", _FORMATS[array.dtype]
+    if not entry.address_mode:
+        return texture.symbol, ", ".join((pointer, _bytes_of(array, printer), format)), False
+    sizes = map(printer.print, (entry.width, entry.height, entry.pitch))
+    mode = f"CU_TR_ADDRESS_MODE_{entry.address_mode.upper()}"
+    return texture.symbol, ", ".join((pointer, *sizes, format, mode)), True
 
 
 def _launch(launch: LaunchEntry, arguments: Mapping[str, str], printer: SizePrinter) -> _Launch:

@@ -15,6 +15,7 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Texture, Upload
 from cugen.plan.names import Names
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
+from cugen.plan.textures.limits import limits
 from cugen.spec.expressions import Expr, ParamValue, walk
 from cugen.spec.model import Param
 
@@ -32,12 +33,12 @@ class LaunchText:
 
 @dataclass(frozen=True, slots=True)
 class TextureText:
-    """A texture object: its variable, the pointer, the size of its memory in bytes and its channel format."""
+    """A texture object: its variable, and the arguments of the function that makes it: the pointer, the sizes of its
+    memory, its channel format, and the address mode of a 2-D texture."""
 
     symbol: str
-    parameter: str
-    bytes: str
-    format: str
+    arguments: str
+    is_2d: bool
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Launcher:
         return {
             **{f.name: getattr(self, f.name) for f in fields(self) if f.name not in excluded},
             "headers": [*(["atomic"] if self.textures else []), *(["map", "mutex"] if self.uploads else [])],
+            "has_linear_textures": not all(texture.is_2d for texture in self.textures),
+            "has_2d_textures": any(texture.is_2d for texture in self.textures),
             "has_status": bool(self.textures or self.uploads or self.workspace),
         }
 
@@ -120,8 +123,8 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         for array in arrays
     ]
     parameters += [f"{c_name(scalar.dtype)} {_parameter(context, scalar.name)}" for scalar in scalars]
-    sizes = [context.symbols[param.name].name for param in dynamic]
-    parameters += [f"int {size}" for size in sizes]
+    dynamic_sizes = [context.symbols[param.name].name for param in dynamic]
+    parameters += [f"int {size}" for size in dynamic_sizes]
     notes = [
         f"{_parameter(context, array.name)} must be aligned to {alignment} bytes."
         for array in arrays
@@ -139,22 +142,24 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
     conditions = [requirement.condition for requirement in spec.require]
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
-    limit = target(spec.target).texture_elements
-    spans = [context.elements_of(context.arrays[texture.argument]) for texture in context.textures]
+    row = target(spec.target)
     checks += [
-        f"{texts.size(span, wide=True)} > {limit}" for span in spans if bounds(span, dict(context.ranges))[1] > limit
+        f"{texts.size(limit.value, wide=True)} > {limit.maximum}"
+        for texture in context.textures
+        for limit in limits(context.texture_sizes(texture), row)
+        if bounds(limit.value, dict(context.ranges))[1] > limit.maximum
     ]
     textures = tuple(_texture(context, texture, texts) for texture in context.textures)
     if textures:
-        names = ", ".join(texture.parameter for texture in textures)
+        names = ", ".join(texture.parameter for texture in context.textures)
         notes.append(
             f"Texture objects of {names}: one is made for each address on a device, and kept until the process ends."
         )
     grids = [check for kernel in plan.kernels for check in _grid_checks(context, kernel, texts)]
     checks += dict.fromkeys(grids)
     if grids:
-        limits = " x ".join(str(limit) for limit in target(spec.target).grid)
-        notes.append(f"Sizes that need a grid of more than {limits} blocks are refused, with cudaErrorInvalidValue.")
+        largest = " x ".join(str(limit) for limit in target(spec.target).grid)
+        notes.append(f"Sizes that need a grid of more than {largest} blocks are refused, with cudaErrorInvalidValue.")
     local = Names(context.names)
     buffers, zeros, total, size_params = _workspace(context, plan, texts)
     launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
@@ -171,9 +176,9 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         buffers,
         zeros,
         total,
-        ", ".join(f"int {size}" for size in sizes) or "void",
-        ", ".join(f"int {size}" if size in size_params else f"int /* {size} */" for size in sizes) or "void",
-        ", ".join(sizes),
+        ", ".join(f"int {size}" for size in dynamic_sizes) or "void",
+        ", ".join(f"int {size}" if size in size_params else f"int /* {size} */" for size in dynamic_sizes) or "void",
+        ", ".join(dynamic_sizes),
         frozenset(texts.symbols),
         tuple(texts.functions),
         tuple(dict.fromkeys(header for dtype in types if (header := header_of(dtype)))),
@@ -243,8 +248,12 @@ def _upload(context: Context, upload: Upload) -> str:
 def _texture(context: Context, texture: Texture, texts: _Texts) -> TextureText:
     array = context.arrays[texture.argument]
     kind = f"<{c_name(array.dtype)}>()" if array.dtype.compute == array.dtype else "Half()"
-    size = texts.size(context.elements_of(array) * array.dtype.bytes, wide=True)
-    return TextureText(texture.symbol, texture.parameter, size, f"cudaCreateChannelDesc{kind}")
+    unit = array.dtype.bytes if array.texture_2d is None else 1
+    sizes = (texts.size(size * unit, wide=True) for size in context.texture_sizes(texture))
+    arguments = [texture.parameter, *sizes, f"cudaCreateChannelDesc{kind}"]
+    if array.texture_2d is not None:
+        arguments.append(f"cudaAddressMode{array.texture_2d.address_mode.capitalize()}")
+    return TextureText(texture.symbol, ", ".join(arguments), array.texture_2d is not None)
 
 
 def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:

@@ -122,6 +122,12 @@ class IntegerPrinter:
                 text, precedence = self._added(text, precedence, sub, strides[dimension], wide)
         return text or "0"
 
+    def coordinates(self, access: Access) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The subscripts as operands of a sum, and the extents as those of a division."""
+        with self._signed(*access.subscripts):
+            subscripts = tuple(self._operand(sub, False, _SUM) for sub in access.subscripts)
+        return subscripts, tuple(map(self._factor, access.array.shape))
+
     def _added(self, text: str, precedence: int, sub: Integer, stride: Integer, wide: bool) -> tuple[str, int]:
         if sub == 0 and text:
             return text, precedence

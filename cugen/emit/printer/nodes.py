@@ -118,6 +118,8 @@ class NodePrinter(ValuePrinter):
         symbol, access = access.printed()
         if access.array.space == "texture":
             kind = FETCHED_TYPES[access.array.dtype.name]
+            if (texture := access.array.texture_2d) is not None:
+                return texture.fetch(kind, symbol, *self.integers.coordinates(access))
             return f"tex1Dfetch<{kind}>({symbol}, {self.integers.flat(access)})"
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.integer(access.rank)})"

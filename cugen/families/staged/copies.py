@@ -84,7 +84,7 @@ def make_tile(
     order = memory_order(tile, source, lowering.ranges)
     shape = tuple(integer(tile.sides[d].count) for d in order)
     symbol = lowering.names.allocate(f"{source.name}_tile")
-    array = replace(source, symbol=symbol, space="shared", shape=shape, flat=False, pad=memory.pad)
+    array = replace(source, symbol=symbol, space="shared", shape=shape, flat=False, pad=memory.pad, texture_2d=None)
     array = replace(array, strides=row_major(array.padded_shape), dynamic=memory.dynamic, values=None, writable=False)
     array = replace(array, align=MAX_ACCESS_BYTES)  # compilers join the loads of unrolled loops to vectors
     if memory.swizzle:

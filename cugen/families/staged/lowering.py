@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cugen.families.staged.copies import StagedTile
 from cugen.plan.lowering.expressions import Lowering
@@ -34,7 +34,8 @@ class StagedLowering(Lowering):
         guard, otherwise = None, None
         if expr in tile.tile.folded:
             subscripts = tuple(lower_subscript(self, sub, home) for sub in expr.subscripts)
-            subscripts, guard, otherwise = within(self, expr, subscripts, tile.source, home)
+            source = replace(tile.source, texture_2d=None)  # the tile has no address mode
+            subscripts, guard, otherwise = within(self, expr, subscripts, source, home)
             access = tile.access_at(subscripts)
         else:
             access = tile.access(expr, {**self.symbols, **self.local})

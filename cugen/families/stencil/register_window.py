@@ -198,6 +198,15 @@ def _has_scalar_halo(lowering: Lowering, window: RegisterWindow, origins: Mappin
     return bool(may_exceed) and not _inside(lowering, window, start, (first, end)).terms
 
 
+def _is_bounded_by_texture(lowering: Lowering, window: RegisterWindow, start: Integer) -> bool:
+    """Whether the address mode of a 2-D texture applies the boundary to every column of a row."""
+    texture, boundary = window.source.texture_2d, window.footprint.boundary
+    if texture is None or boundary is None:
+        return False
+    ends = (start, start + window.counts[window.along] - 1)
+    return all(texture.takes(boundary.mode, column, lowering.ranges) for column in ends)
+
+
 def _has_zeroed_vectors(window: RegisterWindow) -> bool:
     """Whether a vector of a row is loaded or zero."""
     boundary = window.footprint.boundary
@@ -218,6 +227,9 @@ def _loads(
     tree = tree_of(read_columns(window))
     start = _start(window, origins)
     definitions: tuple[Define, ...] = ()
+    if _is_bounded_by_texture(lowering, window, start):
+        loader = _WindowLoader(lowering, window, origins, start, is_block=False)
+        return (), loader.loads(tree, loader.scalar_row)
     if _has_scalar_halo(lowering, window, origins):
         center = _center_columns(window)
         return (), _WindowLoader(lowering, window, origins, start, is_block=False).center_and_halo(tree, center)

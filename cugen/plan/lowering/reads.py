@@ -74,7 +74,8 @@ def _is_always_in_bounds(lowering: Lowering, read: Read, array: Array) -> bool:
 def within(
     lowering: Lowering, read: Read, subscripts: tuple[Integer, ...], array: Array, home: Scope
 ) -> tuple[tuple[Integer, ...], Guard | None, Expr | None]:
-    """The subscripts after boundary folding (named in `home`), the load's guard, and the value if that fails."""
+    """The subscripts after boundary folding (named in `home`), the load's guard, and the value if that fails. What the
+    address mode of a 2-D texture folds is left to it."""
     if read.boundary is None:
         return subscripts, None, None
     exact = tuple(
@@ -89,20 +90,28 @@ def within(
         if inside.terms:
             return subscripts, inside, Const(value if value is not None else 0, read.dtype)
         return subscripts, None, None
-    subscripts = tuple(_folded(lowering, sub, extent, read, home) for sub, extent in pairs)
+    texture, mode = array.texture_2d, read.boundary.mode
+    subscripts = tuple(
+        sub
+        if texture is not None and texture.takes(mode, sub, lowering.ranges)
+        else _folded(lowering, sub, extent, read, home)
+        for sub, extent in pairs
+    )
     if exact:
         return subscripts, Guard(exact), Const(0, read.dtype)
     return subscripts, None, None
 
 
 def is_bounds_checked(lowering: Lowering, read: Read, access: Access) -> bool:
-    """Whether a fetch from a texture tests the bounds of a read that is 0 outside: where a subscript of the slowest
-    dimension is outside, so is the offset, and the others are always inside."""
+    """Whether a fetch from a texture tests the bounds of a read that is 0 outside: in two dimensions always; in linear
+    memory where a subscript of the slowest dimension is outside, so is the offset, and the others are always inside."""
     array, boundary = access.array, read.boundary
     if array.space != "texture" or boundary is None or boundary.mode != "zero" or read.exact or not array.shape:
         return False
     ranges = lowering.ranges
     extents = [bounds(extent, ranges) for extent in array.shape]
+    if array.texture_2d is not None:
+        return all(low >= 1 for low, _ in extents)  # without elements there is no texture
     slowest = max(range(len(extents)), key=lambda dimension: bounds(array.strides[dimension], ranges)[1])
     others = [dimension for dimension in range(len(extents)) if dimension != slowest]
     if lowering.inside(
@@ -113,7 +122,7 @@ def is_bounds_checked(lowering: Lowering, read: Read, access: Access) -> bool:
     row = sympy.Add(*((array.shape[dimension] - 1) * array.strides[dimension] for dimension in others))
     low, high = bounds(access.offset(), ranges)
     return (
-        all(low >= 1 for low, _ in extents)  # without elements there is no texture
+        all(low >= 1 for low, _ in extents)
         and bounds((array.strides[slowest] - row).expand(), ranges)[0] > 0
         and INT32_MIN <= low
         and high <= INT32_MAX

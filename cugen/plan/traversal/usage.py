@@ -34,7 +34,9 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
         yield from access.subscripts
         if access.rank is not None:
             yield access.rank
-        if access.array.flat:
+        if (texture := access.array.texture_2d) is not None:
+            yield from access.array.shape if texture.is_normalized else ()
+        elif access.array.flat:
             yield from (stride for sub, stride in zip(access.subscripts, access.array.strides, strict=True) if sub != 0)
             yield from access.array.printed_shape
     for node in walk_nodes(nodes):

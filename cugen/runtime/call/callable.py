@@ -16,7 +16,7 @@ from cugen.abi.codes import DEVICE_FAULT, UNKNOWN_ARGUMENT, WRONG_DEVICE
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument, Workspace
-from cugen.abi.sizes import evaluate
+from cugen.abi.textures import TextureMemory, texture_memory
 from cugen.reference.storage import numpy_dtype
 from cugen.runtime.buffers import pack, view
 from cugen.runtime.call.arguments import Call, check_call, merged, workspace_bytes
@@ -58,7 +58,7 @@ class GpuFunction:
     manifest: Manifest
     _loaded: dict[tuple[int, ...], _Loaded] = field(default_factory=dict)
     _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict)
-    _textures: dict[tuple[int, int, int, str], int] = field(default_factory=dict)
+    _textures: dict[tuple[int, int, TextureMemory], int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
@@ -88,8 +88,8 @@ class GpuFunction:
                     if space.zeroed and size and not (allocate is None and space.left_zero):
                         cleared[space.name] = size
                 objects = {
-                    texture.name: self._texture(cuda, context, call, texture)
-                    for texture in self.manifest.texture_arguments()
+                    name: self._texture(cuda, context, call.arrays[name].address, memory)
+                    for name, memory in texture_memory(self.manifest, call.params)
                 }
                 self._queue(cuda, call, loaded, grids, addresses | objects, cleared, handle)
 
@@ -140,11 +140,10 @@ class GpuFunction:
             self._workspaces[key] = (address, size)
         return address
 
-    def _texture(self, cuda: Driver, context: int, call: Call, argument: ArrayArgument) -> int:
-        size = evaluate(argument.elements, call.params) * DTYPES[argument.dtype].bytes
-        key = (context, call.arrays[argument.name].address, size, argument.dtype)
+    def _texture(self, cuda: Driver, context: int, address: int, memory: TextureMemory) -> int:
+        key = (context, address, memory)
         if key not in self._textures:
-            self._textures[key] = cuda.create_texture(*key[1:])
+            self._textures[key] = cuda.create_texture(address, memory)
         return self._textures[key]
 
     def _queue(

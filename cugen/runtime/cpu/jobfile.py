@@ -11,6 +11,7 @@ import numpy as np
 from cugen.abi.limits import Limits, check_launch
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument
 from cugen.abi.sizes import evaluate
+from cugen.abi.textures import ADDRESS_MODES, texture_memory
 from cugen.machine.table import target
 from cugen.runtime.cpu.symbols import SharedArray
 from cugen.runtime.device import Buffer, Job
@@ -74,9 +75,13 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
         yield f"buffer {space.name} {'zeroed' if space.zeroed else 'workspace'} {size} {_WORKSPACE_ALIGNMENT}"
     for upload in manifest.uploads:
         yield f"upload {upload.symbol} {upload.argument} {upload.bytes}"
-    for texture in manifest.texture_arguments():
-        dtype = DTYPES[texture.dtype]
-        yield f"texture {texture.name} {_CHANNELS[dtype.kind]} {dtype.bits} {evaluate(texture.elements, params)}"
+    for name, memory in texture_memory(manifest, params):
+        dtype = DTYPES[memory.dtype]
+        item = f"{name} {_CHANNELS[dtype.kind]} {dtype.bits} {memory.elements}"
+        if memory.is_2d:
+            mode = ADDRESS_MODES.index(memory.address_mode)
+            item += f" {memory.width} {memory.height} {memory.pitch} {mode} {int(memory.is_normalized)}"
+        yield f"texture {item}"
     storage = "shared" if settings.is_serial else "thread_local"
     for array in shared:
         yield f"{storage} {array.name} {array.address} {array.bytes}"

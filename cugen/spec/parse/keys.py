@@ -28,7 +28,7 @@ REQUIRED_KEYS = ("cugen", "kernel", "arrays", "compute")
 DYNAMIC_KEYS = ("range", "multiple_of", "default")
 SCALAR_KEYS = ("dtype", "value", "memory")
 ARRAY_KEYS = ("shape", "dtype", "memory", "layout", "pitch", "boundary", "values")
-MEMORY_KEYS = ("space", "pad", "swizzle", "dynamic", "stages")
+MEMORY_KEYS = ("space", "pad", "swizzle", "dynamic", "stages", "dims")
 SCHEDULE_KEYS = ("family", "block", "thread", "step")
 ACCUMULATE_KEYS = ("type", "tf32", "fp8")
 RESERVED_ACCUMULATE_KEYS = ("order", "winograd")  # without a meaning yet
@@ -36,6 +36,7 @@ CHECK_KEYS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixe
 
 SPACES = ("global", "shared", "constant", "register", "readonly", "texture", "scratch")
 TEXTURE_TYPES = ("float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
+TEXTURE_DIMS = (1, 2)
 LAYOUTS = ("row", "column")
 BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "symmetric")
 SWIZZLES = ("xor",)

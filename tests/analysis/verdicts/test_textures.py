@@ -60,3 +60,45 @@ schedule: {{family: direct}}
 """)
     (launch,) = analyze(generate(spec)).kernels
     assert len([branch for branch in launch.facts.branches if branch.kind == "load"]) == tests
+
+
+def texture_2d(boundary: str, params: str = "H: 64, W: 96"):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: k
+params: {{{params}}}
+arrays:
+  x: {{shape: [H, W], dtype: float32, memory: {{space: texture, dims: 2}}, pitch: {{align: 32}}, boundary: {boundary}}}
+  y: {{shape: [H, W], dtype: float32}}
+compute: y[i, j] = x[i - 1, j]
+schedule: {{family: direct}}
+""")
+    return generate(spec)
+
+
+@pytest.mark.parametrize("target", ["sm_37", "sm_80", "sm_90"])
+@pytest.mark.parametrize("boundary", ["zero", "clamp", "wrap", "reflect", "symmetric"])
+def test_what_a_2d_fetch_moves_is_unknown(boundary: str, target: str) -> None:
+    (kernel,) = texture_2d(boundary).plan.kernels
+    (fetch,) = (a for a in analyze_kernel(kernel, target, {"H": 64, "W": 96}).accesses if a.access.array.name == "x")
+    assert (fetch.verdict, fetch.cost, fetch.totals) == ("unknown", 0, None)
+    assert fetch.doubt == "the sectors of 2-D texture fetches are not modelled"
+
+
+def test_the_report_names_a_2d_fetch_as_the_source_does() -> None:
+    kernel = texture_2d("wrap")
+    (launch,) = analyze(kernel).kernels
+    (fetch,) = (a for a in launch.accesses if a.access.array.name == "x")
+    assert fetch.text == "tex2D<float>(x_texture, (j + 0.5f) * (1.0f / W), (i - 1 + 0.5f) * (1.0f / H))"
+    assert f"= {fetch.text};" in kernel.source
+
+
+def test_a_2d_fetch_of_dynamic_sizes_is_unknown_too() -> None:
+    (launch,) = analyze(texture_2d("clamp", "H: dynamic, W: dynamic")).kernels
+    assert [a.verdict for a in launch.accesses if a.access.array.name == "x"] == ["unknown"]
+
+
+@pytest.mark.parametrize(("boundary", "tests"), [("zero", 0), ("symmetric", 0), ("{value: 1}", 1)])
+def test_a_boundary_by_the_hardware_is_no_branch(boundary: str, tests: int) -> None:
+    (launch,) = analyze(texture_2d(boundary)).kernels
+    assert len([branch for branch in launch.facts.branches if branch.kind == "load"]) == tests

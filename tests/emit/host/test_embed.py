@@ -14,6 +14,7 @@ import pytest
 from cugen.abi.limits import dynamic_limits
 from cugen.abi.manifest import ArrayArgument, ParamArgument, ScalarArgument
 from cugen.abi.sizes import evaluate, evaluate_all
+from cugen.abi.textures import ADDRESS_MODES, texture_memory
 from cugen.emit.host.embed import Embedded, Image, embed, image_of
 from cugen.emit.host.launcher import make_launcher
 from cugen.kernel import Kernel, generate
@@ -177,10 +178,15 @@ def expected(
         elif isinstance(argument, ScalarArgument):
             values[argument.name] = scalars[argument.name]
     lines = []
-    for array in manifest.texture_arguments() if with_textures else ():
-        size = evaluate(array.elements, params) * DTYPES[array.dtype].bytes
-        address, kind = int.from_bytes(values[array.name], "little"), FORMATS[array.dtype]
-        lines.append(f"texture 2 {address:x}, {size} bytes of format {kind} x 1, flags 1")
+    for name, memory in texture_memory(manifest, {**manifest.params, **params}) if with_textures else ():
+        address, kind = int.from_bytes(values[name], "little"), FORMATS[memory.dtype]
+        text = f"texture {2 + memory.is_2d} {address:x}, "
+        if memory.is_2d:
+            text += f"{memory.width} x {memory.height}, pitch {memory.pitch}, of format {kind} x 1, "
+            mode = ADDRESS_MODES.index(memory.address_mode)
+            lines.append(f"{text}modes {mode} {mode}, flags {3 if memory.is_normalized else 1}")
+        else:
+            lines.append(f"{text}{memory.bytes} bytes of format {kind} x 1, flags 1")
     for array in manifest.texture_arguments():
         values[array.name] = (int.from_bytes(values[array.name], "little") + 7).to_bytes(8, "little")
     if manifest.workspace and not given:
@@ -375,6 +381,50 @@ def test_a_texture_object_is_made_once_for_each_address(tmp_path: Path, compiler
     third = lines[len(first) + len(second) :]
     assert third[0] == "texture 2 400000000, 200 bytes of format 16 x 1, flags 1"
     assert [line.split()[0] for line in third] == ["texture", "launch", "0", "0"]
+
+
+TEXTURES_2D = """
+cugen: 1
+kernel: fetches
+params: {H: dynamic}
+arrays:
+  x: {shape: [H, 96], dtype: float16, memory: {space: texture, dims: 2}, boundary: MODE}
+  w: {shape: [3], dtype: float32, memory: texture}
+  y: {shape: [H, 96], dtype: float32}
+compute: y[i, j] = x[i, j - 1] * w[1]
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
+@pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "symmetric"])
+def test_a_2d_texture_object_is_made_once_for_each_address_and_size(tmp_path: Path, compiler: str, mode: str) -> None:
+    if shutil.which("g++") is None or shutil.which("gcc") is None:
+        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
+    (spec,) = load_text(TEXTURES_2D.replace("MODE", mode))
+    kernel = generate(spec, analysis=False)
+    texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
+    for file, text in texts.texts(kernel.name).items():
+        (tmp_path / file).write_text(text)
+    (tmp_path / "driver.h").write_text(driver_for([kernel], 64))
+    calls = [
+        f'    std::printf("%d\\n", fetches_launch(reinterpret_cast<const __half*>({x}ULL << 32), '
+        f"reinterpret_cast<const float*>(2ULL << 32), reinterpret_cast<float*>(3ULL << 32), {h}, stream));"
+        for x, h in ((1, 100), (1, 100), (4, 100), (1, 50), (1, 65001))
+    ]
+    main = PLAY.replace("INCLUDES", '#include "fetches_embed.h"').replace("CALLS", "\n".join(calls))
+    (tmp_path / "main.cpp").write_text(main)
+    compiled(tmp_path, *compiler.split(), "-c", "fetches_embed.c")
+    compiled(tmp_path, "g++", "-std=c++17", "main.cpp", "fetches_embed.o", "-o", "program")
+    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("load ")]
+    first = expected(kernel, {"H": 100}, {}, given=False)
+    second = expected(kernel, {"H": 100}, {}, given=False, with_textures=False)
+    assert lines[: len(first) + len(second)] == first + second
+    others = [line for line in lines[len(first) + len(second) :] if not line.startswith("launch")]
+    made = [line for line in others if line.startswith("texture 3")]
+    assert [line.partition(",")[0] for line in made] == ["texture 3 400000000", "texture 3 100000000"]
+    assert "96 x 50, pitch 192," in made[1]
+    assert [line for line in others if not line.startswith("texture")] == ["0", "0", "1"]
 
 
 CONSTANTS = """

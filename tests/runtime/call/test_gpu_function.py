@@ -12,6 +12,7 @@ import pytest
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits
 from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Texture, Upload, Workspace
+from cugen.abi.textures import TextureMemory
 from cugen.runtime.call import callable as calling
 from cugen.runtime.call.callable import CpuFunction, GpuFunction, compiled, stream_handle
 from cugen.runtime.device import Fault, Job, Outcome
@@ -71,8 +72,8 @@ class FakeDriver:
     def upload(self, target: int, content: bytes, stream: int) -> None:
         self.log.append(("upload", target, content, stream))
 
-    def create_texture(self, address: int, size: int, dtype: str) -> int:
-        self.log.append(("texture", address, size, dtype))
+    def create_texture(self, address: int, memory: TextureMemory) -> int:
+        self.log.append(("texture", address, memory))
         return address + 7
 
     def launch(self, function, grid, block, shared, stream, arguments) -> None:
@@ -161,7 +162,7 @@ def test_a_texture_object_is_made_once_for_each_address_and_context(driver, mani
     function = GpuFunction("source", replace(manifest, uploads=(), launches=(only,), textures=(Texture("A"),)))
     call(function, stream=55)
     call(function, stream=56)
-    assert [entry for entry in driver.log if entry[0] == "texture"] == [("texture", A, 32, "float32")]
+    assert [entry for entry in driver.log if entry[0] == "texture"] == [("texture", A, TextureMemory("float32", 8))]
     pointers = ((A + 7).to_bytes(8, "little"), C.to_bytes(8, "little"))
     assert [entry[-1] for entry in driver.log if entry[0] == "launch"] == [pointers, pointers]
     driver.context_handle = 8

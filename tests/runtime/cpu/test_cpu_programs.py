@@ -29,6 +29,7 @@ GALLERY = (
     "matmul_f16",
     "softmax",
     "tone_curve",
+    "heat_torus",
 )
 CLUSTERS = {"long_rows": "cluster: 4", "long_rows_dynamic": "cluster: 2, threads: 32, registers: 8"}
 NAMES = (*GALLERY, *CLUSTERS)

@@ -1,4 +1,5 @@
-"""Texture objects on the CPU device: fetches inside and outside, and of a type that the texture hasn't."""
+"""Texture objects on the CPU device: fetches inside and outside, by every address mode, and of a type or a number of
+dimensions that the texture hasn't."""
 
 from __future__ import annotations
 
@@ -44,3 +45,60 @@ def test_a_fetch_of_another_type_than_the_texture_has_is_undefined(make_job, kin
     assert fault.kind == "undefined"
     assert fault.line == 3
     assert "channel format" in fault.message
+
+
+FETCH_2D = r"""
+extern "C" __global__ void k(cudaTextureObject_t x, TYPE* out, int row, int column) {
+  const float scale_x = SCALED ? 1.0f / 5 : 1.0f, scale_y = SCALED ? 1.0f / 3 : 1.0f;
+  out[threadIdx.x] = tex2D<TYPE>(x, (int(threadIdx.x) + column + 0.5f) * scale_x, (row + 0.5f) * scale_y);
+}
+"""
+WIDTH, HEIGHT, PITCH = 5, 3, 8  # elements
+PADDING = {"wrap": "wrap", "clamp": "edge", "mirror": "symmetric", "border": "constant"}
+
+
+def pitched(mode: str) -> Texture:
+    return Texture("x", WIDTH, HEIGHT, PITCH * 4, mode)
+
+
+def fetched_2d(make_job, kind: str, values: np.ndarray, out: np.ndarray, texture: Texture, row: int, column: int):
+    is_normalized = texture.address_mode in ("wrap", "mirror")
+    source = FETCH_2D.replace("TYPE", kind).replace("SCALED", str(is_normalized).lower())
+    job = make_job(source, {"x": values, "out": out}, params={"row": row, "column": column})
+    return CpuDevice(sanitize=True).run(replace(job, manifest=replace(job.manifest, textures=(texture,))))
+
+
+@pytest.mark.parametrize("mode", list(PADDING))
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (2, -7), (-1, -31), (4, 3), (-9, -16), (11, -40)])
+def test_an_address_mode_pads_as_numpy_does(make_job, mode: str, row: int, column: int) -> None:
+    rows = np.full((HEIGHT, PITCH), np.nan, np.float32)
+    rows[:, :WIDTH] = np.arange(1, 16).reshape(HEIGHT, WIDTH)
+    outcome = fetched_2d(make_job, "float", rows.ravel(), np.zeros(32, np.float32), pitched(mode), row, column)
+    padded = np.pad(rows[:, :WIDTH], 50, mode=PADDING[mode])
+    assert outcome.faults == ()
+    assert outcome.buffers["out"].tolist() == padded[row + 50, column + 50 : column + 82].tolist()
+
+
+@pytest.mark.parametrize("mode", ["clamp", "border"])
+@pytest.mark.parametrize("column", [2**31 - 33, -(2**31)])
+def test_a_coordinate_far_outside_is_outside(make_job, mode: str, column: int) -> None:
+    rows = np.ones(HEIGHT * PITCH, np.float32)
+    outcome = fetched_2d(make_job, "float", rows, np.zeros(32, np.float32), pitched(mode), 1, column)
+    assert outcome.faults == ()
+    assert set(outcome.buffers["out"].tolist()) == {1.0 if mode == "clamp" else 0.0}
+
+
+def test_a_2d_fetch_of_another_type_than_the_texture_has_is_undefined(make_job) -> None:
+    values, out = np.zeros(HEIGHT * PITCH, np.uint32), np.zeros(32, np.float32)
+    (fault,) = fetched_2d(make_job, "float", values, out, pitched("clamp"), 0, 0).faults
+    assert (fault.kind, fault.line) == ("undefined", 4)
+    assert "channel format" in fault.message
+
+
+def test_a_fetch_of_another_number_of_coordinates_is_undefined(make_job) -> None:
+    values, out = np.zeros(HEIGHT * PITCH, np.float32), np.zeros(32, np.float32)
+    (fault,) = fetched_2d(make_job, "float", values, out, Texture("x"), 0, 0).faults
+    assert (fault.kind, "number of dimensions" in fault.message) == ("undefined", True)
+    job = make_job(FETCH.replace("TYPE", "float"), {"x": values, "out": out}, params={"offset": 0})
+    (fault,) = CpuDevice().run(replace(job, manifest=replace(job.manifest, textures=(pitched("clamp"),)))).faults
+    assert (fault.kind, "number of dimensions" in fault.message) == ("undefined", True)

@@ -104,12 +104,12 @@ static inline cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCap
   return cudaSuccess;
 }
 
-/* Texture objects of linear memory, point sampled. */
+/* Texture objects of linear and pitched memory, point sampled. */
 struct cudaChannelFormatDesc {
   int x, y, z, w;
   enum cudaChannelFormatKind f;
 };
-enum cudaResourceType { cudaResourceTypeLinear = 2 };
+enum cudaResourceType { cudaResourceTypeLinear = 2, cudaResourceTypePitch2D = 3 };
 struct cudaResourceDesc {
   enum cudaResourceType resType;
   struct {
@@ -118,24 +118,46 @@ struct cudaResourceDesc {
       struct cudaChannelFormatDesc desc;
       size_t sizeInBytes;
     } linear;
+    struct {
+      void* devPtr;
+      struct cudaChannelFormatDesc desc;
+      size_t width, height, pitchInBytes;
+    } pitch2D;
   } res;
 };
+enum cudaTextureFilterMode { cudaFilterModePoint = 0 };
 enum cudaTextureReadMode { cudaReadModeElementType = 0 };
 struct cudaTextureDesc {
+  enum cudaTextureAddressMode addressMode[3];
+  enum cudaTextureFilterMode filterMode;
   enum cudaTextureReadMode readMode;
+  int normalizedCoords;
 };
 struct cudaResourceViewDesc;
 
 static inline cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, const struct cudaResourceDesc* resource,
                                                   const struct cudaTextureDesc* reading,
                                                   const struct cudaResourceViewDesc* view) {
-  const struct cudaChannelFormatDesc format = resource->res.linear.desc;
-  struct cugen_texture* const texture = (struct cugen_texture*)malloc(sizeof(struct cugen_texture));
-  (void)reading;
+  const int is_2d = resource->resType == cudaResourceTypePitch2D;
+  const struct cudaChannelFormatDesc format = is_2d ? resource->res.pitch2D.desc : resource->res.linear.desc;
+  struct cugen_texture* texture;
   (void)view;
+  /* Alignment of a pitch, and what its rows hold. */
+  if (is_2d && (resource->res.pitch2D.pitchInBytes % 32 != 0 ||
+                resource->res.pitch2D.pitchInBytes < resource->res.pitch2D.width * ((size_t)format.x / 8)))
+    return cudaErrorInvalidValue;
+  texture = (struct cugen_texture*)calloc(1, sizeof(struct cugen_texture));
   if (texture == NULL) return cudaErrorMemoryAllocation;
-  texture->data = resource->res.linear.devPtr;
-  texture->elements = resource->res.linear.sizeInBytes / ((size_t)format.x / 8);
+  texture->data = is_2d ? resource->res.pitch2D.devPtr : resource->res.linear.devPtr;
+  if (is_2d) {
+    texture->width = resource->res.pitch2D.width;
+    texture->height = resource->res.pitch2D.height;
+    texture->pitch = resource->res.pitch2D.pitchInBytes;
+    texture->address = reading->addressMode[0];
+    texture->normalized = reading->normalizedCoords;
+  } else {
+    texture->elements = resource->res.linear.sizeInBytes / ((size_t)format.x / 8);
+  }
   texture->bits = format.x;
   texture->kind = format.f;
   *object = (cudaTextureObject_t)(size_t)texture;

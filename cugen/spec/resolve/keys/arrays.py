@@ -75,6 +75,8 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
             label=f"an array of {dtype.name}",
             help=f"use `memory: readonly`, or one of {', '.join(TEXTURE_TYPES)}",
         )
+    if memory.space == "texture" and memory.dims == 2:
+        _check_texture_2d(shape, strides, memory, scope, key)
     values = None
     if "values" in options:
         if memory.space in ("scratch", "texture") or "pitch" in options:
@@ -146,6 +148,28 @@ def _check_terms(entry: Entry, shape: tuple[Expr, ...], strides: tuple[Expr, ...
     """Reports extents whose product, a stride, has too many terms when it is multiplied out."""
     if any(is_too_large(product(extent, stride)) for extent, stride in zip(shape, strides, strict=True)):
         report_terms(entry.key.span, scope.report, key=key)
+
+
+def _check_texture_2d(
+    shape: tuple[Expr, ...], strides: tuple[Expr, ...], memory: Memory, scope: Scope, key: str
+) -> None:
+    """Reports a 2-D texture of an array without two dimensions, one of them contiguous."""
+    if len(shape) != 2:
+        count = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
+        problem, cure = f"this array has {count}", "remove `dims`: a texture of linear memory has any shape"
+    elif not any(scope.static(stride) == 1 for stride in strides):
+        problem = "no dimension of this array is contiguous"
+        cure = "leave `layout` out, or remove `dims`: a texture of linear memory has any strides"
+    else:
+        return
+    scope.report.error(
+        "CG2012",
+        f"a 2-D texture reads two-dimensional pitched memory, and {problem}",
+        memory.span,
+        key=f"{key}.memory",
+        label="`dims: 2`",
+        help=cure,
+    )
 
 
 def _too_large(node: YamlNode, elements: int, scope: Scope, key: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr
 from cugen.spec.model import Array, Memory, Scalar
-from cugen.spec.parse.keys import MAX_CONSTANT_BYTES, MAX_PAD, MAX_STAGES, MEMORY_KEYS, SPACES, SWIZZLES
+from cugen.spec.parse.keys import MAX_CONSTANT_BYTES, MAX_PAD, MAX_STAGES, MEMORY_KEYS, SPACES, SWIZZLES, TEXTURE_DIMS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode
 from cugen.spec.parse.reading import read_bool, read_choice, read_integer, read_keys
 from cugen.spec.resolve.keys.scope import Scope
@@ -25,7 +25,16 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
         space = read_choice(entry.value, SPACES, report, key=f"{key}.space", what="memory space", code="CG2001")
         if space is not None and space != "shared":
             _reject_tile_keys(options, space, report, key)
-    pad, stages, swizzle, dynamic = 0, 1, False, False
+        if space is not None and space != "texture" and "dims" in options:
+            report.error(
+                "CG2011",
+                f"`dims` applies to textures, and this array is in {space} memory",
+                options["dims"].key.span,
+                key=f"{key}.dims",
+                label="needs `space: texture`",
+                help="write `space: texture`, or remove `dims`",
+            )
+    pad, stages, swizzle, dynamic, dims = 0, 1, False, False, 1
     if "pad" in options:
         pad = read_integer(options["pad"].value, report, key=f"{key}.pad", low=0, high=MAX_PAD) or 0
     if "stages" in options:
@@ -34,6 +43,9 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
         swizzle = read_choice(options["swizzle"].value, SWIZZLES, report, key=f"{key}.swizzle", what="swizzle") == "xor"
     if "dynamic" in options:
         dynamic = read_bool(options["dynamic"].value, report, key=f"{key}.dynamic") or False
+    if "dims" in options:
+        low, high = min(TEXTURE_DIMS), max(TEXTURE_DIMS)
+        dims = read_integer(options["dims"].value, report, key=f"{key}.dims", low=low, high=high) or low
     if pad and swizzle:
         report.error(
             "CG2003",
@@ -44,7 +56,7 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
             help="remove `pad` or `swizzle`; `cugen fix` finds the smallest one without bank conflicts",
         )
     is_single_stage = "stages" in options and stages == 1
-    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, node.span)
+    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, node.span)
 
 
 def _reject_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:

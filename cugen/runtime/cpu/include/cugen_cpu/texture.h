@@ -1,6 +1,8 @@
 // Fetches from texture objects.
 #pragma once
 
+#include <math.h>
+
 #include "narrow.h"
 #include "texture_types.h"
 
@@ -13,17 +15,57 @@ constexpr cudaChannelFormatKind channel_kind() {
                                      : cudaChannelFormatKindUnsigned;
 }
 
+// The description of an object of linear memory or, with `is_2d`, of pitched memory.
+template <class T>
+CUGEN_INLINE const cugen_texture* texture_of(cudaTextureObject_t object, bool is_2d, int line) {
+  const cugen_texture* const texture = reinterpret_cast<const cugen_texture*>(object);
+  if (texture == nullptr) fail("undefined", line, "a fetch from a texture object that was not created");
+  if (channel_kind<T>() != texture->kind || (texture->bits != 8 * sizeof(T) && !std::is_same_v<T, float>))
+    fail("undefined", line, "a fetch of a type that the texture's channel format does not have");
+  if (is_2d != (texture->width > 0))
+    fail("undefined", line, "a fetch from a texture object of another number of dimensions");
+  return texture;
+}
+
+template <class T>
+CUGEN_INLINE T texture_element(const cugen_texture* texture, const void* row, size_t x) {
+  if constexpr (std::is_same_v<T, float>)
+    if (texture->bits == 16) return decode(kHalf, static_cast<const unsigned short*>(row)[x]);
+  return static_cast<const T*>(row)[x];
+}
+
+// The element of a coordinate by point sampling, or -1 outside with border.
+CUGEN_INLINE long long texture_index(const cugen_texture* texture, float coordinate, size_t extent) {
+  const float size = static_cast<float>(extent), last = static_cast<float>(extent - 1);
+  if (texture->normalized) {
+    const float periods = floorf(coordinate), fraction = coordinate - periods;
+    const bool mirrored = texture->address == cudaAddressModeMirror && fmodf(periods, 2.0f) != 0.0f;
+    if (texture->address == cudaAddressModeMirror || texture->address == cudaAddressModeWrap)
+      coordinate = mirrored ? 1.0f - fraction : fraction;
+    coordinate *= size;
+  }
+  const float element = floorf(coordinate);
+  if (texture->address == cudaAddressModeBorder && !(element >= 0.0f && element <= last)) return -1;
+  return static_cast<long long>(fminf(fmaxf(element, 0.0f), last));
+}
+
 }  // namespace cugen
 
 // Outside the array a fetch gives 0 and reads nothing.
 template <class T>
 CUGEN_INLINE T tex1Dfetch(cudaTextureObject_t object, int x, int line = __builtin_LINE()) {
-  const cugen_texture* const texture = reinterpret_cast<const cugen_texture*>(object);
-  if (texture == nullptr) cugen::fail("undefined", line, "a fetch from a texture object that was not created");
-  if (cugen::channel_kind<T>() != texture->kind || (texture->bits != 8 * sizeof(T) && !std::is_same_v<T, float>))
-    cugen::fail("undefined", line, "a fetch of a type that the texture's channel format does not have");
+  const cugen_texture* const texture = cugen::texture_of<T>(object, false, line);
   if (x < 0 || static_cast<size_t>(x) >= texture->elements) return T(0);
-  if constexpr (std::is_same_v<T, float>)
-    if (texture->bits == 16) return cugen::decode(cugen::kHalf, static_cast<const unsigned short*>(texture->data)[x]);
-  return static_cast<const T*>(texture->data)[x];
+  return cugen::texture_element<T>(texture, texture->data, static_cast<size_t>(x));
+}
+
+// The centre of element (i, j) of row j is (i + 0.5, j + 0.5).
+template <class T>
+CUGEN_INLINE T tex2D(cudaTextureObject_t object, float x, float y, int line = __builtin_LINE()) {
+  const cugen_texture* const texture = cugen::texture_of<T>(object, true, line);
+  const long long column = cugen::texture_index(texture, x, texture->width);
+  const long long row = cugen::texture_index(texture, y, texture->height);
+  if (column < 0 || row < 0) return T(0);
+  const char* const start = static_cast<const char*>(texture->data) + static_cast<size_t>(row) * texture->pitch;
+  return cugen::texture_element<T>(texture, start, static_cast<size_t>(column));
 }

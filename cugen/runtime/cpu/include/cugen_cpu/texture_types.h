@@ -1,4 +1,5 @@
-/* Texture objects of linear memory: an object is the address of its description. C, for the runtime API's header. */
+/* Texture objects of linear and pitched memory: an object is the address of its description. C, for the runtime API's
+   header. */
 #pragma once
 
 #include <stddef.h>
@@ -12,9 +13,21 @@ enum cudaChannelFormatKind {
   cudaChannelFormatKindNone = 3
 };
 
+enum cudaTextureAddressMode {
+  cudaAddressModeWrap = 0,
+  cudaAddressModeClamp = 1,
+  cudaAddressModeMirror = 2,
+  cudaAddressModeBorder = 3
+};
+
 struct cugen_texture {
   const void* data;
   size_t elements;
   int bits; /* of an element */
   enum cudaChannelFormatKind kind;
+  size_t width; /* 0 in linear memory */
+  size_t height;
+  size_t pitch; /* bytes */
+  enum cudaTextureAddressMode address;
+  int normalized;
 };

@@ -1,0 +1,1 @@
+"""2-D textures, and the limits of texture objects."""
