@@ -61,7 +61,7 @@ class Code:
     register_stores: RegisterStores
     conditions: Mapping[tuple[Predicate, ...], frozenset[frozenset[object]]]
     total: Callable[[Site], Totals | None]
-    idle: tuple[Site, ...]
+    idle: tuple[Site, ...] = ()
 
 
 def code_of(
@@ -438,10 +438,10 @@ def _joined_by(code: Code, site: Site, instructions: Sequence[Instruction]) -> i
     """How many accesses without an instruction are of elements that a wide instruction of this one covers."""
     elements = max(i.bytes for i in instructions) // site.access.array.dtype.bytes
     distances = (
-        (other.offset - site.offset).expand()
-        for other in code.idle
-        if (other.access.array.symbol, other.access.kind) == (site.access.array.symbol, site.access.kind)
-        and other.counters == site.counters
+        (idle.offset - site.offset).expand()
+        for idle in code.idle
+        if (idle.access.array.symbol, idle.access.kind) == (site.access.array.symbol, site.access.kind)
+        and idle.counters == site.counters
     )
     return sum(0 < abs(int(distance)) < elements for distance in distances if distance.is_Integer)
 

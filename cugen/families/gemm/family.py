@@ -23,7 +23,7 @@ from cugen.machine.latency import memory_latency
 from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.spec.expressions import Reduce
 
-_MIN_EXTENT = 16  # of M and N (heuristic): half of the smallest block tile
+_MIN_EXTENT = 3  # of M and N; fewer rows or columns are no tile (heuristic)
 _MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer are done before the pipeline is full, unless K is long
 _MIN_SINGLE_STAGE_SECONDS = 6e-6  # a pipeline is no faster (measured on an H100)
 

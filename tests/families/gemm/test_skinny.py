@@ -43,10 +43,17 @@ def grid(kernel: Kernel) -> list[int]:
 
 
 @pytest.mark.parametrize("n_major", [False, True])
-@pytest.mark.parametrize("m", [1, 2, 16])
-def test_up_to_16_rows_are_chosen_by_the_heuristic(made, m, n_major):
+@pytest.mark.parametrize(("m", "family"), [(1, "skinny"), (2, "skinny"), (8, "skinny"), (9, "gemm"), (16, "gemm")])
+def test_more_than_8_rows_are_left_to_tiles(made, m, n_major, family):
     kernels = made(automatic(skinny_gemm(m, 4096, 4096, n_major=n_major))).plan.kernels
-    assert kernels[0].family == "skinny"
+    assert kernels[0].family == family
+
+
+@pytest.mark.parametrize(("m", "family"), [(2, "skinny"), (3, "gemm"), (8, "gemm")])
+def test_more_than_2_rows_that_lanes_read_with_a_stride_are_left_to_tiles(made, prove, m, family):
+    text = automatic(skinny_gemm(m, 1000, 99, x="K, M"))
+    assert made(text).plan.kernels[0].family == family
+    prove(text)
 
 
 def test_unsupported_problems_are_refused(reasons):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cugen.families.gemm.skinny.recognition import SkinnyGemm
 from cugen.machine import target
 from cugen.machine.occupancy import max_registers
 from cugen.plan.registers.estimate import dynamic_arrays, registers
@@ -86,7 +87,8 @@ def test_a_launch_limits_the_registers_of_a_thread(threads, blocks, expected):
     assert max_registers(target("sm_90"), threads, blocks) == expected
 
 
-def test_a_kernel_that_would_spill_gets_smaller_blocks():
+def test_a_kernel_that_would_spill_gets_smaller_blocks(monkeypatch):
+    monkeypatch.setattr(SkinnyGemm, "pays", True)
     text = skinny(8, "{multiple_of: 4}", "{range: [1, 8]}")
     (forced,) = make_plan(load_text(text)[0]).kernels
     (chosen,) = make_plan(load_text(text.replace("schedule: {family: skinny}", ""))[0]).kernels

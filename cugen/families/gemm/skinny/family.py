@@ -30,7 +30,7 @@ def match(request: Request) -> Match | Refusals:
         return Refusals((*reasons, gemm))
     if gemm.is_k_major and LANES.name in dict(request.schedule.tunables):
         reasons.append(Refusal("splits K over whole warps where B is K-major", f"schedule.{LANES.name}"))
-    if request.schedule.family is None and not gemm.pays and isinstance(recognise_contraction(request), Contraction):
+    if _is_faster_by_tiles(request, gemm):
         reasons.append(Refusal("unasked, leaves to `gemm` as many rows as take it longer than their tiles"))
     if reasons:
         return Refusals(tuple(reasons))
@@ -38,6 +38,12 @@ def match(request: Request) -> Match | Refusals:
     if reasons := list(_limit_refusals(gemm, config)):
         return Refusals(tuple(reasons))
     return _match(gemm, config)
+
+
+def _is_faster_by_tiles(request: Request, gemm: SkinnyGemm) -> bool:
+    """Whether the spec leaves the family open, and another has tiles for these rows."""
+    is_open = request.schedule.family is None and not request.schedule.tunables
+    return is_open and not gemm.pays and isinstance(recognise_contraction(request, masks_padding=True), Contraction)
 
 
 def _match(gemm: SkinnyGemm, config: GemvConfig) -> Match:
@@ -66,7 +72,7 @@ def split(single: Single) -> Steps | None:
     if schedule.block or schedule.thread or schedule.step or dict(schedule.tunables).get("split_k") == 1:
         return None
     gemm = recognise(single.request())
-    if not isinstance(gemm, SkinnyGemm):
+    if not isinstance(gemm, SkinnyGemm) or _is_faster_by_tiles(single.request(), gemm):
         return None
     config = choose_config(gemm)
     if config.min_blocks_per_sm:
