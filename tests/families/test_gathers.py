@@ -103,6 +103,7 @@ def test_a_kernel_gathers_at_the_result_of_its_reduction(prove, statements, coun
     prove(gather_by_result(statements, 5, 70, counts) + f"schedule: {{family: {family}}}\n")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["sm_10", "sm_20", "sm_75"])
 @pytest.mark.parametrize("statements", RESULTS, ids=lambda pair: " ".join(pair))

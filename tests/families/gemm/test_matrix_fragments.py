@@ -59,6 +59,8 @@ def instructions_of(kernel) -> set[str]:
 # When tensor cores are used
 
 
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("types", "target", "expected"),
     [
@@ -137,6 +139,8 @@ def test_what_tensor_cores_do_not_take_is_refused_with_a_reason(reasons, text, w
 # Tiles
 
 
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("step", [64, 128])
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
@@ -161,6 +165,8 @@ def test_matrices_of_16_bit_elements_are_transposed_and_those_of_8_bit_ones_copi
 # Results
 
 
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
 def test_results_are_right_at_odd_sizes(prove, types, k_major):
@@ -172,6 +178,8 @@ def test_no_thread_races_with_another(prove, types):
     prove(product_of(types, 65, 65, 130), races=True)
 
 
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -189,6 +197,8 @@ def test_results_are_right_with_every_piece(prove, schedule):
     prove(product_of(TYPES[2], 128, 128, 512, schedule=schedule))
 
 
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("types", TYPES)
 def test_results_are_right_with_every_epilogue(prove, types):
     prove(f"""

@@ -88,6 +88,7 @@ def test_accumulators_begin_with_the_identity(planned):
 # Results
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("more", CONFIGS)
@@ -132,7 +133,7 @@ def test_a_condition_and_several_reductions_have_tiles_unasked(planned):
 
 
 def test_a_single_stage_is_left_to_staged_unless_the_spec_requests_gemm(planned, reasons):
-    text = term(MIN_PLUS, 600, 100, 700, a=", memory: shared", schedule="")
+    text = term(MIN_PLUS, 600, 100, 700, a=", memory: {space: shared, stages: 1}", schedule="")
     assert any("leaves a single stage to `staged`" in refusal.reason for refusal in reasons("gemm", text))
     assert planned(text.replace("schedule: {", "schedule: {family: gemm")).family == "gemm"
 

@@ -354,6 +354,8 @@ def test_a_scan_that_accumulates_into_its_output(prove):
     prove(text)
 
 
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("along", ["i", "j"])
 @pytest.mark.parametrize("reverse", ["", ", reverse=true"])
 @pytest.mark.parametrize(("m", "n"), [(37, 300), (5, 37), (33, 16), (2, 2050)])

@@ -67,6 +67,7 @@ def test_slices_have_no_races(prove, n, m):
     prove(pairs(n, m), races=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("features", [4, 5, 8])
 def test_structures_with_a_tail_are_copied_in_bounds(prove, features):
     prove(pairs(300, 1021, features=features), sanitize=True)
@@ -115,6 +116,7 @@ def test_positions_are_those_of_numpy(made, kind, column):
     np.testing.assert_array_equal(outputs["label"], expected)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("n", [16_384, 17_805, 48_809, 51_702, 131_071])
 def test_the_busiest_multiprocessor_has_little_more_than_its_share(planned, n):
     kernel = planned(pairs(n, n))
