@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cugen.families.gemm.skinny.recognition import MIN_EXTENT, SkinnyGemm
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import WARP_SIZE
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.alignment import divisor
 from cugen.plan.request import Tunable
 
@@ -67,7 +68,9 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
     tile_n = int(tunables.get("tile_n", vector_width))
     filling_lanes = _lanes_filling_device(gemm, tile_n)
     if filling_lanes is None or tunables.get("split_k", 1) != 1:
-        warps, lanes = int(tunables.get("warps", 8)), int(tunables.get("lanes", WARP_SIZE))
+        # Narrow loads need more threads to keep as many bytes in flight (measured on H200).
+        is_narrow = tile_n * gemm.array(gemm.b).dtype.bytes < MAX_ACCESS_BYTES
+        warps, lanes = int(tunables.get("warps", 16 if is_narrow else 8)), int(tunables.get("lanes", WARP_SIZE))
         return GemvConfig(tile_n, warps, min(gemm.vector_width(gemm.a, gemm.k), 4), lanes)
     lanes = int(tunables.get("lanes", filling_lanes))
     loads = min(max(_BYTES_IN_FLIGHT // (tile_n * gemm.array(gemm.b).dtype.bytes), 8), 16)
