@@ -31,6 +31,7 @@ def share(*kinds: str) -> float:
     return sum(counts[kind] for kind in kinds) / len(REQUESTS)
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.sampled(16)
 @pytest.mark.parametrize("kernel", gallery())
 def test_each_request_gives_what_the_table_has(kernel: str) -> None:
@@ -77,6 +78,7 @@ def test_what_is_planned_is_right_and_clean_under_the_sanitizers(kernel: str) ->
     assert failures == {}
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "request_", [r for r, found in table.read().items() if found.kind == COSTLY and r.placement != "pitched"], ids=str

@@ -118,6 +118,7 @@ def check(number: int) -> None:
             assert f"{sorted(set(lanes))[1] - min(lanes)} bytes apart" in report.claim
 
 
+@pytest.mark.thinned(1)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("start", range(0, 300, 50))
 def test_the_figures_of_drawn_accesses_follow_from_their_reasons(start: int) -> None:
