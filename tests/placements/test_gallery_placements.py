@@ -19,8 +19,8 @@ from .outcomes import COSTLY, HONOURED, KINDS, UNEXPLAINED, gallery, outcome, pl
 
 # The most of all requests that may be refused, cost more than MAX_RATIO, or be refused for no reason of these kinds.
 # Lower them with every placement that a family learns.
-MAX_REFUSED = 0.142
-MAX_COSTLY = 0.037
+MAX_REFUSED = 0.135
+MAX_COSTLY = 0.035
 MAX_UNEXPLAINED = 0
 
 REQUESTS = [request for kernel in gallery() for request in requested(kernel)]
