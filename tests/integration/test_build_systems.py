@@ -242,7 +242,7 @@ def change_a_template(project):
     assert "// Made here." in project.generated("axpy.cu").read_text()
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
     wait_until_built(project)
     for change in (

@@ -31,7 +31,6 @@ def share(*kinds: str) -> float:
     return sum(counts[kind] for kind in kinds) / len(REQUESTS)
 
 
-@pytest.mark.thinned(1)
 @pytest.mark.sampled(16)
 @pytest.mark.parametrize("kernel", gallery())
 def test_each_request_gives_what_the_table_has(kernel: str) -> None:
@@ -62,7 +61,6 @@ def test_a_refusal_for_capacity_has_its_figure() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(4)
 @pytest.mark.parametrize("kernel", gallery())
 def test_what_is_planned_is_right_and_clean_under_the_sanitizers(kernel: str) -> None:
     refused = {request for request, found in table.read().items() if not found.is_planned}
