@@ -60,6 +60,7 @@ def test_a_refusal_for_capacity_has_its_figure() -> None:
     assert [figure for figure in figures if not re.search(r"\d", figure) and not unknown_size.search(figure)] == []
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", gallery())
 def test_what_is_planned_is_right_and_clean_under_the_sanitizers(kernel: str) -> None:

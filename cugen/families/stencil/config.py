@@ -27,7 +27,7 @@ CHANNELS_PER_THREAD = 4  # output channels that share a register window (heurist
 MAX_UNSHARED_POINTS = 32  # of a window; a loop over its elements needs no registers (measured on H200)
 BLOCK_THREADS = 128
 MAX_WINDOW_REGISTERS = 128  # per thread (heuristic)
-MAX_ELEMENTS_PER_OUTPUT = 48  # of windows, unasked: of more, a tile in shared memory is faster (measured on H200)
+MAX_ELEMENTS_PER_OUTPUT = 48  # of windows without a stride, unasked: a tile in shared memory is faster (measured)
 MAX_THREAD_REGISTERS = 224  # of windows and accumulators; the other 31 of a thread hold indices and addresses
 MIN_THREADS = PLANNING_DEVICE.sms * 1024  # enough to hide latencies (heuristic)
 MAX_SECTORS_RATIO = 1.1  # of windows, to a load for each point: stores and weights add to both (heuristic)
@@ -115,7 +115,7 @@ def choose_config(
     is_unasked = request.schedule.family is None and all(is_free.values()) and not channel_reductions
     if is_unasked and not is_shared and points > MAX_UNSHARED_POINTS:
         return (Refusal(f"no two outputs of a thread share one of the {points} elements that each reads"),)
-    if is_unasked and elements > MAX_ELEMENTS_PER_OUTPUT * count:
+    if is_unasked and not strided and elements > MAX_ELEMENTS_PER_OUTPUT * count:
         return (Refusal(f"its windows have {elements} elements for {count} outputs of a thread"),)
     if request.schedule.family is None and max_width == 1 and _is_row_stencil(request, order, footprints):
         return (Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements"),)

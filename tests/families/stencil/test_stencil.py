@@ -99,6 +99,11 @@ def test_a_thread_has_fewer_outputs_where_windows_fill_its_registers(planned, co
     assert all(launch.spill_stores == launch.stack_bytes == 0 for launch in cubin.kernels.values())
 
 
+def test_windows_of_many_elements_for_an_output_are_left_to_tiles_in_shared_memory(planned, reasons):
+    assert "its windows have 200 elements for 4 outputs" in str(reasons("stencil", cube(5, 1, "float16")))
+    assert planned(cube(5, 1, "float16")).family == "staged"
+
+
 def test_windows_that_no_thread_can_hold_and_that_nothing_shares_are_refused(reasons):
     assert "432 registers, at most 224 fit in a thread" in str(reasons("stencil", cube(6, 7, "float64")))
     assert "no two outputs of a thread share one of the 216 elements" in str(reasons("stencil", cube(6, 7)))

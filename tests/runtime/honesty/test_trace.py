@@ -45,7 +45,7 @@ def test_just_below_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small,
     assert comparison.unknown == 0, report(comparison)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("path", STATEMENTS, ids=[path.stem for path in STATEMENTS])
 def test_statements_of_every_kind_touch_what_their_plans_say(check, path):
