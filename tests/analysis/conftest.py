@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cugen.analysis import WarpRequest, warp_request
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Element
-from cugen.plan.nodes import Accumulate, Copy, Define, For, Guard, If, Load, LoadBlockId, ReturnUnless, Store
+from cugen.plan.nodes import Accumulate, Copy, Define, For, Guard, If, Load, LoadBlockId, LoadMatrix, ReturnUnless, Store
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import walk as walk_values
@@ -101,6 +101,8 @@ class Walk:
                     mask = active if node.guard is None else active & passes(node.guard, names)
                     self._request(node.source, names, mask)
                     self._copy(node, names, active, mask)
+                case LoadMatrix():
+                    self._request(node.source, names, active)
                 case Store() | Accumulate():
                     self._inline(node, names, active)
                     self._request(node.access, names, active)
