@@ -12,20 +12,23 @@ from cugen.families.contraction.recognition import Contraction, recognise, reque
 from cugen.families.gemm.config import TILE, TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages
-from cugen.families.gemm.selection.cost_model import H200, predict
+from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
 from cugen.families.gemm.selection.search_space import valid_configs
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.families.gemm.tensor_cores import FIXED_TUNABLES, are_faster, describe, instruction_of, why_unsupported
-from cugen.machine.latency import memory_latency
+from cugen.families.gemm.tiled.config import choose_config as single_stage
 from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.spec.expressions import Reduce
 
 _MIN_EXTENT = 3  # of M and N; fewer rows or columns are no tile (heuristic)
-_MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer are done before the pipeline is full, unless K is long
-_MIN_SINGLE_STAGE_SECONDS = 6e-6  # a pipeline is no faster (measured on an H100)
+_MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer may be done before the pipeline is full
+# Of `tiled` with one accumulator per thread: its launch, and each k-tile, which waits for memory (fitted to 11 GEMMs of
+# few rows or columns, cold, on an H200).
+_SINGLE_STAGE_LAUNCH_SECONDS = 2.6e-6
+_SINGLE_STAGE_K_TILE_SECONDS = 0.74e-6
 
 
 def match(request: Request) -> Match | Refusals:
@@ -48,7 +51,17 @@ def match(request: Request) -> Match | Refusals:
     reasons += _latency_refusals(contraction, config)
     if reasons:
         return Refusals(tuple(reasons))
-    return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config))
+    return _match_of(contraction, config)
+
+
+def _match_of(contraction: Contraction, config: TileConfig, tried: tuple[TileConfig, ...] = ()) -> Match:
+    """The kernel of a config; with another config where it needs too many registers, as those `tried` before."""
+
+    def smaller() -> Match | None:
+        other = choose_config(contraction, (*tried, config))
+        return None if isinstance(other, Refusal) else _match_of(contraction, other, (*tried, config))
+
+    return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config), smaller)
 
 
 def _with_staged_constants(contraction: Contraction) -> Contraction:
@@ -111,31 +124,26 @@ def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
         yield Refusal("takes sums of several terms, and this one has a single term")
     if min(contraction.context.max_extent(m), contraction.context.max_extent(n)) < _MIN_EXTENT:
         yield Refusal(f"takes M and N of {_MIN_EXTENT} or more")
-    count = _multiply_adds(contraction)
-    if count < _MIN_MULTIPLY_ADDS and _single_stage_seconds(contraction) < _MIN_SINGLE_STAGE_SECONDS:
-        yield Refusal(f"pays off from {_MIN_MULTIPLY_ADDS:,} multiply-adds on; here are {count:,}")
 
 
 def _latency_refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
-    """Small GEMMs whose k-tiles a single stage waits for in less time than the pipeline takes."""
+    """Small GEMMs whose k-tiles a single stage waits for in less time than the pipeline takes. Register tiles of a
+    single stage are slower: they have fewer warps that wait."""
     if _is_requested(contraction) or _multiply_adds(contraction) >= _MIN_MULTIPLY_ADDS:
         return
-    predicted = predict(problem_of(contraction), config, contraction.request.target)
-    if predicted is None or predicted.seconds > _single_stage_seconds(contraction):
-        yield Refusal("takes longer than a single stage, whose k-tiles are few, waits for memory")
+    k = contraction.context.static_extent(contraction.k)
+    if k is None:
+        yield Refusal(f"pays off from {_MIN_MULTIPLY_ADDS:,} multiply-adds on, if K is known at launch only")
+    elif single_stage(contraction).is_scalar:
+        predicted = predict(problem_of(contraction), config, contraction.request.target)
+        waits = _SINGLE_STAGE_LAUNCH_SECONDS + -(-k // TILE) * _SINGLE_STAGE_K_TILE_SECONDS
+        if predicted is None or predicted.seconds > waits:
+            yield Refusal("takes longer than a single stage, whose k-tiles are few, waits for memory")
 
 
 def _multiply_adds(contraction: Contraction) -> int:
     indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
     return math.prod(map(contraction.context.max_extent, indices))
-
-
-def _single_stage_seconds(contraction: Contraction) -> float:
-    """Launch, and the latency of memory in each k-tile of `tiled`, which nothing hides where blocks are few; 0 where K
-    is unknown until the call."""
-    k = contraction.context.static_extent(contraction.k)
-    latency = memory_latency(device_of(contraction.request.target)).seconds
-    return H200.launch_seconds + -(-k // TILE) * latency if k else 0.0
 
 
 def _kernel(contraction: Contraction, config: TileConfig) -> Kernel:

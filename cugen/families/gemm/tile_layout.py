@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from cugen.families.gemm import tensor_cores
-from cugen.families.gemm.config import TileConfig
-from cugen.pieces.vectors import MAX_ACCESS_BYTES
+from cugen.families.gemm.config import WARP, TileConfig
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 
 ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
 BANK_BYTES = 128  # of one word in each bank: what shared memory moves in a cycle (CUDA programming guide)
@@ -48,6 +48,17 @@ class OperandTile:
     def copy_width_for(self, config: TileConfig) -> int:
         """Elements of one copy: a tile in another layout than the operand is copied by single ones."""
         return self.copy_width if self.is_tile_k_major(config) == self.is_k_major else 1
+
+    def threads_along_k(self, config: TileConfig) -> int:
+        """Threads that copy consecutive k. Of a K-major operand a few lanes copy one sector along K and the others
+        adjacent rows: few global sectors, and few shared-memory bank conflicts of the transposed stores."""
+        return math.gcd(config.copy_group_k, max(SECTOR_BYTES // self.element_bytes, 1)) if self.is_k_major else 1
+
+    def copied_lines(self, config: TileConfig) -> float:
+        """Lines of 128 bytes that a warp's copy reads, wherever they begin."""
+        if self.copy_width_for(config) < self.copy_width or self.is_k_major:
+            return WARP / self.threads_along_k(config)
+        return max(WARP * self.copy_width * self.element_bytes / BANK_BYTES, 1.0)
 
     def pad_for(self, config: TileConfig) -> int:
         """Padding of the rows, in elements."""

@@ -36,24 +36,26 @@ class Calibration:
     device: str = "H200"
     data: str = "tests/data/gemm_h200.csv"
     fma_efficiency: float = 0.9582  # fraction of the published FMA rate
-    k_tile_instructions: float = 47.53  # of a warp and k-tile: loop counters, addresses, barrier
+    k_tile_instructions: float = 22.47  # of a warp and k-tile: loop counters, addresses, barrier
     copy_instructions: float = 9.1  # of one copy: both addresses, guard, cp.async
     bounds_check_instructions: float = 12.8  # more, of a copy with a bounds check
-    epilogue_instructions: float = 226.5  # of a warp, besides stores
-    store_instructions: float = 11.82  # of one store of four elements and the computation of their values
+    epilogue_instructions: float = 94.22  # of a warp, besides stores
+    store_instructions: float = 12.12  # of one store of four elements and the computation of their values
     element_instructions: float = 2.452  # of these, for each element
+    copied_line_cycles: float = 0.6585  # of a warp's copy, for each line of 128 bytes that it reads a part of
     shared_load_cycles: int = 2  # of a warp's 16-byte load in which lane pairs broadcast
-    slice_epilogue: float = 0.199  # of the instructions of stores, more for each further slice
-    slice_exchange: float = 0.689  # of the cycles of the slices' partial sums, that nothing hides
-    copy_latency_cycles: float = 369.5  # of a copy, that nothing else of the block hides
-    barrier_cycles_per_warp: float = 0.5  # per k-tile, for each further warp of a copy group
-    store_bytes_per_cycle: float = 33.52  # of a multiprocessor that waits for its stores
-    partial_sector_factor: float = 1.27  # on the cycles of sectors that several stores write a part of
-    unhidden_fraction: float = 0.09953  # of the shorter of two overlapping activities
-    single_warp_factor: float = 1.239  # on a k-tile's cycles, with one warp per scheduler: it waits for shared memory
-    small_block_factor: float = 1.082  # on a k-tile's cycles, with fewer warps in a block than schedulers
+    slice_epilogue: float = 0.2368  # of the instructions of stores, more for each further slice
+    slice_exchange: float = 0.7695  # of the cycles of the slices' partial sums, that nothing hides
+    copy_latency_cycles: float = 215.4  # of a copy, that nothing else of the block hides
+    barrier_cycles_per_warp: float = 0.2219  # per k-tile, for each further warp of a copy group
+    store_bytes_per_cycle: float = 16.02  # of a multiprocessor that waits for its stores
+    simultaneous_stores: float = 1.0  # of the stores of resident blocks, those at about the same time
+    partial_sector_factor: float = 0.4873  # on the cycles of sectors that several stores write a part of
+    unhidden_fraction: float = 0.1152  # of the shorter of two overlapping activities
+    single_warp_factor: float = 1.168  # on a k-tile's cycles, with one warp per scheduler: it waits for shared memory
+    small_block_factor: float = 1.092  # on a k-tile's cycles, with fewer warps in a block than schedulers
     stream_k_factor: float = 1.038  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
-    launch_seconds: float = 4.51e-6  # launch, first copies and last stores
+    launch_seconds: float = 4.425e-6  # launch, first copies and last stores
     stream_k_seconds: float = 4.84e-6  # dynamic block ids and the fix-up
     stream_k_sliced_seconds: float = 2.32e-6  # the same with sliced-K
     split_k_seconds: float = 4e-6  # arrival counters and the reduction in the workspace
@@ -63,7 +65,6 @@ class Calibration:
     cluster_element_cycles: float = 1.0  # more, for each element of a lane
     workspace_bytes_per_second: float = 103.3e9  # partial sums that the last block of a tile loads
     l2_bytes_per_second: float = 3.79e12
-    l2_bytes_per_second_tensor: float = 6.2e12  # the same on tensor cores
     dram_efficiency: float = 0.9  # fraction of the published bandwidth
     # (blocks of a cluster, the most multiprocessors that such left idle): sizes of GPCs differ from die to die
     # (cudaOccupancyMaxActiveClusters)
@@ -71,6 +72,29 @@ class Calibration:
 
 
 H200 = Calibration()
+# Of tensor cores: fitted to other measurements, without terms for the lines of copies and simultaneous stores.
+H200_TENSOR = Calibration(
+    k_tile_instructions=47.53,
+    epilogue_instructions=226.5,
+    store_instructions=11.82,
+    copied_line_cycles=0.0,
+    slice_epilogue=0.199,
+    slice_exchange=0.689,
+    copy_latency_cycles=369.5,
+    barrier_cycles_per_warp=0.5,
+    store_bytes_per_cycle=33.52,
+    simultaneous_stores=0.0,
+    partial_sector_factor=1.27,
+    unhidden_fraction=0.09953,
+    single_warp_factor=1.239,
+    small_block_factor=1.082,
+    launch_seconds=4.51e-6,
+    l2_bytes_per_second=6.2e12,
+)
+
+
+def _calibration(config: TileConfig) -> Calibration:
+    return H200_TENSOR if config.uses_tensor_cores else H200
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +145,7 @@ class _KTileWork:
 
 
 def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KTileWork:
+    h200 = _calibration(config)
     multiply_adds = problem.sums * config.thread_m * config.thread_n * config.warp_k
     sides = [(operand.of(config.thread_m, config.thread_n), operand.element_bytes) for operand in problem.operands]
     loads: float = sum(count // fragment_width(size, count) for count, size in sides) * config.warp_k
@@ -129,23 +154,28 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KT
         loads = shared_loads = tensor_cores.matrix_loads(config)
         if problem.accumulator_bytes < 8:
             shared_loads *= 2  # ldmatrix of four matrices takes as many wavefronts as two such loads
-    copies = sum(
+    requests = [
         operand.of(config.block_m, config.block_n) * config.block_k / operand.copy_width_for(config) / config.threads
         for operand in problem.operands
+    ]
+    copies = sum(requests)
+    copied_lines = sum(
+        count * operand.copied_lines(config) for count, operand in zip(requests, problem.operands, strict=True)
     )
     # Tiles of stream-K aren't shifted inward: each copy has a bounds check if the last tile is partial.
     has_bounds_check = config.stream_k > 0 and (problem.m % config.block_m or problem.n % config.block_n)
-    copy_slots = H200.copy_instructions + (H200.bounds_check_instructions if has_bounds_check else 0)
+    copy_slots = h200.copy_instructions + (h200.bounds_check_instructions if has_bounds_check else 0)
     conversions = tensor_cores.conversions(config)
     if not config.uses_tensor_cores:
         conversions = problem.conversion_cost * sum(count for count, _ in sides) * config.warp_k
-    other_slots = loads + conversions + copies * copy_slots + H200.k_tile_instructions
+    other_slots = loads + conversions + copies * copy_slots + h200.k_tile_instructions
     if not config.uses_tensor_cores:
         multiply_slots = multiply_adds * problem.fma_cost * issue_cycles
-        return _KTileWork(multiply_slots, multiply_slots + other_slots, shared_loads)
+        lines = copied_lines * h200.copied_line_cycles / h200.shared_load_cycles
+        return _KTileWork(multiply_slots, multiply_slots + other_slots, shared_loads + lines)
     # Tensor cores multiply while the warp issues its other instructions.
     multiply_slots = multiply_adds * problem.mma_cost * issue_cycles
-    slots = max(multiply_slots, other_slots) + H200.unhidden_fraction * min(multiply_slots, other_slots)
+    slots = max(multiply_slots, other_slots) + h200.unhidden_fraction * min(multiply_slots, other_slots)
     return _KTileWork(multiply_slots, slots, shared_loads)
 
 
@@ -174,28 +204,32 @@ def store_overhead(problem: Problem, config: TileConfig) -> float:
 
 def _epilogue_slots(problem: Problem, config: TileConfig) -> float:
     """Issue slots of a warp after the main loop."""
+    h200 = _calibration(config)
     width, _ = _store_vector(problem, config)
     results = config.thread_m * config.thread_n
-    stores = results / width * (H200.store_instructions + (width - 4) * H200.element_instructions)
-    return stores * (1 + H200.slice_epilogue * (config.sliced_k - 1)) + H200.epilogue_instructions
+    stores = results / width * (h200.store_instructions + (width - 4) * h200.element_instructions)
+    return stores * (1 + h200.slice_epilogue * (config.sliced_k - 1)) + h200.epilogue_instructions
 
 
 def _slices_cycles(problem: Problem, config: TileConfig) -> float:
     """Cycles of a multiprocessor in which the partial sums of a block's slices pass through shared memory and back."""
+    h200 = _calibration(config)
     partials = config.block_m * config.block_n * config.sliced_k * problem.accumulator_bytes
-    return H200.slice_exchange * 2 * partials / BANK_BYTES
+    return h200.slice_exchange * 2 * partials / BANK_BYTES
 
 
 def _distributed_shared_cycles(problem: Problem, config: TileConfig) -> float:
     """Cycles of a multiprocessor for a block's loads of the partial sums of its cluster."""
+    h200 = _calibration(config)
     width, _ = _store_vector(problem, config)
     requests = config.block_m * config.block_n / (WARP * width)
-    return requests * (H200.cluster_request_cycles + width * H200.cluster_element_cycles)
+    return requests * (h200.cluster_request_cycles + width * h200.cluster_element_cycles)
 
 
 @lru_cache(maxsize=4096)
 def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction | None:
     """The predicted time of a config; None if no block fits a multiprocessor."""
+    h200 = _calibration(config)
     resident = resident_blocks_per_sm(problem, config, target)
     if resident < 1:
         return None
@@ -203,7 +237,7 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
     latency = memory_latency(target_device)
     issue_cycles, schedulers = latency.issue_cycles, latency.schedulers
     fma_lanes = WARP * schedulers / issue_cycles
-    clock = H200.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
+    clock = h200.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
 
     k_tiles = -(-problem.k // (config.block_k * config.split_k))
     sms = _occupied_multiprocessors(config, target_device)
@@ -216,8 +250,8 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
         schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
     concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
     epilogue_slots = _epilogue_slots(problem, config)
-    store_cycles = config.block_m * config.block_n * problem.output_bytes / H200.store_bytes_per_cycle
-    exchange_cycles = (overhead - 1) * store_cycles * H200.partial_sector_factor
+    store_cycles = config.block_m * config.block_n * problem.output_bytes / h200.store_bytes_per_cycle
+    exchange_cycles = (overhead - 1) * store_cycles * h200.partial_sector_factor
     if config.sliced_k > 1:
         exchange_cycles += _slices_cycles(problem, config)
     if config.uses_cluster:
@@ -227,17 +261,18 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
         """Cycles of a k-tile and an epilogue with so many resident blocks; whether issue slots limit the k-tile."""
         warps_per_scheduler = -(-blocks * warps // schedulers)
         issue = work.issue_slots * warps_per_scheduler
-        shared = blocks * warps * work.shared_loads * H200.shared_load_cycles
-        busy = max(issue, shared) + H200.unhidden_fraction * min(issue, shared)
+        shared = blocks * warps * work.shared_loads * h200.shared_load_cycles
+        busy = max(issue, shared) + h200.unhidden_fraction * min(issue, shared)
         if blocks * warps < 2 * schedulers:
-            busy *= H200.single_warp_factor
+            busy *= h200.single_warp_factor
         elif warps < schedulers:
-            busy *= H200.small_block_factor
-        busy *= H200.stream_k_factor if config.stream_k and config.stages > 2 else 1
-        busy += H200.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
-        k_tile = busy + max(0.0, H200.copy_latency_cycles - (config.stages - 1) * busy)
-        # A single block waits for its prologue; several hide it.
-        unhidden = (H200.copy_latency_cycles + store_cycles) / blocks
+            busy *= h200.small_block_factor
+        busy *= h200.stream_k_factor if config.stream_k and config.stages > 2 else 1
+        busy += h200.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
+        k_tile = busy + max(0.0, h200.copy_latency_cycles - (config.stages - 1) * busy)
+        # A single block waits for its prologue; several hide it, but store at about the same time.
+        storing = 1 + h200.simultaneous_stores * (blocks - 1)
+        unhidden = (h200.copy_latency_cycles + storing * store_cycles) / blocks
         epilogue = epilogue_slots * warps_per_scheduler + unhidden + blocks * exchange_cycles
         return k_tile, epilogue, issue >= shared
 
@@ -254,7 +289,7 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
         cycles = (
             (whole * k_tiles + schedule.k_tiles_per_block) * k_tile_cycles
             + (whole + schedule.max_units_per_range) * epilogue_cycles
-            + peers * H200.copy_latency_cycles
+            + peers * h200.copy_latency_cycles
         )
     computing = cycles / clock
 
@@ -265,25 +300,24 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
     copied = tiles * k_tiles * config.block_k * bytes_of_operands(config.block_m, config.block_n)
     moved = problem.batch * problem.k * bytes_of_operands(problem.m, problem.n) if target_device.l2_bytes else copied
     moved += problem.batch * problem.m * problem.n * problem.output_bytes
-    l2 = H200.l2_bytes_per_second_tensor if config.uses_tensor_cores else H200.l2_bytes_per_second
-    loading = copied / (l2 * target_device.peak("float32") / device(H200.device).peak("float32"))
+    loading = copied / (h200.l2_bytes_per_second * target_device.peak("float32") / device(H200.device).peak("float32"))
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"
     limits = {
         multiplier if is_issue_bound else "shared-memory loads": computing,
         "L2 bandwidth": loading if target_device.l2_bytes else 0.0,
-        "memory bandwidth": moved / (target_device.bandwidth * H200.dram_efficiency),
+        "memory bandwidth": moved / (target_device.bandwidth * h200.dram_efficiency),
     }
-    seconds = max(limits.values()) + H200.launch_seconds
+    seconds = max(limits.values()) + h200.launch_seconds
     if config.uses_tensor_cores:
-        seconds += H200.unhidden_fraction * min(computing, loading)
+        seconds += h200.unhidden_fraction * min(computing, loading)
     if config.uses_cluster:
-        seconds += H200.cluster_seconds
+        seconds += h200.cluster_seconds
     elif config.split_k > 1:
-        seconds += H200.split_k_sliced_seconds if config.sliced_k > 1 else H200.split_k_seconds
+        seconds += h200.split_k_sliced_seconds if config.sliced_k > 1 else h200.split_k_seconds
         partials = config.split_k * config.block_m * config.block_n * problem.accumulator_bytes
-        seconds += partials / H200.workspace_bytes_per_second
+        seconds += partials / h200.workspace_bytes_per_second
     if schedule is not None:
-        seconds += H200.stream_k_sliced_seconds if config.sliced_k > 1 else H200.stream_k_seconds
+        seconds += h200.stream_k_sliced_seconds if config.sliced_k > 1 else h200.stream_k_seconds
     return Prediction(
         seconds,
         work.multiply_slots / work.issue_slots,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -27,15 +27,26 @@ _CONFIGS_BEFORE_VARIANTS = 12  # configs that a search times before variants of 
 _CONFIGS_WITH_VARIANTS = 8  # configs whose variants are timed (heuristic)
 
 
-def choose_config(contraction: Contraction) -> TileConfig | Refusal:
-    """The config with everything that the schedule leaves open, or why there is none."""
+def choose_config(contraction: Contraction, but: Collection[TileConfig] = ()) -> TileConfig | Refusal:
+    """The config with everything that the schedule leaves open, or why there is none; none with as many registers as
+    those of `but`, which turned out to need too many."""
     ranked = rank(contraction)
     if not ranked:
         return why_empty(contraction)
+    excluded = set(map(_registers_of, but))
+    ranked = [pair for pair in ranked if _registers_of(pair[1]) not in excluded]
+    if not ranked:
+        return Refusal("needs more registers than a thread may have")
     config = pick(ranked)
     if "prefetch" in contraction.tunables or not _has_long_k(contraction, config):
         return config
     return without_ineffective(contraction, replace(config, prefetch=Prefetch.INTERLEAVED))
+
+
+def _registers_of(config: TileConfig) -> tuple[object, ...]:
+    """What a thread's registers depend on: its tile, and how partial sums are added."""
+    sums = config.sliced_k > 1, config.uses_cluster, config.split_k > 1, config.stream_k > 0
+    return config.thread_m, config.thread_n, config.cores, config.stores, *sums
 
 
 def _has_long_k(contraction: Contraction, config: TileConfig) -> bool:
