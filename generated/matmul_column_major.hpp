@@ -11,9 +11,9 @@ inline cugen::Error<cudaError_t> matmul_column_major_launch(cugen::Span<const fl
     cugen::Span<const float, 2> B, cugen::Span<float, 2> C, cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("A", A, {96, 64}, {1, 96}, 4);
+    check.array("A", A, {96, 64}, {1, 96}, 16);
     check.array("B", B, {64, 80}, {1, 64}, 4);
-    check.array("C", C, {96, 80}, {1, 96}, 4);
+    check.array("C", C, {96, 80}, {1, 96}, 16);
     check.disjoint("A", A, "C", C);
     check.disjoint("B", B, "C", C);
     if (check.failed())
