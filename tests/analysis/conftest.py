@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 from cugen.analysis import WarpRequest, warp_request
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Element
-from cugen.plan.nodes import Accumulate, Copy, Define, For, Guard, If, Load, LoadBlockId, LoadMatrix, ReturnUnless, Store
+from cugen.plan.nodes import (
+    Accumulate,
+    Copy,
+    Define,
+    For,
+    Guard,
+    If,
+    Load,
+    LoadBlockId,
+    LoadMatrix,
+    ReturnUnless,
+    Store,
+)
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import walk as walk_values

@@ -204,7 +204,9 @@ def test_every_spec_of_the_gallery_with_an_input_outside_textures_takes_a_pad_an
         specs = {spec.kernel: spec for spec in load(text)}
         for number, names in enumerate(kernels_by_document(text)):
             spec = specs[names[0]]
-            inputs = [a.name for a in spec.arrays if a.role in ("input", "inout") and a.memory.space in (None, "shared")]
+            inputs = [
+                a.name for a in spec.arrays if a.role in ("input", "inout") and a.memory.space in (None, "shared")
+            ]
             if not inputs:
                 continue
             after, _ = rewrite(text, {(number, inputs[0]): RowLayout(32)}, load)

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.family import FAMILY
+from cugen.families.gemm.selection.heuristic import choose_config
 from cugen.kernel_report import analyze
 from cugen.machine import target
 from cugen.plan.context import make_context
@@ -17,6 +19,7 @@ from cugen.plan.traversal.walking import walk_nodes
 from cugen.rewrite.grouping import group_statements
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
+from cugen.schedule import planner
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule
 
@@ -197,12 +200,33 @@ def test_more_than_the_static_limit_is_dynamic_shared_memory(planned):
 # Requests and refusals
 
 
-def test_the_family_is_chosen_for_large_gemms_only(made):
+def test_small_gemms_of_few_rows_or_columns_are_left_to_a_single_stage(made):
     (large,) = made(gemm(1024, 1024, 1024, schedule="")).plan.kernels
-    (small,) = made(gemm(100, 100, 100, schedule="")).plan.kernels
-    assert (large.family, small.family) == ("gemm", "tiled")
+    (small,) = made(gemm(100, 40, 24, schedule="")).plan.kernels
+    (square,) = made(gemm(100, 100, 100, schedule="")).plan.kernels
+    assert (large.family, small.family, square.family) == ("gemm", "tiled", "gemm")
     assert "block tile 64 x 128 x " in large.reasons[0]
     assert "multiply-adds" in large.reasons[1]
+
+
+def test_a_gemm_takes_another_tile_where_the_first_needs_too_many_registers(planned, monkeypatch):
+    contraction = recognise(request_of(gemm(1656, 109, 5559, schedule="")))
+    first = choose_config(contraction)
+    second = choose_config(contraction, [first])
+    assert (first.thread_m, first.thread_n, first.stream_k > 0) != (
+        second.thread_m,
+        second.thread_n,
+        second.stream_k > 0,
+    )
+    tried = []
+
+    def fits(kernel, request):
+        tried.append(kernel)
+        return len(tried) > 2
+
+    monkeypatch.setattr(planner, "fits_registers", fits)
+    assert planned(gemm(1656, 109, 5559, schedule="")).family == "gemm"
+    assert len({kernel.reasons[0] for kernel in tried}) == len(tried) == 3
 
 
 def test_stages_of_an_operand_request_this_family(made, planned):
