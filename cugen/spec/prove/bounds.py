@@ -136,14 +136,18 @@ class BoundsChecker:
         if all(map(intervals.is_between, sample.coordinates, shape)):
             return
         self._reported[sample.span] = None
-        first, *others = [f"0 and {text_of(extent)} - 1" for extent in shape]
+        limits = " and ".join(f"0 .. {self._last(extent)}" for extent in shape)
         self._report.error(
             "CG1304",
             f"`{sample.array}` may be read outside the array (unproved)",
             sample.span,
-            label=f"not proved to be between {first}{''.join(f', and {other}' for other in others)}",
+            label=f"not proved to be in {limits}",
             help=f"give `{sample.array}` a `boundary`, such as `boundary: clamp`",
         )
+
+    def _last(self, extent: Expr) -> str:
+        form = affine_form(extent, self._params) - 1
+        return str(form.constant) if form.is_constant else f"{text_of(extent)} - 1"
 
     def _is_proved(self, pairs: list[tuple[Expr, Expr]], exact: list[tuple[Expr, int]], context: Context) -> bool:
         goals: list[AffineForm] = []

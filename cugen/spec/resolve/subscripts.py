@@ -16,7 +16,15 @@ from cugen.spec.types import BOOL, FLOAT32, FLOAT64, INT64
 if TYPE_CHECKING:
     from cugen.spec.resolve.elaborate import Elaborator
 
+_BETWEEN_ELEMENTS = (
+    "to read between elements, put a float32 matrix into `memory: {space: texture, dims: 2, filter: linear}`"
+)
+_ROUNDED = (
+    "store the rounded subscripts in an array of an integer type, as in `t[i] = cast(round(...), int32)`;"
+    f" {_BETWEEN_ELEMENTS}"
+)
 _HINTS = {
+    **dict.fromkeys(("round", "floor", "ceil", "trunc", "cast"), _ROUNDED),
     "clamp": "give the array `boundary: clamp`, or guard the read with `where`",
     "minimum": "give the array `boundary: clamp`, or guard the read with `where`",
     "maximum": "give the array `boundary: clamp`, or guard the read with `where`",
@@ -25,10 +33,6 @@ _HINTS = {
 MAX_DIVISIONS = 12  # nested in a subscript: the cost of a bounds proof may double with each
 _DEFAULT_HINT = (
     "use integers, params, indices, elements of integer arrays, `+ - *` by a constant, `//` and `%` by a constant"
-)
-
-_BETWEEN_ELEMENTS = (
-    "to read between elements, put a float32 matrix into `memory: {space: texture, dims: 2, filter: linear}`"
 )
 
 
@@ -135,9 +139,7 @@ class _Subscript:
         if isinstance(value.expr, IndexValue | ParamValue) or (isinstance(value.expr, Read) and value.dtype.is_integer):
             return value.expr
         if isinstance(value.expr, Read):
-            help = "store the subscripts in an array of an integer type"
-            if value.dtype.is_float:
-                help += f", such as `t[i] = cast(round(...), int32)`; {_BETWEEN_ELEMENTS}"
+            help = _ROUNDED if value.dtype.is_float else "store the subscripts in an array of an integer type"
             self._reject(node, f"an element of type {value.dtype} can't be a subscript", "not an integer", help)
         else:
             help = "make it a param, or read it from an integer array"
