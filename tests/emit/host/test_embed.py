@@ -184,7 +184,8 @@ def expected(
         if memory.is_2d:
             text += f"{memory.width} x {memory.height}, pitch {memory.pitch}, of format {kind} x 1, "
             mode = ADDRESS_MODES.index(memory.address_mode)
-            lines.append(f"{text}modes {mode} {mode}, flags {3 if memory.is_normalized else 1}")
+            flags = 3 if memory.is_normalized else 1
+            lines.append(f"{text}modes {mode} {mode}, filter {int(memory.is_linear)}, flags {flags}")
         else:
             lines.append(f"{text}{memory.bytes} bytes of format {kind} x 1, flags 1")
     for array in manifest.texture_arguments():
