@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Comparison, Guard, Load
+from cugen.plan.nodes import Comparison, Guard, Let, Load
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import integer
-from cugen.spec.expressions import Const, Local, Sample, free_indices
+from cugen.spec.expressions import Const, Expr, Local, Sample, free_indices
 
 if TYPE_CHECKING:
     from cugen.plan.lowering.expressions import Lowering
@@ -23,7 +23,7 @@ def load_sample(lowering: Lowering, sample: Sample, scope: Scope) -> Local:
     name = sample.array.lower()[:22]
     home = scope.home(free_indices(sample))
     coordinates = tuple(
-        lowering.named(coordinate, home, f"{name}_{axes[dimension]}")
+        _local(lowering, coordinate, home, f"{name}_{axes[dimension]}")
         for dimension, coordinate in enumerate(sample.coordinates)
     )
     local = Local(lowering.name_for(sample, f"{name}_value"[:24], home), sample.dtype)
@@ -32,4 +32,16 @@ def load_sample(lowering: Lowering, sample: Sample, scope: Scope) -> Local:
     access = Access(array, (), "load", coordinates=coordinates)
     home.nodes.append(Load(local, access, some, Const(0.0, sample.dtype)) if some.terms else Load(local, access))
     home.remember(sample, local)
+    return local
+
+
+def _local(lowering: Lowering, coordinate: Expr, scope: Scope, name_hint: str) -> Local:
+    """The coordinate in a local of its own: a component of a vector, or an element of a tile, has no name."""
+    value = lowering.named(coordinate, scope, name_hint)
+    if type(value) is Local:
+        return value
+    home = scope.home(free_indices(coordinate))
+    local = Local(lowering.name_for(coordinate, name_hint, home), value.dtype)
+    home.nodes.append(Let(local, value))
+    home.remember(coordinate, local)
     return local
