@@ -13,7 +13,9 @@ def test_sizes_are_evaluated_at_the_params(filter: str) -> None:
     array = ArrayArgument("A", "input", "float16", (5, "M"), ("2 * M", 1), "M * 8", 512)
     texture = Texture("A", "M", 5, "4 * M", "wrap", filter)
     manifest = Manifest("k", "1", "k.yaml", "", "sm_90", {}, (array,), (), (), (), textures=(texture,))
-    assert list(texture_memory(manifest, {"M": 16})) == [("A", TextureMemory("float16", 128, 16, 5, 64, "wrap", filter == "linear"))]
+    assert list(texture_memory(manifest, {"M": 16})) == [
+        ("A", TextureMemory("float16", 128, 16, 5, 64, "wrap", filter == "linear"))
+    ]
 
 
 @pytest.mark.parametrize(

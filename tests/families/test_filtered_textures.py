@@ -38,6 +38,15 @@ arrays:
   y: {{shape: [N], {F}}}
 compute: y[i] = u[v[i] * 20, w[i] * 30 + 2] + v[i]
 """,
+    "map, at elements of vectors": f"""
+params: {{H: 37, W: 64, N: 300}}
+arrays:
+  {U}
+  v: {{shape: [N], {F}}}
+  w: {{shape: [N], {F}}}
+  y: {{shape: [N], {F}}}
+compute: y[i] = u[v[i], w[i]] + u[w[i], v[i]] * v[i]
+""",
     "map, in columns": f"""
 params: {{H: 40, W: 61}}
 arrays:
@@ -127,6 +136,16 @@ arrays:
   x: {{shape: [H, W], {F}, boundary: zero}}
   y: {{shape: [H, W], {F}}}
 compute: y[i, j] = x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1] + u[i + 0.25, j + x[i, j]]
+""",
+    "staged, at elements of a tile": f"""
+params: {{H: 37, W: 61, N: 300}}
+arrays:
+  {U}
+  x: {{shape: [N], {F}, memory: shared, boundary: clamp}}
+  y: {{shape: [N], {F}}}
+compute: y[i] = sum(u[x[i + r - 3] * 9, x[i + r - 3] + r], r)
+indices: {{r: 7}}
+schedule: {{family: staged}}
 """,
     "transpose": f"""
 params: {{H: 37, W: 64}}
@@ -255,6 +274,7 @@ def problems(draw: st.DrawFn) -> str:
                     f"{index} // 2 + {shift}",
                     f"{values}[{index}] * {draw(st.sampled_from([4, 30, 1000]))}",
                     f"{values}[{index}] + {index}",
+                    f"{values}[{index}]",
                     f"({index} + {shift}) * {scale} if {values}[{index}] > 0 else {index} / 3",
                     f"clamp({values}[{index}] * 9, 0, 3)",
                     f"sqrt(abs({values}[{index}])) * 5 + {shift}",

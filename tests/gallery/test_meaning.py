@@ -227,7 +227,7 @@ def enlarged(x: Array) -> Array:
         second_weight = np.rint((points - first) * 256) / 256
         matrix = np.zeros((count, size))
         for element, weight in ((first, 1 - second_weight), (first + 1, second_weight)):
-            np.add.at(matrix, (np.arange(count), np.clip(element, 0, size - 1)), weight)
+            matrix += weight[:, None] * (np.clip(element, 0, size - 1)[:, None] == np.arange(size))
         return matrix
 
     return weights(270, 405) @ x @ weights(480, 720).T

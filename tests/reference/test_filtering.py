@@ -73,9 +73,9 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, str]:
     for extent in shape:
         whole = generator.integers(-2 * extent - 2, 3 * extent + 2, count).astype(np.float64)
         steps = generator.integers(0, 512, count) / 512  # odd ones are in the middle of two weights
-        beside = generator.choice([-1, 0, 0, 1], count) * 2.0 ** -generator.integers(12, 30, count)
+        distance = generator.choice([-1, 0, 0, 1], count) * 2.0 ** -generator.integers(12, 30, count)
         kind = generator.integers(0, 4, count)
-        fraction = np.choose(kind, [np.zeros(count), steps, steps + beside, generator.random(count)])
+        fraction = np.choose(kind, [np.zeros(count), steps, steps + distance, generator.random(count)])
         points.append((whole + fraction).astype(np.float32))
     return generator.standard_normal(shape).astype(np.float32), np.array(points), draw(st.sampled_from(BOUNDARIES))
 
@@ -137,7 +137,10 @@ def test_between_elements_the_value_may_differ_most_at_one() -> None:
     data = np.zeros((3, 3), np.float32)
     data[2, 1] = 1
     found = sampled(data, np.array([[1.0], [1.0]]), "clamp", slack=0.25)
-    assert (found.value, found.slack) == (0, pytest.approx(0.25, rel=1e-5))  # of a row at 1.25; at the corners it is 0.1875
+    assert (found.value, found.slack) == (
+        0,
+        pytest.approx(0.25, rel=1e-5),
+    )  # of a row at 1.25; at the corners it is 0.1875
 
 
 @pytest.mark.parametrize(("boundary", "is_near"), [("clamp", False), ("wrap", True), ("symmetric", True)])

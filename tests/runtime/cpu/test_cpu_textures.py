@@ -105,9 +105,9 @@ def test_a_fetch_of_another_number_of_coordinates_is_undefined(make_job) -> None
 
 
 FILTERED = r"""
-extern "C" __global__ void k(cudaTextureObject_t x, const float* at, float* out) {
+extern "C" __global__ void k(cudaTextureObject_t x, const float* points, float* out) {
   const float scale = SCALED ? 1.0f / 3 : 1.0f;
-  out[threadIdx.x] = tex2D<float>(x, at[threadIdx.x] * scale, SCALED ? 0.25f : 0.5f);
+  out[threadIdx.x] = tex2D<float>(x, points[threadIdx.x] * scale, SCALED ? 0.25f : 0.5f);
 }
 """
 # Values of a row of 10, 20, 40 at texture coordinates; the centres of its elements are at 0.5, 1.5 and 2.5.
@@ -123,13 +123,13 @@ OUTSIDE = {
 @pytest.mark.parametrize("mode", list(PADDING))
 def test_a_filtered_fetch_weighs_elements_in_steps_of_1_256(make_job, mode: str) -> None:
     expected = INSIDE | OUTSIDE[mode]
-    at = np.zeros(32, np.float32)
-    at[: len(expected)] = list(expected)
+    points = np.zeros(32, np.float32)
+    points[: len(expected)] = list(expected)
     rows = np.full((2, PITCH), np.nan, np.float32)
     rows[0, :3] = (10, 20, 40)
     rows[1, :3] = rows[0, :3] if mode in ("wrap", "mirror") else np.nan
     source = FILTERED.replace("SCALED", str(mode in ("wrap", "mirror")).lower())
-    buffers = {"x": rows.ravel(), "at": at, "out": np.zeros(32, np.float32)}
+    buffers = {"x": rows.ravel(), "points": points, "out": np.zeros(32, np.float32)}
     job = make_job(source, buffers)
     texture = Texture("x", 3, 2 if mode in ("wrap", "mirror") else 1, PITCH * 4, mode, "linear")
     outcome = CpuDevice(sanitize=True).run(replace(job, manifest=replace(job.manifest, textures=(texture,))))
