@@ -114,6 +114,47 @@ arrays:
 compute: y[i, j] = sum(A[i, k] * B[k, j], k) + u[i * 0.5, j * 0.5]
 schedule: {{family: gemm}}
 """,
+    "gemm, of both operands": f"""
+params: {{H: 37, W: 64, M: 70, N: 66, K: 40}}
+arrays:
+  {U}
+  A: {{shape: [M, K], {F}}}
+  B: {{shape: [K, N], {F}}}
+  y: {{shape: [M, N], {F}}}
+compute: y[i, j] = sum(u[A[i, k] * 9 + 5, B[k, j] * 9], k)
+schedule: {{family: gemm}}
+""",
+    "skinny": f"""
+params: {{H: 37, W: 64, K: 3000, N: 64}}
+arrays:
+  {U}
+  A: {{shape: [1, K], {F}}}
+  B: {{shape: [N, K], {F}}}
+  y: {{shape: [1, N], {F}}}
+compute: y[m, n] = sum(u[A[m, k], 0.5] * B[n, k], k)
+schedule: {{family: skinny}}
+""",
+    "staged, of all pairs": f"""
+params: {{H: 37, W: 64, M: 130, N: 260}}
+arrays:
+  {U}
+  p: {{shape: [M, 2], {F}}}
+  q: {{shape: [N, 2], {F}}}
+  y: {{shape: [M], {F}}}
+compute: y[i] = min(u[p[i, 0] * 3, q[j, 1] * 4], j)
+schedule: {{family: staged}}
+""",
+    "stencil, of the result of another": f"""
+params: {{H: 37, W: 64}}
+arrays:
+  {U}
+  x: {{shape: [H, W], {F}, boundary: clamp}}
+  t: {{shape: [H, W], {F}, memory: scratch, boundary: clamp}}
+  y: {{shape: [H, W], {F}}}
+compute: |
+  t[i, j] = x[i - 1, j] + x[i + 1, j] + u[x[i, j], j]
+  y[i, j] = t[i, j - 1] + t[i, j + 1] + u[t[i, j], j]
+""",
     "rowwise": f"""
 params: {{H: 19, W: 64}}
 arrays:
@@ -245,6 +286,13 @@ compute: y[i] = u[i * 0.5, i * 0.25]
     for height, width in ((0, 8), (5, 0), (1, 8), (37, 64)):
         prove(text, {"H": height, "W": width, "N": 50})
     assert "H > 0" not in made(text.replace("H: dynamic", "H: {range: [1, 500]}")).source
+
+
+def test_a_sum_of_samples_is_no_reduction_of_elements(reasons):
+    refusals = reasons("reduce", SPECS["direct, a sum of samples"])
+    assert [refusal.reason for refusal in refusals] == [
+        "reduces array elements; here all values come from filtered textures"
+    ]
 
 
 def test_inside_holds_between_the_first_and_the_last_elements(prove):
