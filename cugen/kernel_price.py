@@ -130,8 +130,9 @@ def price_warnings(kernel: Kernel) -> tuple[Diagnostic, ...]:
 
 def requested_keys(spec: Spec) -> tuple[RequestedKey, ...]:
     """The placements of inputs and temporaries, and the keys of schedules; not those of a lock file, which were
-    measured."""
-    placed = [a for a in spec.arrays if a.memory.space is not None and a.role in ("input", "baked", "temporary")]
+    measured, nor of filtered textures, which no other memory can replace."""
+    roles = ("input", "baked", "temporary")
+    placed = [a for a in spec.arrays if a.memory.space is not None and a.role in roles and not a.is_filtered]
     keys = [
         RequestedKey(
             f"arrays.{a.name}.memory", f"{a.name}: {a.memory.space}", a.memory.span, partial(_unplaced, a.name)

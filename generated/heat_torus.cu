@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(128) heat_torus(
 // graphs may be using it.
 static cudaError_t heat_torus_texture_2d(
     const void* data, size_t width, size_t height, size_t pitch, cudaChannelFormatDesc format,
-        cudaTextureAddressMode address, cudaTextureObject_t* texture)
+        cudaTextureAddressMode address, cudaTextureFilterMode filter, cudaTextureObject_t* texture)
 {
     struct Entry {
         int device;
@@ -64,6 +64,7 @@ static cudaError_t heat_torus_texture_2d(
         size_t pitch;
         cudaChannelFormatDesc format;
         cudaTextureAddressMode address;
+        cudaTextureFilterMode filter;
         cudaTextureObject_t texture;
         Entry* next;
     };
@@ -74,8 +75,8 @@ static cudaError_t heat_torus_texture_2d(
         return status;
     for (const Entry* entry = entries.load(); entry != nullptr; entry = entry->next)
         if (entry->device == device && entry->data == data && entry->width == width && entry->height == height
-            && entry->pitch == pitch && entry->address == address && entry->format.x == format.x
-            && entry->format.f == format.f) {
+            && entry->pitch == pitch && entry->address == address && entry->filter == filter
+            && entry->format.x == format.x && entry->format.f == format.f) {
             *texture = entry->texture;
             return cudaSuccess;
         }
@@ -89,7 +90,7 @@ static cudaError_t heat_torus_texture_2d(
     cudaTextureDesc reading = {};
     reading.addressMode[0] = address;
     reading.addressMode[1] = address;
-    reading.filterMode = cudaFilterModePoint;
+    reading.filterMode = filter;
     reading.readMode = cudaReadModeElementType;
     reading.normalizedCoords = address == cudaAddressModeWrap || address == cudaAddressModeMirror;
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // a capture doesn't record it, but may forbid it
@@ -98,7 +99,8 @@ static cudaError_t heat_torus_texture_2d(
     cudaThreadExchangeStreamCaptureMode(&mode);
     if (status != cudaSuccess)
         return status;
-    Entry* const added = new Entry{device, data, width, height, pitch, format, address, *texture, entries.load()};
+    Entry* const added =
+        new Entry{device, data, width, height, pitch, format, address, filter, *texture, entries.load()};
     while (!entries.compare_exchange_weak(added->next, added)) {
     }
     return cudaSuccess;
@@ -112,7 +114,7 @@ extern "C" cudaError_t heat_torus_launch(
     cudaError_t status = cudaSuccess;
     cudaTextureObject_t u_texture = 0;
     status = heat_torus_texture_2d(u, (long long)W, (long long)H, 4LL * W, cudaCreateChannelDesc<float>(),
-        cudaAddressModeWrap, &u_texture);
+        cudaAddressModeWrap, cudaFilterModePoint, &u_texture);
     if (status != cudaSuccess)
         return status;
     heat_torus<<<dim3((W + 31) / 32, (H + 3) / 4), dim3(32, 4), 0, stream>>>(u_texture, next);

@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 33d4c6e9c5ccbc75, text 9eaf3fb8a5d2b1de.
+// Input a3ffb1cc9bcca7d3, text cb6ac51f0887de17.

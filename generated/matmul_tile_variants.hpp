@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 33d4c6e9c5ccbc75, text 632d71783f072962.
+// Input a3ffb1cc9bcca7d3, text 8a3b564122523acd.

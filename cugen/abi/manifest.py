@@ -13,7 +13,7 @@ from typing import Any
 
 Size = int | str
 _SHOWN_ARGUMENTS = 8
-FEATURES = ("texture", "texture_2d")  # of manifests, since version 1 of the format
+FEATURES = ("texture", "texture_2d", "texture_linear")  # of manifests, since version 1 of the format
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,15 @@ class Texture:
     sampled, without conversion to normalised floats. An array without elements has object 0.
 
     With an `address_mode` (clamp, border, wrap, mirror) it is an object of pitched memory of `width` by `height`
-    elements, `pitch` in bytes. Coordinates are normalized with wrap and mirror."""
+    elements, `pitch` in bytes. Coordinates are normalized with wrap and mirror. With the `filter` linear, fetches
+    interpolate between elements."""
 
     argument: str
-    width: Size = 0  # this and the following are omitted from the file where there is no address mode
+    width: Size = 0  # this and the following are omitted from the file where they have these values
     height: Size = 0
     pitch: Size = 0
     address_mode: str = ""
+    filter: str = "point"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ class Manifest:
         content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
         content["workspace"] = [_without(space, left_zero=False) for space in self.workspace]
         content["launches"] = [_without(launch, cluster=1) for launch in self.launches]
-        content["textures"] = [_without(t, width=0, height=0, pitch=0, address_mode="") for t in self.textures]
+        unset: dict[str, int | str] = {"width": 0, "height": 0, "pitch": 0, "address_mode": "", "filter": "point"}
+        content["textures"] = [_without(texture, **unset) for texture in self.textures]
         for key in ("requires", "textures"):
             if not content[key]:
                 del content[key]

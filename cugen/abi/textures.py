@@ -15,7 +15,7 @@ ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")  # in the order of cudaTex
 @dataclass(frozen=True, slots=True)
 class TextureMemory:
     """What a texture object reads, but for the address: `elements` of linear memory; with an `address_mode` pitched
-    memory of `width` by `height` elements, `pitch` in bytes."""
+    memory of `width` by `height` elements, `pitch` in bytes, filtered if it `is_linear`."""
 
     dtype: str
     elements: int
@@ -23,6 +23,7 @@ class TextureMemory:
     height: int = 0
     pitch: int = 0
     address_mode: str = ""
+    is_linear: bool = False
 
     @property
     def bytes(self) -> int:
@@ -46,4 +47,5 @@ def texture_memory(manifest: Manifest, params: Mapping[str, int]) -> Iterator[tu
         array = arrays[texture.argument]
         sizes = (array.elements, texture.width, texture.height, texture.pitch)
         elements, width, height, pitch = evaluate_all(sizes, params)
-        yield array.name, TextureMemory(array.dtype, elements, width, height, pitch, texture.address_mode)
+        is_linear = texture.filter == "linear"
+        yield array.name, TextureMemory(array.dtype, elements, width, height, pitch, texture.address_mode, is_linear)

@@ -103,7 +103,7 @@ def placement_text(declared: Array, plan: Plan) -> str:
     if not space and plan.context.arrays[declared.name].space == "constant":
         return "constant, since all reads are uniform"
     if space == "texture" and declared.memory.dims == 2:
-        return "2-D texture"
+        return "2-D texture, filtered" if declared.is_filtered else "2-D texture"
     if space != "readonly":
         return space
     found = (access for kernel in plan.kernels for access in accesses(kernel.body))

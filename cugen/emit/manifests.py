@@ -102,7 +102,7 @@ def make_manifest(
         hashlib.sha256(header.encode()).hexdigest(),
         hashlib.sha256(typed_header.encode()).hexdigest(),
         input_hash,
-        tuple(dict.fromkeys("texture_2d" if t.address_mode else "texture" for t in textures)),
+        tuple(dict.fromkeys(map(_feature, textures))),
         textures,
     )
 
@@ -112,7 +112,14 @@ def _texture(texture: PlannedTexture, context: Context, names: Mapping[str, str]
     if texture_2d is None:
         return Texture(texture.argument)
     width, height, pitch = (size(extent, context.ranges, names) for extent in context.texture_sizes(texture))
-    return Texture(texture.argument, width, height, pitch, texture_2d.address_mode)
+    filter = "linear" if texture_2d.is_linear else "point"
+    return Texture(texture.argument, width, height, pitch, texture_2d.address_mode, filter)
+
+
+def _feature(texture: Texture) -> str:
+    if texture.filter == "linear":
+        return "texture_linear"
+    return "texture_2d" if texture.address_mode else "texture"
 
 
 def texture_limits(context: Context) -> tuple[str, ...]:

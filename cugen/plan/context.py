@@ -175,4 +175,6 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
 
 def _texture_2d(declared: model.Array, strides: tuple[Integer, ...]) -> Texture2D | None:
     boundary = None if declared.boundary is None else declared.boundary.mode
-    return pitched_texture(strides, boundary) if declared.memory.dims == 2 else None
+    if declared.memory.dims != 2:
+        return None
+    return pitched_texture(strides, boundary, is_linear=declared.is_filtered)

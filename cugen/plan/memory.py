@@ -11,7 +11,7 @@ from itertools import count
 
 import sympy
 
-from cugen.plan.symbols import BitXor, Integer, Mod, integer
+from cugen.plan.symbols import BitXor, Integer, Mod, integer, symbol
 from cugen.plan.textures.addressing import Texture2D
 from cugen.spec.expressions import Local
 from cugen.spec.types import DType
@@ -29,6 +29,7 @@ FETCHED_TYPES = {
     "uint16": "unsigned short",
     "uint8": "unsigned char",
 }
+UNKNOWN_OFFSET = symbol("filtered fetch")  # no name in C
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,9 @@ class Access:
 
     With a `start` it is printed relative to that pointer: `a_from[32 * K]`. `streaming` vector loads are evicted first:
     their elements are not reused.
+
+    A filtered fetch from a 2-D texture has `coordinates`, the locals with one real number for each dimension, in place
+    of subscripts. What it reads isn't known before it runs.
     """
 
     array: Array
@@ -109,10 +113,11 @@ class Access:
     rank: Integer | None = None
     start: Start | None = None
     streaming: bool = False
+    coordinates: tuple[Local, ...] = ()
     serial: int = field(init=False, default_factory=count(1).__next__)  # what tells two accesses apart
 
     def __post_init__(self) -> None:
-        if len(self.subscripts) != len(self.array.strides):
+        if len(self.subscripts or self.coordinates) != len(self.array.strides):
             raise ValueError(
                 f"{len(self.subscripts)} subscripts for `{self.array.symbol}` of {len(self.array.strides)} dimensions"
             )
@@ -130,7 +135,7 @@ class Access:
 
     def physical_subscripts(self) -> tuple[Integer, ...]:
         """The subscripts after the xor swizzle, if the array has one, or after the address mode of a 2-D texture."""
-        if (texture := self.array.texture_2d) is not None:
+        if (texture := self.array.texture_2d) is not None and self.subscripts:
             return tuple(map(texture.folded, self.subscripts, self.array.shape))
         if not self.array.swizzle:
             return self.subscripts
@@ -139,7 +144,9 @@ class Access:
         return (*outer, row, BitXor(column, mask))
 
     def offset(self) -> Integer:
-        """The linear offset of the element, in elements."""
+        """The linear offset of the element, in elements; of a filtered fetch `UNKNOWN_OFFSET`."""
+        if self.coordinates:
+            return UNKNOWN_OFFSET
         terms = (sub * stride for sub, stride in zip(self.physical_subscripts(), self.array.strides, strict=True))
         return sympy.Add(*terms)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cugen.reference.contents import Contents, OutsideError, Region, apply_boundary
+from cugen.reference.filtering import filtered
 from cugen.reference.nonnegative import is_nonnegative
 from cugen.reference.operators import apply_operator, convert, select
 from cugen.reference.scope import Scope
@@ -36,6 +37,7 @@ from cugen.spec.expressions import (
     ParamValue,
     Read,
     Reduce,
+    Sample,
     ScalarValue,
     Scan,
     Select,
@@ -89,6 +91,9 @@ class Interpreter:
                 return self.scalars[name]
             case Read():
                 return self._read(expr, scope)
+            case Sample(array=array, coordinates=coordinates, boundary=boundary):
+                points = [self.evaluate(coordinate, scope) for coordinate in coordinates]
+                return filtered(self.contents(array), points, boundary)
             case Op(name="and" | "or", args=(left, right)):
                 first = self.evaluate(left, scope)
                 decided = first.value if expr.name == "and" else ~first.value

@@ -26,6 +26,7 @@ _THREADS, _BLOCK, _GRID = 1, (2, 3, 4), (5, 6, 7)
 _REGISTERS, _SHARED_OPT_IN, _MAJOR, _MINOR = 12, 97, 75, 76
 _LINEAR, _PITCH_2D = 2, 3  # CU_RESOURCE_TYPE_*
 _READ_AS_INTEGER, _NORMALIZED = 1, 2  # CU_TRSF_READ_AS_INTEGER, CU_TRSF_NORMALIZED_COORDINATES
+_FILTER_POINT, _FILTER_LINEAR = 0, 1  # CU_TR_FILTER_MODE_*
 # CU_AD_FORMAT_*
 _FORMATS = {
     "uint8": 0x01,
@@ -75,7 +76,7 @@ class _PitchedResource(ctypes.Structure):
 
 
 class _TextureReading(ctypes.Structure):
-    """CUDA_TEXTURE_DESC, point sampled; of linear memory only `flags` counts."""
+    """CUDA_TEXTURE_DESC; of linear memory only `flags` counts."""
 
     _fields_ = (
         ("address_modes", ctypes.c_int * 3),
@@ -94,7 +95,7 @@ def _described(address: int, memory: TextureMemory) -> tuple[_LinearResource | _
     flags = _READ_AS_INTEGER | (_NORMALIZED if memory.is_normalized else 0)
     return (
         _PitchedResource(_PITCH_2D, *element, memory.width, memory.height, memory.pitch),
-        _TextureReading((mode, mode, mode), flags=flags),
+        _TextureReading((mode, mode, mode), _FILTER_LINEAR if memory.is_linear else _FILTER_POINT, flags),
     )
 
 

@@ -95,6 +95,21 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """The value of a 2-D texture at a point between elements, by linear filtering.
+
+    `coordinates` are float32 trees, one for each dimension of the array, with the elements at whole numbers. They are
+    values, not subscripts: a sample is to be treated as a function of them. `boundary` is None if the point is proved
+    to be between elements."""
+
+    array: str
+    coordinates: tuple[Expr, ...]
+    dtype: DType
+    boundary: Boundary | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
     """An operator or function whose operands are all evaluated. `name` is a key of `OPERATORS`."""
 
@@ -190,7 +205,7 @@ class Local:
     dtype: DType
 
 
-Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Op | Select | Cast | Reduce | Scan | Local
+Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Sample | Op | Select | Cast | Reduce | Scan | Local
 
 MAX_MULTIPLIED_POWER = 8  # literal exponents from 2 to this one are multiplications
 
@@ -219,6 +234,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
         case Read():
             return expr.subscripts + tuple(dividend for dividend, _ in expr.exact)
+        case Sample():
+            return expr.coordinates
         case Op():
             return expr.args
         case Select():

@@ -62,7 +62,8 @@ class Memory:
     """The memory space and layout options of an array. With `space` None the generator chooses.
 
     `is_single_stage`: the spec says `stages: 1`, and leaves no other number to the generator. `dims` are the
-    coordinates of a fetch from a texture: 1 of linear memory, 2 of pitched memory."""
+    coordinates of a fetch from a texture: 1 of linear memory, 2 of pitched memory. `filter` is point, or linear where
+    a fetch interpolates between elements."""
 
     space: str | None = None  # global shared constant register readonly texture scratch
     pad: int = 0
@@ -71,6 +72,7 @@ class Memory:
     stages: int = 1
     is_single_stage: bool = field(default=False, metadata=_HASHED_IF_SET)
     dims: int = field(default=1, metadata=_HASHED_IF_SET)
+    filter: str = field(default="point", metadata=_HASHED_IF_SET)
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -101,6 +103,11 @@ class Array:
     values: Values | None = None
     is_temporary: bool = False
     span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether it is read between elements: by samples, never by reads."""
+        return self.memory.filter == "linear"
 
 
 @dataclass(frozen=True, slots=True)

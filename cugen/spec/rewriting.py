@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from operator import is_
 
-from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, children
+from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Sample, Scan, Select, children
 from cugen.spec.types import DType
 
 # Separates the source name of a bound index from a unique number, until extents are known and `FinalNames` chooses
@@ -25,6 +25,8 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             dividends = after[len(subscripts) :]
             divisions = tuple((dividend, divisor) for dividend, (_, divisor) in zip(dividends, exact, strict=True))
             return replace(expr, subscripts=after[: len(subscripts)], exact=divisions)
+        case Sample():
+            return replace(expr, coordinates=after)
         case Op():
             return replace(expr, args=after)
         case Select():

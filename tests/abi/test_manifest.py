@@ -64,8 +64,8 @@ manifests = st.builds(
     header_hash=texts,
     typed_header_hash=texts,
     input_hash=texts,
-    requires=st.sampled_from([(), ("texture",), ("texture", "texture_2d")]),
-    textures=some(st.builds(Texture, texts) | st.builds(Texture, texts, numbers, numbers, texts, texts)),
+    requires=st.sampled_from([(), ("texture",), ("texture", "texture_2d", "texture_linear")]),
+    textures=some(st.builds(Texture, texts) | st.builds(Texture, texts, numbers, numbers, texts, texts, texts)),
 )
 
 

@@ -8,11 +8,14 @@ from cugen.abi.manifest import ArrayArgument, Manifest, Texture
 from cugen.abi.textures import TextureMemory, texture_memory
 
 
-def test_sizes_are_evaluated_at_the_params() -> None:
+@pytest.mark.parametrize("filter", ["point", "linear"])
+def test_sizes_are_evaluated_at_the_params(filter: str) -> None:
     array = ArrayArgument("A", "input", "float16", (5, "M"), ("2 * M", 1), "M * 8", 512)
-    texture = Texture("A", "M", 5, "4 * M", "wrap")
+    texture = Texture("A", "M", 5, "4 * M", "wrap", filter)
     manifest = Manifest("k", "1", "k.yaml", "", "sm_90", {}, (array,), (), (), (), textures=(texture,))
-    assert list(texture_memory(manifest, {"M": 16})) == [("A", TextureMemory("float16", 128, 16, 5, 64, "wrap"))]
+    assert list(texture_memory(manifest, {"M": 16})) == [
+        ("A", TextureMemory("float16", 128, 16, 5, 64, "wrap", filter == "linear"))
+    ]
 
 
 @pytest.mark.parametrize(

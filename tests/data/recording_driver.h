@@ -128,9 +128,10 @@ CUresult cuTexObjectCreate(CUtexObject* texture, const CUDA_RESOURCE_DESC* resou
     if (resource->resType == CU_RESOURCE_TYPE_PITCH2D) {
         const auto& pitched = resource->res.pitch2D;
         *texture = pitched.devPtr + 7;
-        std::printf("texture %d %llx, %zu x %zu, pitch %zu, of format %d x %u, modes %d %d, flags %u\n",
+        std::printf("texture %d %llx, %zu x %zu, pitch %zu, of format %d x %u, modes %d %d, filter %d, flags %u\n",
             resource->resType, pitched.devPtr, pitched.width, pitched.height, pitched.pitchInBytes, pitched.format,
-            pitched.numChannels, reading->addressMode[0], reading->addressMode[1], reading->flags);
+            pitched.numChannels, reading->addressMode[0], reading->addressMode[1],
+            reading->filterMode, reading->flags);
         return CUDA_SUCCESS;
     }
     const auto& linear = resource->res.linear;

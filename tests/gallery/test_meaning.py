@@ -219,6 +219,20 @@ def heated_torus(u: Array) -> Array:
     return u + float(np.float32(0.2)) * (around - 4 * u)
 
 
+@meaning_of("enlarge")
+def enlarged(x: Array) -> Array:
+    def weights(size: int, count: int) -> Array:
+        points = (np.arange(count) + 0.5) * size / count - 0.5
+        first = np.floor(points).astype(int)
+        second_weight = np.rint((points - first) * 256) / 256
+        matrix = np.zeros((count, size))
+        for element, weight in ((first, 1 - second_weight), (first + 1, second_weight)):
+            matrix += weight[:, None] * (np.clip(element, 0, size - 1)[:, None] == np.arange(size))
+        return matrix
+
+    return weights(270, 405) @ x @ weights(480, 720).T
+
+
 @meaning_of("heat3d")
 def heated(u: Array) -> Array:
     laplacian = sum(np.diff(u, n=2, axis=axis, prepend=0, append=0) for axis in range(3))

@@ -80,9 +80,10 @@ def gallery() -> Mapping[str, tuple[Path, int, Spec]]:
 
 
 def requested(kernel: str) -> Iterator[Requested]:
-    """The requests for the inputs of a kernel; rows have a pitch in arrays of two dimensions and more."""
+    """The requests for the inputs of a kernel, but for filtered textures, which no other memory can replace; rows have
+    a pitch in arrays of two dimensions and more."""
     for array in gallery()[kernel][2].arrays:
-        if array.role in ("input", "inout"):
+        if array.role in ("input", "inout") and not array.is_filtered:
             for name, keys in PLACEMENTS.items():
                 if "pitch" not in keys or len(array.shape) > 1:
                     yield Requested(kernel, array.name, name)

@@ -164,11 +164,15 @@ def test_a_texture_object_of_linear_memory_is_described_as_the_header_lays_it_ou
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize("is_linear", [False, True])
 @pytest.mark.parametrize(
     ("mode", "number", "flags"), [("wrap", 0, 3), ("clamp", 1, 1), ("mirror", 2, 3), ("border", 3, 1)]
 )
-def test_a_texture_object_of_pitched_memory_is_described_as_the_header_lays_it_out(mode, number, flags) -> None:
-    """Of CUDA_TEXTURE_DESC: three address modes, the filter (0: point), and flags, 2 for normalized coordinates."""
+def test_a_texture_object_of_pitched_memory_is_described_as_the_header_lays_it_out(
+    mode, number, flags, is_linear
+) -> None:
+    """Of CUDA_TEXTURE_DESC: three address modes, the filter (0: point, 1: linear), and flags, 2 for normalized
+    coordinates."""
     seen = []
 
     def create(texture, resource, reading, view) -> int:
@@ -181,5 +185,5 @@ def test_a_texture_object_of_pitched_memory_is_described_as_the_header_lays_it_o
         return 0
 
     driver = Driver(Recorder(cuTexObjectCreate=create))
-    driver.create_texture(2**40 + 512, TextureMemory("float16", 5000, 90, 50, 224, mode))
-    assert seen == [([3, 2**40 + 512, 0x10, 1, 90, 50, 224], False, 144, [number, number, number, 0, flags])]
+    driver.create_texture(2**40 + 512, TextureMemory("float16", 5000, 90, 50, 224, mode, is_linear))
+    assert seen == [([3, 2**40 + 512, 0x10, 1, 90, 50, 224], False, 144, [number, number, number, is_linear, flags])]

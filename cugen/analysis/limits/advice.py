@@ -56,5 +56,5 @@ class Advisor:
 def _changes(array: Array, spec: Spec) -> Iterator[tuple[str, Array]]:
     """Other declarations of an array, with what they change in the spec."""
     yield from layout_changes(array, spec)
-    if array.role in ("input", "baked") and array.memory.space != "shared":
+    if array.role in ("input", "baked") and array.memory.space != "shared" and not array.is_filtered:
         yield "memory: shared", replace(array, memory=replace(array.memory, space="shared"))

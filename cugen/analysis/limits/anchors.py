@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
-from cugen.spec.expressions import NOWHERE, Read, Span, walk
+from cugen.spec.expressions import NOWHERE, Read, Sample, Span, walk
 from cugen.spec.model import Array, Spec, Statement
 
 
@@ -57,7 +57,7 @@ def _spans(statement: Statement, name: str, kind: str) -> Iterator[Span]:
         return
     for root in (*statement.subscripts, statement.value):
         for leaf in walk(root):
-            if isinstance(leaf, Read) and leaf.array == name and leaf.span != NOWHERE:
+            if isinstance(leaf, Read | Sample) and leaf.array == name and leaf.span != NOWHERE:
                 yield leaf.span
     if statement.accumulate and statement.target == name:
         yield statement.span

@@ -60,7 +60,8 @@ class Wording:
             kind = FETCHED_TYPES[array.dtype.name]
             if array.texture_2d is None:
                 return f"tex1Dfetch<{kind}>({symbol}, {self._flat(access)})"
-            subscripts = tuple(self._within(sub, _SUM) for sub in access.subscripts)
+            subscripts = tuple(c.name for c in access.coordinates)
+            subscripts = subscripts or tuple(self._within(sub, _SUM) for sub in access.subscripts)
             extents = tuple(self._within(extent, _ATOM) for extent in array.shape)
             return array.texture_2d.fetch(kind, symbol, subscripts, extents)
         if access.rank is not None:

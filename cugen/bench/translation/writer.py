@@ -25,6 +25,7 @@ from cugen.spec.expressions import (
     ParamValue,
     Read,
     Reduce,
+    Sample,
     ScalarValue,
     Scan,
     Select,
@@ -175,6 +176,8 @@ class Writer:
                 return Term(self.say.arange(self.extents[name], self.file.device), (name,), INT64)
             case Read():
                 return self.read(expr)
+            case Sample():
+                raise NoPeer("a texture that is read between its elements")
             case Cast(arg=arg, to=to):
                 inner = self.term(arg)
                 if inner.literal is not None:

@@ -195,7 +195,8 @@ def _texture(texture: Texture, manifest: Manifest, printer: SizePrinter) -> tupl
         return texture.symbol, ", ".join((pointer, _bytes_of(array, printer), format)), False
     sizes = map(printer.print, (entry.width, entry.height, entry.pitch))
     mode = f"CU_TR_ADDRESS_MODE_{entry.address_mode.upper()}"
-    return texture.symbol, ", ".join((pointer, *sizes, format, mode)), True
+    filter = f"CU_TR_FILTER_MODE_{entry.filter.upper()}"
+    return texture.symbol, ", ".join((pointer, *sizes, format, mode, filter)), True
 
 
 def _launch(launch: LaunchEntry, arguments: Mapping[str, str], printer: SizePrinter) -> _Launch:

@@ -34,7 +34,7 @@ class LaunchText:
 @dataclass(frozen=True, slots=True)
 class TextureText:
     """A texture object: its variable, and the arguments of the function that makes it: the pointer, the sizes of its
-    memory, its channel format, and the address mode of a 2-D texture."""
+    memory, its channel format, and the address mode and filter of a 2-D texture."""
 
     symbol: str
     arguments: str
@@ -253,6 +253,7 @@ def _texture(context: Context, texture: Texture, texts: _Texts) -> TextureText:
     arguments = [texture.parameter, *sizes, f"cudaCreateChannelDesc{kind}"]
     if array.texture_2d is not None:
         arguments.append(f"cudaAddressMode{array.texture_2d.address_mode.capitalize()}")
+        arguments.append(f"cudaFilterMode{'Linear' if array.texture_2d.is_linear else 'Point'}")
     return TextureText(texture.symbol, ", ".join(arguments), array.texture_2d is not None)
 
 

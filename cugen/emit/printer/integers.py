@@ -123,7 +123,10 @@ class IntegerPrinter:
         return text or "0"
 
     def coordinates(self, access: Access) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The subscripts as operands of a sum, and the extents as those of a division."""
+        """The subscripts as operands of a sum, or the names of a filtered fetch's coordinates, and the extents as those
+        of a division."""
+        if access.coordinates:
+            return tuple(c.name for c in access.coordinates), tuple(map(self._factor, access.array.shape))
         with self._signed(*access.subscripts):
             subscripts = tuple(self._operand(sub, False, _SUM) for sub in access.subscripts)
         return subscripts, tuple(map(self._factor, access.array.shape))

@@ -19,7 +19,7 @@ from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, Reduce, Sample, Scan, free_indices, walk
 from cugen.spec.model import Statement
 
 
@@ -198,7 +198,9 @@ def _stage(
         if not _is_supported(read, reduced, indices, output_names, request):
             raise NotReductions(f"subscripts inputs by indices alone; {read.array} has an expression")
     if not moving:
-        raise NotReductions("reduces array elements; here all values come from indices")
+        has_samples = any(isinstance(node, Sample) for reduction in reductions for node in walk(reduction))
+        source = "filtered textures" if has_samples else "indices"
+        raise NotReductions(f"reduces array elements; here all values come from {source}")
     largest = max(moving, key=lambda read: len(free_indices(read) & names))
     if not set(output_names) <= free_indices(largest):
         raise NotReductions("reads each element for one result; here several results share every element")

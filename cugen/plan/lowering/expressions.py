@@ -14,6 +14,7 @@ import sympy
 from cugen.plan.lowering.fields import FieldVector, FindVectors
 from cugen.plan.lowering.reads import gathered_subscripts, indices_in, load_read, name_reads
 from cugen.plan.lowering.reductions import reduce_values
+from cugen.plan.lowering.samples import load_sample
 from cugen.plan.memory import Array, Element, IndexLocal
 from cugen.plan.names import Names
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node
@@ -31,6 +32,7 @@ from cugen.spec.expressions import (
     Op,
     Read,
     Reduce,
+    Sample,
     Scan,
     Select,
     children,
@@ -92,6 +94,8 @@ class Lowering:
         match expr:
             case Read():
                 return load_read(self, expr, scope)
+            case Sample():
+                return load_sample(self, expr, scope)
             case Op() if expr in self._shared:
                 return self._once(expr, scope)
             case Op():
@@ -182,19 +186,19 @@ class Lowering:
     def _power(self, base: Expr, exponent: int, dtype: DType, scope: Scope) -> Expr:
         """A power by squaring."""
         if exponent % 2:
-            factor = self._named(base, scope)
+            factor = self.named(base, scope)
             return Op("mul", (self._power(base, exponent - 1, dtype, scope), factor), dtype)
         root = base if exponent == 2 else Op("pow", (base, Const(exponent // 2, dtype)), dtype)
-        factor = self._named(root, scope)
+        factor = self.named(root, scope)
         return Op("mul", (factor, factor), dtype)
 
-    def _named(self, expr: Expr, scope: Scope) -> Local:
+    def named(self, expr: Expr, scope: Scope, name_hint: str = "") -> Local:
         """The value in a local, so that it can be used repeatedly."""
         home = scope.home(free_indices(expr))
         value = self.lower(expr, home)
         if isinstance(value, Local):
             return value
-        local = Local(self.name_for(expr, _value_name(expr), home), value.dtype)
+        local = Local(self.name_for(expr, name_hint or _value_name(expr), home), value.dtype)
         home.nodes.append(Let(local, value))
         home.remember(expr, local)
         return local
@@ -235,7 +239,7 @@ class Lowering:
 def _assigning(local: Local, nodes: list[Node], value: Expr) -> tuple[Node, ...]:
     """The nodes and the assignment of their value; a single load is assigned directly."""
     match nodes:
-        case [Load(local=loaded, access=access, guard=None)] if loaded == value:
+        case [Load(local=loaded, access=access, guard=None)] if loaded == value and not access.coordinates:
             return (Assign(local, Element.of(access)),)
     return (*nodes, Assign(local, value))
 
@@ -254,7 +258,7 @@ def _common_subexpressions(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
     return {
         expr: None
         for expr, count in counts.items()
-        if count > 1 and isinstance(expr, Op) and any(isinstance(n, Read | Reduce | Scan) for n in walk(expr))
+        if count > 1 and isinstance(expr, Op) and any(isinstance(n, Read | Sample | Reduce | Scan) for n in walk(expr))
     }
 
 

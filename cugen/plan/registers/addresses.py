@@ -89,7 +89,7 @@ def _sums(steps: list[tuple[int, int]]) -> int:
 
 
 def addresses(kernel: Kernel, context: Context) -> Iterator[Address]:
-    """Every access of the kernel, in source order."""
+    """Every access of the kernel by an address, in source order."""
     dynamic = {context.symbols[param.name] for param in context.spec.params if param.is_dynamic}
     fixed: dict[sympy.Symbol, Polynomial] = {
         name: {CONSTANT: low} if low else {}
@@ -115,7 +115,7 @@ class _Walk:
                     self.values.pop(node.index.symbol, None)
                     self.variables[node.index.symbol] = frozenset(nest.variable for nest in nests[-1:])
             for access in accesses_of(node):
-                if access.array.space != "register":
+                if access.array.space != "register" and not access.coordinates:
                     yield self.address(access, nests)
             match node:
                 case For(loop=loop, body=body):

@@ -347,7 +347,7 @@ class _Code:
             self.use_name(access.start.name)
         else:
             self.use_symbols(access.subscripts)
-        if access.kind == "load" and self.is_read_only(access):
+        if access.kind == "load" and self.is_read_only(access) and not access.coordinates:
             address = self.estimate.addresses[access.serial]
             size = math.ceil(access.width * access.array.dtype.bytes / WORD)
             if self.is_repeated(address.varies):

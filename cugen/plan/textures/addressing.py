@@ -15,14 +15,15 @@ _MAX_NORMALIZED = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Texture2D:
-    """A texture object of pitched memory, point sampled. The coordinate x counts along dimension `x` of the array,
-    which is contiguous, and y along the other.
+    """A texture object of pitched memory. The coordinate x counts along dimension `x` of the array, which is
+    contiguous, and y along the other. Points between elements give the nearest one, or interpolate if it `is_linear`.
 
     `address_mode` is what the hardware does with coordinates outside: border gives 0, clamp the nearest element, wrap
     and mirror fold the coordinate, which must be normalized for that: divided by the extent."""
 
     x: int
     address_mode: str = "clamp"
+    is_linear: bool = False
 
     @property
     def dimensions(self) -> tuple[int, int]:
@@ -53,7 +54,8 @@ class Texture2D:
         return subscript
 
     def fetch(self, kind: str, symbol: str, subscripts: tuple[str, ...], extents: tuple[str, ...]) -> str:
-        """`tex2D<float>(x_texture, j - 1 + 0.5f, i + 0.5f)`, from C texts of operands of a sum and of a division."""
+        """`tex2D<float>(x_texture, j - 1 + 0.5f, i + 0.5f)`, from C texts of operands of a sum and of a division. The
+        subscripts of a filtered fetch are the names of its coordinates."""
         centres = [f"{subscripts[dimension]} + 0.5f" for dimension in self.dimensions]
         if self.is_normalized:
             scales = [f"(1.0f / {extents[dimension]})" for dimension in self.dimensions]
@@ -61,6 +63,6 @@ class Texture2D:
         return f"tex2D<{kind}>({symbol}, {', '.join(centres)})"
 
 
-def pitched_texture(strides: tuple[Integer, ...], boundary: str | None) -> Texture2D:
+def pitched_texture(strides: tuple[Integer, ...], boundary: str | None, *, is_linear: bool = False) -> Texture2D:
     """The texture of an array of two dimensions with this boundary. Without one its reads are inside."""
-    return Texture2D(strides.index(integer(1)), _ADDRESS_MODES.get(boundary or "", "clamp"))
+    return Texture2D(strides.index(integer(1)), _ADDRESS_MODES.get(boundary or "", "clamp"), is_linear)

@@ -68,8 +68,10 @@ def accesses_of(node: Node) -> Iterator[Access]:
 def values_of(node: Node) -> tuple[Expr, ...]:
     """The value expressions that a node prints, without those of its children."""
     match node:
-        case Let(value=value) | Load(otherwise=value):
+        case Let(value=value):
             return () if value is None else (value,)
+        case Load(access=access, otherwise=value):
+            return access.coordinates if value is None else (*access.coordinates, value)
         case Store(value=value) | Assign(value=value) | Accumulate(value=value):
             return (value,)
         case ReleaseFlag(value=value) | AcquireSpinWait(value=value):

@@ -80,7 +80,8 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
         item = f"{name} {_CHANNELS[dtype.kind]} {dtype.bits} {memory.elements}"
         if memory.is_2d:
             mode = ADDRESS_MODES.index(memory.address_mode)
-            item += f" {memory.width} {memory.height} {memory.pitch} {mode} {int(memory.is_normalized)}"
+            item += f" {memory.width} {memory.height} {memory.pitch}"
+            item += f" {mode} {int(memory.is_normalized)} {int(memory.is_linear)}"
         yield f"texture {item}"
     storage = "shared" if settings.is_serial else "thread_local"
     for array in shared:

@@ -14,7 +14,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.plan.kernel import Kernel, Plan
-from cugen.plan.memory import ARGUMENTS, Access, Array, Element
+from cugen.plan.memory import ARGUMENTS, UNKNOWN_OFFSET, Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
@@ -156,6 +156,7 @@ class _Interpreter:
         self.relevant = relevant_locals(self.kernel.body)
         self.offsets = {access.serial: access.offset() for access in accesses(self.kernel.body)}
         self.values = Values(self.job, self.locals, self.names, self._read)
+        self.names[UNKNOWN_OFFSET], self.doubt[UNKNOWN_OFFSET] = np.zeros((), np.int64), np.ones((), np.bool_)
         if self.count:
             self._nodes(self.kernel.body, np.ones(self.count, np.bool_))
 

@@ -6,9 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Expr, Index, IndexValue, Op, ParamValue, Read, Reduce, Scan, Select, Span, walk
+from cugen.spec.expressions import (
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    ParamValue,
+    Read,
+    Reduce,
+    Sample,
+    Scan,
+    Select,
+    Span,
+    walk,
+)
 from cugen.spec.model import Array, Param, Statement
 from cugen.spec.prove.affine import AffineForm, Variable, affine_form, atom_form, floor_quotient, text_of
+from cugen.spec.prove.coordinates import Intervals
 from cugen.spec.prove.counterexample import Point, find_outside
 from cugen.spec.prove.guards import Case, alternatives, conjunction
 from cugen.spec.prove.nonnegative import is_provably_nonnegative
@@ -71,6 +85,9 @@ class BoundsChecker:
                 inner = rebuild(expr, lambda child: self._visit(child, context))
                 assert isinstance(inner, Read)
                 return self._read(inner, context)
+            case Sample():
+                self._check_sample(expr, context)
+                return rebuild(expr, lambda child: self._visit(child, context))
             case Select(condition=condition, then=then, orelse=orelse):
                 return replace(
                     expr,
@@ -110,6 +127,27 @@ class BoundsChecker:
             self._reported[read.span] = None
             self._report_read(read, point)
         return read
+
+    def _check_sample(self, sample: Sample, context: Context) -> None:
+        if sample.boundary is not None or sample.span in self._reported:
+            return
+        intervals = Intervals(context.params, context.indices)
+        shape = self._arrays[sample.array].shape
+        if all(map(intervals.is_between, sample.coordinates, shape)):
+            return
+        self._reported[sample.span] = None
+        limits = " and ".join(f"0 .. {self._last(extent)}" for extent in shape)
+        self._report.error(
+            "CG1304",
+            f"`{sample.array}` may be read outside the array (unproved)",
+            sample.span,
+            label=f"not proved to be in {limits}",
+            help=f"give `{sample.array}` a `boundary`, such as `boundary: clamp`",
+        )
+
+    def _last(self, extent: Expr) -> str:
+        form = affine_form(extent, self._params) - 1
+        return str(form.constant) if form.is_constant else f"{text_of(extent)} - 1"
 
     def _is_proved(self, pairs: list[tuple[Expr, Expr]], exact: list[tuple[Expr, int]], context: Context) -> bool:
         goals: list[AffineForm] = []

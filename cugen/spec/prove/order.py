@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Expr, IndexValue, Read, walk
+from cugen.spec.expressions import Expr, IndexValue, Read, Sample, walk
 from cugen.spec.model import Array, Param, Statement
 from cugen.spec.prove.affine import affine_form, text_of
 
@@ -37,6 +37,7 @@ def check_order(
                 _report_overwritten_read(access, statement, report)
             elif _is_internal(arrays[access.array], last) and access.array not in written:
                 _report_early_read(access, report)
+        read.update({part.array: None for part in walk(statement.value) if isinstance(part, Sample)})
         if statement.accumulate and _is_internal(arrays[statement.target], last) and statement.target not in written:
             _report_early_accumulation(statement, report)
         written.setdefault(statement.target, position)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Const, Expr, IndexValue, ParamValue, Read, ScalarValue, Span, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, ParamValue, Read, Sample, ScalarValue, Span, walk
 from cugen.spec.model import Array, Param, Scalar
 from cugen.spec.nearest import nearest
 from cugen.spec.parse.names import name_problem
@@ -27,7 +27,7 @@ from cugen.spec.resolve.calls import calls
 from cugen.spec.resolve.calls.functions import FUNCTIONS
 from cugen.spec.resolve.extents import Extents
 from cugen.spec.resolve.param_expressions import COMPARISONS
-from cugen.spec.resolve.subscripts import resolve_subscript
+from cugen.spec.resolve.subscripts import resolve_coordinate, resolve_subscript
 from cugen.spec.resolve.typing_rules import Typing, Value
 from cugen.spec.rewriting import SEPARATOR
 from cugen.spec.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT64, DType
@@ -201,6 +201,8 @@ class Elaborator:
     def read(self, node: SubscriptNode, scope: Scope) -> Value | None:
         """The typed tree of an array access; None after reporting an error."""
         array = self.arrays.get(node.array)
+        if array is not None and array.is_filtered:
+            return self._sample(node, array, scope)
         exact: list[tuple[Expr, int]] = []
         subscripts = [resolve_subscript(self, subscript, scope, exact) for subscript in node.subscripts]
         if array is None:
@@ -215,6 +217,20 @@ class Elaborator:
         read = Read(array.name, trees, array.dtype.compute, array.boundary, tuple(exact), node.span)
         descendants = sum(1 for tree in trees for _ in walk(tree))
         return self.leaf(Value(read, array.dtype, size=1 + descendants), scope, node.span)
+
+    def _sample(self, node: SubscriptNode, array: Array, scope: Scope) -> Value | None:
+        """The typed tree of a read between the elements of a filtered texture."""
+        if len(node.subscripts) != len(array.shape):
+            self.wrong_rank(array, len(node.subscripts), node.span)
+            return None
+        values = [resolve_coordinate(self, subscript, scope) for subscript in node.subscripts]
+        coordinates = [value for value in values if value is not None]
+        if len(coordinates) < len(values):
+            return None
+        trees = tuple(coordinate.expr for coordinate in coordinates)
+        sample = Sample(array.name, trees, array.dtype, array.boundary, node.span)
+        value = self.typing.build(sample, array.dtype, coordinates, node.span)
+        return None if value is None else self.leaf(value, scope, node.span)
 
     def wrong_rank(self, array: Array, given: int, span: Span) -> None:
         """Reports a wrong number of subscripts."""

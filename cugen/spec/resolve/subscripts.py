@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue, Read, walk
@@ -9,12 +10,21 @@ from cugen.spec.parse.syntax import BinaryNode, NameNode, Node, NumberNode, Subs
 from cugen.spec.prove.integers import evaluate, is_too_large
 from cugen.spec.resolve.bindings import Scope
 from cugen.spec.resolve.param_expressions import INTEGER_OPERATORS, report_terms
-from cugen.spec.types import INT64
+from cugen.spec.resolve.typing_rules import Value
+from cugen.spec.types import BOOL, FLOAT32, FLOAT64, INT64
 
 if TYPE_CHECKING:
     from cugen.spec.resolve.elaborate import Elaborator
 
+_BETWEEN_ELEMENTS = (
+    "to read between elements, put a float32 matrix into `memory: {space: texture, dims: 2, filter: linear}`"
+)
+_ROUNDED = (
+    "store the rounded subscripts in an array of an integer type, as in `t[i] = cast(round(...), int32)`;"
+    f" {_BETWEEN_ELEMENTS}"
+)
 _HINTS = {
+    **dict.fromkeys(("round", "floor", "ceil", "trunc", "cast"), _ROUNDED),
     "clamp": "give the array `boundary: clamp`, or guard the read with `where`",
     "minimum": "give the array `boundary: clamp`, or guard the read with `where`",
     "maximum": "give the array `boundary: clamp`, or guard the read with `where`",
@@ -43,6 +53,26 @@ def resolve_subscript(elaborator: Elaborator, node: Node, scope: Scope, exact: l
         report_terms(node.span, elaborator.report)
         return None
     return tree
+
+
+def resolve_coordinate(elaborator: Elaborator, node: Node, scope: Scope) -> Value | None:
+    """A subscript of a filtered texture: any number, converted to float32. None after reporting an error."""
+    mark = len(elaborator.leaves)
+    value = elaborator.value(node, scope.without_widening)
+    del elaborator.leaves[mark:]
+    if value is None:
+        return None
+    if value.dtype == BOOL or (value.dtype == FLOAT64 and not value.weak):
+        elaborator.report.error(
+            "CG1208",
+            f"the subscripts of a filtered texture are of type {FLOAT32}, and this is {value.dtype}",
+            node.span,
+            label=f"has {value.dtype}",
+            help="write `cast(..., float32)`",
+        )
+        return None
+    tree = elaborator.typing.convert(value, FLOAT32, node.span)
+    return None if tree is None else replace(value, expr=tree, dtype=FLOAT32, weak=False)
 
 
 def _divisions(tree: Expr) -> int:
@@ -75,7 +105,9 @@ class _Subscript:
                 )
                 return None
             case NumberNode():
-                self._reject(node, "a subscript is an integer", "not an integer", "write an integer")
+                self._reject(
+                    node, "a subscript is an integer", "not an integer", f"write an integer; {_BETWEEN_ELEMENTS}"
+                )
                 return None
             case NameNode() | SubscriptNode():
                 return self._element(node)
@@ -107,7 +139,7 @@ class _Subscript:
         if isinstance(value.expr, IndexValue | ParamValue) or (isinstance(value.expr, Read) and value.dtype.is_integer):
             return value.expr
         if isinstance(value.expr, Read):
-            help = "store the subscripts in an array of an integer type"
+            help = _ROUNDED if value.dtype.is_float else "store the subscripts in an array of an integer type"
             self._reject(node, f"an element of type {value.dtype} can't be a subscript", "not an integer", help)
         else:
             help = "make it a param, or read it from an integer array"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, Scan, Select, Span, walk
+from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, Sample, Scan, Select, Span, walk
 from cugen.spec.resolve.folding import fold
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType, promote
 
@@ -280,7 +280,7 @@ def retyped(expr: Expr, to: DType) -> Expr:
 
 def reads(expr: Expr) -> bool:
     """Whether the tree contains an array access."""
-    return any(isinstance(part, Read) for part in walk(expr))
+    return any(isinstance(part, Read | Sample) for part in walk(expr))
 
 
 def _float_result_type(dtype: DType) -> DType:

@@ -220,6 +220,7 @@ def test_a_form_means_the_same_in_numpy(name: str) -> None:
 GALLERY = [pytest.param(path, id=path.stem) for path in sorted(SPECS.glob("*.yaml"))]
 WITHOUT = {
     "bias_relu": "numpy has no bfloat16",
+    "enlarge": "between its elements",
     "gather": "a gather",
     "gemm_tensor_bf16": "numpy has no bfloat16",
     "gemm_tensor_fp8": "numpy has no (float8_e4m3|float8_e5m2|bfloat16)",

@@ -3,6 +3,7 @@ each call."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import zlib
@@ -184,7 +185,8 @@ def expected(
         if memory.is_2d:
             text += f"{memory.width} x {memory.height}, pitch {memory.pitch}, of format {kind} x 1, "
             mode = ADDRESS_MODES.index(memory.address_mode)
-            lines.append(f"{text}modes {mode} {mode}, flags {3 if memory.is_normalized else 1}")
+            flags = 3 if memory.is_normalized else 1
+            lines.append(f"{text}modes {mode} {mode}, filter {int(memory.is_linear)}, flags {flags}")
         else:
             lines.append(f"{text}{memory.bytes} bytes of format {kind} x 1, flags 1")
     for array in manifest.texture_arguments():
@@ -496,3 +498,23 @@ def test_a_call_that_can_not_wait_changes_no_constant_and_ends_its_lock(tmp_path
 def test_calls_of_several_threads_upload_and_launch_one_after_the_other(tmp_path: Path) -> None:
     words = words_of_constant_calls(tmp_path, "gcc -std=c11", THREADS)
     assert words == ["event", *["wait", "symbol", "from", "launch", "record"] * 200]
+
+
+def test_each_2d_texture_object_has_its_filter() -> None:
+    (spec,) = load_text("""
+cugen: 1
+kernel: k
+params: {H: 8, W: 8}
+arrays:
+  u: {shape: [H, W], dtype: float32, memory: {space: texture, dims: 2, filter: linear}, boundary: clamp}
+  x: {shape: [H, W], dtype: float32, memory: {space: texture, dims: 2}, boundary: clamp}
+  y: {shape: [H, W], dtype: float32}
+compute: y[i, j] = u[i + 0.5, j] + x[i + 1, j]
+""")
+    kernel = generate(spec, analysis=False)
+    texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
+    source = texts.texts(kernel.name)["k_embed.c"]
+    assert re.findall(r"\(CUdeviceptr\)(\w),[^;]*CU_TR_FILTER_MODE_(\w+)", source) == [("u", "LINEAR"), ("x", "POINT")]
+    assert kernel.manifest.requires == ("texture_linear", "texture_2d")
+    calls = re.findall(r"k_texture_2d\((\w),[^;]*cudaFilterMode(\w+)", kernel.source)
+    assert calls == [("u", "Linear"), ("x", "Point")]

@@ -102,3 +102,36 @@ def test_a_fetch_of_another_number_of_coordinates_is_undefined(make_job) -> None
     job = make_job(FETCH.replace("TYPE", "float"), {"x": values, "out": out}, params={"offset": 0})
     (fault,) = CpuDevice().run(replace(job, manifest=replace(job.manifest, textures=(pitched("clamp"),)))).faults
     assert (fault.kind, "number of dimensions" in fault.message) == ("undefined", True)
+
+
+FILTERED = r"""
+extern "C" __global__ void k(cudaTextureObject_t x, const float* points, float* out) {
+  const float scale = SCALED ? 1.0f / 3 : 1.0f;
+  out[threadIdx.x] = tex2D<float>(x, points[threadIdx.x] * scale, SCALED ? 0.25f : 0.5f);
+}
+"""
+# Values of a row of 10, 20, 40 at texture coordinates; the centres of its elements are at 0.5, 1.5 and 2.5.
+INSIDE = {0.5: 10, 1.0: 15, 1.5: 20, 2.0: 30, 2.5: 40, 1 + 0.4 / 256: 15, 1 + 0.6 / 256: 10 + 10 * 129 / 256}
+OUTSIDE = {
+    "clamp": {0.25: 10, -0.5: 10, -9.0: 10, 3.25: 40, 3.5: 40, 99.0: 40},
+    "border": {0.25: 7.5, -0.5: 0, -9.0: 0, 3.25: 10, 3.5: 0, 99.0: 0},
+    "wrap": {0.25: 17.5, -0.5: 40, -8.5: 10, 3.25: 17.5, 3.5: 10, 99.5: 10},
+    "mirror": {0.25: 10, -0.5: 10, -1.0: 15, 3.25: 40, 3.5: 40, 4.0: 30},
+}
+
+
+@pytest.mark.parametrize("mode", list(PADDING))
+def test_a_filtered_fetch_weighs_elements_in_steps_of_1_256(make_job, mode: str) -> None:
+    expected = INSIDE | OUTSIDE[mode]
+    points = np.zeros(32, np.float32)
+    points[: len(expected)] = list(expected)
+    rows = np.full((2, PITCH), np.nan, np.float32)
+    rows[0, :3] = (10, 20, 40)
+    rows[1, :3] = rows[0, :3] if mode in ("wrap", "mirror") else np.nan
+    source = FILTERED.replace("SCALED", str(mode in ("wrap", "mirror")).lower())
+    buffers = {"x": rows.ravel(), "points": points, "out": np.zeros(32, np.float32)}
+    job = make_job(source, buffers)
+    texture = Texture("x", 3, 2 if mode in ("wrap", "mirror") else 1, PITCH * 4, mode, "linear")
+    outcome = CpuDevice(sanitize=True).run(replace(job, manifest=replace(job.manifest, textures=(texture,))))
+    assert outcome.faults == ()
+    assert outcome.buffers["out"][: len(expected)] == pytest.approx(list(expected.values()), rel=1e-6)

@@ -104,7 +104,7 @@ static inline cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCap
   return cudaSuccess;
 }
 
-/* Texture objects of linear and pitched memory, point sampled. */
+/* Texture objects of linear memory, point sampled, and of pitched memory. */
 struct cudaChannelFormatDesc {
   int x, y, z, w;
   enum cudaChannelFormatKind f;
@@ -125,7 +125,7 @@ struct cudaResourceDesc {
     } pitch2D;
   } res;
 };
-enum cudaTextureFilterMode { cudaFilterModePoint = 0 };
+enum cudaTextureFilterMode { cudaFilterModePoint = 0, cudaFilterModeLinear = 1 };
 enum cudaTextureReadMode { cudaReadModeElementType = 0 };
 struct cudaTextureDesc {
   enum cudaTextureAddressMode addressMode[3];
@@ -155,6 +155,7 @@ static inline cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, c
     texture->pitch = resource->res.pitch2D.pitchInBytes;
     texture->address = reading->addressMode[0];
     texture->normalized = reading->normalizedCoords;
+    texture->linear = reading->filterMode == cudaFilterModeLinear;
   } else {
     texture->elements = resource->res.linear.sizeInBytes / ((size_t)format.x / 8);
   }

@@ -107,7 +107,8 @@ inline void read_texture(std::istringstream& line, Job& job) {
   cugen_texture& texture = job.textures.emplace_back();
   line >> texture.bits >> texture.elements;
   texture.kind = static_cast<cudaChannelFormatKind>(kind);
-  if (int mode; line >> texture.width >> texture.height >> texture.pitch >> mode >> texture.normalized)
+  if (int mode;
+      line >> texture.width >> texture.height >> texture.pitch >> mode >> texture.normalized >> texture.linear)
     texture.address = static_cast<cudaTextureAddressMode>(mode);
   memcpy(&texture.data, job.values.at(name).data(), sizeof(texture.data));
   const cudaTextureObject_t object = reinterpret_cast<cudaTextureObject_t>(&texture);

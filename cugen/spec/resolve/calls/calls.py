@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cugen.spec.expressions import Const, Expr, Op, Read, Span
+from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Sample, Span
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.syntax import CallNode, NameNode, Node, SubscriptNode
 from cugen.spec.resolve.bindings import Scope
 from cugen.spec.resolve.calls import reductions
 from cugen.spec.resolve.calls.functions import FUNCTIONS, MAX_INDICES, Function, expansion_tree
 from cugen.spec.resolve.typing_rules import Value
-from cugen.spec.types import BOOL, DTYPES, INT64
+from cugen.spec.types import BOOL, DTYPES, FLOAT32, INT64
 
 if TYPE_CHECKING:
     from cugen.spec.resolve.elaborate import Elaborator
@@ -146,7 +146,11 @@ def _inside(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | Non
     mark = len(elaborator.leaves)
     value = elaborator.read(argument, scope.without_widening)
     del elaborator.leaves[mark:]
-    if value is None or not isinstance(value.expr, Read):
+    if value is None:
+        return None
+    if isinstance(value.expr, Sample):
+        return _between_elements(elaborator, value, value.expr, node.span)
+    if not isinstance(value.expr, Read):
         return None
     tests: list[Expr] = []
     for dividend, divisor in value.expr.exact:
@@ -155,7 +159,22 @@ def _inside(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | Non
     for subscript, extent in zip(value.expr.subscripts, elaborator.arrays[value.expr.array].shape, strict=True):
         tests.append(Op("le", (Const(0, INT64), subscript), BOOL, node.span))
         tests.append(Op("lt", (subscript, extent), BOOL, node.span))
+    return _all(elaborator, tests, value, node.span)
+
+
+def _between_elements(elaborator: Elaborator, value: Value, sample: Sample, span: Span) -> Value | None:
+    """The condition that a point is between the first and the last elements."""
+    tests: list[Expr] = []
+    for coordinate, extent in zip(sample.coordinates, elaborator.arrays[sample.array].shape, strict=True):
+        last = Cast(Op("sub", (extent, Const(1, INT64)), INT64, span), FLOAT32, span)
+        tests.append(Op("le", (Const(0.0, FLOAT32), coordinate), BOOL, span))
+        tests.append(Op("le", (coordinate, last), BOOL, span))
+    return _all(elaborator, tests, value, span)
+
+
+def _all(elaborator: Elaborator, tests: list[Expr], read: Value, span: Span) -> Value | None:
+    """The conjunction of tests, each with parts of a read."""
     result = tests[0]
     for test in tests[1:]:
-        result = Op("and", (result, test), BOOL, node.span)
-    return elaborator.typing.build(result, BOOL, [value] * len(tests), node.span)
+        result = Op("and", (result, test), BOOL, span)
+    return elaborator.typing.build(result, BOOL, [read] * len(tests), span)

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from cugen.spec.expressions import Boundary, Expr
 from cugen.spec.model import Array, Memory
-from cugen.spec.parse.keys import ARRAY_KEYS, BOUNDARIES, MAX_DIMENSIONS, MAX_ELEMENTS, TEXTURE_TYPES
+from cugen.spec.parse.keys import (
+    ARRAY_KEYS,
+    BOUNDARIES,
+    FILTERED_BOUNDARIES,
+    FILTERED_TYPE,
+    MAX_DIMENSIONS,
+    MAX_ELEMENTS,
+    TEXTURE_TYPES,
+)
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlSequence
 from cugen.spec.parse.reading import first_line, join, read_choice, read_keys, read_mapping, read_type, wrong_type
 from cugen.spec.prove.integers import is_too_large
@@ -77,6 +85,8 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
         )
     if memory.space == "texture" and memory.dims == 2:
         _check_texture_2d(shape, strides, memory, scope, key)
+    if memory.space == "texture" and memory.filter == "linear":
+        _check_filter(dtype, memory, boundary, scope, key)
     values = None
     if "values" in options:
         if memory.space in ("scratch", "texture") or "pitch" in options:
@@ -168,6 +178,28 @@ def _check_texture_2d(
         memory.span,
         key=f"{key}.memory",
         label="`dims: 2`",
+        help=cure,
+    )
+
+
+def _check_filter(dtype: DType, memory: Memory, boundary: Boundary | None, scope: Scope, key: str) -> None:
+    """Reports linear filtering that the hardware doesn't have."""
+    if memory.dims != 2:
+        problem, cure = "this one has one dimension", "write `dims: 2`, or remove `filter`"
+    elif dtype.name != FILTERED_TYPE:
+        problem, cure = f"these are of type {dtype.name}", f"use {FILTERED_TYPE}, or remove `filter`"
+    elif boundary is not None and boundary.mode not in FILTERED_BOUNDARIES:
+        written = "{value: ...}" if boundary.mode == "value" else boundary.mode
+        problem = f"no address mode is `boundary: {written}`"
+        cure = f"use {', '.join(FILTERED_BOUNDARIES)}, or remove `filter` and interpolate in the statement"
+    else:
+        return
+    scope.report.error(
+        "CG2013",
+        f"linear filtering is of 2-D textures, of {FILTERED_TYPE} elements and by address modes, and {problem}",
+        memory.span,
+        key=f"{key}.memory",
+        label="`filter: linear`",
         help=cure,
     )
 

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr
 from cugen.spec.model import Array, Memory, Scalar
-from cugen.spec.parse.keys import MAX_CONSTANT_BYTES, MAX_PAD, MAX_STAGES, MEMORY_KEYS, SPACES, SWIZZLES, TEXTURE_DIMS
+from cugen.spec.parse.keys import (
+    FILTERS,
+    MAX_CONSTANT_BYTES,
+    MAX_PAD,
+    MAX_STAGES,
+    MEMORY_KEYS,
+    SPACES,
+    SWIZZLES,
+    TEXTURE_DIMS,
+)
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode
 from cugen.spec.parse.reading import read_bool, read_choice, read_integer, read_keys
 from cugen.spec.resolve.keys.scope import Scope
@@ -25,16 +34,9 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
         space = read_choice(entry.value, SPACES, report, key=f"{key}.space", what="memory space", code="CG2001")
         if space is not None and space != "shared":
             _reject_tile_keys(options, space, report, key)
-        if space is not None and space != "texture" and "dims" in options:
-            report.error(
-                "CG2011",
-                f"`dims` applies to textures, and this array is in {space} memory",
-                options["dims"].key.span,
-                key=f"{key}.dims",
-                label="needs `space: texture`",
-                help="write `space: texture`, or remove `dims`",
-            )
-    pad, stages, swizzle, dynamic, dims = 0, 1, False, False, 1
+        if space is not None and space != "texture":
+            _reject_texture_keys(options, space, report, key)
+    pad, stages, swizzle, dynamic, dims, filter = 0, 1, False, False, 1, "point"
     if "pad" in options:
         pad = read_integer(options["pad"].value, report, key=f"{key}.pad", low=0, high=MAX_PAD) or 0
     if "stages" in options:
@@ -46,6 +48,8 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
     if "dims" in options:
         low, high = min(TEXTURE_DIMS), max(TEXTURE_DIMS)
         dims = read_integer(options["dims"].value, report, key=f"{key}.dims", low=low, high=high) or low
+    if "filter" in options:
+        filter = read_choice(options["filter"].value, FILTERS, report, key=f"{key}.filter", what="filter") or "point"
     if pad and swizzle:
         report.error(
             "CG2003",
@@ -56,7 +60,7 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
             help="remove `pad` or `swizzle`; `cugen fix` finds the smallest one without bank conflicts",
         )
     is_single_stage = "stages" in options and stages == 1
-    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, node.span)
+    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, filter, node.span)
 
 
 def _reject_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
@@ -69,6 +73,19 @@ def _reject_tile_keys(options: dict[str, Entry], space: str, report: Reporter, k
                 key=f"{key}.{name}",
                 label="needs `space: shared`",
                 help=f"write `space: shared`, or remove `{name}`",
+            )
+
+
+def _reject_texture_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
+    for name in ("dims", "filter"):
+        if name in options:
+            report.error(
+                "CG2011",
+                f"`{name}` applies to textures, and this array is in {space} memory",
+                options[name].key.span,
+                key=f"{key}.{name}",
+                label="needs `space: texture`",
+                help=f"write `space: texture`, or remove `{name}`",
             )
 
 

@@ -34,19 +34,63 @@ CUGEN_INLINE T texture_element(const cugen_texture* texture, const void* row, si
   return static_cast<const T*>(row)[x];
 }
 
+// The coordinate in elements; within the array where a normalized one is folded.
+CUGEN_INLINE float texture_coordinate(const cugen_texture* texture, float coordinate, size_t extent) {
+  if (!texture->normalized) return coordinate;
+  const float periods = floorf(coordinate), fraction = coordinate - periods;
+  const bool mirrored = texture->address == cudaAddressModeMirror && fmodf(periods, 2.0f) != 0.0f;
+  if (texture->address == cudaAddressModeMirror || texture->address == cudaAddressModeWrap)
+    coordinate = mirrored ? 1.0f - fraction : fraction;
+  return coordinate * static_cast<float>(extent);
+}
+
 // The element of a coordinate by point sampling, or -1 outside with border.
 CUGEN_INLINE long long texture_index(const cugen_texture* texture, float coordinate, size_t extent) {
-  const float size = static_cast<float>(extent), last = static_cast<float>(extent - 1);
-  if (texture->normalized) {
-    const float periods = floorf(coordinate), fraction = coordinate - periods;
-    const bool mirrored = texture->address == cudaAddressModeMirror && fmodf(periods, 2.0f) != 0.0f;
-    if (texture->address == cudaAddressModeMirror || texture->address == cudaAddressModeWrap)
-      coordinate = mirrored ? 1.0f - fraction : fraction;
-    coordinate *= size;
-  }
-  const float element = floorf(coordinate);
+  const float last = static_cast<float>(extent - 1);
+  const float element = floorf(texture_coordinate(texture, coordinate, extent));
   if (texture->address == cudaAddressModeBorder && !(element >= 0.0f && element <= last)) return -1;
   return static_cast<long long>(fminf(fmaxf(element, 0.0f), last));
+}
+
+// The two elements of a coordinate by linear filtering, -1 for those outside with border, and their weights, in 1.8
+// fixed point (CUDA programming guide, "Linear filtering").
+struct FilteredIndex {
+  long long element[2];
+  float weight[2];
+};
+
+// An element, at most one before or after the array unless the address mode is clamp or border.
+CUGEN_INLINE long long texture_fold(const cugen_texture* texture, long long element, size_t extent) {
+  const long long last = static_cast<long long>(extent) - 1;
+  if (element >= 0 && element <= last) return element;
+  if (texture->address == cudaAddressModeBorder) return -1;
+  const bool is_nearest = texture->address != cudaAddressModeWrap;  // mirror repeats the element at the edge
+  return (element < 0) == is_nearest ? 0 : last;
+}
+
+CUGEN_INLINE FilteredIndex texture_filtered_index(const cugen_texture* texture, float coordinate, size_t extent) {
+  const double outside = static_cast<double>(extent) + 2.0;
+  double point = static_cast<double>(texture_coordinate(texture, coordinate, extent)) - 0.5;
+  point = fmin(fmax(point, -2.0), outside);  // as clamp and border have it; also of a NaN
+  const double element = floor(point), weight = floor((point - element) * 256.0 + 0.5) / 256.0;
+  const long long first = static_cast<long long>(element);
+  return {{texture_fold(texture, first, extent), texture_fold(texture, first + 1, extent)},
+          {static_cast<float>(1.0 - weight), static_cast<float>(weight)}};
+}
+
+CUGEN_INLINE float texture_filtered(const cugen_texture* texture, float x, float y) {
+  const FilteredIndex columns = texture_filtered_index(texture, x, texture->width);
+  const FilteredIndex rows = texture_filtered_index(texture, y, texture->height);
+  float sum = 0.0f;
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 2; ++j) {
+      if (rows.element[i] < 0 || columns.element[j] < 0) continue;
+      const char* const row =
+          static_cast<const char*>(texture->data) + static_cast<size_t>(rows.element[i]) * texture->pitch;
+      sum += rows.weight[i] * columns.weight[j] *
+             texture_element<float>(texture, row, static_cast<size_t>(columns.element[j]));
+    }
+  return sum;
 }
 
 }  // namespace cugen
@@ -63,6 +107,8 @@ CUGEN_INLINE T tex1Dfetch(cudaTextureObject_t object, int x, int line = __builti
 template <class T>
 CUGEN_INLINE T tex2D(cudaTextureObject_t object, float x, float y, int line = __builtin_LINE()) {
   const cugen_texture* const texture = cugen::texture_of<T>(object, true, line);
+  if constexpr (std::is_same_v<T, float>)
+    if (texture->linear) return cugen::texture_filtered(texture, x, y);
   const long long column = cugen::texture_index(texture, x, texture->width);
   const long long row = cugen::texture_index(texture, y, texture->height);
   if (column < 0 || row < 0) return T(0);

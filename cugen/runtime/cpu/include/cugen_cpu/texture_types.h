@@ -30,4 +30,5 @@ struct cugen_texture {
   size_t pitch; /* bytes */
   enum cudaTextureAddressMode address;
   int normalized;
+  int linear; /* filtered; else point sampled */
 };
