@@ -47,7 +47,7 @@ def test_the_heads_of_an_attention_are_a_dimension_of_their_own():
 
 def test_such_a_contraction_is_one_gemm_with_right_results():
     kernel = generate(heads(), analysis=False)
-    assert [launch.family for launch in kernel.plan.kernels] == ["tiled"]
+    assert [launch.family for launch in kernel.plan.kernels] == ["gemm"]
     assert passes(heads())
 
 

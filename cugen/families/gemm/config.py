@@ -24,6 +24,8 @@ from cugen.plan.request import Tunable
 
 WARP = 32
 TILE = 16  # of `tiled` along each index, without register tiles
+# Heuristic: below this extent of M or N, a 64 x 64 block tile of `tiled` would be mostly padding.
+MIN_EXTENT_FOR_REGISTER_TILES = 64
 
 
 class Order(StrEnum):

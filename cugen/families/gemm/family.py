@@ -9,7 +9,7 @@ from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
-from cugen.families.gemm.config import TILE, TUNABLES, Cores, TileConfig
+from cugen.families.gemm.config import MIN_EXTENT_FOR_REGISTER_TILES, TILE, TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages
 from cugen.families.gemm.selection.cost_model import predict
@@ -19,7 +19,6 @@ from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.families.gemm.tensor_cores import FIXED_TUNABLES, are_faster, describe, instruction_of, why_unsupported
-from cugen.families.gemm.tiled.config import choose_config as single_stage
 from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.spec.expressions import Reduce
 
@@ -58,8 +57,8 @@ def _match_of(contraction: Contraction, config: TileConfig, tried: tuple[TileCon
     """The kernel of a config; with another config where it needs too many registers, as those `tried` before."""
 
     def smaller() -> Match | None:
-        other = choose_config(contraction, (*tried, config))
-        return None if isinstance(other, Refusal) else _match_of(contraction, other, (*tried, config))
+        following = choose_config(contraction, (*tried, config))
+        return None if isinstance(following, Refusal) else _match_of(contraction, following, (*tried, config))
 
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config), smaller)
 
@@ -119,10 +118,9 @@ def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
     """Small GEMMs don't fill a pipeline; they are refused unless the spec requests this family."""
     if _is_requested(contraction):
         return
-    m, n, k = contraction.m, contraction.n, contraction.k
-    if contraction.context.static_extent(k) == 1:
+    if contraction.context.static_extent(contraction.k) == 1:
         yield Refusal("takes sums of several terms, and this one has a single term")
-    if min(contraction.context.max_extent(m), contraction.context.max_extent(n)) < _MIN_EXTENT:
+    if _min_extent(contraction) < _MIN_EXTENT:
         yield Refusal(f"takes M and N of {_MIN_EXTENT} or more")
 
 
@@ -134,11 +132,15 @@ def _latency_refusals(contraction: Contraction, config: TileConfig) -> Iterator[
     k = contraction.context.static_extent(contraction.k)
     if k is None:
         yield Refusal(f"pays off from {_MIN_MULTIPLY_ADDS:,} multiply-adds on, if K is known at launch only")
-    elif single_stage(contraction).is_scalar:
+    elif _min_extent(contraction) < MIN_EXTENT_FOR_REGISTER_TILES:
         predicted = predict(problem_of(contraction), config, contraction.request.target)
         waits = _SINGLE_STAGE_LAUNCH_SECONDS + -(-k // TILE) * _SINGLE_STAGE_K_TILE_SECONDS
         if predicted is None or predicted.seconds > waits:
             yield Refusal("takes longer than a single stage, whose k-tiles are few, waits for memory")
+
+
+def _min_extent(contraction: Contraction) -> int:
+    return min(map(contraction.context.max_extent, (contraction.m, contraction.n)))
 
 
 def _multiply_adds(contraction: Contraction) -> int:

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import TILE, Order, TileConfig
+from cugen.families.gemm.config import MIN_EXTENT_FOR_REGISTER_TILES, TILE, Order, TileConfig
 from cugen.families.gemm.problem import problem_of
 from cugen.pieces.blocks import power_of_two
 from cugen.plan.request import Refusal
 from cugen.spec.model import Schedule
 
-# Heuristic: below this extent of M or N, a 64 x 64 block tile would be mostly padding.
-_MIN_EXTENT_FOR_REGISTER_TILES = 64
 _MIN_BLOCK = 8  # along M and N: 32 blocks of 8 x 8 threads fill a multiprocessor
 # Heuristics, from the modelled times of `tiled` and `direct` for 40 drawn shapes, not measured: of a tile's
 # multiply-adds, the least share of elements, not padding, that pays for the copies to shared memory; a K-major operand
@@ -67,7 +65,7 @@ def choose_config(contraction: Contraction, *, may_be_large: bool = True) -> Til
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
     min_extent = min(contraction.context.max_extent(index) for index in (m, n))
     may_be_large &= len(contraction.reductions) <= _MAX_REGISTER_TILED_SUMS
-    is_large = may_be_large and min_extent >= _MIN_EXTENT_FOR_REGISTER_TILES
+    is_large = may_be_large and min_extent >= MIN_EXTENT_FOR_REGISTER_TILES
     block_size, thread_size = (64, 4) if is_large and not block and not thread else (TILE, 1)
     sizes = {i: min(block_size, max(_MIN_BLOCK, power_of_two(contraction.context.max_extent(i)))) for i in (m, n)}
     block_m = block.get(m.name, sizes[m] * thread.get(m.name, 1))
