@@ -52,7 +52,7 @@ class ChannelAccumulators:
             extent = self.builder.context.extent(index)
             counter = loop_variable(index.name, extent, lowering)
             lowering.symbols[index.name] = channel_origins[index.name] = counter.symbol
-            lowering.output_offsets[index.name] = integer(0)
+            lowering.place(index.name, integer(0))
             loops.append(Loop(counter, integer(0), extent))
         with lowering.block():
             loads = tuple(load_window(lowering, w, channel_origins) for w in reloaded)

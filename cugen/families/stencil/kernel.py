@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from cugen.families.stencil.channel_loop import ChannelAccumulators
 from cugen.families.stencil.config import StencilConfig, access_width
 from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, ChannelReduction, Footprint, explicit
+from cugen.families.stencil.phases import phase
 from cugen.families.stencil.register_window import RegisterWindow, counter_name, join_ranges, load_window, widen_ranges
 from cugen.families.stencil.window_values import WindowLowering
 from cugen.pieces.blocks import Blocks, define_index, make_grid, thread
@@ -160,15 +162,16 @@ class StencilBuilder:
         index, *inner_indices = indices
         count = self.config.outputs.get(index.name, 1)
         if count == 1:
-            self.lowering.output_offsets[index.name] = integer(0)
+            self.lowering.place(index.name, integer(0))
             return self._loops(inner_indices, scope, origins, fill)
         lowering = self.lowering
         extent = self.extents[[i.name for i in self.config.order].index(index.name)]
         counter = self._output_counter(index.name, count)
-        lowering.output_offsets[index.name] = counter.symbol
+        lowering.place(index.name, counter.symbol)
         below = ceil_div(extent, count) * count
         output = define_index(index.name, origins[index.name] + counter.symbol, extent, lowering, below=below)
-        inner = Scope(scope, frozenset((index.name,)))  # the first output is in bounds, else the thread has returned
+        names = frozenset((index.name, phase(index.name)))
+        inner = Scope(scope, names)  # the first output is in bounds, else the thread has returned
         partial = () if divides(count, extent, self.context) else (Comparison(output.index.symbol, "<", extent),)
         body = guarded("if_output_in_bounds", partial, self._loops(inner_indices, inner, origins, fill))
         lowering.symbols[index.name] = origins[index.name]
@@ -181,7 +184,7 @@ class StencilBuilder:
         """The loop variable over the thread's outputs along an index, shared by consecutive loops."""
         position = [i.name for i in self.config.order].index(name)
         moves = any(axis.index == name for footprint in self.footprints.values() for axis in footprint.axes)
-        hint = ("v", "row", "plane" if moves else "channel")[min(position, 2)]
+        hint = ("v", "row", "plane", "slab")[min(position, 3)] if moves or position < 2 else "channel"
         key = (hint, count)
         if key not in self.counters:
             name = counter_name(self.lowering.loops, self.lowering.names, hint, self.lowering.symbols)
@@ -194,7 +197,7 @@ class StencilBuilder:
     ) -> None:
         """The nodes that `fill` adds to the scope of each output of a row; `values` may use the output's index."""
         if self.config.width == 1:
-            self.lowering.output_offsets[self.config.along] = integer(0)
+            self.lowering.place(self.config.along, integer(0))
             fill(scope)
             return
         inner = self._output_scope(scope, first, values)
@@ -206,8 +209,8 @@ class StencilBuilder:
         """The scope of the loop over the outputs of a row."""
         lowering, along, width = self.lowering, self.config.along, self.config.width
         v = self._output_counter(along, width)
-        lowering.output_offsets[along] = v.symbol
-        inner = Scope(scope, frozenset((along,)))
+        lowering.place(along, v.symbol)
+        inner = Scope(scope, frozenset((along, phase(along))))
         if any(along in index_values(value) for value in values):
             below = ceil_div(self.extents[0], width) * width
             inner.nodes.append(define_index(along, first + v.symbol, self.extents[0], lowering, below=below))
@@ -216,7 +219,7 @@ class StencilBuilder:
     def _row(self, scope: Scope, first: Integer) -> None:
         """Computes the outputs of a row in an unrolled loop and stores them as a vector, where all are in bounds."""
         lowering, along, width = self.lowering, self.config.along, self.config.width
-        lowering.output_offsets[along] = integer(0)
+        lowering.place(along, integer(0))
         inner = scope if width == 1 else self._output_scope(scope, first, tuple(s.value for s in self.statements))
         if self.accumulators is not None:
             self.accumulators.load_result(inner)
@@ -225,9 +228,23 @@ class StencilBuilder:
             return
         lowering.symbols[along] = first
         v = self._output_counter(along, width)
+        if not self.config.is_vector:
+            scope.nodes.append(unrolled(v, self._element_stores(inner.nodes, first + v.symbol)))
+            return
         body, vectors = gather_stores(inner.nodes, self.request, v, lowering)
         scope.nodes += [Let(vector, None, mutable=True) for _, vector in vectors]
         scope.nodes += [unrolled(v, body), *(self._store(vector, statement, first, v) for statement, vector in vectors)]
+
+    def _element_stores(self, nodes: Sequence[Node], index: Integer) -> list[Node]:
+        """The nodes of an output of a row with its stores, where it is in bounds."""
+        statements = iter(self.request.stored_statements())
+        stores = [
+            Store(self._target(next(statements), index, 1), node.value) for node in nodes if _is_output_store(node)
+        ]
+        others = [node for node in nodes if not _is_output_store(node)]
+        if divides(self.config.width, self.extents[0], self.context):
+            return [*others, *stores]
+        return [*others, when(index, "<", self.extents[0], tuple(stores))]
 
     def _store(self, vector: Vector, statement: Statement, first: Integer, v: Index) -> Node:
         width, extent = self.config.width, self.extents[0]
@@ -256,11 +273,15 @@ def _compute_and_store(nodes: Sequence[Node]) -> tuple[Section, ...]:
     return (Section("compute", tuple(nodes[:end])), Section("store", tuple(nodes[end:])))
 
 
+def _is_output_store(node: Node) -> TypeGuard[Store]:
+    return isinstance(node, Store) and node.access.array.space != "register"
+
+
 def _is_store(node: Node) -> bool:
     """Whether a node stores results to memory, where they are in bounds."""
     match node:
         case Store():
-            return node.access.array.space != "register"
+            return _is_output_store(node)
         case For():
             return all(map(_is_store, node.body))
         case If():
