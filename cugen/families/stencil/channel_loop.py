@@ -10,12 +10,12 @@ from cugen.families.stencil.footprint import ChannelReduction
 from cugen.families.stencil.register_window import RegisterWindow, load_window
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import loop_variable
-from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity
+from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity, reduce_onto
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import Accumulate, Declare, For, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
-from cugen.spec.expressions import Expr, Local, Select
+from cugen.spec.expressions import Expr, Local, Reduce, Select
 
 if TYPE_CHECKING:
     from cugen.families.stencil.kernel import StencilBuilder
@@ -88,8 +88,12 @@ class ChannelAccumulators:
     def _accumulate_output(self, scope: Scope) -> None:
         term = self._term()
         self.lowering.prepare((term,))
-        value = self.lowering.lower(term, scope)
         old = Element.of(self._accumulator("load"))
+        if isinstance(term, Reduce):
+            result = reduce_onto(self.lowering, term, old, scope)
+            scope.nodes.append(Store(self._accumulator("store"), result))
+            return
+        value = self.lowering.lower(term, scope)
         if self.channels.reduction.kind == "sum" and old.dtype.is_float:
             scope.nodes.append(Accumulate(self._accumulator("store"), value))
         else:
