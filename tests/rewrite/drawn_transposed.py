@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 SPELLINGS = ("remainder", "swapped", "product", "negated", "below", "term", "factor", "exact", "inside", "inside term")
 
 
 @dataclass(frozen=True)
 class Transposed:
-    """A transposed convolution of one dimension of taps for each of `stride`, and the way that it is spelt."""
+    """A transposed convolution, over as many dimensions as it has a `size`, and the way that it is spelt."""
 
     spelling: str
     size: tuple[int, ...]
@@ -19,85 +20,91 @@ class Transposed:
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
     pad: tuple[int, ...]
+    batch: int = 2
     channels: int = 3
     features: int = 2
     is_flipped: bool = False
-    dynamic: bool = False
+    is_channels_last: bool = False
+    is_dynamic: bool = False
     dtype: str = "float32"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The extents of the arrays by name; values of dynamic params."""
+        extents = (("H", self.size), ("P", self.outputs))
+        return {f"{name}{n}": size for name, sizes in extents for n, size in enumerate(sizes)}
+
+    @property
+    def dynamic(self) -> dict[str, int]:
+        """The values of the dynamic params."""
+        return self.sizes if self.is_dynamic else {}
 
     @property
     def text(self) -> str:
         """The spec."""
-        rank = len(self.size)
-        i, r = [f"i{n}" for n in range(rank)], [f"r{n}" for n in range(rank)]
+        dims = range(len(self.size))
+        i, r, h, p = (", ".join(f"{name}{n}" for n in dims) for name in ("i", "r", "H", "P"))
         sign = "+" if self.is_flipped else "-"
-        dividends = [
-            f"i{n} + {self.pad[n]} {sign} {self.dilation[n]} * r{n}"
-            if self.dilation[n] > 1
-            else f"i{n} + {self.pad[n]} {sign} r{n}"
-            for n in range(rank)
-        ]
-        quotients = [f"({e}) // {s}" for e, s in zip(dividends, self.stride, strict=True)]
-        exact = [f"({e}) / {s}" for e, s in zip(dividends, self.stride, strict=True)]
-        pairs = list(zip(dividends, self.stride, strict=True))
-        weight, read, exact_read = (
-            f"w[c, k, {', '.join(r)}]",
-            f"x[c, {', '.join(quotients)}]",
-            f"x[c, {', '.join(exact)}]",
+        steps = [f"{self.dilation[n]} * r{n}" if self.dilation[n] > 1 else f"r{n}" for n in dims]
+        dividends = [f"i{n} + {self.pad[n]} {sign} {steps[n]}" for n in dims]
+        params = ", ".join(f"{k}: {'dynamic' if self.is_dynamic else v}" for k, v in self.sizes.items())
+        last = self.is_channels_last
+        x, y, read, written = (
+            f"{b}, {at}, {c}" if last else f"{b}, {c}, {at}"
+            for b, c, at in (
+                (self.batch, self.channels, h),
+                (self.batch, self.features, p),
+                ("b", "c", "{}"),
+                ("b", "k", i),
+            )
         )
-        conditions = {
-            "swapped": [f"0 == ({e}) % {s}" for e, s in pairs],
-            "product": [f"{s} * (({e}) // {s}) == {e}" for e, s in pairs],
-            "negated": [f"not (({e}) % {s} != 0)" for e, s in pairs],
-            "below": [f"({e}) % {s} < 1" for e, s in pairs],
-            "inside": [f"inside({exact_read})"],
-            "inside term": [f"inside({exact_read})"],
-        }.get(self.spelling, [f"({e}) % {s} == 0" for e, s in pairs])
-        holds = " and ".join(conditions)
-        match self.spelling:
-            case "term" | "inside term":
-                term = f"where({holds}, {read} * {weight}, 0)"
-            case "factor":
-                term = f"{weight} * where({holds}, {read}, 0)"
-            case "exact":
-                term = f"{exact_read} * {weight}"
-            case _:
-                term = f"{read} * {weight}"
-        where = f", where={holds}" if self.spelling not in ("term", "inside term", "factor", "exact") else ""
-        sizes = {f"H{n}": size for n, size in enumerate(self.size)} | {
-            f"P{n}": size for n, size in enumerate(self.outputs)
-        }
-        params = [f"{name}: {'dynamic' if self.dynamic else size}" for name, size in sizes.items()]
+        taps = ", ".join(map(str, self.taps))
+        w, weight = f"{self.channels}, {self.features}, {taps}", f"w[c, k, {r}]"
+        term, where = self._term(dividends, f"x[{read}]", weight)
         return "\n".join(
             [
                 "cugen: 1",
                 "kernel: f",
-                f"params: {{{', '.join(params)}}}",
+                f"params: {{{params}}}",
                 "arrays:",
-                f"  x: {{shape: [{self.channels}, {', '.join(f'H{n}' for n in range(rank))}], dtype: {self.dtype}, boundary: zero}}",
-                f"  w: {{shape: [{self.channels}, {self.features}, {', '.join(map(str, self.taps))}], dtype: {self.dtype}}}",
-                f"  y: {{shape: [{self.features}, {', '.join(f'P{n}' for n in range(rank))}], dtype: {self.dtype}}}",
-                f"compute: y[k, {', '.join(i)}] = sum({term}, c, {', '.join(r)}{where})",
+                f"  x: {{shape: [{x}], dtype: {self.dtype}, boundary: zero}}",
+                f"  w: {{shape: [{w}], dtype: {self.dtype}}}",
+                f"  y: {{shape: [{y}], dtype: {self.dtype}}}",
+                f"compute: y[{written}] = sum({term}, c, {r}{where})",
             ]
         )
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The values of the dynamic params."""
-        names = {f"H{n}": size for n, size in enumerate(self.size)} | {
-            f"P{n}": size for n, size in enumerate(self.outputs)
+    def _term(self, dividends: list[str], read: str, weight: str) -> tuple[str, str]:
+        """The term of the sum, and its condition."""
+        pairs = list(zip(dividends, self.stride, strict=True))
+        x, exact = (read.format(", ".join(f"({e}) {op} {s}" for e, s in pairs)) for op in ("//", "/"))
+        tests = {
+            "swapped": [f"0 == ({e}) % {s}" for e, s in pairs],
+            "product": [f"{s} * (({e}) // {s}) == {e}" for e, s in pairs],
+            "negated": [f"not (({e}) % {s} != 0)" for e, s in pairs],
+            "below": [f"({e}) % {s} < 1" for e, s in pairs],
+            "inside": [f"inside({exact})"],
+            "inside term": [f"inside({exact})"],
         }
-        return names if self.dynamic else {}
+        holds = " and ".join(tests.get(self.spelling, [f"({e}) % {s} == 0" for e, s in pairs]))
+        match self.spelling:
+            case "term" | "inside term":
+                return f"where({holds}, {x} * {weight}, 0)", ""
+            case "factor":
+                return f"{weight} * where({holds}, {x}, 0)", ""
+            case "exact":
+                return f"{exact} * {weight}", ""
+        return f"{x} * {weight}", f", where={holds}"
 
 
-def draw(source: Random, spelling: str, max_size: int = 9, **fixed: object) -> Transposed:
+def draw(source: Random, spelling: str, max_size: int = 9, **fixed: Any) -> Transposed:
     """A transposed convolution in the spelling."""
     rank = source.choice((1, 1, 2, 2, 3))
 
     def numbers(low: int, high: int) -> tuple[int, ...]:
         return tuple(source.randint(low, high) for _ in range(rank))
 
-    return Transposed(
+    drawn = Transposed(
         spelling,
         size=numbers(1, max_size),
         outputs=numbers(1, 2 * max_size),
@@ -105,8 +112,10 @@ def draw(source: Random, spelling: str, max_size: int = 9, **fixed: object) -> T
         stride=numbers(1, 4),
         dilation=numbers(1, 3) if source.random() < 0.3 else (1,) * rank,
         pad=numbers(0, 4),
-        channels=source.choice((1, 3, 5)),
+        batch=source.choice((1, 2, 5)),
+        channels=source.choice((1, 3, 17)),
         features=source.choice((1, 2, 5)),
         is_flipped=source.random() < 0.2,
-        **fixed,
+        is_channels_last=source.random() < 0.2,
     )
+    return Transposed(**{**{name: getattr(drawn, name) for name in drawn.__dataclass_fields__}, **fixed})

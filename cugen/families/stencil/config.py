@@ -85,7 +85,7 @@ def choose_config(
         outputs[name] = sizes.get(name, 4)
     if channel_reductions:
         moved = {axis.index for footprint in footprints.values() for axis in footprint.axes}
-        channels = [index for index in order[2:] if index.name not in moved][:1]
+        channels = [index for index in order[1:] if index.name not in moved][:1]
         outputs |= {c.name: min(CHANNELS_PER_THREAD, power_of_two(request.context.max_extent(c))) for c in channels}
 
     def registers() -> int:

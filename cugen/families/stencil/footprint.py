@@ -140,7 +140,8 @@ def find_channel_reductions(
                 channels = tuple(index for index in node.indices if _is_plain(index.name, moving))
                 extents = list(map(request.context.static_extent, node.indices))
                 known = [extent for extent in extents if extent is not None]
-                if channels and (len(known) < len(extents) or math.prod(known) > MAX_UNROLLED_POINTS):
+                points = math.prod(known) * math.prod(periods.values())
+                if channels and (len(known) < len(extents) or points > MAX_UNROLLED_POINTS):
                     taps = tuple(index for index in node.indices if index not in channels)
                     reductions[node] = ChannelReduction(node, channels, taps)
     return tuple(reductions.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -142,11 +142,17 @@ class StencilBuilder:
             windows.append(replace(window, whole_accesses=is_whole))
         return windows
 
-    def each_row(self, origins: Mapping[str, Integer], fill: Callable[[Scope, Integer], None]) -> tuple[Section, ...]:
-        """The nodes that `fill` adds to the scope of each row of outputs whose first output is in bounds.
+    def each_row(
+        self,
+        origins: Mapping[str, Integer],
+        fill: Callable[[Scope, Integer], None],
+        unchecked: Collection[str] = (),
+    ) -> tuple[Section, ...]:
+        """The nodes that `fill` adds to the scope of each row of outputs whose first output is in bounds; along the
+        `unchecked` indices of all rows.
 
         The sections are those of templates/macros/thread_outputs.cu.j2."""
-        return self._loops(list(reversed(self.config.order[1:])), Scope(), origins, fill)
+        return self._loops(list(reversed(self.config.order[1:])), Scope(), origins, fill, unchecked)
 
     def _loops(
         self,
@@ -154,6 +160,7 @@ class StencilBuilder:
         scope: Scope,
         origins: Mapping[str, Integer],
         fill: Callable[[Scope, Integer], None],
+        unchecked: Collection[str],
     ) -> tuple[Section, ...]:
         """A loop per index along which the thread has several outputs, the slowest outermost."""
         if not indices:
@@ -163,7 +170,7 @@ class StencilBuilder:
         count = self.config.outputs.get(index.name, 1)
         if count == 1:
             self.lowering.place(index.name, integer(0))
-            return self._loops(inner_indices, scope, origins, fill)
+            return self._loops(inner_indices, scope, origins, fill, unchecked)
         lowering = self.lowering
         extent = self.extents[[i.name for i in self.config.order].index(index.name)]
         counter = self._output_counter(index.name, count)
@@ -172,8 +179,9 @@ class StencilBuilder:
         output = define_index(index.name, origins[index.name] + counter.symbol, extent, lowering, below=below)
         names = frozenset((index.name, phase(index.name)))
         inner = Scope(scope, names)  # the first output is in bounds, else the thread has returned
-        partial = () if divides(count, extent, self.context) else (Comparison(output.index.symbol, "<", extent),)
-        body = guarded("if_output_in_bounds", partial, self._loops(inner_indices, inner, origins, fill))
+        is_certain = index.name in unchecked or divides(count, extent, self.context)
+        partial = () if is_certain else (Comparison(output.index.symbol, "<", extent),)
+        body = guarded("if_output_in_bounds", partial, self._loops(inner_indices, inner, origins, fill, unchecked))
         lowering.symbols[index.name] = origins[index.name]
         return (
             Section("output_invariants", tuple(scope.nodes)),
@@ -184,7 +192,7 @@ class StencilBuilder:
         """The loop variable over the thread's outputs along an index, shared by consecutive loops."""
         position = [i.name for i in self.config.order].index(name)
         moves = any(axis.index == name for footprint in self.footprints.values() for axis in footprint.axes)
-        hint = ("v", "row", "plane", "slab")[min(position, 3)] if moves or position < 2 else "channel"
+        hint = ("v", "row", "plane", "slab")[min(position, 3)] if moves or position == 0 else "channel"
         key = (hint, count)
         if key not in self.counters:
             name = counter_name(self.lowering.loops, self.lowering.names, hint, self.lowering.symbols)

@@ -11,7 +11,6 @@ from cugen.families.stencil.config import (
     MAX_DEFAULT_VECTOR,
     MAX_THREAD_REGISTERS,
     MAX_WINDOW_REGISTERS,
-    MIN_THREADS,
     StencilConfig,
     access_width,
     output_order,
@@ -23,10 +22,12 @@ from cugen.families.stencil.config import (
 )
 from cugen.families.stencil.footprint import ChannelReduction, Footprint
 from cugen.families.stencil.register_window import make_window, read_columns
+from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.blocks import power_of_two
 from cugen.plan.request import Refusal, Request
 
 MAX_PERIODS = 4  # of a thread along an index (heuristic)
+MIN_THREADS = PLANNING_DEVICE.sms * 384  # as many as fit beside accumulators and windows (heuristic)
 MAX_UNROLLED_TERMS = 1024  # of a thread in one step of the loop over channels, for the instruction cache (heuristic)
 
 
@@ -97,11 +98,15 @@ def _choices(
         elif position == 1 or period > 1:
             highest = -(-request.context.max_extent(index) // period)
             counts[index.name] = [period * n for n in (1, 2, MAX_PERIODS) if n == 1 or n <= highest]
+    moved = {axis.index for footprint in footprints.values() for axis in footprint.axes}
     if channel_reductions:
-        moved = {axis.index for footprint in footprints.values() for axis in footprint.axes}
         for index in [index for index in order[2:] if index.name not in moved and index.name not in counts][:1]:
             most = min(CHANNELS_PER_THREAD, power_of_two(request.context.max_extent(index)))
             counts[index.name] = [n for n in (1, 2, 4) if n <= most]
+        if moved & counts.keys() == {along}:  # of a row alone, no two outputs in a period share a weight
+            for index in [index for index in order[1:] if index.name in moved][:1]:
+                most = request.context.max_extent(index)
+                counts[index.name] = [n for n in (1, 2, MAX_PERIODS) if n == 1 or n <= most]
     yield from (dict(zip(counts, each, strict=True)) for each in itertools.product(*counts.values()))
 
 
