@@ -190,15 +190,21 @@ class StencilBuilder:
 
     def _output_counter(self, name: str, count: int) -> Index:
         """The loop variable over the thread's outputs along an index, shared by consecutive loops."""
-        position = [i.name for i in self.config.order].index(name)
-        moves = any(axis.index == name for footprint in self.footprints.values() for axis in footprint.axes)
-        hint = ("v", "row", "plane", "slab")[min(position, 3)] if moves or position == 0 else "channel"
+        hint = self._counter_hint(name)
+        nested = [index.name for index in self.config.order if self.config.outputs.get(index.name, 1) > 1]
+        if [self._counter_hint(other) for other in nested].count(hint) > 1:
+            hint = f"{name}_{hint}"
         key = (hint, count)
         if key not in self.counters:
             name = counter_name(self.lowering.loops, self.lowering.names, hint, self.lowering.symbols)
             self.counters[key] = Index(name, integer(0), (0, count - 1))
             join_ranges(self.lowering.ranges, {self.counters[key].symbol: (0, count - 1)})
         return self.counters[key]
+
+    def _counter_hint(self, name: str) -> str:
+        position = [index.name for index in self.config.order].index(name)
+        moves = any(axis.index == name for footprint in self.footprints.values() for axis in footprint.axes)
+        return ("v", "row", "plane", "slab")[min(position, 3)] if moves or position == 0 else "channel"
 
     def each_output(
         self, scope: Scope, first: Integer, fill: Callable[[Scope], None], values: tuple[Expr, ...] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.recognition import recognise, request_refusals
 from cugen.families.gemm import family as gemm
@@ -11,7 +13,10 @@ from cugen.families.gemm.tiled.config import choose_config, padding_refusals, re
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.rewrite.separate_reductions import separated
 from cugen.rewrite.stored_operands import with_stored_operands
-from cugen.spec.expressions import Reduce
+from cugen.rewrite.stored_products import with_stored_products
+from cugen.spec.expressions import Reduce, walk
+
+_MIN_STORED_CHANNELS = 256  # on CUDA cores, whose products are worth storing where register windows do, too (models)
 
 
 def match(request: Request) -> Match | Refusals:
@@ -40,7 +45,16 @@ def split(single: Single) -> Steps | None:
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
-    return with_stored_operands(single, is_taken) or separated(single, is_taken_by_others)
+    def is_multiplied(request: Request) -> bool:
+        if not gemm.FAMILY.takes(request):
+            return False
+        channels = [n for s in request.group.statements for n in walk(s.value) if isinstance(n, Reduce)]
+        terms = math.prod(request.context.max_extent(index) for node in channels for index in node.indices)
+        is_left = terms < _MIN_STORED_CHANNELS and single.is_specialised(single.request())
+        return not is_left or gemm.uses_tensor_cores(request)
+
+    products = with_stored_products(single, is_multiplied)
+    return products or with_stored_operands(single, is_taken) or separated(single, is_taken_by_others)
 
 
 FAMILY = Family(
