@@ -160,11 +160,28 @@ class _Solver:
 
         def over_solutions(expr: Expr) -> Expr:
             known = replaced(expr, lambda part: _without(solutions.source, part))
+            if solutions.rest.modulus > 1:
+                known = replaced(known, lambda part: self._with_multiple(part, solutions))
             return self._simplified(substitute(known, {old.name: value}), new.name)
 
         where = _conjunction(where, map(over_solutions, conjuncts(reduction.where)))
         indices = tuple(new if index == old else index for index in reduction.indices)
         return replace(reduction, body=over_solutions(reduction.body), where=where, indices=indices)
+
+    def _with_multiple(self, part: Expr, solutions: _Solutions) -> Expr | None:
+        """A quotient of `e + a * r` with `m * (e // m)` for e, where the solutions' condition says that m divides e."""
+        if not isinstance(part, Op) or part.name != "floordiv" or not _is_integer(part):
+            return None
+        variable, rest = Variable(solutions.index.name), solutions.rest
+        form = affine_form(part.args[0], self._params)
+        coefficient = dict(form.terms).get(variable, 0)
+        others = form - atom_form(variable, coefficient)
+        difference = others - rest.form
+        if coefficient == 0 or any(c % rest.modulus for _, c in difference.terms) or difference.constant % rest.modulus:
+            return None
+        multiple = floor_quotient(others, AffineForm((), rest.modulus)).scaled(rest.modulus)
+        dividend = expression_of(multiple + atom_form(variable, coefficient), self._params)
+        return replace(part, args=(dividend, part.args[1]))
 
     def _without_certain(self, reduction: Reduce) -> Reduce:
         """The reduction without conditions that always hold, and divisions by 1."""
@@ -220,7 +237,11 @@ _TRUE = Const(True, BOOL)
 
 
 def _is_comparison(expr: Expr) -> bool:
-    return isinstance(expr, Op) and expr.name in _COMPARISONS and all(arg.dtype == INT64 for arg in expr.args)
+    return isinstance(expr, Op) and expr.name in _COMPARISONS and _is_integer(expr)
+
+
+def _is_integer(op: Op) -> bool:
+    return all(arg.dtype == INT64 for arg in op.args)
 
 
 def _without(source: Expr, expr: Expr) -> Expr | None:

@@ -16,7 +16,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.rewrite.temporaries import fresh
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, bound_indices, free_indices, walk
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Scan,
+    bound_indices,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Array, Param, Spec, Statement
 from cugen.spec.prove.affine import affine_form, multiply
 from cugen.spec.resolve.keys.layout import dense_strides, product

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from cugen.plan.request import Request
 from cugen.plan.traversal.substitution import substitute
-from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, Reduce, free_indices, walk
 from cugen.spec.model import Param, Spec
-from cugen.spec.prove.affine import Variable, affine_form, expression_of
+from cugen.spec.prove.affine import AffineForm, Quotient, Variable, affine_form, expression_of
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import INT64
 
@@ -28,14 +28,13 @@ def find_periods(request: Request) -> Mapping[str, int]:
     periods: dict[str, int] = {}
     for statement in request.group.statements:
         names = {index.name for index in statement.indices}
-        reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
-        for division, modulus in (found for node in reductions for found in _divisions(node, params)):
-            for name in names & free_indices(division):
-                coefficient = _coefficient(division.args[0], name, params)
+        for quotient in _quotients(statement.value, params):
+            for name in names & free_indices(expression_of(quotient.dividend, params)):
+                coefficient = _coefficient(quotient.dividend, name, params)
                 if coefficient is None:
                     return {}
-                period = modulus // math.gcd(coefficient, modulus)
-                periods[name] = math.lcm(periods.get(name, 1), period)
+                modulus = quotient.divisor.constant
+                periods[name] = math.lcm(periods.get(name, 1), modulus // math.gcd(coefficient, modulus))
     periods = {name: period for name, period in periods.items() if period > 1}
     is_short = max(periods.values(), default=1) <= MAX_PERIOD and math.prod(periods.values()) <= MAX_PHASES
     return periods if is_short else {}
@@ -47,14 +46,21 @@ def phase(name: str) -> str:
 
 
 def with_phases(request: Request, periods: Mapping[str, int]) -> Request:
-    """The request with remainders of the phases in place of those of the indices, which are equal."""
+    """The request with remainders of the phases in place of those of the indices in reductions, which are equal."""
+    if not periods:
+        return request
+    params = {param.name: param for param in request.context.spec.params}
     phases = {name: IndexValue(phase(name)) for name in periods}
 
-    def change(expr: Expr) -> Expr | None:
-        return substitute(expr, phases) if isinstance(expr, Op) and expr.name == "mod" else None
+    def with_phases_in(part: Expr) -> Expr | None:
+        is_remainder = _is_division(part, params) and isinstance(part, Op) and part.name == "mod"
+        return substitute(part, phases) if is_remainder else None
+
+    def change(part: Expr) -> Expr | None:
+        return replaced(part, with_phases_in) if isinstance(part, Reduce) else None
 
     statements = (replace(s, value=replaced(s.value, change)) for s in request.group.statements)
-    return request.with_statements(tuple(statements)) if periods else request
+    return request.with_statements(tuple(statements))
 
 
 def at_phase(expr: Expr, periods: Mapping[str, int], phases: Mapping[str, int], spec: Spec) -> Expr:
@@ -72,18 +78,23 @@ def at_phase(expr: Expr, periods: Mapping[str, int], phases: Mapping[str, int], 
     return replaced(substitute(expr, values), change) if phases else expr
 
 
-def _divisions(value: Expr, params: Mapping[str, Param]) -> Iterator[tuple[Op, int]]:
-    """The divisions of indices by constants in subscripts and conditions."""
-    for node in walk(value):
-        if isinstance(node, Op) and node.name in ("floordiv", "mod") and node.dtype == INT64:
-            divisor = affine_form(node.args[1], params)
-            if divisor.is_constant and divisor.constant > 1 and not any(isinstance(n, Read) for n in walk(node)):
-                yield node, divisor.constant
+def _quotients(value: Expr, params: Mapping[str, Param]) -> Iterator[Quotient]:
+    """The quotients of indices by constants in the reductions of a value."""
+    divisions = (n for r in walk(value) if isinstance(r, Reduce) for n in walk(r) if _is_division(n, params))
+    for node in divisions:
+        yield from (atom for atom, _ in affine_form(node, params).terms if isinstance(atom, Quotient))
 
 
-def _coefficient(dividend: Expr, name: str, params: Mapping[str, Param]) -> int | None:
+def _is_division(part: Expr, params: Mapping[str, Param]) -> bool:
+    """Whether a part is a quotient or remainder of indices by a constant."""
+    if not isinstance(part, Op) or part.name not in ("floordiv", "mod") or part.dtype != INT64:
+        return False
+    atoms = [atom for atom, _ in affine_form(part, params).terms]
+    return all(isinstance(a, Variable) or (isinstance(a, Quotient) and a.divisor.is_constant) for a in atoms)
+
+
+def _coefficient(dividend: AffineForm, name: str, params: Mapping[str, Param]) -> int | None:
     """The coefficient of an index in an affine dividend; None where it also occurs in a quotient."""
-    form = affine_form(dividend, params)
-    coefficient = dict(form.terms).get(Variable(name), 0)
-    rest = replace(form, terms=tuple(term for term in form.terms if term[0] != Variable(name)))
+    coefficient = dict(dividend.terms).get(Variable(name), 0)
+    rest = replace(dividend, terms=tuple(term for term in dividend.terms if term[0] != Variable(name)))
     return None if name in free_indices(expression_of(rest, params)) else coefficient
