@@ -18,8 +18,8 @@ from cugen.rewrite.canonical_extents import with_canonical_extents
 from cugen.rewrite.grouping import inlined_statements
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.schedules import schedule_of
-from cugen.rewrite.solve_congruences import divides_index, with_solved_congruences
 from cugen.rewrite.split_dimensions import with_split_dimensions
+from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Op, Read, walk

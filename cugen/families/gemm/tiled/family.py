@@ -13,7 +13,7 @@ from cugen.families.gemm.tiled.config import choose_config, padding_refusals, re
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.rewrite.separate_reductions import separated
 from cugen.rewrite.stored_operands import with_stored_operands
-from cugen.rewrite.stored_products import with_stored_products
+from cugen.rewrite.transposed.stored_products import with_stored_products
 from cugen.spec.expressions import Reduce, walk
 
 _MIN_STORED_CHANNELS = 256  # on CUDA cores, whose products are worth storing where register windows do, too (models)
