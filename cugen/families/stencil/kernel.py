@@ -204,7 +204,8 @@ class StencilBuilder:
     def _counter_hint(self, name: str) -> str:
         position = [index.name for index in self.config.order].index(name)
         moves = any(axis.index == name for footprint in self.footprints.values() for axis in footprint.axes)
-        return ("v", "row", "plane", "slab")[min(position, 3)] if moves or position == 0 else "channel"
+        is_channel = not moves and position > (0 if self.accumulators is not None else 1)
+        return "channel" if is_channel else ("v", "row", "plane", "slab")[min(position, 3)]
 
     def each_output(
         self, scope: Scope, first: Integer, fill: Callable[[Scope], None], values: tuple[Expr, ...] = ()
