@@ -40,16 +40,15 @@ def _with_solved_congruences(spec: Spec) -> Spec:
         solved = with_solved_congruences(statement, spec)
         is_better = solved is statement or divides_index(statement)
         if not is_better:
-            is_better = _is_planned(solved, context) or not _is_planned(statement, context)
+            is_better = _is_taken(solved, context) or not _is_taken(statement, context)
         statements.append(solved if is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
 
-def _is_planned(statement: Statement, context: Context) -> bool:
-    """Whether a family other than the fallbacks takes the statement, or splits it."""
-    single = _single(statement, context)
-    request = single.request()
-    return any(not each.fallback and each.takes(request) for each in families()) or _split(single) is not None
+def _is_taken(statement: Statement, context: Context) -> bool:
+    """Whether a family other than the fallbacks takes the statement."""
+    request = _single(statement, context).request()
+    return any(not family.fallback and family.takes(request) for family in families())
 
 
 def split_statements(spec: Spec) -> Spec:
