@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from cugen.plan.request import Request
 from cugen.plan.traversal.substitution import substitute
+from cugen.rewrite.split_dimensions import MAX_PERIOD
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Reduce, free_indices, walk
 from cugen.spec.model import Param, Spec
 from cugen.spec.prove.affine import AffineForm, Quotient, Variable, affine_form, expression_of
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import INT64
 
-MAX_PERIOD = 8  # outputs of a thread along an index (heuristic)
 MAX_PHASES = 64  # outputs of a thread in one period of all indices (heuristic)
 
 
