@@ -52,7 +52,7 @@ class ChannelAccumulators:
             extent = self.builder.context.extent(index)
             counter = loop_variable(index.name, extent, lowering)
             lowering.symbols[index.name] = channel_origins[index.name] = counter.symbol
-            lowering.place(index.name, integer(0))
+            lowering.set_offset(index.name, integer(0))
             loops.append(Loop(counter, integer(0), extent))
         with lowering.block():
             loads = tuple(load_window(lowering, w, channel_origins) for w in reloaded)
@@ -97,7 +97,7 @@ class ChannelAccumulators:
         term = self._term()
         self.lowering.prepare((term,))
         old = Element.of(self._accumulator("load"))
-        if isinstance(term, Reduce):
+        if isinstance(term, Reduce) and term.dtype.is_float:  # an integer's range is that of the terms of a channel
             result = reduce_onto(self.lowering, term, old, scope)
             scope.nodes.append(Store(self._accumulator("store"), result))
             return

@@ -152,8 +152,8 @@ def smaller_config(request: Request, config: StencilConfig) -> StencilConfig | N
     one output saves nothing."""
     if math.prod(config.outputs.values()) <= 2:
         return None
-    least = {name: 2 * config.periods.get(name, 1) for name in config.outputs}
-    slowest = next((name for name, count in reversed(config.outputs.items()) if count % least[name] == 0), None)
+    doubled = {name: 2 * config.periods.get(name, 1) for name in config.outputs}
+    slowest = next((name for name, count in reversed(config.outputs.items()) if count % doubled[name] == 0), None)
     if slowest is None:
         return None
     outputs = {**config.outputs, slowest: config.outputs[slowest] // 2}

@@ -204,8 +204,8 @@ def _offsets(
     axes: tuple[tuple[str | None, int, int], ...] | None = None
     points: list[tuple[int, ...]] = []
     for phases in itertools.product(*(range(periods[name]) for name in phased)):
-        at = dict(zip(phased, phases, strict=True))
-        offsets = _offsets_at(request, statement, read, along, channels, periods, at)
+        values = dict(zip(phased, phases, strict=True))
+        offsets = _offsets_at(request, statement, read, along, channels, periods, values)
         if isinstance(offsets, str):
             return offsets
         if axes is not None and offsets.axes != axes:

@@ -169,12 +169,12 @@ class StencilBuilder:
         index, *inner_indices = indices
         count = self.config.outputs.get(index.name, 1)
         if count == 1:
-            self.lowering.place(index.name, integer(0))
+            self.lowering.set_offset(index.name, integer(0))
             return self._loops(inner_indices, scope, origins, fill, unchecked)
         lowering = self.lowering
         extent = self.extents[[i.name for i in self.config.order].index(index.name)]
         counter = self._output_counter(index.name, count)
-        lowering.place(index.name, counter.symbol)
+        lowering.set_offset(index.name, counter.symbol)
         below = ceil_div(extent, count) * count
         output = define_index(index.name, origins[index.name] + counter.symbol, extent, lowering, below=below)
         names = frozenset((index.name, phase(index.name)))
@@ -192,7 +192,7 @@ class StencilBuilder:
         """The loop variable over the thread's outputs along an index, shared by consecutive loops."""
         hint = self._counter_hint(name)
         nested = [index.name for index in self.config.order if self.config.outputs.get(index.name, 1) > 1]
-        if [self._counter_hint(other) for other in nested].count(hint) > 1:
+        if [self._counter_hint(moved) for moved in nested].count(hint) > 1:
             hint = f"{name}_{hint}"
         key = (hint, count)
         if key not in self.counters:
@@ -212,7 +212,7 @@ class StencilBuilder:
     ) -> None:
         """The nodes that `fill` adds to the scope of each output of a row; `values` may use the output's index."""
         if self.config.width == 1:
-            self.lowering.place(self.config.along, integer(0))
+            self.lowering.set_offset(self.config.along, integer(0))
             fill(scope)
             return
         inner = self._output_scope(scope, first, values)
@@ -224,7 +224,7 @@ class StencilBuilder:
         """The scope of the loop over the outputs of a row."""
         lowering, along, width = self.lowering, self.config.along, self.config.width
         v = self._output_counter(along, width)
-        lowering.place(along, v.symbol)
+        lowering.set_offset(along, v.symbol)
         inner = Scope(scope, frozenset((along, phase(along))))
         if any(along in index_values(value) for value in values):
             below = ceil_div(self.extents[0], width) * width
@@ -234,7 +234,7 @@ class StencilBuilder:
     def _row(self, scope: Scope, first: Integer) -> None:
         """Computes the outputs of a row in an unrolled loop and stores them as a vector, where all are in bounds."""
         lowering, along, width = self.lowering, self.config.along, self.config.width
-        lowering.place(along, integer(0))
+        lowering.set_offset(along, integer(0))
         inner = scope if width == 1 else self._output_scope(scope, first, tuple(s.value for s in self.statements))
         if self.accumulators is not None:
             self.accumulators.load_result(inner)

@@ -43,9 +43,6 @@ def choose_periodic_config(
         return tuple(refusals)
     along = order[0].name
     stored, reason = stored_outputs(request, along)
-    is_vector = stored % periods.get(along, 1) == 0
-    if not is_vector:
-        reason = f"outputs are stored one by one: {reason}"
     choices = [
         outputs
         for outputs in _choices(request, footprints, channel_reductions, periods, stored)
@@ -74,6 +71,9 @@ def choose_periodic_config(
         )
 
     outputs = min(filter(is_small, choices), key=loads, default=min(choices, key=lambda each: math.prod(each.values())))
+    is_vector = stored % outputs[along] == 0
+    if not is_vector:
+        reason = f"outputs are stored one by one: {reason}"
     return StencilConfig(order, outputs, threads_of(request, order, outputs), reason, 0, is_vector, periods)
 
 
@@ -101,12 +101,12 @@ def _choices(
     moved = {axis.index for footprint in footprints.values() for axis in footprint.axes}
     if channel_reductions:
         for index in [index for index in order[2:] if index.name not in moved and index.name not in counts][:1]:
-            most = min(CHANNELS_PER_THREAD, power_of_two(request.context.max_extent(index)))
-            counts[index.name] = [n for n in (1, 2, 4) if n <= most]
+            limit = min(CHANNELS_PER_THREAD, power_of_two(request.context.max_extent(index)))
+            counts[index.name] = [n for n in (1, 2, 4) if n <= limit]
         if moved & counts.keys() == {along}:  # of a row alone, no two outputs in a period share a weight
             for index in [index for index in order[1:] if index.name in moved][:1]:
-                most = request.context.max_extent(index)
-                counts[index.name] = [n for n in (1, 2, MAX_PERIODS) if n == 1 or n <= most]
+                limit = request.context.max_extent(index)
+                counts[index.name] = [n for n in (1, 2, MAX_PERIODS) if n == 1 or n <= limit]
     yield from (dict(zip(counts, each, strict=True)) for each in itertools.product(*counts.values()))
 
 

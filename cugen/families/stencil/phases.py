@@ -96,5 +96,5 @@ def _is_division(part: Expr, params: Mapping[str, Param]) -> bool:
 def _coefficient(dividend: AffineForm, name: str, params: Mapping[str, Param]) -> int | None:
     """The coefficient of an index in an affine dividend; None where it also occurs in a quotient."""
     coefficient = dict(dividend.terms).get(Variable(name), 0)
-    rest = replace(dividend, terms=tuple(term for term in dividend.terms if term[0] != Variable(name)))
-    return None if name in free_indices(expression_of(rest, params)) else coefficient
+    terms_left = replace(dividend, terms=tuple(term for term in dividend.terms if term[0] != Variable(name)))
+    return None if name in free_indices(expression_of(terms_left, params)) else coefficient

@@ -25,7 +25,7 @@ class WindowLowering(Lowering):
     windows: dict[Read, RegisterWindow] = field(default_factory=dict)
     output_offsets: dict[str, Integer] = field(default_factory=dict)
 
-    def place(self, index: str, offset: Integer) -> None:
+    def set_offset(self, index: str, offset: Integer) -> None:
         """Sets the current output's offset along an index, which is its phase where the index has a period."""
         self.output_offsets[index] = self.symbols[phase(index)] = offset
 

@@ -85,13 +85,13 @@ class _Congruence:
 
 @dataclass(frozen=True, slots=True)
 class _Solutions:
-    """The values `first + step * number` of an index for which the condition `source` holds, if `rest` does."""
+    """The values `first + step * number` of an index for which the condition `source` holds, if `requirement` does."""
 
     source: Expr
     index: Index
     first: AffineForm  # before it is reduced modulo the step
     step: int
-    rest: _Congruence
+    requirement: _Congruence
 
 
 class _Solver:
@@ -114,8 +114,8 @@ class _Solver:
             congruence = self._congruence(condition)
             if congruence is None or any(isinstance(node, Read) for node in walk(condition)):
                 continue
-            own = [index for index in reduction.indices if index.name in free_indices(condition)]
-            if len(own) == 1 and (solutions := _solved(condition, congruence, own[0])) is not None:
+            bound_here = [index for index in reduction.indices if index.name in free_indices(condition)]
+            if len(bound_here) == 1 and (solutions := _solved(condition, congruence, bound_here[0])) is not None:
                 yield solutions
 
     def _congruence(self, condition: Expr) -> _Congruence | None:
@@ -151,16 +151,16 @@ class _Solver:
             number = Op("mul", (Const(step, INT64), number), INT64)
         value = number if first == Const(0, INT64) else Op("add", (first, number), INT64)
         where: Expr | None = None
-        if solutions.rest.modulus > 1:
-            rest = _reduced(solutions.rest.form, solutions.rest.modulus, self._params)
-            where = Op("eq", (rest, Const(0, INT64)), BOOL)
+        if solutions.requirement.modulus > 1:
+            requirement = _reduced(solutions.requirement.form, solutions.requirement.modulus, self._params)
+            where = Op("eq", (requirement, Const(0, INT64)), BOOL)
         if not self._is_whole(old.extent, solutions):
             is_inside = Op("lt", (value, old.extent), BOOL)
             where = is_inside if where is None else both(where, is_inside)
 
         def over_solutions(expr: Expr) -> Expr:
             known = replaced(expr, lambda part: _without(solutions.source, part))
-            if solutions.rest.modulus > 1:
+            if solutions.requirement.modulus > 1:
                 known = replaced(known, lambda part: self._with_multiple(part, solutions))
             return self._simplified(substitute(known, {old.name: value}), new.name)
 
@@ -172,14 +172,18 @@ class _Solver:
         """A quotient of `e + a * r` with `m * (e // m)` for e, where the solutions' condition says that m divides e."""
         if not isinstance(part, Op) or part.name != "floordiv" or not _is_integer(part):
             return None
-        variable, rest = Variable(solutions.index.name), solutions.rest
+        variable, requirement = Variable(solutions.index.name), solutions.requirement
         form = affine_form(part.args[0], self._params)
         coefficient = dict(form.terms).get(variable, 0)
         others = form - atom_form(variable, coefficient)
-        difference = others - rest.form
-        if coefficient == 0 or any(c % rest.modulus for _, c in difference.terms) or difference.constant % rest.modulus:
+        difference = others - requirement.form
+        if (
+            coefficient == 0
+            or any(c % requirement.modulus for _, c in difference.terms)
+            or difference.constant % requirement.modulus
+        ):
             return None
-        multiple = floor_quotient(others, AffineForm((), rest.modulus)).scaled(rest.modulus)
+        multiple = floor_quotient(others, AffineForm((), requirement.modulus)).scaled(requirement.modulus)
         dividend = expression_of(multiple + atom_form(variable, coefficient), self._params)
         return replace(part, args=(dividend, part.args[1]))
 
@@ -289,15 +293,15 @@ def _solved(source: Expr, congruence: _Congruence, index: Index) -> _Solutions |
     """The solutions for an index that the congruence is linear in."""
     form, modulus = congruence.form, congruence.modulus
     coefficient = dict(form.terms).get(Variable(index.name), 0) % modulus
-    rest = AffineForm(tuple(term for term in form.terms if term[0] != Variable(index.name)), form.constant)
-    if any(_depends(atom, index.name) for atom, _ in rest.terms):
+    remaining = AffineForm(tuple(term for term in form.terms if term[0] != Variable(index.name)), form.constant)
+    if any(_depends(atom, index.name) for atom, _ in remaining.terms):
         return None
     common = gcd(coefficient, modulus)
     step = modulus // common
     inverse = pow(coefficient // common, -1, step) if step > 1 else 0
-    # Where `common` divides the rest, so does it each remainder of the rest modulo `modulus`.
-    quotient = floor_quotient(rest, AffineForm((), common))
-    return _Solutions(source, index, quotient.scaled(-inverse), step, _Congruence(rest, common))
+    # The quotient is exact where the requirement holds.
+    quotient = floor_quotient(remaining, AffineForm((), common))
+    return _Solutions(source, index, quotient.scaled(-inverse), step, _Congruence(remaining, common))
 
 
 def _reduced(form: AffineForm, modulus: int, params: Mapping[str, Param]) -> Expr:

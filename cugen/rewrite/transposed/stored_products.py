@@ -144,11 +144,11 @@ def _order(single: Single, x: Read, w: Read) -> Callable[[Index], int]:
     statement, array = single.statement, single.context.arrays[single.statement.target]
     pairs = zip(statement.subscripts, array.strides, strict=True)
     contiguous = next((sub for sub, stride in pairs if stride == 1), None)
-    own = [sub for sub in x.subscripts if isinstance(sub, IndexValue)]
+    outer = [sub for sub in x.subscripts if isinstance(sub, IndexValue)]
     of_weights = [sub for sub in w.subscripts if isinstance(sub, IndexValue)]
 
     def group(index: Index) -> int:
-        if IndexValue(index.name) in own:
+        if IndexValue(index.name) in outer:
             return 0
         is_weight = IndexValue(index.name) in of_weights or index.name.startswith(f"{w.array}_")
         return 2 if is_weight == (contiguous in of_weights) else 1

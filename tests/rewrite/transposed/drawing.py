@@ -50,8 +50,8 @@ class Transposed:
         params = ", ".join(f"{k}: {'dynamic' if self.is_dynamic else v}" for k, v in self.sizes.items())
         last = self.is_channels_last
         x, y, read, written = (
-            f"{b}, {at}, {c}" if last else f"{b}, {c}, {at}"
-            for b, c, at in (
+            f"{b}, {position}, {c}" if last else f"{b}, {c}, {position}"
+            for b, c, position in (
                 (self.batch, self.channels, h),
                 (self.batch, self.features, p),
                 ("b", "c", "{}"),

@@ -48,9 +48,9 @@ def divided(spec) -> list[str]:
     return [*(text_of(node) for node in divisions if names & free_indices(node)), *exact]
 
 
-def is_equal(spec, other, dynamic: dict[str, int] | None = None) -> bool:
+def is_equal(spec, rewritten, dynamic: dict[str, int] | None = None) -> bool:
     inputs = draw_inputs(spec, known_params(spec, dynamic or {}), 1).arrays
-    results = (evaluate(each, inputs, params=dynamic or {})["y"].value for each in (spec, other))
+    results = (evaluate(each, inputs, params=dynamic or {})["y"].value for each in (spec, rewritten))
     return np.array_equal(*results)
 
 

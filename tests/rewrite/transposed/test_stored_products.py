@@ -38,7 +38,7 @@ def test_register_windows_keep_float32_with_few_channels():
 
 
 @pytest.mark.parametrize("changes", [{"is_dynamic": True}, {"channels": 8}, {"size": (3, 3), "outputs": (6, 6)}])
-def test_unknown_or_small_products_are_not_stored(changes):
+def test_few_products_or_an_unknown_number_are_not_stored(changes):
     assert "gemm" not in families(made(LARGE, is_channels_last=True, **changes))
 
 
