@@ -22,7 +22,7 @@ from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
-from cugen.spec.expressions import Expr, Op, Read, walk
+from cugen.spec.expressions import Expr, Op, Read, bound_indices, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
 
 
@@ -38,6 +38,9 @@ def _with_solved_congruences(spec: Spec) -> Spec:
     context, statements = make_context(spec), list[Statement]()
     for statement in spec.statements:
         solved = with_solved_congruences(statement, spec)
+        stepped = {name for name, _ in schedule_of(spec, (statement,)).step}
+        if stepped - {index.name for index in bound_indices(solved.value)}:
+            solved = statement
         is_better = solved is statement or divides_index(statement)
         if not is_better:
             is_better = _is_taken(solved, context) or not _is_taken(statement, context)

@@ -127,6 +127,12 @@ def test_rows_that_a_family_reduces_keep_their_condition():
     assert plan_context(spec).spec.statements == spec.statements
 
 
+def test_a_step_of_the_schedule_keeps_its_index():
+    drawn = Transposed("remainder", (20,), (40,), (4,), (2,), (1,), (1,))
+    (spec,) = load_text(f"{drawn.text}\nschedule: {{family: staged, step: {{r0: 2}}}}\n")
+    assert plan_context(spec).spec.statements == spec.statements
+
+
 def test_the_transposed_convolution_of_the_gallery_has_register_windows():
     drawn = Transposed("exact", (17, 20), (34, 40), (4, 4), (2, 2), (1, 1), (1, 1))
     (spec,) = load_text(drawn.text)
