@@ -35,6 +35,7 @@ def test_narrow_types_go_to_tensor_cores():
 def test_register_windows_keep_float32_with_few_channels():
     assert families(made(LARGE)) == ["stencil"]
     assert families(made(LARGE, channels=256)) == ["gemm", "map"]
+    assert families(made(LARGE, size=(8, 8), outputs=(16, 16), batch=32)) == ["gemm", "map"]
 
 
 @pytest.mark.parametrize("changes", [{"is_dynamic": True}, {"channels": 8}, {"size": (3, 3), "outputs": (6, 6)}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.recognition import recognise, request_refusals
@@ -11,12 +12,14 @@ from cugen.families.gemm.batched import family as batched
 from cugen.families.gemm.skinny import family as skinny
 from cugen.families.gemm.tiled.config import choose_config, padding_refusals, refusals
 from cugen.families.gemm.tiled.kernel import TiledKernel
+from cugen.pieces.grid import fastest_first
 from cugen.rewrite.separate_reductions import separated
 from cugen.rewrite.stored_operands import with_stored_operands
 from cugen.rewrite.transposed.stored_products import with_stored_products
 from cugen.spec.expressions import Reduce, walk
 
 _MIN_STORED_CHANNELS = 256  # on CUDA cores, whose products are worth storing where register windows do, too (models)
+_MIN_PLANE = 1024  # outputs of which a block of register windows fills its warps (heuristic)
 
 
 def match(request: Request) -> Match | Refusals:
@@ -45,16 +48,21 @@ def split(single: Single) -> Steps | None:
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
-    def is_multiplied(request: Request) -> bool:
-        if not gemm.FAMILY.takes(request):
-            return False
-        channels = [n for s in request.group.statements for n in walk(s.value) if isinstance(n, Reduce)]
-        terms = math.prod(request.context.max_extent(index) for node in channels for index in node.indices)
-        is_left = terms < _MIN_STORED_CHANNELS and single.is_specialised(single.request())
-        return not is_left or gemm.uses_tensor_cores(request)
-
-    products = with_stored_products(single, is_multiplied)
+    products = with_stored_products(single, partial(_is_multiplied, single))
     return products or with_stored_operands(single, is_taken) or separated(single, is_taken_by_others)
+
+
+def _is_multiplied(single: Single, products: Request) -> bool:
+    """Whether `gemm` takes the products of a transposed convolution, and is faster than register windows where these
+    take the statement."""
+    if not gemm.FAMILY.takes(products):
+        return False
+    if not single.is_specialised(single.request()) or gemm.uses_tensor_cores(products):
+        return True
+    sums = (node for s in products.group.statements for node in walk(s.value) if isinstance(node, Reduce))
+    channels = math.prod(products.context.max_extent(index) for node in sums for index in node.indices)
+    plane = math.prod(map(single.context.max_extent, fastest_first(single.request())[:2]))
+    return channels >= _MIN_STORED_CHANNELS or plane < _MIN_PLANE
 
 
 FAMILY = Family(
