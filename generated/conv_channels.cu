@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
             if (k < K) {
                 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
-                    float sum = 0.0f;
+                    float sum = sums[channel][v];
                     #pragma unroll
                     for (int r = 0; r < 3; ++r) {
                         #pragma unroll
@@ -118,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
                             sum += w_k_c_r_s * x_window[r][v + s];
                         }
                     }
-                    sums[channel][v] += sum;
+                    sums[channel][v] = sum;
                 }
             }
         }

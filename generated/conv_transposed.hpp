@@ -11,9 +11,9 @@ inline cugen::Error<cudaError_t> conv_transposed_launch(cugen::Span<const float,
     cugen::Span<float, 3> y, cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("x", x, {4, 17, 20}, {340, 20, 1}, 4);
+    check.array("x", x, {4, 17, 20}, {340, 20, 1}, 8);
     check.array("w", w, {4, 5, 4, 4}, {80, 16, 4, 1}, 4);
-    check.array("y", y, {5, 34, 40}, {1360, 40, 1}, 4);
+    check.array("y", y, {5, 34, 40}, {1360, 40, 1}, 16);
     check.disjoint("x", x, "y", y);
     check.disjoint("w", w, "y", y);
     if (check.failed())

@@ -58,7 +58,7 @@ arrays:
   w: {shape: [4], dtype: float32}
   x: {shape: [N, N], dtype: float32, boundary: zero}
   y: {shape: [2 * N, 2 * N], dtype: float32}
-compute: y[p, q] = sum(w[r] * w[s] * x[(p - 3000 * r) // 2, (q - s) // 2], r, s, where=p % 2 == 0 and (q - s) % 2 == 0)
+compute: y[p, q] = sum(w[r] * w[s] * x[(p - 30000 * r) // 16, (q - s) // 16], r, s)
 """
 
 

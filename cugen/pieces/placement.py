@@ -16,7 +16,7 @@ from cugen.plan.memory import Access, Array, row_major
 from cugen.plan.nodes import Barrier, Copy, Declare, For, Loop, Node, Section
 from cugen.plan.request import Refusal, Request, Tunable, refuse_tunables
 from cugen.plan.symbols import Integer, bounds, integer
-from cugen.spec.expressions import Op, Read, free_indices, walk
+from cugen.spec.expressions import Op, Read, bound_indices, free_indices, walk
 from cugen.spec.model import Array as Declared
 from cugen.spec.model import Memory
 
@@ -64,13 +64,17 @@ def is_loaded_by_element(request: Request, array: Declared, *, per_output: bool 
     outer = {index.name for statement in request.group.statements for index in statement.indices}
     reads = [read for read in request.reads() if read.array == array.name]
     moving = [free_indices(read) & outer if per_output else free_indices(read) for read in reads]
-    return array.role == "input" and all(moving) and not any(map(_is_lookup, reads))
+    indices = outer | {index.name for s in request.group.statements for index in bound_indices(s.value)}
+    return array.role == "input" and all(moving) and not any(_is_lookup(read, indices) for read in reads)
 
 
-def _is_lookup(read: Read) -> bool:
-    """Whether a subscript is data, or several values of an index have one element."""
-    nodes = (node for subscript in read.subscripts for node in walk(subscript))
-    return any(isinstance(node, Read) or (isinstance(node, Op) and node.name in ("mod", "floordiv")) for node in nodes)
+def _is_lookup(read: Read, indices: Collection[str]) -> bool:
+    """Whether a subscript is data, or several values of one of the indices have one element."""
+    for node in (node for subscript in read.subscripts for node in walk(subscript)):
+        is_division = isinstance(node, Op) and node.name in ("mod", "floordiv")
+        if isinstance(node, Read) or (is_division and not free_indices(node).isdisjoint(indices)):
+            return True
+    return False
 
 
 def useless_placements(request: Request, staged: Collection[str] = ()) -> Iterator[Refusal]:

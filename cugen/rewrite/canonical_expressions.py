@@ -89,7 +89,7 @@ def _reduction(reduction: Reduce) -> Reduce:
         return reduction
     if reduction.kind not in _ASSOCIATIVE or {i.name for i in body.indices} & {i.name for i in reduction.indices}:
         return reduction
-    where = reduction.where if body.where is None else _both(reduction.where, body.where)
+    where = reduction.where if body.where is None else both(reduction.where, body.where)
     return replace(reduction, body=body.body, indices=(*reduction.indices, *body.indices), where=where)
 
 
@@ -103,15 +103,15 @@ def _without_zeros(reduction: Reduce) -> Reduce:
             case Op(name="add", args=(zero, x)) if _is(zero, 0):
                 body = x
             case Select(condition=condition, then=x, orelse=zero) if _is(zero, 0):
-                body, where = x, _both(where, condition)
+                body, where = x, both(where, condition)
             case Select(condition=condition, then=zero, orelse=x) if _is(zero, 0):
-                body, where = x, _both(where, _negated(condition))
+                body, where = x, both(where, _negated(condition))
             case _:
                 return replace(reduction, body=body, where=where)
 
 
-def _both(first: Expr | None, second: Expr) -> Expr:
-    """The conjunction; a second condition that reads data does so only where the first one holds."""
+def both(first: Expr | None, second: Expr) -> Expr:
+    """The conjunction of two conditions; a second condition that reads data does so only where the first one holds."""
     if first is None:
         return second
     if any(isinstance(node, Read) for node in walk(second)):

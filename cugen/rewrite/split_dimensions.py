@@ -16,12 +16,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.rewrite.temporaries import fresh
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, bound_indices, walk
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Scan,
+    bound_indices,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Array, Param, Spec, Statement
 from cugen.spec.prove.affine import affine_form, multiply
 from cugen.spec.resolve.keys.layout import dense_strides, product
 from cugen.spec.rewriting import rebuild, replaced
 from cugen.spec.types import INT64
+
+MAX_PERIOD = 8  # consecutive outputs that a thread computes together, with a constant phase for each (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +80,7 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
     reductions = (node for node in walk(statement.value) if isinstance(node, Reduce))
     positions = {index for node in reductions if node.is_position for index in node.indices}
     for index in _indices(statement).values():
-        if index in positions:
+        if index in positions or _has_phases(statement, index, params):
             continue
         uses = {"floordiv": _divisors(statement, "floordiv", index), "mod": _divisors(statement, "mod", index)}
         divisor = next((d for d in uses["floordiv"] if d in uses["mod"]), None)
@@ -76,6 +90,17 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
             inner = Index(fresh(f"{index.name}_inner", taken), divisor)
             statement = _with_parts(statement, index, outer, inner)
     return statement
+
+
+def _has_phases(statement: Statement, index: Index, params: Mapping[str, Param]) -> bool:
+    """Whether a quotient of an index by a short period is moved by the index of a reduction, as in a transposed
+    convolution: consecutive outputs read the same window."""
+    summed = {bound.name for bound in bound_indices(statement.value)} - {index.name}
+    forms = {d: affine_form(d, params) for d in _divisors(statement, "floordiv", index)}
+    short = [d for d, form in forms.items() if form.is_constant and form.constant <= MAX_PERIOD]
+    quotients = {Op("floordiv", (IndexValue(index.name), d), INT64) for d in short}
+    subscripts = (sub for node in walk(statement.value) if isinstance(node, Read) for sub in node.subscripts)
+    return any(summed & free_indices(sub) and not quotients.isdisjoint(walk(sub)) for sub in subscripts)
 
 
 def _divisors(statement: Statement, name: str, index: Index) -> list[Expr]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import is_
 
 from cugen.families.base import Family
 from cugen.families.registry import families, is_specialised
@@ -18,16 +19,39 @@ from cugen.rewrite.grouping import inlined_statements
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
+from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
-from cugen.spec.expressions import Expr, Op, Read, walk
+from cugen.spec.expressions import Expr, Op, Read, bound_indices, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
 
 
 def plan_context(spec: Spec) -> Context:
     """The context of a spec's launches: of its canonical form, after `split_statements`."""
-    canonical = with_canonical_extents(with_canonical_expressions(spec))
+    canonical = with_canonical_extents(_with_solved_congruences(with_canonical_expressions(spec)))
     return make_context(split_statements(canonical), spec)
+
+
+def _with_solved_congruences(spec: Spec) -> Spec:
+    """The spec with reductions over the solutions of congruences, where these are divided by the modulus, or a family
+    other than the fallbacks takes the statement then or took none before; the same object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        solved = with_solved_congruences(statement, spec)
+        stepped = {name for name, _ in schedule_of(spec, (statement,)).step}
+        if stepped - {index.name for index in bound_indices(solved.value)}:
+            solved = statement
+        is_better = solved is statement or divides_index(statement)
+        if not is_better:
+            is_better = _is_taken(solved, context) or not _is_taken(statement, context)
+        statements.append(solved if is_better else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _is_taken(statement: Statement, context: Context) -> bool:
+    """Whether a family other than the fallbacks takes the statement."""
+    request = _single(statement, context).request()
+    return any(not family.fallback and family.takes(request) for family in families())
 
 
 def split_statements(spec: Spec) -> Spec:

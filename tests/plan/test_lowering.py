@@ -429,3 +429,8 @@ def test_a_small_literal_power_is_multiplied_by_squaring(body):
         "store Y[i] = mul(mul(power, power), a)",
     ]
     assert body("Y[i] = pow(A[i], 2.5)", A="8", Y="8")[-1] == "store Y[i] = pow(a, 2.5)"
+
+
+def test_a_bound_is_not_proved_at_the_end_of_an_index_that_a_quotient_moves_back(body):
+    nodes = body("Y[i] = where(0 <= 3 * (i // 2) - i, A[i], 1)", A="28", Y="28")
+    assert "0 <= " in nodes[0]

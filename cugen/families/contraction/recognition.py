@@ -213,6 +213,9 @@ def _recognise(request: Request, masks_padding: bool) -> Contraction | Refusal:
     if any(not vanishes(node.body) and _is_product(node, a_reads, b_reads) for node in reductions):
         return Refusal("takes products of elements; functions of one operand are computed once, not for each product")
     batch = tuple(index for index in order if index not in (m, n))
+    along = order[0].name
+    if order[0] in batch and all(along in free_indices(read) and along not in _bare(read) for read in reads):
+        return Refusal(f"stores rows along M, N or a batch; all operands are read at expressions in {along}")
     refusal = _fixed_refusal(request, reductions, reads, {index.name for index in batch})
     refusal = refusal or k_bounds_refusal(request, reductions[0], (m.name, n.name), [index.name for index in batch])
     if refusal is not None:

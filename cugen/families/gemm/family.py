@@ -63,6 +63,13 @@ def _match_of(contraction: Contraction, config: TileConfig, tried: tuple[TileCon
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config), smaller)
 
 
+def uses_tensor_cores(request: Request) -> bool:
+    """Whether the request is a GEMM on tensor cores."""
+    contraction = recognise(request, masks_padding=True)
+    config = None if isinstance(contraction, Refusal) else choose_config(contraction)
+    return isinstance(config, TileConfig) and config.uses_tensor_cores
+
+
 def _with_staged_constants(contraction: Contraction) -> Contraction:
     """The contraction with tiles of operands in constant memory: fragments are vectors of the tile."""
     if all(operand.memory.space != "constant" for operand in contraction.operands):

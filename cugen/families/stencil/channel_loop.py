@@ -10,12 +10,12 @@ from cugen.families.stencil.footprint import ChannelReduction
 from cugen.families.stencil.register_window import RegisterWindow, load_window
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import loop_variable
-from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity
+from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity, reduce_onto
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import Accumulate, Declare, For, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
-from cugen.spec.expressions import Expr, Local, Select
+from cugen.spec.expressions import Expr, Local, Read, Reduce, Select, free_indices, walk
 
 if TYPE_CHECKING:
     from cugen.families.stencil.kernel import StencilBuilder
@@ -52,17 +52,25 @@ class ChannelAccumulators:
             extent = self.builder.context.extent(index)
             counter = loop_variable(index.name, extent, lowering)
             lowering.symbols[index.name] = channel_origins[index.name] = counter.symbol
-            lowering.output_offsets[index.name] = integer(0)
+            lowering.set_offset(index.name, integer(0))
             loops.append(Loop(counter, integer(0), extent))
         with lowering.block():
             loads = tuple(load_window(lowering, w, channel_origins) for w in reloaded)
-            body = (Section("windows", loads), *self.builder.each_row(origins, self._accumulate_row))
+            unchecked = self._unchecked(reloaded)
+            body = (Section("windows", loads), *self.builder.each_row(origins, self._accumulate_row, unchecked))
         for loop in reversed(loops[1:]):
             body = (Section("inner_loop", (For(loop, body),)),)
         channel_loop = (For(loops[0], body),)
         if not self.initial.value:
             return (Declare(self.array, zeroed=True),), channel_loop
         return (Declare(self.array), *self.builder.each_row(origins, self._initialise_row)), channel_loop
+
+    def _unchecked(self, reloaded: tuple[RegisterWindow, ...]) -> frozenset[str]:
+        """The indices of outputs out of bounds whose terms are computed, too, since that reads registers alone."""
+        windowed = {read for window in reloaded for read in window.footprint.reads}
+        reads = (node for node in walk(self._term()) if isinstance(node, Read) and node not in windowed)
+        used = frozenset[str]().union(*map(free_indices, reads))
+        return frozenset(index.name for index in self.builder.config.order if index.name not in used)
 
     def _accumulator(self, kind: str) -> Access:
         subscripts = tuple(self.lowering.output_offsets[name] for name in self.names) or (integer(0),)
@@ -88,8 +96,12 @@ class ChannelAccumulators:
     def _accumulate_output(self, scope: Scope) -> None:
         term = self._term()
         self.lowering.prepare((term,))
-        value = self.lowering.lower(term, scope)
         old = Element.of(self._accumulator("load"))
+        if isinstance(term, Reduce) and term.dtype.is_float:  # an integer's range is that of the terms of a channel
+            result = reduce_onto(self.lowering, term, old, scope)
+            scope.nodes.append(Store(self._accumulator("store"), result))
+            return
+        value = self.lowering.lower(term, scope)
         if self.channels.reduction.kind == "sum" and old.dtype.is_float:
             scope.nodes.append(Accumulate(self._accumulator("store"), value))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cugen.families.stencil.footprint import ChannelReduction, Footprint
 from cugen.families.stencil.register_window import make_window, read_columns
@@ -37,13 +37,16 @@ MAX_UNROLLED_ITERATIONS = 4096  # of all loops over taps and outputs of a thread
 @dataclass(frozen=True, slots=True)
 class StencilConfig:
     """`order` are the output's indices, the contiguous one first. `outputs` per thread and `threads` per block are by
-    index, 1 where absent. The last `idle` threads of a row have no output."""
+    index, 1 where absent, and whole periods of indices with `periods`. The last `idle` threads of a row have no output.
+    Without `is_vector`, each output of a row is stored by itself."""
 
     order: tuple[spec.Index, ...]
     outputs: dict[str, int]
     threads: dict[str, int]
     reason: str
     idle: int = 0
+    is_vector: bool = True
+    periods: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def along(self) -> str:
@@ -63,7 +66,7 @@ def choose_config(
     request: Request, footprints: Mapping[str, Footprint], channel_reductions: tuple[ChannelReduction, ...] = ()
 ) -> StencilConfig | tuple[Refusal, ...]:
     order = output_order(request, footprints)
-    refusals = tuple(_schedule_refusals(request, order))
+    refusals = tuple(schedule_refusals(request, order))
     if refusals:
         return refusals
     along = order[0].name
@@ -82,11 +85,11 @@ def choose_config(
         outputs[name] = sizes.get(name, 4)
     if channel_reductions:
         moved = {axis.index for footprint in footprints.values() for axis in footprint.axes}
-        channels = [index for index in order[2:] if index.name not in moved][:1]
+        channels = [index for index in order[1:] if index.name not in moved][:1]
         outputs |= {c.name: min(CHANNELS_PER_THREAD, power_of_two(request.context.max_extent(c))) for c in channels}
 
     def registers() -> int:
-        return _thread_registers(request, footprints, channel_reductions, outputs)
+        return thread_registers(request, footprints, channel_reductions, outputs)
 
     def sectors(**changed: int) -> float:
         return _sectors(request, footprints, along, {**outputs, **changed})
@@ -119,7 +122,7 @@ def choose_config(
         return (Refusal(f"its windows have {elements} elements for {count} outputs of a thread"),)
     if request.schedule.family is None and max_width == 1 and _is_row_stencil(request, order, footprints):
         return (Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements"),)
-    return StencilConfig(order, outputs, _threads(request, order, outputs), reason)
+    return StencilConfig(order, outputs, threads_of(request, order, outputs), reason)
 
 
 def _is_row_stencil(request: Request, order: tuple[spec.Index, ...], footprints: Mapping[str, Footprint]) -> bool:
@@ -137,7 +140,7 @@ def _sectors(request: Request, footprints: Mapping[str, Footprint], along: str, 
         array, width = request.context.arrays[footprint.array], outputs[along]
         access = access_width(request, array, footprint, along, width)
         window = make_window(footprint, array, along, outputs, access, "window")
-        step, distance = max(access, window.column_step), footprint.scale_along(along) * array.dtype.bytes
+        step, distance = max(access, window.column_step), footprint.distance_along(along, 1) * array.dtype.bytes
         loads = sum(high // step - low // step + 1 for low, high in read_columns(window).values())
         windows += loads * min(distance * width, SECTOR_BYTES)
         points += len(footprint.points) * math.prod(outputs.values()) * min(distance, SECTOR_BYTES)
@@ -149,9 +152,12 @@ def smaller_config(request: Request, config: StencilConfig) -> StencilConfig | N
     one output saves nothing."""
     if math.prod(config.outputs.values()) <= 2:
         return None
-    slowest = next(name for name in reversed(config.outputs) if config.outputs[name] > 1)
+    doubled = {name: 2 * config.periods.get(name, 1) for name in config.outputs}
+    slowest = next((name for name, count in reversed(config.outputs.items()) if count % doubled[name] == 0), None)
+    if slowest is None:
+        return None
     outputs = {**config.outputs, slowest: config.outputs[slowest] // 2}
-    return replace(config, outputs=outputs, threads=_threads(request, config.order, outputs), idle=0)
+    return replace(config, outputs=outputs, threads=threads_of(request, config.order, outputs), idle=0)
 
 
 def output_order(request: Request, footprints: Mapping[str, Footprint]) -> tuple[spec.Index, ...]:
@@ -166,7 +172,7 @@ def _halo(footprints: Mapping[str, Footprint], name: str) -> int:
     return max((a.high - a.low for w in footprints.values() for a in w.axes if a.index == name), default=0)
 
 
-def _schedule_refusals(request: Request, order: tuple[spec.Index, ...]) -> Iterator[Refusal]:
+def schedule_refusals(request: Request, order: tuple[spec.Index, ...]) -> Iterator[Refusal]:
     names = [index.name for index in order]
     for key, sizes in (("block", request.schedule.block), ("thread", request.schedule.thread)):
         for name, size in sizes:
@@ -181,15 +187,21 @@ def _schedule_refusals(request: Request, order: tuple[spec.Index, ...]) -> Itera
         yield Refusal("has no tiles to step through", "schedule.step")
 
 
+def stored_outputs(request: Request, along: str) -> tuple[int, str]:
+    """The widest vector of outputs that one access stores, and what limits it."""
+    width, reason = max(_SIZES), "the limit of a thread"
+    for statement in request.stored_statements():
+        array = request.context.arrays[statement.target]
+        count = widest(array, statement.subscripts, along, request.context).count
+        if count < width:
+            width, reason = count, f"a store to {array.name} moves at most {count} elements"
+    return width, reason
+
+
 def _max_width(request: Request, footprints: Mapping[str, Footprint], order: tuple[spec.Index, ...]) -> tuple[int, str]:
     """The widest vector of outputs that one access stores and whose footprints 16-byte accesses load."""
     context, along = request.context, order[0].name
-    width, reason = max(_SIZES), "the limit of a thread"
-    for statement in request.stored_statements():
-        array = context.arrays[statement.target]
-        count = widest(array, statement.subscripts, along, context).count
-        if count < width:
-            width, reason = count, f"a store to {array.name} moves at most {count} elements"
+    width, reason = stored_outputs(request, along)
     for footprint in footprints.values():
         array = context.arrays[footprint.array]
         count = outputs_per_load(request, array, footprint, along)
@@ -199,16 +211,18 @@ def _max_width(request: Request, footprints: Mapping[str, Footprint], order: tup
 
 
 def outputs_per_load(request: Request, array: Array, footprint: Footprint, along: str) -> int:
-    """The outputs, a power of two, whose elements of a row one load covers; 1 where rows aren't aligned."""
+    """The outputs, a power of two of periods, whose elements of a row one load covers; a period where rows aren't
+    aligned."""
     if load_width(request, array, footprint, along) == 1:
-        return 1
-    outputs = max(1, MAX_ACCESS_BYTES // (array.dtype.bytes * footprint.scale_along(along)))
-    return 1 << (outputs.bit_length() - 1)
+        return footprint.axes[footprint.axis_along(along)].period
+    axis = footprint.axes[footprint.axis_along(along)]
+    periods = max(1, MAX_ACCESS_BYTES // (array.dtype.bytes * axis.scale))
+    return axis.period << (periods.bit_length() - 1)
 
 
 def access_width(request: Request, array: Array, footprint: Footprint, along: str, outputs: int) -> int:
     """The width of loads, in elements: it divides the distance of the rows, and that of the threads in a row."""
-    return math.gcd(load_width(request, array, footprint, along), footprint.scale_along(along) * outputs)
+    return math.gcd(load_width(request, array, footprint, along), footprint.distance_along(along, outputs))
 
 
 def load_width(request: Request, array: Array, footprint: Footprint, along: str) -> int:
@@ -238,7 +252,7 @@ def _rows(
     points = sum(len(footprint.points) for footprint in footprints.values())
     limit = MAX_WINDOW_REGISTERS if _halo(footprints, along) else math.inf
     while rows > 1 and (
-        _thread_registers(request, footprints, (), {**outputs, second: rows}) > limit
+        thread_registers(request, footprints, (), {**outputs, second: rows}) > limit
         or rows >= 2 * max(extents[1], 1)
         or math.prod(extents) < MIN_THREADS * rows * outputs[along]
         or points * rows * outputs[along] > MAX_UNROLLED_ITERATIONS
@@ -247,7 +261,7 @@ def _rows(
     return rows
 
 
-def _thread_registers(
+def thread_registers(
     request: Request,
     footprints: Mapping[str, Footprint],
     channel_reductions: tuple[ChannelReduction, ...],
@@ -266,14 +280,14 @@ def _elements(footprints: Mapping[str, Footprint], outputs: Mapping[str, int]) -
     elements = 0
     for footprint in footprints.values():
         counts = [
-            len({axis.scale * n + offset for n in range(outputs.get(axis.index or "", 1)) for offset in offsets})
+            len({axis.scale * n + offset for n in range(axis.periods(outputs)) for offset in offsets})
             for axis, offsets in zip(footprint.axes, map(set, zip(*footprint.points, strict=True)), strict=True)
         ]
         elements += math.prod(counts)
     return elements
 
 
-def _threads(request: Request, order: tuple[spec.Index, ...], outputs: dict[str, int]) -> dict[str, int]:
+def threads_of(request: Request, order: tuple[spec.Index, ...], outputs: dict[str, int]) -> dict[str, int]:
     """The schedule's block, or a warp along the rows and as many rows as make BLOCK_THREADS."""
     sizes = dict(request.schedule.block)
     names = [index.name for index in order[:2]]

@@ -8,6 +8,8 @@ from cugen.families.base import Family, Match, Refusal, Refusals, Request, refus
 from cugen.families.stencil.config import ROWS, VECTOR, StencilConfig, choose_config, smaller_config
 from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, Footprints, find_footprints
 from cugen.families.stencil.kernel import StencilBuilder
+from cugen.families.stencil.periodic_config import choose_periodic_config
+from cugen.families.stencil.phases import find_periods, with_phases
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
 from cugen.pieces.vectors import is_contiguous
@@ -22,7 +24,9 @@ def match(request: Request) -> Match | Refusals:
     if reasons := tuple(form_refusals(request)):
         return Refusals(reasons)
     along = fastest_first(request)[0].name
-    footprints = find_footprints(request, along)
+    periods = find_periods(request)
+    request = with_phases(request, periods)
+    footprints = find_footprints(request, along, periods)
     reasons = (
         *_channel_refusals(footprints),
         *footprint_refusals(along, footprints),
@@ -32,7 +36,11 @@ def match(request: Request) -> Match | Refusals:
     )
     if reasons:
         return Refusals(reasons)
-    config = choose_config(request, footprints.by_array, footprints.channel_reductions)
+    config = (
+        choose_periodic_config(request, footprints.by_array, footprints.channel_reductions, periods)
+        if periods
+        else choose_config(request, footprints.by_array, footprints.channel_reductions)
+    )
     if not isinstance(config, StencilConfig):
         return Refusals(config)
     return _match(request, footprints, config)

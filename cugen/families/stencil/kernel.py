@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from cugen.families.stencil.channel_loop import ChannelAccumulators
 from cugen.families.stencil.config import StencilConfig, access_width
 from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, ChannelReduction, Footprint, explicit
+from cugen.families.stencil.phases import phase
 from cugen.families.stencil.register_window import RegisterWindow, counter_name, join_ranges, load_window, widen_ranges
 from cugen.families.stencil.window_values import WindowLowering
 from cugen.pieces.blocks import Blocks, define_index, make_grid, thread
@@ -140,11 +142,17 @@ class StencilBuilder:
             windows.append(replace(window, whole_accesses=is_whole))
         return windows
 
-    def each_row(self, origins: Mapping[str, Integer], fill: Callable[[Scope, Integer], None]) -> tuple[Section, ...]:
-        """The nodes that `fill` adds to the scope of each row of outputs whose first output is in bounds.
+    def each_row(
+        self,
+        origins: Mapping[str, Integer],
+        fill: Callable[[Scope, Integer], None],
+        unchecked: Collection[str] = (),
+    ) -> tuple[Section, ...]:
+        """The nodes that `fill` adds to the scope of each row of outputs whose first output is in bounds; along the
+        `unchecked` indices of all rows.
 
         The sections are those of templates/macros/thread_outputs.cu.j2."""
-        return self._loops(list(reversed(self.config.order[1:])), Scope(), origins, fill)
+        return self._loops(list(reversed(self.config.order[1:])), Scope(), origins, fill, unchecked)
 
     def _loops(
         self,
@@ -152,6 +160,7 @@ class StencilBuilder:
         scope: Scope,
         origins: Mapping[str, Integer],
         fill: Callable[[Scope, Integer], None],
+        unchecked: Collection[str],
     ) -> tuple[Section, ...]:
         """A loop per index along which the thread has several outputs, the slowest outermost."""
         if not indices:
@@ -160,17 +169,19 @@ class StencilBuilder:
         index, *inner_indices = indices
         count = self.config.outputs.get(index.name, 1)
         if count == 1:
-            self.lowering.output_offsets[index.name] = integer(0)
-            return self._loops(inner_indices, scope, origins, fill)
+            self.lowering.set_offset(index.name, integer(0))
+            return self._loops(inner_indices, scope, origins, fill, unchecked)
         lowering = self.lowering
         extent = self.extents[[i.name for i in self.config.order].index(index.name)]
         counter = self._output_counter(index.name, count)
-        lowering.output_offsets[index.name] = counter.symbol
+        lowering.set_offset(index.name, counter.symbol)
         below = ceil_div(extent, count) * count
         output = define_index(index.name, origins[index.name] + counter.symbol, extent, lowering, below=below)
-        inner = Scope(scope, frozenset((index.name,)))  # the first output is in bounds, else the thread has returned
-        partial = () if divides(count, extent, self.context) else (Comparison(output.index.symbol, "<", extent),)
-        body = guarded("if_output_in_bounds", partial, self._loops(inner_indices, inner, origins, fill))
+        names = frozenset((index.name, phase(index.name)))
+        inner = Scope(scope, names)  # the first output is in bounds, else the thread has returned
+        is_certain = index.name in unchecked or divides(count, extent, self.context)
+        partial = () if is_certain else (Comparison(output.index.symbol, "<", extent),)
+        body = guarded("if_output_in_bounds", partial, self._loops(inner_indices, inner, origins, fill, unchecked))
         lowering.symbols[index.name] = origins[index.name]
         return (
             Section("output_invariants", tuple(scope.nodes)),
@@ -179,9 +190,10 @@ class StencilBuilder:
 
     def _output_counter(self, name: str, count: int) -> Index:
         """The loop variable over the thread's outputs along an index, shared by consecutive loops."""
-        position = [i.name for i in self.config.order].index(name)
-        moves = any(axis.index == name for footprint in self.footprints.values() for axis in footprint.axes)
-        hint = ("v", "row", "plane" if moves else "channel")[min(position, 2)]
+        hint = self._counter_hint(name)
+        nested = [index.name for index in self.config.order if self.config.outputs.get(index.name, 1) > 1]
+        if [self._counter_hint(moved) for moved in nested].count(hint) > 1:
+            hint = f"{name}_{hint}"
         key = (hint, count)
         if key not in self.counters:
             name = counter_name(self.lowering.loops, self.lowering.names, hint, self.lowering.symbols)
@@ -189,12 +201,18 @@ class StencilBuilder:
             join_ranges(self.lowering.ranges, {self.counters[key].symbol: (0, count - 1)})
         return self.counters[key]
 
+    def _counter_hint(self, name: str) -> str:
+        position = [index.name for index in self.config.order].index(name)
+        moves = any(axis.index == name for footprint in self.footprints.values() for axis in footprint.axes)
+        is_channel = not moves and position > (0 if self.accumulators is not None else 1)
+        return "channel" if is_channel else ("v", "row", "plane", "slab")[min(position, 3)]
+
     def each_output(
         self, scope: Scope, first: Integer, fill: Callable[[Scope], None], values: tuple[Expr, ...] = ()
     ) -> None:
         """The nodes that `fill` adds to the scope of each output of a row; `values` may use the output's index."""
         if self.config.width == 1:
-            self.lowering.output_offsets[self.config.along] = integer(0)
+            self.lowering.set_offset(self.config.along, integer(0))
             fill(scope)
             return
         inner = self._output_scope(scope, first, values)
@@ -206,8 +224,8 @@ class StencilBuilder:
         """The scope of the loop over the outputs of a row."""
         lowering, along, width = self.lowering, self.config.along, self.config.width
         v = self._output_counter(along, width)
-        lowering.output_offsets[along] = v.symbol
-        inner = Scope(scope, frozenset((along,)))
+        lowering.set_offset(along, v.symbol)
+        inner = Scope(scope, frozenset((along, phase(along))))
         if any(along in index_values(value) for value in values):
             below = ceil_div(self.extents[0], width) * width
             inner.nodes.append(define_index(along, first + v.symbol, self.extents[0], lowering, below=below))
@@ -216,7 +234,7 @@ class StencilBuilder:
     def _row(self, scope: Scope, first: Integer) -> None:
         """Computes the outputs of a row in an unrolled loop and stores them as a vector, where all are in bounds."""
         lowering, along, width = self.lowering, self.config.along, self.config.width
-        lowering.output_offsets[along] = integer(0)
+        lowering.set_offset(along, integer(0))
         inner = scope if width == 1 else self._output_scope(scope, first, tuple(s.value for s in self.statements))
         if self.accumulators is not None:
             self.accumulators.load_result(inner)
@@ -225,9 +243,23 @@ class StencilBuilder:
             return
         lowering.symbols[along] = first
         v = self._output_counter(along, width)
+        if not self.config.is_vector:
+            scope.nodes.append(unrolled(v, self._element_stores(inner.nodes, first + v.symbol)))
+            return
         body, vectors = gather_stores(inner.nodes, self.request, v, lowering)
         scope.nodes += [Let(vector, None, mutable=True) for _, vector in vectors]
         scope.nodes += [unrolled(v, body), *(self._store(vector, statement, first, v) for statement, vector in vectors)]
+
+    def _element_stores(self, nodes: Sequence[Node], index: Integer) -> list[Node]:
+        """The nodes of an output of a row with its stores, where it is in bounds."""
+        statements = iter(self.request.stored_statements())
+        stores = [
+            Store(self._target(next(statements), index, 1), node.value) for node in nodes if _is_output_store(node)
+        ]
+        others = [node for node in nodes if not _is_output_store(node)]
+        if divides(self.config.width, self.extents[0], self.context):
+            return [*others, *stores]
+        return [*others, when(index, "<", self.extents[0], tuple(stores))]
 
     def _store(self, vector: Vector, statement: Statement, first: Integer, v: Index) -> Node:
         width, extent = self.config.width, self.extents[0]
@@ -256,11 +288,15 @@ def _compute_and_store(nodes: Sequence[Node]) -> tuple[Section, ...]:
     return (Section("compute", tuple(nodes[:end])), Section("store", tuple(nodes[end:])))
 
 
+def _is_output_store(node: Node) -> TypeGuard[Store]:
+    return isinstance(node, Store) and node.access.array.space != "register"
+
+
 def _is_store(node: Node) -> bool:
     """Whether a node stores results to memory, where they are in bounds."""
     match node:
         case Store():
-            return node.access.array.space != "register"
+            return _is_output_store(node)
         case For():
             return all(map(_is_store, node.body))
         case If():

@@ -73,7 +73,7 @@ class RegisterWindow:
     def column_step(self) -> int:
         """Distance of the columns that one row reads, where scalar loads take no others."""
         axis = self.footprint.axes[self.along]
-        between_outputs = axis.scale if self.outputs.get(axis.index or "", 1) > 1 else 0
+        between_outputs = axis.scale if axis.periods(self.outputs) > 1 else 0
         step = math.gcd(between_outputs, *(point[self.along] - axis.low for point in self.footprint.points))
         return max(step, 1) if self.access_width == 1 else 1
 
@@ -92,7 +92,7 @@ def make_window(
     for axis in footprint.axes:
         size = access_width if axis.index == along else 1
         low = axis.low // size * size
-        end = axis.scale * (outputs.get(axis.index or "", 1) - 1) + axis.high + 1
+        end = axis.scale * (axis.periods(outputs) - 1) + axis.high + 1
         origin.append(low)
         counts.append(-(-(end - low) // size) * size)
     registers = dense_array(symbol, source.dtype.compute, [count for count in counts if count > 1], "register")
@@ -130,7 +130,7 @@ def project(window: RegisterWindow, dimensions: tuple[int, ...], source: Array) 
 def read_columns(window: RegisterWindow) -> dict[tuple[int, ...], Columns]:
     """The first and the last column that are read, by row of the window."""
     axes = window.footprint.axes
-    offsets = list(itertools.product(*(range(window.outputs.get(axis.index or "", 1)) for axis in axes)))
+    offsets = list(itertools.product(*(range(axis.periods(window.outputs)) for axis in axes)))
     rows: dict[tuple[int, ...], Columns] = {}
     for offset, point in itertools.product(offsets, window.footprint.points):
         row = [axis.scale * o + p - first for axis, o, p, first in zip(axes, offset, point, window.origin, strict=True)]
@@ -177,7 +177,7 @@ def widen_ranges(nodes: tuple[Node, ...], ranges: dict[sympy.Symbol, Range]) -> 
 def _start(window: RegisterWindow, origins: Mapping[str, Integer]) -> Integer:
     """The source index of the window's first column."""
     axis = window.footprint.axes[window.along]
-    return axis.scale * origins[axis.index or ""] + window.origin[window.along]
+    return axis.start(origins[axis.index or ""]) + window.origin[window.along]
 
 
 def _inside(lowering: Lowering, window: RegisterWindow, start: Integer, columns: Columns | None = None) -> Guard:
@@ -217,7 +217,7 @@ def _center_columns(window: RegisterWindow) -> Columns:
     """The columns of the thread's outputs without the halo, as begin and end."""
     axis = window.footprint.axes[window.along]
     first = -window.origin[window.along]
-    return first, first + axis.scale * window.outputs.get(axis.index or "", 1)
+    return first, first + axis.scale * axis.periods(window.outputs)
 
 
 def _loads(
@@ -418,7 +418,7 @@ class _WindowLoader:
         """The subscripts in the source of an element of the window, before its boundary mode applies."""
         along, coordinates = self.window.along, iter(row)
         pairs = zip(self.window.footprint.axes, self.window.origin, strict=True)
-        bases = (first if a.index is None else a.scale * self.origins[a.index] + first for a, first in pairs)
+        bases = (first if a.index is None else a.start(self.origins[a.index]) + first for a, first in pairs)
         return tuple(column if d == along else next(coordinates) + base for d, base in enumerate(bases))
 
     def _store(self, row: tuple[Integer, ...], column: Integer, value: Expr) -> Node:

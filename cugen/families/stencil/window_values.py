@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cugen.families.stencil.footprint import Footprint
+from cugen.families.stencil.phases import phase
 from cugen.families.stencil.register_window import RegisterWindow, make_window, without_unread_columns
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Element
@@ -23,6 +24,10 @@ class WindowLowering(Lowering):
 
     windows: dict[Read, RegisterWindow] = field(default_factory=dict)
     output_offsets: dict[str, Integer] = field(default_factory=dict)
+
+    def set_offset(self, index: str, offset: Integer) -> None:
+        """Sets the current output's offset along an index, which is its phase where the index has a period."""
+        self.output_offsets[index] = self.symbols[phase(index)] = offset
 
     @contextmanager
     def block(self) -> Iterator[None]:

@@ -120,7 +120,7 @@ def _field(array: Array, subscripts: tuple[Expr, ...], context: Context) -> tupl
     for stride, extent, dimension in sorted(static):
         sub = subscripts[dimension]
         position = context.static(to_integer(sub, context.symbols)) if is_fixed(sub) else None
-        if stride != size or position is None:
+        if stride != size or position is None or not 0 <= position < extent:  # outside, it is never read
             break
         dimensions.append(dimension)
         size, field = size * extent, field + position * stride

@@ -167,8 +167,9 @@ class Lowering:
             return True
         for name in sorted(difference.free_symbols & self.limits.keys(), key=str):
             coefficient = difference.coeff(name)
-            if coefficient.is_positive:
-                difference = difference.subs(name, self.limits[name] - 1)
+            others = difference - coefficient * name
+            if coefficient.is_positive and name not in others.free_symbols:  # in a quotient it may count against itself
+                difference = others + coefficient * (self.limits[name] - 1)
         return bounds(difference, self.ranges)[1] < 0
 
     def index_value(self, name: str) -> Expr:

@@ -64,6 +64,14 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
     return local
 
 
+def reduce_onto(lowering: Lowering, reduction: Reduce, first: Expr, scope: Scope) -> Local:
+    """The local of `first` combined with all terms, in loops that stay in the scope."""
+    local = Local(lowering.name_for(reduction, ACCUMULATORS[reduction.kind], scope), reduction.dtype)
+    scope.nodes.append(Let(local, first, mutable=True))
+    _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, local, scope)
+    return local
+
+
 def _is_compensated(lowering: Lowering, reduction: Reduce) -> bool:
     """Whether a running sum has so many terms that its rounding errors are compensated."""
     if lowering.plain_terms is None or reduction.kind != "sum" or reduction.dtype != FLOAT32:

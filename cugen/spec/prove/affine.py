@@ -266,6 +266,41 @@ def _at_least_one(form: AffineForm, params: Mapping[str, Param]) -> bool:
     return True
 
 
+def expression_of(form: AffineForm, params: Mapping[str, Param]) -> Expr:
+    """The integer tree of a form, its positive terms first."""
+    result: Expr | None = None
+    for atom, coefficient in sorted(form.terms, key=lambda term: term[1] < 0):
+        tree, factor = _tree_of(atom, params), Const(abs(coefficient), INT64)
+        term = tree if abs(coefficient) == 1 else Op("mul", (factor, tree), INT64)
+        if result is None:
+            result = term if coefficient > 0 else Op("neg", (term,), INT64)
+        else:
+            result = Op("add" if coefficient > 0 else "sub", (result, term), INT64)
+    if result is None or form.constant == 0:
+        return Const(form.constant, INT64) if result is None else result
+    return Op("add" if form.constant > 0 else "sub", (result, Const(abs(form.constant), INT64)), INT64)
+
+
+def _tree_of(atom: Atom, params: Mapping[str, Param]) -> Expr:
+    match atom:
+        case Variable(name=name) if name in params:
+            multiple = params[name].multiple_of
+            value = ParamValue(name)
+            return value if multiple == 1 else Op("floordiv", (value, Const(multiple, INT64)), INT64)
+        case Variable(name=name):
+            return IndexValue(name)
+        case Quotient(dividend=dividend, divisor=divisor):
+            return Op("floordiv", (expression_of(dividend, params), expression_of(divisor, params)), INT64)
+        case Product(factors=(first, *others)):
+            tree = _tree_of(first, params)
+            for factor in others:
+                tree = Op("mul", (tree, _tree_of(factor, params)), INT64)
+            return tree
+        case Opaque(expr=expr):
+            return expr
+    raise TypeError(f"not an atom: {atom}")
+
+
 def text_of(expr: Expr) -> str:
     """An integer tree in the syntax of the expression language, for messages."""
     return _text(expr, 0)

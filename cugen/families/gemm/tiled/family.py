@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.recognition import recognise, request_refusals
 from cugen.families.gemm import family as gemm
@@ -9,9 +12,14 @@ from cugen.families.gemm.batched import family as batched
 from cugen.families.gemm.skinny import family as skinny
 from cugen.families.gemm.tiled.config import choose_config, padding_refusals, refusals
 from cugen.families.gemm.tiled.kernel import TiledKernel
+from cugen.pieces.grid import fastest_first
 from cugen.rewrite.separate_reductions import separated
 from cugen.rewrite.stored_operands import with_stored_operands
-from cugen.spec.expressions import Reduce
+from cugen.rewrite.transposed.stored_products import with_stored_products
+from cugen.spec.expressions import Reduce, walk
+
+_MIN_STORED_CHANNELS = 256  # on CUDA cores, whose products are worth storing where register windows do, too (models)
+_MIN_PLANE = 1024  # outputs of which a block of register windows fills its warps (heuristic)
 
 
 def match(request: Request) -> Match | Refusals:
@@ -40,7 +48,21 @@ def split(single: Single) -> Steps | None:
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
-    return with_stored_operands(single, is_taken) or separated(single, is_taken_by_others)
+    products = with_stored_products(single, partial(_is_multiplied, single))
+    return products or with_stored_operands(single, is_taken) or separated(single, is_taken_by_others)
+
+
+def _is_multiplied(single: Single, products: Request) -> bool:
+    """Whether `gemm` takes the products of a transposed convolution, and is faster than register windows where these
+    take the statement."""
+    if not gemm.FAMILY.takes(products):
+        return False
+    if not single.is_specialised(single.request()) or gemm.uses_tensor_cores(products):
+        return True
+    sums = (node for s in products.group.statements for node in walk(s.value) if isinstance(node, Reduce))
+    channels = math.prod(products.context.max_extent(index) for node in sums for index in node.indices)
+    plane = math.prod(map(single.context.max_extent, fastest_first(single.request())[:2]))
+    return channels >= _MIN_STORED_CHANNELS or plane < _MIN_PLANE
 
 
 FAMILY = Family(

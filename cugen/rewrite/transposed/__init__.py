@@ -1,0 +1,1 @@
+"""Transposed convolutions: reductions whose terms a congruence chooses."""

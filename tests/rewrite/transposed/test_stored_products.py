@@ -1,0 +1,59 @@
+"""Products of inputs and weights are stored before the taps of a transposed convolution are added."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+from tests.rewrite.transposed.drawing import Transposed
+
+LARGE = Transposed("remainder", (24, 25), (48, 50), (4, 4), (2, 2), (1, 1), (1, 1), 1, 64, 32)
+
+
+def made(drawn: Transposed, **changes):
+    (spec,) = load_text(Transposed(**{**vars(drawn), **changes}).text)
+    return generate(spec, analysis=False)
+
+
+def families(kernel) -> list[str]:
+    return [launch.family for launch in kernel.plan.kernels]
+
+
+def test_channels_last_are_a_gemm_and_a_sum_without_loops():
+    assert families(made(LARGE, is_channels_last=True)) == ["gemm", "map"]
+
+
+def test_narrow_types_go_to_tensor_cores():
+    kernel = made(LARGE, dtype="float16")
+    assert families(kernel) == ["gemm", "map"]
+    assert any("tensor cores by" in reason for reason in kernel.plan.kernels[0].reasons)
+
+
+def test_register_windows_keep_float32_with_few_channels():
+    assert families(made(LARGE)) == ["stencil"]
+    assert families(made(LARGE, channels=256)) == ["gemm", "map"]
+    assert families(made(LARGE, size=(8, 8), outputs=(16, 16), batch=32)) == ["gemm", "map"]
+
+
+@pytest.mark.parametrize("changes", [{"is_dynamic": True}, {"channels": 8}, {"size": (3, 3), "outputs": (6, 6)}])
+def test_few_products_or_an_unknown_number_are_not_stored(changes):
+    assert "gemm" not in families(made(LARGE, is_channels_last=True, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="channels first"),
+        pytest.param({"is_channels_last": True}, id="channels last"),
+        pytest.param({"taps": (3, 2), "pad": (0, 1), "outputs": (49, 47)}, id="other numbers of taps"),
+        pytest.param({"stride": (3, 2), "dilation": (2, 1), "outputs": (71, 53)}, id="dilated"),
+    ],
+)
+def test_results_are_right(changes):
+    kernel = made(LARGE, dtype="float16", **changes)
+    assert families(kernel) == ["gemm", "map"]
+    run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice())
+    assert run.verification.passed, run.verification.messages
