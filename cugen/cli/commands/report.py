@@ -1,0 +1,93 @@
+"""Write a page of HTML for each kernel: the source beside its accesses, maps of banks and sectors, occupancy, traffic
+and roofline. A page needs nothing but a browser; nothing runs, and nothing is compiled."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cugen.cli.failures import DONE, files_of_the_user, wrong_call
+from cugen.cli.specs import (
+    add_lock_options,
+    add_options,
+    dynamic_params,
+    known_device_of,
+    load_files,
+    settings_of,
+    with_locks,
+)
+from cugen.cli.text.terminal import note, progress
+
+if TYPE_CHECKING:
+    from cugen.report.page import Page
+    from cugen.spec.model import Spec
+
+_PAGE = (".html", ".htm")
+_INDEX = "index"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("specs", metavar="SPEC", nargs="+", help="spec file")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        required=True,
+        help="page of one kernel (`page.html`), or a folder for an index and a page for each kernel",
+    )
+    parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
+    add_options(parser)
+    add_lock_options(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    specs = with_locks(_load(args), args)
+    output = Path(args.output)
+    is_page = output.suffix.lower() in _PAGE
+    if is_page and len(specs) > 1:
+        raise wrong_call(
+            f"`-o {args.output}` is one page, and there are {len(specs)} kernels",
+            "give a folder, or choose one with `--kernel`",
+        )
+    names = [spec.kernel for spec in specs]
+    for name in names:
+        if names.count(name) > 1 or (name == _INDEX and not is_page):
+            raise wrong_call(
+                f"`{name}.html` would be written twice", "choose other files, or one kernel with `--kernel`"
+            )
+    pages = [_page(spec, args) for spec in progress(specs, len(specs), "analysing", quiet=args.quiet)]
+    _write(pages, output, is_page, args)
+    return DONE
+
+
+def _load(args: argparse.Namespace) -> tuple[Spec, ...]:
+    if not args.kernel:
+        return load_files(args.specs, args)
+    from cugen.spec.load import load
+
+    return tuple(load(file, settings_of(args), kernel=args.kernel, target=args.target) for file in args.specs)
+
+
+def _page(spec: Spec, args: argparse.Namespace) -> Page:
+    from cugen.kernel import generate
+    from cugen.kernel_report import analyze
+    from cugen.report.page import page
+
+    kernel, params = generate(spec), dynamic_params(spec, args)
+    report = analyze(kernel, params=params, device=known_device_of(spec, args.device_name))
+    return page(kernel, report, params)
+
+
+def _write(pages: list[Page], output: Path, is_page: bool, args: argparse.Namespace) -> None:
+    from cugen.emit.files import File, write_file
+    from cugen.report.html import index_html, page_html
+
+    folder = output.parent if is_page else output
+    texts = {output if is_page else folder / f"{page.kernel.name}.html": page_html(page) for page in pages}
+    if not is_page:
+        texts[folder / f"{_INDEX}.html"] = index_html(pages)
+    with files_of_the_user():
+        for path, text in texts.items():
+            write_file(File(path, text.encode()))
+            note(str(path), quiet=args.quiet)
