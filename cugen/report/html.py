@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import jinja2
@@ -14,6 +14,8 @@ from cugen.analysis.launches.sentences import time_text
 from cugen.emit.environment import template_folder
 from cugen.machine import device
 from cugen.report import charts
+from cugen.report.comparison import Comparison
+from cugen.report.counters import Counters
 from cugen.report.highlight import highlighted
 from cugen.report.index import row
 from cugen.report.page import Entry, Page
@@ -24,8 +26,14 @@ MARKS = {"ideal": "●", "costly": "▲", "assumed": "◆", "unknown": "?"}  # t
 _WORST_FIRST = ("costly", "unknown", "assumed", "ideal")
 
 
-def page_html(page: Page) -> str:
-    """The HTML of a page."""
+def page_html(
+    page: Page,
+    *,
+    comparison: Comparison | None = None,
+    counters: Counters | None = None,
+    sass: Mapping[int, Sequence[str]] | None = None,
+) -> str:
+    """The HTML of a page, with a comparison, counters and the instructions of lines where they are given."""
     by_line: dict[int, list[Entry]] = {}
     for entry in page.entries:
         by_line.setdefault(entry.line, []).append(entry)
@@ -45,6 +53,9 @@ def page_html(page: Page) -> str:
             by_line=by_line,
             rooflines=rooflines,
             data=Markup(script_data(page)),
+            comparison=comparison,
+            counters=counters,
+            sass=sass or {},
         )
     )
     return _with_policy(text)

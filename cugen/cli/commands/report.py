@@ -4,8 +4,10 @@ and roofline. A page needs nothing but a browser; nothing runs, and nothing is c
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cugen.cli.failures import DONE, files_of_the_user, wrong_call
 from cugen.cli.specs import (
@@ -37,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="page of one kernel (`page.html`), or a folder for an index and a page for each kernel",
     )
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
+    parser.add_argument("--diff", metavar="OTHER", help="spec file that each kernel is compared with, as the baseline")
+    parser.add_argument(
+        "--counters", metavar="FILE", help="counters of a GPU, as `benchmarks/counters.py compare` writes them"
+    )
+    parser.add_argument(
+        "--sass", metavar="FILE", help="machine code of the kernels, as `inspect --what sass` prints it"
+    )
     add_options(parser)
     add_lock_options(parser)
 
@@ -56,9 +65,39 @@ def execute(args: argparse.Namespace) -> int:
             raise wrong_call(
                 f"`{name}.html` would be written twice", "choose other files, or one kernel with `--kernel`"
             )
+    attachments = _attachments(args)
     pages = [_page(spec, args) for spec in progress(specs, len(specs), "analysing", quiet=args.quiet)]
-    _write(pages, output, is_page, args)
+    _write(pages, output, is_page, attachments, args)
     return DONE
+
+
+@dataclass(frozen=True)
+class _Attachments:
+    """The pages of `--diff`, and the contents of `--counters` and `--sass`."""
+
+    baselines: tuple[Page, ...]
+    counters: Mapping[str, Any] | None
+    sass: str
+
+
+def _attachments(args: argparse.Namespace) -> _Attachments:
+    from cugen.report import counters
+
+    baselines = (
+        tuple(_page(spec, args) for spec in with_locks(load_files([args.diff], args), args)) if args.diff else ()
+    )
+    read = None
+    if args.counters:
+        try:
+            read = counters.read(_text(args.counters))
+        except counters.UnreadableCounters as error:
+            raise wrong_call(f"`--counters {args.counters}`: {error}") from None
+    return _Attachments(baselines, read, _text(args.sass) if args.sass else "")
+
+
+def _text(file: str) -> str:
+    with files_of_the_user():
+        return Path(file).read_text(errors="replace")
 
 
 def _load(args: argparse.Namespace) -> tuple[Spec, ...]:
@@ -79,15 +118,51 @@ def _page(spec: Spec, args: argparse.Namespace) -> Page:
     return page(kernel, report, params)
 
 
-def _write(pages: list[Page], output: Path, is_page: bool, args: argparse.Namespace) -> None:
+def _write(pages: list[Page], output: Path, is_page: bool, attachments: _Attachments, args: argparse.Namespace) -> None:
     from cugen.emit.files import File, write_file
-    from cugen.report.html import index_html, page_html
+    from cugen.report.html import index_html
 
     folder = output.parent if is_page else output
-    texts = {output if is_page else folder / f"{page.kernel.name}.html": page_html(page) for page in pages}
+    texts = {
+        output if is_page else folder / f"{page.kernel.name}.html": _html(page, len(pages), attachments, args)
+        for page in pages
+    }
     if not is_page:
         texts[folder / f"{_INDEX}.html"] = index_html(pages)
     with files_of_the_user():
         for path, text in texts.items():
             write_file(File(path, text.encode()))
             note(str(path), quiet=args.quiet)
+
+
+def _html(page: Page, pages: int, attachments: _Attachments, args: argparse.Namespace) -> str:
+    from cugen.report.comparison import compare
+    from cugen.report.counters import UnreadableCounters, counters_of
+    from cugen.report.html import page_html
+    from cugen.report.machine_code import sass_of
+
+    baseline = _baseline(page, pages, attachments.baselines, args)
+    counters, sass = None, sass_of(page, attachments.sass)
+    if attachments.counters is not None:
+        try:
+            counters = counters_of(page, attachments.counters)
+        except UnreadableCounters as error:
+            raise wrong_call(f"`--counters {args.counters}`: {error}") from None
+        if counters is None:
+            note(f"{page.kernel.name}: {args.counters} has no counters of it", quiet=args.quiet)
+    if attachments.sass and not sass:
+        note(f"{page.kernel.name}: {args.sass} has no instructions with lines of it", quiet=args.quiet)
+    comparison = compare(baseline, page) if baseline is not None else None
+    return page_html(page, comparison=comparison, counters=counters, sass=sass)
+
+
+def _baseline(page: Page, pages: int, baselines: tuple[Page, ...], args: argparse.Namespace) -> Page | None:
+    """The kernel of that name in `--diff`, or its only kernel if there is one page. Failure without one."""
+    if not baselines:
+        return None
+    if pages == len(baselines) == 1:
+        return baselines[0]
+    for baseline in baselines:
+        if baseline.kernel.name == page.kernel.name:
+            return baseline
+    raise wrong_call(f"`--diff {args.diff}` has no kernel {page.kernel.name}")

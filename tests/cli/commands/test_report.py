@@ -62,3 +62,28 @@ def test_findings_of_a_rejected_spec_are_printed_and_nothing_written(cli, spec, 
     assert answer.status == 2
     assert "z" in answer.err
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_baseline_and_files_that_fit_are_on_the_page(cli, spec, tmp_path):
+    other, output = tmp_path / "other.yaml", tmp_path / "page.html"
+    other.write_text(spec.read_text().replace("kernel: scale", "kernel: wide").replace("{family: direct}", "{}"))
+    counters, sass = tmp_path / "counters.json", tmp_path / "code.sass"
+    counters.write_text('{"device": "H", "date": "D", "kernels": [{"kernel": "another"}]}')
+    sass.write_text("")
+    answer = cli("report", spec, "-o", output, "--diff", other, "--counters", counters, "--sass", sass)
+    assert answer.status == 0
+    assert "has no counters of it" in answer.err
+    assert "Compared with wide of other.yaml" in output.read_text()
+
+
+def test_files_that_do_not_fit_are_refused(cli, spec, tmp_path):
+    damaged = tmp_path / "counters.json"
+    damaged.write_text("{}")
+    answer = cli("report", spec, "-o", tmp_path / "page.html", "--counters", damaged)
+    assert (answer.status, "isn't a file" in answer.err) == (2, True)
+    answer = cli("report", spec, "-o", tmp_path / "page.html", "--sass", tmp_path / "missing.sass")
+    assert (answer.status, "missing.sass" in answer.err) == (2, True)
+    second = tmp_path / "halve.yaml"
+    second.write_text(SECOND)
+    answer = cli("report", spec, second, "-o", tmp_path / "pages", "--diff", spec)
+    assert (answer.status, "has no kernel halve" in answer.err) == (2, True)
