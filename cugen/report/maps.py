@@ -19,6 +19,7 @@ from cugen.report.trees import Tree, names, tree
 
 DEFAULT_SIZE = 1000  # of a param without a value, as a page opens; within its range
 _DATA = "the addresses depend on data"
+_NOTHING = "nothing runs at these sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ def access_map(kernel: Kernel, site: Site, sizes: Mapping[sympy.Symbol, tuple[in
         return site.opaque
     if array.texture_2d is not None:
         return UNKNOWN_LOCALITY
+    if any(counter.count < 1 for counter in site.counters):
+        return _NOTHING
     guards = [*site.predicates, *filter(None, (site.source_guard,))]
     used = names([site.offset, *(difference for guard in guards for difference, _ in guard.terms)])
     variables = tuple(_variables(kernel, site, used, sizes))
@@ -133,7 +136,7 @@ def _variables(
     variables = []
     for counter in site.counters:
         name = str(counter.symbol)
-        if counter.symbol not in used or counter.count < 1:
+        if counter.symbol not in used:
             continue
         if not name.startswith("loop "):
             variables.append(Variable(name, name, "block", 0, counter.count - 1, 0))

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from cugen.kernel import Kernel, generate
+from cugen.kernel import generate
 from cugen.kernel_report import analyze
 from cugen.report.page import Page, page
 from cugen.spec.load import load_all, load_text
 
 ROOT = Path(__file__).parents[2]
 
-TRANSPOSE = """
-cugen: 1
-kernel: turn
-params: {M: 70, N: 96}
-arrays:
-  x: {shape: [M, N], dtype: float32, memory: {space: shared, pad: 0}}
-  y: {shape: [N, M], dtype: float32}
-compute: y[n, m] = x[m, n]
-schedule: {family: transpose}
-"""
-
 PageOf = Callable[..., Page]
+PagesOf = Callable[[str], tuple[Page, ...]]
 
 
 @pytest.fixture(scope="session")
@@ -42,11 +32,12 @@ def page_of() -> PageOf:
 
 
 @cache
-def _gallery(file: str) -> tuple[Kernel, ...]:
-    return tuple(generate(spec) for spec in load_all(ROOT / "specs" / file))
+def _gallery(file: str) -> tuple[Page, ...]:
+    kernels = (generate(spec) for spec in load_all(ROOT / "specs" / file))
+    return tuple(page(kernel, analyze(kernel)) for kernel in kernels)
 
 
 @pytest.fixture(scope="session")
-def gallery_pages() -> Callable[[str], Iterator[Page]]:
+def gallery_pages() -> PagesOf:
     """The pages of a file of the gallery."""
-    return lambda file: (page(kernel, analyze(kernel)) for kernel in _gallery(file))
+    return _gallery

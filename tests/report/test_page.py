@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.report.conftest import TRANSPOSE
-
+TRANSPOSE = """
+cugen: 1
+kernel: turn
+params: {M: 70, N: 96}
+arrays:
+  x: {shape: [M, N], dtype: float32, memory: {space: shared, pad: 0}}
+  y: {shape: [N, M], dtype: float32}
+compute: y[n, m] = x[m, n]
+schedule: {family: transpose}
+"""
 DYNAMIC = """
 cugen: 1
 kernel: shift
@@ -79,6 +87,11 @@ def test_a_param_without_a_value_is_a_variable_of_the_map(page_of):
     assert (size.name, size.low, size.high, size.initial) == ("N", 8, 4000, 1000)
     assert page_of(DYNAMIC).launches[0].traffic == ()
     assert "N" not in {variable.name for variable in page_of(DYNAMIC, N=64).entries[0].lanes.variables}
+
+
+def test_a_launch_of_no_blocks_has_no_map(page_of):
+    page = page_of(DYNAMIC.replace("[8, 4000]", "[0, 4000]"), N=0)
+    assert {entry.lanes for entry in page.entries} == {"nothing runs at these sizes"}
 
 
 def test_addresses_that_depend_on_data_have_no_map_but_a_reason(page_of):

@@ -16,6 +16,7 @@ import sympy
 from cugen.analysis.totals.affine import evaluator
 from cugen.analysis.totals.sites import THREAD, Predicate, Site, sites
 from cugen.analysis.verdicts import copy_sources
+from cugen.analysis.verdicts.conflicts_by_pad import with_array, with_rows
 from cugen.analysis.verdicts.report import SPACES
 from cugen.machine import known_targets, target
 from cugen.machine.requests.async_copies import L1_BYPASS_BYTES
@@ -128,16 +129,17 @@ def test_each_active_lane_is_in_the_passes_of_a_shared_memory_request():
             assert all(cell["bank"] < 32 for cell in cells["cells"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("file", FILES)
 def test_a_map_of_the_gallery_has_the_addresses_and_the_cost_of_python(
-    file: str, gallery_pages: Callable[[str], Iterator[Page]]
+    file: str, gallery_pages: Callable[[str], tuple[Page, ...]]
 ) -> None:
     random_ = random.Random(file)
     cases: list[dict[str, Any]] = []
     expected = []
     for page in gallery_pages(file):
         content = json.loads(json.dumps(data(page)))
-        for launch in page.launches:
+        for position, launch in enumerate(page.launches):
             values = {symbol.name: int(page.kernel.spec.param(name).value) for name, symbol in symbols(page)}
             all_sites = {site.access.serial: site for site in sites(launch.planned, values)}
             for entry in launch.entries:
@@ -148,6 +150,10 @@ def test_a_map_of_the_gallery_has_the_addresses_and_the_cost_of_python(
                     warp = random_.randrange(-(-launch.planned.threads // 32))
                     uniform = {v["name"]: random_.randint(v["low"], v["high"]) for v in access["variables"]}
                     site = all_sites[entry.report.access.serial]
+                    layout = access["tile"]
+                    if layout is not None:
+                        layout = random_.choice(content["tiles"][position][layout["array"]]["layouts"])
+                        site = with_array(site, with_rows(site.access.array, layout["pad"], layout["swizzle"]))
                     addresses, cost = in_python(site, launch.planned.block, warp, uniform, page)
                     expected.append((entry.report.text, addresses, cost))
                     cases.append(
@@ -156,7 +162,7 @@ def test_a_map_of_the_gallery_has_the_addresses_and_the_cost_of_python(
                             "block": launch.planned.block,
                             "warp": warp,
                             "uniform": uniform,
-                            "layout": access["tile"],
+                            "layout": layout,
                             "target": content["target"],
                         }
                     )
