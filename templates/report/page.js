@@ -9,6 +9,8 @@
   const counted = (number, noun) => `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
   const unitOf = (number, unit) => `${thousands(number)} ${number === 1 ? unit.slice(0, -1) : unit}`;
   const layouts = {};  // the chosen layout of each tile, by launch and name
+  const MAX_TRIES = 1000;
+  const IDEALS = { wavefronts: "ideal_wavefronts", sectors: "ideal_sectors", requests: "ideal_wavefronts" };
   let chosen = null, state = {};
 
   document.documentElement.classList.add("js");
@@ -24,7 +26,7 @@
 
   // Accesses and lines
 
-  function select(number, focusMap = false) {
+  function select(number) {
     const access = data.accesses[number];
     if (!access) return;
     chosen = number;
@@ -36,7 +38,6 @@
     mark(line, access.text);
     const box = line.closest("div.code"), top = line.offsetTop, bottom = top + line.offsetHeight;
     if (top < box.scrollTop || bottom > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 2;
-    state = { warp: 0, uniform: {} };
     openMap(access);
   }
 
@@ -65,10 +66,8 @@
   }
 
   all("tr[data-line]").forEach((line) => line.addEventListener("click", () => chooseLine(Number(line.dataset.line))));
-  all("a[data-select]").forEach((link) => link.addEventListener("click", (event) => {
-    event.preventDefault();
-    select(link.dataset.select);
-  }));
+  // Before the browser goes to the details, which are hidden until then.
+  all("a[data-select]").forEach((link) => link.addEventListener("click", () => select(link.dataset.select)));
   document.querySelector("table.code").addEventListener("keydown", (event) => {
     if (!["ArrowUp", "ArrowDown"].includes(event.key) || event.target.tagName !== "BUTTON") return;
     const buttons = all("table.code button");
@@ -95,14 +94,49 @@
       byId("map-reason").textContent = `${access.text} has no map: ${access.reason}.`;
       return;
     }
-    for (const variable of access.map.variables) state.uniform[variable.name] = variable.initial;
-    const controls = byId("map-controls"), [x, y, z] = access.block;
-    controls.replaceChildren(slider("warp", "warp", 0, Math.ceil((x * y * z) / 32) - 1, state.warp,
+    state = worstRequest(access);
+    const controls = byId("map-controls");
+    controls.replaceChildren(slider("warp", "warp", 0, warpsOf(access) - 1, state.warp,
                                     (value) => { state.warp = value; }, (value) => value));
     for (const variable of access.map.variables) controls.append(variableControl(variable));
     const tile = tileOf(access);
     if (tile) controls.append(layoutControl(access, tile));
     draw(access);
+  }
+
+  const warpsOf = (access) => Math.ceil(access.block.reduce((product, size) => product * size, 1) / 32);
+
+  const excessOf = (cost, access) => cost[access.unit] - cost[IDEALS[access.unit]];
+
+  // Cost of one warp; -1 where no lane runs, else what it costs beyond its ideal.
+  function badness(warp, uniform, access) {
+    const lanes = requests.lanesOf(access.map, access.block, warp, uniform, layoutOf(access));
+    return lanes.some(Boolean) ? excessOf(requests.costOf(access.map, lanes, data.target), access) : -1;
+  }
+
+  // A warp and iterations with the worst request of the launch, which costs most beyond its ideal; or the worst of those
+  // tried: the first and last iterations and some between.
+  function worstRequest(access) {
+    const uniform = {}, goal = access.worst === null ? Infinity : access.worst - access.ideal;
+    for (const variable of access.map.variables) uniform[variable.name] = variable.initial;
+    let best = { warp: 0, uniform }, worst = badness(0, uniform, access), tries = 0;
+    const free = access.map.variables.filter((variable) => variable.kind !== "param");
+    const values = free.map(({ low, high }) => [...new Set([low, low + 1, Math.floor((low + high) / 2), high - 1, high])]
+      .filter((value) => value >= low && value <= high));
+    const visit = (position, chosenValues) => {
+      if (worst >= goal || tries > MAX_TRIES) return;
+      if (position < free.length) {
+        for (const value of values[position]) visit(position + 1, { ...chosenValues, [free[position].name]: value });
+        return;
+      }
+      for (let warp = 0; warp < warpsOf(access) && worst < goal; warp++) {
+        const excess = badness(warp, chosenValues, access);
+        tries += 1;
+        if (excess > worst) [best, worst] = [{ warp, uniform: chosenValues }, excess];
+      }
+    };
+    visit(0, uniform);
+    return best;
   }
 
   function slider(id, name, low, high, value, set, text) {
@@ -117,8 +151,9 @@
   function variableControl(variable) {
     const set = (value) => { state.uniform[variable.name] = value; };
     const count = variable.high - variable.low + 1;
+    const current = state.uniform[variable.name];
     if (variable.kind === "param" || count > 5000) {
-      const input = element("input", { type: "number", min: variable.low, max: variable.high, value: variable.initial });
+      const input = element("input", { type: "number", min: variable.low, max: variable.high, value: current });
       input.addEventListener("change", () => {
         const value = Math.min(variable.high, Math.max(variable.low, Math.round(Number(input.value) || 0)));
         input.value = value;
@@ -132,7 +167,7 @@
       ? (variable.kind === "loop" ? `iteration ${value + 1} of ${count}` : `${value} of ${count}`)
       : `= ${requests.evaluate(variable.value, { [variable.name]: value })}, step ${value + 1} of ${count}`;
     const id = variable.name.replace(/[^A-Za-z0-9]+/g, "-");
-    return slider(id, variable.shown, variable.low, variable.high, variable.initial, set, text);
+    return slider(id, variable.shown, variable.low, variable.high, current, set, text);
   }
 
   function layoutControl(access, tile) {
@@ -164,15 +199,14 @@
     drawLanes(access, lanes);
   }
 
-  const wavefrontsOf = { wavefronts: "wavefronts", sectors: "sectors", requests: "requests" };
-  const idealsOf = { wavefronts: "ideal_wavefronts", sectors: "ideal_sectors", requests: "ideal_wavefronts" };
-
   function figures(access, cost, lanes) {
-    const figure = cost[wavefrontsOf[access.unit]], ideal = cost[idealsOf[access.unit]];
+    const figure = cost[access.unit], ideal = cost[IDEALS[access.unit]];
     const count = lanes.filter(Boolean).length;
     const used = access.map.space === "global" && cost.sectors ? `, ${usedBytes(access, lanes)}` : "";
+    const layout = layoutOf(access), asItIs = !layout || layout.is_current;
+    const isWorst = asItIs && figure === access.worst && ideal === access.ideal && figure > ideal;
     return `<strong class="${figure > ideal ? "bad" : ""}">${unitOf(figure, access.unit)}</strong>, ideal ` +
-      `${thousands(ideal)}, for ${counted(count, "active lane")}${used}`;
+      `${thousands(ideal)}, for ${counted(count, "active lane")}${used}${isWorst ? "; the worst request of the launch" : ""}`;
   }
 
   function touchedBytes(access, lanes) {
@@ -325,11 +359,12 @@
   }
 
   // Opens at the access that costs most beyond its ideal, or that of the address.
-  const linked = location.hash.match(/^#access-(\d+)$/);
+  const linked = () => (location.hash.match(/^#access-(\d+)$/) || [])[1];
+  addEventListener("hashchange", () => { if (linked() && linked() !== chosen) select(linked()); });
   const numbers = Object.keys(data.accesses);
   const excess = (number) => {
     const { worst, ideal, map } = data.accesses[number];
     return worst && ideal ? worst / ideal : map ? 0.5 : 0;
   };
-  select(linked && data.accesses[linked[1]] ? linked[1] : numbers.reduce((a, b) => (excess(b) > excess(a) ? b : a), numbers[0]));
+  select(data.accesses[linked()] ? linked() : numbers.reduce((a, b) => (excess(b) > excess(a) ? b : a), numbers[0]));
 })();

@@ -21,10 +21,10 @@ GALLERY = sorted(path.name for path in (ROOT / "specs").glob("*.yaml"))
 SELECT_ALL = """
 () => [...document.querySelectorAll("a[data-select]")].map((link) => {
   link.click();
-  return document.getElementById("map-body").hidden
-    ? document.getElementById("map-reason").textContent
-    : [...document.querySelectorAll("#map-figures, #map-picture, #map-lanes")]
-      .map((part) => part.textContent).join(" ");
+  if (document.getElementById("map-body").hidden) return document.getElementById("map-reason").textContent;
+  const parts = [...document.querySelectorAll("#map-figures, #map-picture, #map-lanes")];
+  const isBad = document.querySelector("#map-figures .bad") !== null;
+  return parts.map((part) => part.textContent).join(" ") + (isBad ? " BAD" : "");
 })
 """
 
@@ -85,6 +85,10 @@ def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
         for entry, text in zip(made.entries, texts, strict=True):
             assert (entry.lanes in text) if isinstance(entry.lanes, str) else (entry.report.unit[:-1] in text)
             assert not any(word in text for word in ("NaN", "undefined", "null", "Infinity"))
+            if "the worst request" in text:
+                assert f"{entry.report.per_request.worst} {entry.report.unit}"[:-1] in text
+            if entry.report.space == "shared" and entry.report.verdict == "costly":
+                assert text.endswith(" BAD")
 
 
 def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Tab, gallery_pages: Any) -> None:
@@ -189,6 +193,16 @@ def test_a_layout_chosen_on_the_page_has_the_conflicts_and_figures_of_check(
     assert page.locator("#map-figures strong").inner_text() == f"{wavefronts} wavefront{'s' * (wavefronts > 1)}"
     assert (page.locator("#map-picture .excess").count() > 0) == (wavefronts > 1)
     assert shown() == expected(checked(text.replace("pad: 0", layout), tmp_path, capfd))
+
+
+def test_an_address_with_an_access_opens_at_it(tab: Tab, gallery_pages: Any) -> None:
+    (made,) = gallery_pages("matmul_padded.yaml")
+    page = tab.open(page_html(made))
+    last = made.entries[-1]
+    page.locator(f"a[data-select='{last.number}']").click()
+    assert page.url.endswith(f"#access-{last.number}")
+    page.reload()
+    assert page.locator("article.chosen h3").inner_text() == last.report.text
 
 
 def test_a_slider_walks_over_the_warps(tab: Tab, page_of: Any) -> None:
