@@ -66,6 +66,19 @@ def index_html(pages: Sequence[Page]) -> str:
     return _with_policy(_environment().get_template("index.html").render(rows=[row(page) for page in pages]))
 
 
+def failure_html(text: str) -> str:
+    """The HTML that is served in place of pages that can't be made."""
+    return _with_policy(_environment().get_template("failure.html").render(text=text))
+
+
+def live_html(text: str, version: str) -> str:
+    """A page that reloads when the server has another version."""
+    script = f"\n{_asset('live.js')}"
+    text = text.replace("script-src", f"connect-src 'self'; script-src '{_hash(script)}'", 1)
+    text = text.replace("<body>", f'<body data-version="{version}">', 1)
+    return text.replace("</body>", f"<script>{script}</script>\n</body>", 1)
+
+
 def worst(entries: Iterable[Entry]) -> str:
     """The verdict that a line shows."""
     verdicts = {entry.report.verdict for entry in entries}
@@ -83,13 +96,13 @@ def bytes_text(count: int) -> str:
 def _with_policy(text: str) -> str:
     """The page with a policy that forbids every connection, and every script but its own."""
     scripts = [part.partition("</script>")[0] for part in text.split("<script>")[1:]]
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    hashes = " ".join(f"'{_hash(script)}'" for script in scripts)
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}"
     return text.replace("@POLICY@", policy, 1)
 
 
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def _hash(script: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def _asset(name: str) -> Markup:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cugen.cli.commands import report
 from cugen.cli.main import main
 from cugen.report.html import index_html, page_html
 from cugen.report.page import Page
+from cugen.report.server import Server
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -48,13 +52,14 @@ class Tab:
     def __init__(self, browser: Any, folder: Path) -> None:
         self.page = browser.new_page(viewport={"width": 1280, "height": 900})
         self.folder = folder
+        self.server = "file:"
         self.errors: list[str] = []
         self.page.on("console", lambda message: self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", self._requested)
 
     def _requested(self, request: Any) -> None:
-        if not request.url.startswith("file:"):
+        if not request.url.startswith(("file:", self.server)):
             self.errors.append(f"connects to {request.url}")
 
     def open(self, text: str) -> Any:
@@ -224,3 +229,28 @@ def test_a_heading_of_the_index_sorts_its_rows(tab: Tab, gallery_pages: Any) -> 
     page.get_by_role("button", name="kernel").click()
     assert page.evaluate(names) == ["softmax", "matmul_padded", "gather"]
     assert page.locator("th[aria-sort]").count() == 1
+
+
+def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Tab, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(conflicting("transpose_padded"))
+    parser = argparse.ArgumentParser()
+    report.add_arguments(parser)
+    args = parser.parse_args([str(spec), "--serve", "0"], argparse.Namespace(quiet=True, gnu=False))
+    server = Server(lambda: report._site(args), 0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        tab.server = server.url
+        page = tab.page
+        page.goto(server.url)
+        page.locator("a[data-select='3']").click()
+        assert "32 wavefronts" in page.locator("#map-figures").inner_text()
+        spec.write_text(conflicting("transpose_padded").replace("pad: 0", "pad: 1"))
+        page.locator("#map-figures", has_text="1 wavefront, ideal 1").wait_for(timeout=10_000)
+        assert page.locator("tr.chosen[data-access='3']").count() == 1
+        spec.write_text("cugen: 1")
+        page.get_by_role("heading", name="No page").wait_for(timeout=10_000)
+    finally:
+        server.stop()
+        thread.join(timeout=10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 SECOND = """\
 cugen: 1
 kernel: halve
@@ -87,3 +89,17 @@ def test_files_that_do_not_fit_are_refused(cli, spec, tmp_path):
     second.write_text(SECOND)
     answer = cli("report", spec, second, "-o", tmp_path / "pages", "--diff", spec)
     assert (answer.status, "has no kernel halve" in answer.err) == (2, True)
+
+
+def test_pages_are_either_written_or_served(cli, spec, tmp_path):
+    assert cli("report", spec).status == 2
+    answer = cli("report", spec, "-o", tmp_path / "page.html", "--serve", "0")
+    assert (answer.status, "either `-o PATH` or `--serve PORT`" in answer.err) == (2, True)
+
+
+def test_a_port_in_use_is_an_error_of_the_call(cli, spec):
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", 0))
+        used.listen()
+        answer = cli("report", spec, "--serve", used.getsockname()[1])
+    assert (answer.status, "in use" in answer.err) == (2, True)
