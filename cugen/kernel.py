@@ -18,6 +18,7 @@ from cugen.emit.source import render
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.remarks import Remarks
+from cugen.plan.traversal.walking import accesses
 from cugen.schedule.planner import make_plan
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
@@ -76,6 +77,12 @@ class Kernel:
         from cugen.emit.provenance import access_lines
 
         return access_lines(self.context, self.plan, self.remarks)
+
+    def line_of_access(self) -> Mapping[int, int]:
+        """Line of the source (1-based) of each access, by its serial number."""
+        numbers = self.access_lines()
+        planned = (access for made in self.plan.kernels for access in accesses(made.body))
+        return {access.serial: numbers[position] for position, access in enumerate(planned)}
 
     def statement_lines(self) -> Mapping[int, range]:
         """Lines of the source (1-based) of each statement, and of each head of a loop or branch, by the node's `id`."""

@@ -33,6 +33,7 @@ COMMANDS = {
     "fix": "find the smallest padding or swizzle that removes bank conflicts, as a patch of the spec",
     "run": "generate, compile and run kernels, and compare the results with NumPy",
     "inspect": "show the plan, cost analysis, source, PTX and SASS of kernels",
+    "report": "write a page of HTML for each kernel, with maps of banks and sectors and the roofline",
     "explain": "explain a diagnostic, with a spec that causes it and a corrected one",
     "bench": "time kernels on the GPU, against a device copy, PyTorch and CuPy",
     "tune": "find the fastest schedules on this machine's GPUs, and write them to cugen.lock",

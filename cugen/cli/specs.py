@@ -15,6 +15,7 @@ from cugen.cli.text.terminal import note, paint_findings, progress
 
 if TYPE_CHECKING:
     from cugen.emit.overrides import Templates
+    from cugen.machine import Device
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
     from cugen.spec.resolve.keys.scope import Setting
@@ -132,6 +133,31 @@ def load_one_file(args: argparse.Namespace) -> tuple[Spec, ...]:
     if args.kernel:
         return (load(args.spec, settings_of(args), kernel=args.kernel, target=args.target),)
     return load_all(args.spec, settings_of(args), target=args.target)
+
+
+def dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
+    """Values of dynamic params from `--set`; others remain symbolic."""
+    settings = settings_of(args)
+    return {p.name: int(settings[p.name]) for p in spec.params if p.is_dynamic and p.name in settings}
+
+
+def known_device_of(spec: Spec, name: str) -> Device | None:
+    """The device of `--device-name`; None without one, or for one of the lock file whose rates are unknown. Failure for
+    any other, and for one of another target."""
+    from cugen.machine import UnknownDevice, device
+
+    if not name:
+        return None
+    try:
+        chosen = device(name)
+    except UnknownDevice as error:
+        if spec.tuned is not None and spec.tuned.device == name:
+            return None
+        raise wrong_call(f"`--device-name`: {error}") from None
+    if chosen.target != spec.target:
+        message = f"`--device-name {name}`: {chosen.name} is {chosen.target}, the kernel is for {spec.target}"
+        raise wrong_call(message, f"give `--target {chosen.target}`")
+    return chosen
 
 
 def lock_of(spec_file: str, args: argparse.Namespace) -> str | None:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from cugen.analysis.totals.sites import Site, sites
-from cugen.analysis.verdicts.report import make_config
+from cugen.analysis.verdicts.report import AnalysisConfig, make_config
 from cugen.analysis.verdicts.wording import Wording
 from cugen.machine import Target
 from cugen.plan.kernel import Kernel
-from cugen.plan.memory import Access, Array
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.memory import Access, Array, row_major
 
 PADS = range(33)  # 32 banks: conflicts are periodic in the pad for elements of a word or more
 
@@ -80,9 +79,7 @@ def padded_accesses(
             continue
         costs = []
         for pad, padded in _padded(site):
-            total, _ = config.totals(kernel, padded)
-            worst = total.worst_pattern
-            costs.append((pad, total.wavefronts, total.ideal_wavefronts, worst.cost[1] if worst else 0))
+            costs.append((pad, *wavefronts(kernel, padded, config)))
         formula = _formula(costs, int(array.shape[-1]), config.target.banks)
         padded_sites.append(PaddedAccess(wording.access(site.access), tuple(costs), formula))
     if not padded_sites:
@@ -93,17 +90,33 @@ def padded_accesses(
 def _padded(site: Site) -> Iterator[tuple[int, Site]]:
     """(pad, site with that pad) for each pad of the tile that keeps it aligned."""
     for pad in PADS:
-        array = _with_pad(site.access.array, pad)
-        if not array.flat and all(int(stride) % site.access.width == 0 for stride in array.strides[:-1]):
-            access = Access(array, site.access.subscripts, site.access.kind, site.access.width)
-            yield pad, replace(site, access=access, offset=site.offset_of(access))
+        array = with_rows(site.access.array, pad)
+        if not array.flat and is_aligned(array, site.access.width):
+            yield pad, with_array(site, array)
 
 
-def _with_pad(array: Array, pad: int) -> Array:
-    strides: list[Integer] = [integer(1)]
-    for extent in reversed(replace(array, pad=pad).padded_shape[1:]):
-        strides.insert(0, strides[0] * extent)
-    return replace(array, pad=pad, strides=tuple(strides))
+def with_rows(array: Array, pad: int, swizzle: int | None = None) -> Array:
+    """A row-major tile with other padding and, if given, another xor swizzle."""
+    padded = replace(array, pad=pad, swizzle=array.swizzle if swizzle is None else swizzle)
+    return replace(padded, strides=row_major(padded.padded_shape))
+
+
+def is_aligned(array: Array, width: int) -> bool:
+    """Whether vectors of so many elements stay aligned in every row."""
+    return all(int(stride) % width == 0 for stride in array.strides[:-1])
+
+
+def with_array(site: Site, array: Array) -> Site:
+    """The access to an array of another layout."""
+    access = Access(array, site.access.subscripts, site.access.kind, site.access.width)
+    return replace(site, access=access, offset=site.offset_of(access))
+
+
+def wavefronts(kernel: Kernel, site: Site, config: AnalysisConfig) -> tuple[int, int, int]:
+    """(wavefronts over the launch, ideal wavefronts, wavefronts of the worst request) of a shared memory access."""
+    total, _ = config.totals(kernel, site)
+    worst = total.worst_pattern
+    return total.wavefronts, total.ideal_wavefronts, worst.cost[1] if worst else 0
 
 
 def _sums_by_pad(accesses: Iterable[PaddedAccess]) -> tuple[tuple[int, int, int], ...]:

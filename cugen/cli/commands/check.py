@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.failures import CANNOT_HERE, DONE, NO, OWN_FAULT, WRONG_INPUT, Failure
 from cugen.cli.resources import Resources, resources_of
-from cugen.cli.specs import add_lock_options, add_options, refuse, settings_of, with_locks
+from cugen.cli.specs import add_lock_options, add_options, dynamic_params, refuse, settings_of, with_locks
 from cugen.cli.text.terminal import note
 
 if TYPE_CHECKING:
@@ -136,10 +136,8 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
 
 def _params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
     """Known params: those of the spec, and dynamic ones with a value of `--set`."""
-    settings = settings_of(args)
     fixed = {param.name: param.value for param in spec.params if param.value is not None}
-    given = {p.name: int(settings[p.name]) for p in spec.params if p.is_dynamic and p.name in settings}
-    return fixed | given
+    return fixed | dynamic_params(spec, args)
 
 
 def _resources(kernel: Kernel) -> Resources:

@@ -6,22 +6,21 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure, wrong_call
+from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure
 from cugen.cli.resources import resources_of
 from cugen.cli.specs import (
     add_lock_options,
     add_options,
     add_template_option,
+    dynamic_params,
+    known_device_of,
     load_one_file,
-    settings_of,
     templates_of,
     with_locks,
 )
 
 if TYPE_CHECKING:
     from cugen.kernel import Kernel
-    from cugen.machine import Device
-    from cugen.spec.model import Spec
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +43,7 @@ def execute(args: argparse.Namespace) -> int:
     first = True
     for spec in specs:
         kernel = generate(spec, templates=templates_of(args))
-        params = _dynamic_params(spec, args)
+        params = dynamic_params(spec, args)
         for what in whats:
             try:
                 text = _SECTIONS[what](kernel, params, args.device_name)
@@ -65,17 +64,11 @@ def execute(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
-    """Values of dynamic params from `--set`; others remain symbolic."""
-    settings = settings_of(args)
-    return {p.name: int(settings[p.name]) for p in spec.params if p.is_dynamic and p.name in settings}
-
-
 def _plan(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.cli.text.plan import plan_text
     from cugen.kernel_price import price_of
 
-    price = price_of(kernel, params, _known_device(kernel, device))
+    price = price_of(kernel, params, known_device_of(kernel.spec, device))
     return plan_text(kernel, resources_of(kernel), price)
 
 
@@ -85,29 +78,9 @@ def _analysis(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.kernel_report import analyze
 
     resources = resources_of(kernel)
-    chosen = _known_device(kernel, device)
+    chosen = known_device_of(kernel.spec, device)
     report = analyze(kernel, params=params, device=chosen, resources=resources.kernels, settle=True)
     return analysis_text(report, resources)
-
-
-def _known_device(kernel: Kernel, name: str) -> Device | None:
-    """The device of `--device-name`; None without one, or for one of the lock file whose rates are unknown. Failure for
-    any other, and for one of another target."""
-    from cugen.machine import UnknownDevice, device
-
-    if not name:
-        return None
-    try:
-        chosen = device(name)
-    except UnknownDevice as error:
-        tuned = kernel.spec.tuned
-        if tuned is not None and tuned.device == name:
-            return None
-        raise wrong_call(f"`--device-name`: {error}") from None
-    if chosen.target != kernel.spec.target:
-        message = f"`--device-name {name}`: {chosen.name} is {chosen.target}, the kernel is for {kernel.spec.target}"
-        raise wrong_call(message, f"give `--target {chosen.target}`")
-    return chosen
 
 
 def _source(kernel: Kernel, params: Mapping[str, int], device: str) -> str:

@@ -11,7 +11,6 @@ from cugen.kernel import Kernel
 from cugen.kernel_report import expression_text
 from cugen.plan.memory import Access
 from cugen.plan.nodes import AcquireSpinWait, Copy, For, If, Load, ReturnUnless
-from cugen.plan.traversal.walking import accesses
 from cugen.spec.diagnostics import Related
 from cugen.spec.expressions import Span
 
@@ -57,9 +56,7 @@ class PrintedLaunch:
 def printed_launches(kernel: Kernel) -> tuple[PrintedLaunch, ...]:
     """Launches in order, with the file name of `cugen generate`."""
     plan = kernel.plan
-    numbers = kernel.access_lines()
-    planned = (access for made in plan.kernels for access in accesses(made.body))
-    line_of = {access.serial: numbers[position] for position, access in enumerate(planned)}
+    line_of = kernel.line_of_access()
     scalars, params = dict(plan.scalar_symbols), dict(plan.param_symbols)
     lines = tuple(kernel.source.splitlines())
     return tuple(

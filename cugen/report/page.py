@@ -1,0 +1,167 @@
+"""The content of a kernel's page: the result of `cugen.analyze`, beside the source and the plan that it is about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sympy
+
+from cugen.analysis.launches.traffic import GLOBAL
+from cugen.analysis.totals.sites import SPIN_WAIT, Site, sites
+from cugen.analysis.verdicts.report import AccessReport
+from cugen.analysis.verdicts.wording import Wording
+from cugen.kernel import Kernel
+from cugen.kernel_report import LaunchReport, Report
+from cugen.machine import target as known_target
+from cugen.machine.requests.warp import SECTOR_BYTES
+from cugen.machine.target import Target
+from cugen.plan.kernel import Kernel as PlannedKernel
+from cugen.plan.registers.estimate import registers
+from cugen.report.formulas import Formula, formula
+from cugen.report.layouts import TileLayouts, tile_layouts
+from cugen.report.maps import AccessMap, access_map
+
+VERDICTS = ("ideal", "costly", "assumed", "unknown")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One access. `number` counts those of the page from 1; `line` is that of the source.
+
+    lanes: the map of its addresses, or why there is none."""
+
+    number: int
+    line: int
+    report: AccessReport
+    formula: Formula | None
+    lanes: AccessMap | str
+
+    @property
+    def bytes_per_lane(self) -> int:
+        return self.report.access.array.dtype.bytes * self.report.access.width
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTraffic:
+    """Bytes of one array in global memory over a launch: requested by the lanes, and in the sectors moved.
+
+    None where the addresses depend on data."""
+
+    array: str
+    direction: str  # read, written
+    requested: int | None
+    moved: int | None
+
+    @property
+    def efficiency(self) -> float | None:
+        return self.requested / self.moved if self.requested is not None and self.moved else None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch. `traffic` is empty if a size is unknown; `registers` is the plan's estimate for a thread."""
+
+    report: LaunchReport
+    planned: PlannedKernel
+    entries: tuple[Entry, ...]
+    traffic: tuple[ArrayTraffic, ...]
+    tiles: tuple[TileLayouts, ...]
+    registers: int
+
+
+@dataclass(frozen=True)
+class Page:
+    """The content of a page. `params` are (name, text): a value, or `dynamic`."""
+
+    kernel: Kernel
+    target: Target
+    params: tuple[tuple[str, str], ...]
+    launches: tuple[Launch, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(entry for launch in self.launches for entry in launch.entries)
+
+    @property
+    def verdicts(self) -> tuple[tuple[str, int], ...]:
+        """How many accesses have each verdict."""
+        counts = Counter(entry.report.verdict for entry in self.entries)
+        return tuple((verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict])
+
+
+def page(kernel: Kernel, report: Report, params: Mapping[str, int] | None = None) -> Page:
+    """The page of a kernel and its `report`. `params`: values of dynamic params by their names in the spec, those with
+    which it was analysed."""
+    spec, context = kernel.spec, kernel.context
+    known = {p.name: p.value for p in spec.params if p.value is not None} | dict(params or {})
+    values = {context.symbols[name].name: value for name, value in known.items()}
+    sizes = {context.symbols[p.name]: (p.minimum, p.maximum) for p in spec.params if p.name not in known}
+    target = known_target(report.kernels[0].facts.target)
+    lines = kernel.line_of_access()
+    launches: list[Launch] = []
+    for planned, analysed in zip(kernel.plan.kernels, report.kernels, strict=True):
+        first = sum(len(launch.entries) for launch in launches) + 1
+        launches.append(_launch(kernel, planned, analysed, target, values, sizes, lines, first))
+    shown = tuple((p.name, f"{known[p.name]:,}" if p.name in known else "dynamic") for p in spec.params)
+    return Page(kernel, target, shown, tuple(launches))
+
+
+def _launch(
+    kernel: Kernel,
+    planned: PlannedKernel,
+    analysed: LaunchReport,
+    target: Target,
+    values: Mapping[str, int],
+    sizes: Mapping[sympy.Symbol, tuple[int, int]],
+    lines: Mapping[int, int],
+    first: int,
+) -> Launch:
+    all_sites = {site.access.serial: site for site in sites(planned, values, [str(size) for size in sizes])}
+    wording = Wording.of(planned, [*values, *map(str, sizes)])
+    entries = tuple(
+        _entry(number, report, planned, all_sites[report.access.serial], wording, lines, sizes)
+        for number, report in enumerate(analysed.accesses, first)
+    )
+    return Launch(
+        analysed,
+        planned,
+        entries,
+        _traffic(analysed, all_sites) if analysed.facts.traffic is not None else (),
+        tile_layouts(planned, target, all_sites, sizes_known=not sizes),
+        registers(planned, kernel.context),
+    )
+
+
+def _entry(
+    number: int,
+    report: AccessReport,
+    planned: PlannedKernel,
+    site: Site,
+    wording: Wording,
+    lines: Mapping[int, int],
+    sizes: Mapping[sympy.Symbol, tuple[int, int]],
+) -> Entry:
+    line = lines[report.access.serial]
+    return Entry(number, line, report, formula(site, wording), access_map(planned, site, sizes))
+
+
+def _traffic(analysed: LaunchReport, all_sites: Mapping[int, Site]) -> tuple[ArrayTraffic, ...]:
+    """The totals of the accesses by array and direction; without atomics and spin-waits, as `Traffic`."""
+    rows: dict[tuple[str, str], ArrayTraffic] = {}
+    for report in analysed.accesses:
+        access = report.access
+        if access.array.space not in GLOBAL or access.kind == "atomic":
+            continue
+        if all_sites[access.serial].opaque == SPIN_WAIT:
+            continue
+        direction = "written" if access.kind == "store" else "read"
+        row = rows.get((access.array.symbol, direction), ArrayTraffic(access.array.symbol, direction, 0, 0))
+        totals = report.totals
+        requested = moved = None
+        if totals is not None and row.requested is not None and row.moved is not None:
+            requested = row.requested + totals.lanes * access.width * access.array.dtype.bytes
+            moved = row.moved + totals.sectors * SECTOR_BYTES
+        rows[row.array, direction] = ArrayTraffic(row.array, direction, requested, moved)
+    return tuple(rows.values())

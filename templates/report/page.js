@@ -1,0 +1,370 @@
+// Selection of accesses, and the map of a request: banks, sectors or addresses, drawn from what `requests` computes.
+"use strict";
+
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const byId = (id) => document.getElementById(id);
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const thousands = (number) => number.toLocaleString("en-US");
+  const counted = (number, noun) => `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
+  const unitOf = (number, unit) => `${thousands(number)} ${number === 1 ? unit.slice(0, -1) : unit}`;
+  const layouts = {};  // the chosen layout of each tile, by launch and name
+  const MAX_TRIES = 1000;
+  const IDEALS = { wavefronts: "ideal_wavefronts", sectors: "ideal_sectors", requests: "ideal_wavefronts" };
+  let chosen = null, state = {};
+
+  document.documentElement.classList.add("js");
+
+  function element(name, attributes = {}, ...children) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  }
+
+  const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+
+  // Accesses and lines
+
+  function select(number) {
+    const access = data.accesses[number];
+    if (!access) return;
+    chosen = number;
+    all("[data-access]").forEach((part) => part.classList.toggle("chosen", part.dataset.access === number));
+    all("tr[data-line]").forEach((line) => line.classList.toggle("chosen", Number(line.dataset.line) === access.line));
+    all("table.code button").forEach((button) => button.removeAttribute("aria-current"));
+    const line = byId(`L${access.line}`);
+    line.querySelector("button").setAttribute("aria-current", "true");
+    mark(line, access.text);
+    const box = line.closest("div.code"), top = line.offsetTop, bottom = top + line.offsetHeight;
+    if (top < box.scrollTop || bottom > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 2;
+    openMap(access);
+  }
+
+  // Frames the access in its line, where the line has it in one piece.
+  function mark(line, text) {
+    all("pre mark").forEach((old) => old.replaceWith(...old.childNodes));
+    const pre = line.querySelector("pre");
+    pre.normalize();
+    for (const node of [...pre.childNodes]) {
+      const start = node.nodeType === Node.TEXT_NODE ? node.data.indexOf(text) : -1;
+      if (start < 0) continue;
+      const range = document.createRange();
+      range.setStart(node, start);
+      range.setEnd(node, start + text.length);
+      range.surroundContents(document.createElement("mark"));
+      return;
+    }
+  }
+
+  const onLine = (line) => Object.keys(data.accesses).filter((number) => data.accesses[number].line === line);
+
+  // The next access of a line each time that the line is chosen.
+  function chooseLine(line) {
+    const numbers = onLine(line), position = numbers.indexOf(chosen);
+    select(numbers[(position + 1) % numbers.length]);
+  }
+
+  all("tr[data-line]").forEach((line) => line.addEventListener("click", () => chooseLine(Number(line.dataset.line))));
+  // Before the browser goes to the details, which are hidden until then.
+  all("a[data-select]").forEach((link) => link.addEventListener("click", () => select(link.dataset.select)));
+  document.querySelector("table.code").addEventListener("keydown", (event) => {
+    if (!["ArrowUp", "ArrowDown"].includes(event.key) || event.target.tagName !== "BUTTON") return;
+    const buttons = all("table.code button");
+    const next = buttons[buttons.indexOf(event.target) + (event.key === "ArrowDown" ? 1 : -1)];
+    event.preventDefault();
+    if (next) { next.focus(); select(next.dataset.select); }
+  });
+
+  // The map of a request
+
+  const layoutKey = (access) => `${access.launch} ${access.map.tile.array}`;
+  const tileOf = (access) => (access.map && access.map.tile ? data.tiles[access.launch][access.map.tile.array] : null);
+
+  function layoutOf(access) {
+    const tile = tileOf(access);
+    if (!tile) return null;
+    return tile.layouts[layouts[layoutKey(access)] ?? tile.layouts.findIndex((layout) => layout.is_current)];
+  }
+
+  function openMap(access) {
+    byId("map-body").hidden = !access.map;
+    byId("map-reason").hidden = Boolean(access.map);
+    if (!access.map) {
+      byId("map-reason").textContent = `${access.text} has no map: ${access.reason}.`;
+      return;
+    }
+    state = worstRequest(access);
+    const controls = byId("map-controls");
+    controls.replaceChildren(slider("warp", "warp", 0, warpsOf(access) - 1, state.warp,
+                                    (value) => { state.warp = value; }, (value) => value));
+    for (const variable of access.map.variables) controls.append(variableControl(variable));
+    const tile = tileOf(access);
+    if (tile) controls.append(layoutControl(access, tile));
+    draw(access);
+  }
+
+  const warpsOf = (access) => Math.ceil(access.block.reduce((product, size) => product * size, 1) / 32);
+
+  const excessOf = (cost, access) => cost[access.unit] - cost[IDEALS[access.unit]];
+
+  // Cost of one warp; -1 where no lane runs, else what it costs beyond its ideal.
+  function badness(warp, uniform, access) {
+    const lanes = requests.lanesOf(access.map, access.block, warp, uniform, layoutOf(access));
+    return lanes.some(Boolean) ? excessOf(requests.costOf(access.map, lanes, data.target), access) : -1;
+  }
+
+  // A warp and iterations with the worst request of the launch, which costs most beyond its ideal; or the worst of those
+  // tried: the first and last iterations and some between.
+  function worstRequest(access) {
+    const uniform = {}, goal = access.worst === null ? Infinity : access.worst - access.ideal;
+    for (const variable of access.map.variables) uniform[variable.name] = variable.initial;
+    let best = { warp: 0, uniform }, worst = badness(0, uniform, access), tries = 0;
+    const free = access.map.variables.filter((variable) => variable.kind !== "param");
+    const values = free.map(({ low, high }) => [...new Set([low, low + 1, Math.floor((low + high) / 2), high - 1, high])]
+      .filter((value) => value >= low && value <= high));
+    const visit = (position, chosenValues) => {
+      if (worst >= goal || tries > MAX_TRIES) return;
+      if (position < free.length) {
+        for (const value of values[position]) visit(position + 1, { ...chosenValues, [free[position].name]: value });
+        return;
+      }
+      for (let warp = 0; warp < warpsOf(access) && worst < goal; warp++) {
+        const excess = badness(warp, chosenValues, access);
+        tries += 1;
+        if (excess > worst) [best, worst] = [{ warp, uniform: chosenValues }, excess];
+      }
+    };
+    visit(0, uniform);
+    return best;
+  }
+
+  function slider(id, name, low, high, value, set, text) {
+    const output = element("output"), input = element("input", { type: "range", id: `map-${id}`, min: low, max: high, value });
+    const show = () => { output.textContent = text(Number(input.value)); };
+    input.addEventListener("input", () => { set(Number(input.value)); show(); draw(data.accesses[chosen]); });
+    if (low === high) input.disabled = true;
+    show();
+    return element("label", {}, element("span", {}, `${name} `, output), input);
+  }
+
+  function variableControl(variable) {
+    const set = (value) => { state.uniform[variable.name] = value; };
+    const count = variable.high - variable.low + 1;
+    const current = state.uniform[variable.name];
+    if (variable.kind === "param" || count > 5000) {
+      const input = element("input", { type: "number", min: variable.low, max: variable.high, value: current });
+      input.addEventListener("change", () => {
+        const value = Math.min(variable.high, Math.max(variable.low, Math.round(Number(input.value) || 0)));
+        input.value = value;
+        set(value);
+        draw(data.accesses[chosen]);
+      });
+      const range = `${thousands(variable.low)} … ${thousands(variable.high)}`;
+      return element("label", {}, element("span", {}, `${variable.shown}, ${range}`), input);
+    }
+    const text = (value) => variable.value === null
+      ? (variable.kind === "loop" ? `iteration ${value + 1} of ${count}` : `${value} of ${count}`)
+      : `= ${requests.evaluate(variable.value, { [variable.name]: value })}, step ${value + 1} of ${count}`;
+    const id = variable.name.replace(/[^A-Za-z0-9]+/g, "-");
+    return slider(id, variable.shown, variable.low, variable.high, current, set, text);
+  }
+
+  function layoutControl(access, tile) {
+    const choices = element("select", { id: "map-layout" });
+    tile.layouts.forEach((layout, position) => {
+      const option = element("option", { value: position }, layout.label + (layout.is_current ? " (as it is)" : ""));
+      option.selected = layout === layoutOf(access);
+      choices.append(option);
+    });
+    choices.addEventListener("input", () => {
+      layouts[layoutKey(access)] = Number(choices.value);
+      draw(data.accesses[chosen]);
+    });
+    return element("label", {}, element("span", {}, `rows of ${access.map.tile.array}`), choices);
+  }
+
+  function draw(access) {
+    const layout = layoutOf(access);
+    const lanes = requests.lanesOf(access.map, access.block, state.warp, state.uniform, layout);
+    const cost = requests.costOf(access.map, lanes, data.target);
+    const picture = byId("map-picture");
+    byId("map-figures").innerHTML = figures(access, cost, lanes);
+    if (!lanes.some(Boolean)) picture.replaceChildren(element("p", {}, "No lane of this warp runs here."));
+    else if (access.map.space === "shared") picture.innerHTML = bankMap(cost) + legend("banks");
+    else if (access.map.space === "global") picture.innerHTML = sectorMap(access, cost, lanes) + legend("sectors");
+    else if (access.map.space === "constant") picture.innerHTML = constantMap(cost);
+    else picture.replaceChildren();
+    drawTile(access, layout);
+    drawLanes(access, lanes);
+  }
+
+  function figures(access, cost, lanes) {
+    const figure = cost[access.unit], ideal = cost[IDEALS[access.unit]];
+    const count = lanes.filter(Boolean).length;
+    const used = access.map.space === "global" && cost.sectors ? `, ${usedBytes(access, lanes)}` : "";
+    const layout = layoutOf(access), asItIs = !layout || layout.is_current;
+    const isWorst = asItIs && figure === access.worst && ideal === access.ideal && figure > ideal;
+    return `<strong class="${figure > ideal ? "bad" : ""}">${unitOf(figure, access.unit)}</strong>, ideal ` +
+      `${thousands(ideal)}, for ${counted(count, "active lane")}${used}${isWorst ? "; the worst request of the launch" : ""}`;
+  }
+
+  function touchedBytes(access, lanes) {
+    const width = access.map.element_bytes * access.map.width;
+    return new Set(lanes.filter(Boolean).map((lane) => lane.address)).size * width;
+  }
+
+  function usedBytes(access, lanes) {
+    const cost = requests.costOf(access.map, lanes, data.target), used = touchedBytes(access, lanes);
+    const moved = cost.sectors * 32;
+    return `${thousands(used)} of ${thousands(moved)} bytes used, ${thousands(Math.max(0, moved - used))} wasted`;
+  }
+
+  // `0–7, 16`
+  function runs(numbers) {
+    const made = [];
+    for (const number of [...numbers].sort((a, b) => a - b)) {
+      const last = made[made.length - 1];
+      if (last && last[1] === number - 1) last[1] = number; else made.push([number, number]);
+    }
+    return made.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a}, ${b}` : `${a}–${b}`)).join(", ");
+  }
+
+  const short = (lanes) => (lanes.length === 1 ? `${lanes[0]}` : `${Math.min(...lanes)}…`);
+
+  function bankMap(cost) {
+    const banks = Math.max(data.target.banks, 1), wide = 28, high = 20, left = 76, top = 20;
+    const height = top + cost.passes.length * high + 4, width = left + banks * wide + 4;
+    const conflicting = new Set(cost.passes.filter((pass) => pass.excess).flatMap((pass) => pass.cells.map((c) => c.bank)));
+    const parts = [];
+    for (let bank = 0; bank < banks; bank++) {
+      const bad = conflicting.has(bank) ? " bad" : "";
+      parts.push(`<text class="head${bad}" x="${left + bank * wide + wide / 2}" y="13" text-anchor="middle">${bank}</text>`);
+    }
+    cost.passes.forEach((pass, row) => {
+      const y = top + row * high;
+      parts.push(`<text class="head${pass.excess ? " bad" : ""}" x="${left - 8}" y="${y + 14}" text-anchor="end">` +
+                 `${pass.excess ? "▲ " : ""}pass ${row + 1}</text>`);
+      for (let bank = 0; bank < banks; bank++) {
+        parts.push(`<rect class="slot" x="${left + bank * wide}" y="${y}" width="${wide}" height="${high}"/>`);
+      }
+      for (const cell of pass.cells) {
+        const x = left + (cell.bank % banks) * wide, first = Math.min(...cell.lanes);
+        const title = `pass ${row + 1}, bank ${cell.bank}, word ${cell.word}: lane${cell.lanes.length > 1 ? "s" : ""} ${runs(cell.lanes)}`;
+        parts.push(`<g><title>${title}</title><rect class="q${first >> 3}${pass.excess ? " excess" : ""}" ` +
+          `x="${x + 1}" y="${y + 1}" width="${wide - 2}" height="${high - 2}"/>` +
+          `<text class="lanes" x="${x + wide / 2}" y="${y + 14}" text-anchor="middle">${short(cell.lanes)}</text></g>`);
+      }
+    });
+    return `<svg class="map" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" ` +
+      `aria-label="${bankText(cost)}">${parts.join("")}</svg>`;
+  }
+
+  function bankText(cost) {
+    const lanes = cost.passes.map((pass) => new Set(pass.cells.flatMap((cell) => cell.lanes)));
+    const listed = lanes.slice(0, 8).map((set, row) => `pass ${row + 1}: lanes ${runs(set)}`).join("; ");
+    return `Bank map. ${unitOf(cost.wavefronts, "wavefronts")}, ideal ${cost.ideal_wavefronts}. ${listed}` +
+      (lanes.length > 8 ? "; and so on." : ".");
+  }
+
+  // The 128-byte lines that a warp touches, with the sectors moved, the bytes of lanes, and the bytes wasted.
+  function sectorMap(access, cost, lanes) {
+    const scale = 7, left = 104, high = 30, top = 18, width = access.map.element_bytes * access.map.width;
+    const moved = cost.transactions, lineOf = (address) => Math.floor(address / 128);
+    const lines = [...new Set(moved.flatMap(([start, size]) => [lineOf(start), lineOf(start + size - 1)]))].sort((a, b) => a - b);
+    const rows = new Map(lines.map((line, row) => [line, row]));
+    const cells = new Map();
+    for (const lane of lanes.filter(Boolean)) cells.set(lane.address, [...(cells.get(lane.address) || []), lane.lane]);
+    const parts = [0, 32, 64, 96].map((byte) =>
+      `<text class="head" x="${left + byte * scale + 2}" y="12">+${byte} B</text>`);
+    lines.forEach((line, row) => {
+      const y = top + row * high;
+      parts.push(`<text class="head" x="${left - 8}" y="${y + 16}" text-anchor="end">${thousands(line * 128)}</text>`);
+      parts.push(`<rect class="line" x="${left}" y="${y}" width="${128 * scale}" height="${high - 6}"/>`);
+    });
+    const box = (kind, start, size) => {
+      const y = top + rows.get(lineOf(start)) * high, x = left + (start - lineOf(start) * 128) * scale;
+      return `<rect class="${kind}" x="${x}" y="${y}" width="${size * scale}" height="${high - 6}"/>`;
+    };
+    const sectors = [...new Set(moved.flatMap(([start, size]) =>
+      Array.from({ length: size / 32 }, (_, n) => start + 32 * n)))];
+    for (const start of sectors) parts.push(box("waste", start, 32));
+    for (const [address, group] of cells) {
+      const y = top + rows.get(lineOf(address)) * high, x = left + (address - lineOf(address) * 128) * scale;
+      const title = `bytes ${address} to ${address + width - 1}: lane${group.length > 1 ? "s" : ""} ${runs(group)}`;
+      parts.push(`<g><title>${title}</title><rect class="q${Math.min(...group) >> 3}" x="${x + 0.5}" y="${y + 1}" ` +
+        `width="${width * scale - 1}" height="${high - 8}"/>` + (width * scale < 24 ? "" :
+        `<text class="lanes" x="${x + (width * scale) / 2}" y="${y + 16}" text-anchor="middle">${short(group)}</text>`) + "</g>");
+    }
+    for (const start of sectors) parts.push(box("sector", start, 32));
+    const full = left + 128 * scale + 4, height = top + lines.length * high + 2;
+    const text = `Sector map. ${unitOf(cost.sectors, "sectors")} in ${counted(lines.length, "line")}, ideal ` +
+      `${cost.ideal_sectors}; ${usedBytes(access, lanes)}.`;
+    return `<svg class="map" viewBox="0 0 ${full} ${height}" width="${full}" height="${height}" role="img" ` +
+      `aria-label="${text}">${parts.join("")}</svg>`;
+  }
+
+  function constantMap(cost) {
+    const rows = cost.passes.map((pass, row) => `<tr><td class="n">${row + 1}</td><td class="n">` +
+      `${thousands(pass.cells[0].word * 4)}</td><td>${runs(pass.cells[0].lanes)}</td></tr>`).join("");
+    return '<table class="list"><thead><tr><th scope="col" class="n">request</th><th scope="col" class="n">byte</th>' +
+      `<th scope="col">lanes</th></tr></thead><tbody>${rows}</tbody></table>`;
+  }
+
+  function legend(kind) {
+    const quarters = [0, 1, 2, 3].map((q) =>
+      `<span class="swatch" style="background:var(--quarter-${q})"></span>lanes ${8 * q}–${8 * q + 7}`).join("");
+    const more = kind === "banks"
+      ? "Columns are banks, rows are wavefronts; ▲ and a frame mark those beyond the ideal. " +
+        "“4…” is a word that several lanes share."
+      : 'Rows are 128-byte lines by the byte offset in the array, boxes are the 32-byte sectors moved' +
+        '<span class="swatch" style="background:var(--waste);opacity:.45"></span>wasted bytes';
+    return `<p class="legend">${quarters}. ${more}</p>`;
+  }
+
+  // All accesses to the tile over the launch, as `cugen check` counts them with the chosen layout in the spec.
+  function drawTile(access, layout) {
+    const box = byId("map-tile"), tile = tileOf(access);
+    if (!tile) { box.replaceChildren(); return; }
+    const current = tile.layouts.find((known) => known.is_current);
+    const rows = tile.accesses.map((number, position) => {
+      if (number === null) return "";
+      const cost = layout.costs[position], before = current.costs[position], each = data.accesses[number];
+      const cells = cost === null ? '<td colspan="4">unknown</td>'
+        : `<td class="n">${thousands(before ? before[0] : 0)}</td><td class="n" data-cost="${number}">${thousands(cost[0])}</td>` +
+          `<td class="n">${thousands(cost[1])}</td><td class="${verdictClass(cost)}"><span class="mark" aria-hidden="true">` +
+          `${cost[0] > cost[1] ? "▲" : "●"}</span> ${cost[0] > cost[1] ? "costly" : "ideal"}</td>`;
+      return `<tr><td class="n">${each.line}</td><td><code>${escaped(each.text)}</code></td>${cells}</tr>`;
+    });
+    box.innerHTML = `<p id="map-tile-title">Wavefronts of all accesses to <code>${escaped(access.map.tile.array)}</code> ` +
+      `over the launch, with <code>${layout.label}</code> in the spec</p>` +
+      '<table class="list" aria-labelledby="map-tile-title"><thead><tr>' +
+      '<th scope="col" class="n">line</th><th scope="col">access</th><th scope="col" class="n">as it is</th>' +
+      `<th scope="col" class="n">${layout.label}</th><th scope="col" class="n">ideal</th><th scope="col"></th>` +
+      `</tr></thead><tbody>${rows.join("")}</tbody></table>`;
+  }
+
+  const verdictClass = (cost) => (cost[0] > cost[1] ? "costly" : "ideal");
+
+  function drawLanes(access, lanes) {
+    const shared = access.map.space === "shared", unit = shared ? "bank" : "sector";
+    const where = (lane) => shared ? Math.floor(lane.address / 4) % data.target.banks : Math.floor(lane.address / 32);
+    const rows = lanes.map((lane, number) => lane === null
+      ? `<tr><td class="n">${number}</td><td colspan="4">inactive</td></tr>`
+      : `<tr><td class="n">${number}</td><td>${lane.indices.join(", ")}</td><td class="n">${thousands(lane.offset)}</td>` +
+        `<td class="n">${thousands(lane.address)}</td><td class="n">${thousands(where(lane))}</td></tr>`);
+    byId("map-lanes").innerHTML = '<thead><tr><th scope="col" class="n">lane</th><th scope="col">threadIdx</th>' +
+      '<th scope="col" class="n">element</th><th scope="col" class="n">byte</th>' +
+      `<th scope="col" class="n">${unit}</th></tr></thead><tbody>${rows.join("")}</tbody>`;
+  }
+
+  // Opens at the access that costs most beyond its ideal, or that of the address.
+  const linked = () => (location.hash.match(/^#access-(\d+)$/) || [])[1];
+  addEventListener("hashchange", () => { if (linked() && linked() !== chosen) select(linked()); });
+  const numbers = Object.keys(data.accesses);
+  const excess = (number) => {
+    const { worst, ideal, map } = data.accesses[number];
+    return worst && ideal ? worst / ideal : map ? 0.5 : 0;
+  };
+  select(data.accesses[linked()] ? linked() : numbers.reduce((a, b) => (excess(b) > excess(a) ? b : a), numbers[0]));
+})();
