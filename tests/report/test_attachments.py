@@ -83,10 +83,10 @@ def test_counters_are_those_of_the_file(gallery_pages):
 
 def test_counters_of_other_sizes_are_not_those_of_the_accesses(page_of):
     content = counters.read(CAPTURE.read_text())
-    other = page_of((SPECS / "transpose_shared.yaml").read_text().replace("M: 256", "M: 512"))
-    (launch,) = counters.counters_of(other, content).launches
+    larger = page_of((SPECS / "transpose_shared.yaml").read_text().replace("M: 256", "M: 512"))
+    (launch,) = counters.counters_of(larger, content).launches
     assert launch.other_plan
-    assert counters.counters_of(other, content).accesses == {}
+    assert counters.counters_of(larger, content).accesses == {}
     assert counters.counters_of(page_of(padded(1).replace("transpose_padded", "other")), content) is None
 
 

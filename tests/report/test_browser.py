@@ -252,5 +252,6 @@ def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Tab, tmp_
         spec.write_text("cugen: 1")
         page.get_by_role("heading", name="No page").wait_for(timeout=10_000)
     finally:
+        tab.page.close()  # it asks the server for news
         server.stop()
         thread.join(timeout=10)

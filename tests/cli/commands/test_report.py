@@ -67,15 +67,15 @@ def test_findings_of_a_rejected_spec_are_printed_and_nothing_written(cli, spec, 
 
 
 def test_a_baseline_and_files_that_fit_are_on_the_page(cli, spec, tmp_path):
-    other, output = tmp_path / "other.yaml", tmp_path / "page.html"
-    other.write_text(spec.read_text().replace("kernel: scale", "kernel: wide").replace("{family: direct}", "{}"))
+    wide, output = tmp_path / "wide.yaml", tmp_path / "page.html"
+    wide.write_text(spec.read_text().replace("kernel: scale", "kernel: wide").replace("{family: direct}", "{}"))
     counters, sass = tmp_path / "counters.json", tmp_path / "code.sass"
     counters.write_text('{"device": "H", "date": "D", "kernels": [{"kernel": "another"}]}')
     sass.write_text("")
-    answer = cli("report", spec, "-o", output, "--diff", other, "--counters", counters, "--sass", sass)
+    answer = cli("report", spec, "-o", output, "--diff", wide, "--counters", counters, "--sass", sass)
     assert answer.status == 0
     assert "has no counters of it" in answer.err
-    assert "Compared with wide of other.yaml" in output.read_text()
+    assert "Compared with wide of wide.yaml" in output.read_text()
 
 
 def test_files_that_do_not_fit_are_refused(cli, spec, tmp_path):
