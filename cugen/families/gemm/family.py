@@ -53,12 +53,12 @@ def match(request: Request) -> Match | Refusals:
     return _match_of(contraction, config)
 
 
-def _match_of(contraction: Contraction, config: TileConfig, tried: tuple[TileConfig, ...] = ()) -> Match:
-    """The kernel of a config; with another config where it needs too many registers, as those `tried` before."""
+def _match_of(contraction: Contraction, config: TileConfig) -> Match:
+    """The kernel of a config, or of one with fewer registers where it needs too many."""
 
     def smaller() -> Match | None:
-        following = choose_config(contraction, (*tried, config))
-        return None if isinstance(following, Refusal) else _match_of(contraction, following, (*tried, config))
+        following = choose_config(contraction, smaller_than=config)
+        return None if isinstance(following, Refusal) else _match_of(contraction, following)
 
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config), smaller)
 

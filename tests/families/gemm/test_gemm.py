@@ -9,6 +9,7 @@ import pytest
 
 from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.family import FAMILY
+from cugen.families.gemm.problem import problem_of, registers_with_copies
 from cugen.families.gemm.selection.heuristic import choose_config
 from cugen.kernel_report import analyze
 from cugen.machine import target
@@ -212,12 +213,9 @@ def test_small_gemms_of_few_rows_or_columns_are_left_to_a_single_stage(made):
 def test_a_gemm_takes_another_tile_where_the_first_needs_too_many_registers(planned, monkeypatch):
     contraction = recognise(request_of(gemm(1656, 109, 5559, schedule="")))
     first = choose_config(contraction)
-    second = choose_config(contraction, [first])
-    assert (first.thread_m, first.thread_n, first.stream_k > 0) != (
-        second.thread_m,
-        second.thread_n,
-        second.stream_k > 0,
-    )
+    second = choose_config(contraction, smaller_than=first)
+    problem = problem_of(contraction)
+    assert registers_with_copies(problem, second) < registers_with_copies(problem, first)
     tried = []
 
     def fits(kernel, request):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import Addressing, Order, Prefetch, Stores, TileConfig
-from cugen.families.gemm.problem import problem_of, requested_stages
+from cugen.families.gemm.problem import problem_of, registers_with_copies, requested_stages
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable, without_ineffective
 from cugen.families.gemm.selection.search_space import static_extents, stream_k_schedule_of, valid_configs, why_empty
@@ -27,26 +27,22 @@ _CONFIGS_BEFORE_VARIANTS = 12  # configs that a search times before variants of 
 _CONFIGS_WITH_VARIANTS = 8  # configs whose variants are timed (heuristic)
 
 
-def choose_config(contraction: Contraction, but: Collection[TileConfig] = ()) -> TileConfig | Refusal:
-    """The config with everything that the schedule leaves open, or why there is none; none with as many registers as
-    those of `but`, which turned out to need too many."""
+def choose_config(contraction: Contraction, smaller_than: TileConfig | None = None) -> TileConfig | Refusal:
+    """The config with everything that the schedule leaves open, or why there is none; with fewer registers than another
+    config, which turned out to need too many."""
     ranked = rank(contraction)
     if not ranked:
         return why_empty(contraction)
-    excluded = set(map(_registers_of, but))
-    ranked = [pair for pair in ranked if _registers_of(pair[1]) not in excluded]
+    if smaller_than is not None:
+        problem = problem_of(contraction)
+        most = registers_with_copies(problem, smaller_than)
+        ranked = [pair for pair in ranked if registers_with_copies(problem, pair[1]) < most]
     if not ranked:
         return Refusal("needs more registers than a thread may have")
     config = pick(ranked)
     if "prefetch" in contraction.tunables or not _has_long_k(contraction, config):
         return config
     return without_ineffective(contraction, replace(config, prefetch=Prefetch.INTERLEAVED))
-
-
-def _registers_of(config: TileConfig) -> tuple[object, ...]:
-    """What a thread's registers depend on: its tile, and how partial sums are added."""
-    sums = config.sliced_k > 1, config.uses_cluster, config.split_k > 1, config.stream_k > 0
-    return config.thread_m, config.thread_n, config.cores, config.stores, *sums
 
 
 def _has_long_k(contraction: Contraction, config: TileConfig) -> bool:
