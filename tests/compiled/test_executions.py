@@ -118,4 +118,4 @@ def test_executions_of_drawn_convolutions_are_predicted(batch: int) -> None:
                 executions = sum(counts[i.address] for i in access.instructions)
                 assert access.executions in (None, executions), (seed, access.line, access.changes)
                 outcomes["unknown" if access.executions is None else "equal"] += 1
-    assert outcomes["equal"] > 2 * outcomes["unknown"]
+    assert 2 * outcomes["equal"] > 3 * outcomes["unknown"]

@@ -28,6 +28,7 @@ _MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer may be done before the pipeline
 # few rows or columns, cold, on an H200).
 _SINGLE_STAGE_LAUNCH_SECONDS = 2.6e-6
 _SINGLE_STAGE_K_TILE_SECONDS = 0.74e-6
+_MAX_PLACED_K_TILES = 6  # of a small GEMM whose operands the spec places in shared memory: it asks for no pipeline
 
 
 def match(request: Request) -> Match | Refusals:
@@ -139,6 +140,8 @@ def _latency_refusals(contraction: Contraction, config: TileConfig) -> Iterator[
     k = contraction.context.static_extent(contraction.k)
     if k is None:
         yield Refusal(f"pays off from {_MIN_MULTIPLY_ADDS:,} multiply-adds on, if K is known at launch only")
+    elif -(-k // TILE) <= _MAX_PLACED_K_TILES and all(o.memory.space == "shared" for o in contraction.operands):
+        yield Refusal("leaves a short K of operands in `memory: shared` to a single stage, unless they have `stages`")
     elif _min_extent(contraction) < MIN_EXTENT_FOR_REGISTER_TILES:
         predicted = predict(problem_of(contraction), config, contraction.request.target)
         waits = _SINGLE_STAGE_LAUNCH_SECONDS + -(-k // TILE) * _SINGLE_STAGE_K_TILE_SECONDS

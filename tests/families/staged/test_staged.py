@@ -200,7 +200,7 @@ def test_all_pairs_of_rows_have_two_tiles(prove, planned, rows, features):
         "  x: {shape: [N, D], dtype: float32, memory: shared}\n  y: {shape: [N, N], dtype: float32}\n"
         "compute: y[i, j] = sqrt(sum((x[i, k] - x[j, k]) * (x[i, k] - x[j, k]), k))\n"
     )
-    assert len(staged_tiles(planned(text))) == 2
+    assert len(staged_tiles(planned(text)).keys() - {"partials"}) == 2
     prove(text, sanitize=True)
 
 

@@ -20,6 +20,11 @@ GALLERY = [(path.name, spec.kernel) for path in sorted((ROOT / "specs").glob("*.
 STATEMENTS = sorted((ROOT / "tests" / "families" / "statements").glob("*.yaml"))
 
 
+def has_samples(kernel) -> bool:
+    """Whether textures are read between their elements: the trace has no addresses of those fetches."""
+    return any(array.is_filtered for array in kernel.spec.arrays)
+
+
 def report(comparison) -> str:
     return "\n".join([comparison.summary, *map(str, comparison.mismatches[:10])])
 
@@ -32,7 +37,7 @@ def test_just_beyond_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small
     comparison = check(kernel.kernel, kernel.dynamic)
     assert comparison.compared > 0
     assert not comparison.mismatches, report(comparison)
-    assert comparison.unknown == 0, report(comparison)
+    assert comparison.unknown == 0 or has_samples(kernel.kernel), report(comparison)
 
 
 @pytest.mark.thinned(3)
@@ -42,7 +47,7 @@ def test_just_below_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small,
     kernel = small(file, name, -1)
     comparison = check(kernel.kernel, kernel.dynamic)
     assert not comparison.mismatches, report(comparison)
-    assert comparison.unknown == 0, report(comparison)
+    assert comparison.unknown == 0 or has_samples(kernel.kernel), report(comparison)
 
 
 @pytest.mark.thinned(4)
