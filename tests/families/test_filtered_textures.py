@@ -208,7 +208,7 @@ compute: y = sum(x[i, j] * u[i + 0.25, j + 0.5], i, j)
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_takes_a_sample_as_a_value(made, prove, name):
     kernel = made(SPECS[name])
@@ -241,7 +241,7 @@ def test_the_analysis_knows_no_sectors_of_a_filtered_fetch(name):
     assert all(re.fullmatch(r"tex2D<float>\(u_texture, \(?\w+ \+ 0\.5f\)?.*\)", fetch.text) for fetch in fetches)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_the_other_accesses_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])

@@ -95,7 +95,7 @@ compute: |
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("family", ["direct", "rowwise"])
 @pytest.mark.parametrize("counts", ["int32", "uint64"])
 @pytest.mark.parametrize("statements", RESULTS, ids=lambda pair: " ".join(pair))
@@ -104,7 +104,7 @@ def test_a_kernel_gathers_at_the_result_of_its_reduction(prove, statements, coun
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["sm_10", "sm_20", "sm_75"])
 @pytest.mark.parametrize("statements", RESULTS, ids=lambda pair: " ".join(pair))
 def test_gathers_at_the_result_of_a_reduction_are_planned_for_every_target(statements, target):

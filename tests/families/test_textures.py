@@ -136,6 +136,7 @@ schedule: {{family: skinny}}
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_fetches_its_textures_and_computes_the_same(made, prove, name):
     kernel = made(SPECS[name])

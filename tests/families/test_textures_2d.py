@@ -182,7 +182,7 @@ def test_2d_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_2d_fetches_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])
@@ -197,6 +197,7 @@ def test_2d_fetches_compile(compiled, name):
     compiled(SPECS[name])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float16", "int32", "int16", "int8", "uint32", "uint16", "uint8"])
 def test_every_element_type_is_read_as_it_is_stored(made, prove, dtype):
     text = f"""
@@ -236,7 +237,7 @@ def test_every_boundary_is_right_in_rows_and_columns(prove, boundary, layout):
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("size", [(1, 1), (1, 257), (37, 131), (31, 31), (33, 33), (64, 256)], ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_is_right_at_every_size(prove, boundary, size):

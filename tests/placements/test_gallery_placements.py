@@ -31,7 +31,7 @@ def share(*kinds: str) -> float:
     return sum(counts[kind] for kind in kinds) / len(REQUESTS)
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("kernel", gallery())
 def test_each_request_gives_what_the_table_has(kernel: str) -> None:
     expected = {request: found for request, found in table.read().items() if request.kernel == kernel}

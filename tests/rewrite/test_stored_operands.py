@@ -34,6 +34,7 @@ def launches(*lines: str, arrays: str = "a b y", sizes: str = "M: 67, N: 97, K: 
     return [text.split(" = ")[0] for kernel in kernels for text in kernel.computes]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("value", "arrays", "stored"),
     [

@@ -140,7 +140,7 @@ def test_what_tensor_cores_do_not_take_is_refused_with_a_reason(reasons, text, w
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("step", [64, 128])
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])

@@ -121,7 +121,7 @@ def reasons_of(refusal: SpecError) -> str:
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("seed", range(240))
 def test_a_drawn_gemm_is_right_or_refused_by_the_name_of_a_piece(prove, seed):
     refusal = check(prove, seed)

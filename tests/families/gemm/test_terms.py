@@ -89,7 +89,7 @@ def test_accumulators_begin_with_the_identity(planned):
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("more", CONFIGS)
 def test_it_is_right(prove, reduction, more):

@@ -405,7 +405,7 @@ def pairs(m=300, n=1000, *, reduction="min", memory="", schedule=""):
     return PAIRS.format(m=m, n=n, reduction=reduction, memory=memory, schedule=schedule)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max", "argmin", "argmax"])
 @pytest.mark.parametrize(("m", "n"), [(1, 1000), (255, 999), (256, 128), (257, 1025)])
 def test_a_long_reduction_over_common_points_walks_unasked(prove, planned, reduction, m, n):
@@ -453,7 +453,7 @@ def test_the_step_of_a_walk_is_that_of_the_schedule(prove, planned):
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("outputs", [2, 3, 4, 8])
 @pytest.mark.parametrize("n", [1, 31, 127, 257, 512])
 def test_a_thread_of_a_walk_has_several_outputs(prove, planned, n, outputs):
@@ -463,7 +463,7 @@ def test_a_thread_of_a_walk_has_several_outputs(prove, planned, n, outputs):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("reduction", ["sum", "max", "prod", "any"])
 @pytest.mark.parametrize(("m", "n"), [(65, 1025), (67, 1000), (64, 2048), (131, 769)])
 def test_threads_that_share_an_output_combine_their_slices(prove, planned, reduction, m, n):
@@ -482,7 +482,7 @@ def test_slices_and_several_outputs_are_free_of_races(prove, planned):
     prove(accelerations(1031, "step: {j: 64}"), races=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reduction", ["argmin", "argmax", "min"])
 @pytest.mark.parametrize(("points", "centres", "features"), [(2, 130, 3), (129, 131, 4), (257, 128, 1), (300, 257, 7)])
 def test_the_nearest_centre_holds_the_features_of_several_points(prove, planned, reduction, points, centres, features):
@@ -498,7 +498,7 @@ def test_the_nearest_centre_holds_the_features_of_several_points(prove, planned,
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("m", "n"), [(1, 7), (65, 31), (33, 70), (64, 64)])
 @pytest.mark.parametrize("where", ["", ", where=k != i", ", where=x[i, 0] > 0"])
 def test_a_walk_has_several_outputs_along_both_indices(prove, planned, m, n, where):

@@ -161,6 +161,7 @@ def test_only_the_footprint_is_loaded(planned):
     assert len(loads) == 3  # a vector above, the center row, a vector below
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 @pytest.mark.parametrize(("height", "width"), [(1, 16), (7, 32), (33, 144), (20, 272)])
 def test_rows_of_whole_vectors_need_no_scalar_loads_for_zeros_outside(made, prove, dtype, height, width):
