@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import jinja2
@@ -81,7 +82,7 @@ def render_raw(
     headers.update(_headers_of_types(context, bodies))
     launcher = make_launcher(context, plan)
     typed = make_typed(make_manifest(context, plan, "", "", "", ""), c_names(context))
-    fixed = constants(context, bodies)
+    fixed = constants(context, bodies, _words((*texts, *declared)))
     host_constants = [c for c in param_constants(context, launcher.symbols) if c not in fixed]
     functions.update(dict.fromkeys(launcher.functions))
     helper_texts = [
@@ -105,6 +106,12 @@ def render_raw(
         typed.variables(context, RUNTIME, workspace=bool(launcher.workspace))
     )
     return Sources(source, header, typed_header)
+
+
+def _words(texts: Iterable[str]) -> set[str]:
+    """The words of the code, without those of comments."""
+    lines = (line for text in texts for line in text.splitlines())
+    return {word for line in lines for word in re.findall(r"\w+", line.partition("//")[0])}
 
 
 def _headers_of_types(context: Context, bodies: tuple[Node, ...]) -> dict[str, None]:

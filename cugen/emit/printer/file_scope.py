@@ -49,13 +49,14 @@ def _span(array: Array) -> Integer:
     return total.expand()
 
 
-def constants(context: Context, bodies: tuple[Node, ...]) -> list[str]:
-    """`int M = 1000` for each fixed param that the kernels use, `float eps = 1e-5f` for fixed scalars."""
+def constants(context: Context, bodies: tuple[Node, ...], printed: Collection[str]) -> list[str]:
+    """`int M = 1000` for each fixed param that the kernels use, `float eps = 1e-5f` for fixed scalars. Params that
+    aren't among the `printed` words have none: a printed expression may be simpler than its node."""
     mentioned = {s.name for s in usage.free_symbols(bodies)}
     mentioned |= {context.symbols[name].name for name in usage.params(bodies)}
     declared = [a for a in usage.arrays(bodies) if a.space not in ARGUMENTS or a.values is not None]
     mentioned |= {s.name for array in declared for e in array.padded_shape for s in e.free_symbols}
-    texts = param_constants(context, mentioned)
+    texts = param_constants(context, mentioned & set(printed))
     for scalar in context.spec.scalars:
         if scalar.value is not None and math.isfinite(scalar.value) and scalar.name in usage.scalars(bodies):
             compute = scalar.dtype.compute
