@@ -19,7 +19,7 @@ from tests.fuzz.drawing import Drawing
 from tests.fuzz.operators import convolution, transposed_convolution
 
 TARGET = "sm_90"
-PER_BATCH = 6
+DRAWN = 24  # convolutions
 MAX_SIDE = 12  # of arrays: some thousand threads per launch
 MAX_LANES = 1 << 15
 
@@ -97,10 +97,9 @@ def measured(kernel: Kernel, compiled: CompiledKernel, params: dict[str, int], a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(4))
-def test_executions_of_drawn_convolutions_are_predicted(batch: int) -> None:
+def test_executions_of_drawn_convolutions_are_predicted() -> None:
     outcomes: Counter[str] = Counter()
-    for seed in range(PER_BATCH * batch, PER_BATCH * (batch + 1)):
+    for seed in range(DRAWN):
         (spec,) = load_text(drawn(seed))
         made = generate(spec, analysis=False)
         if any(kernel.family not in ("direct", "stencil") for kernel in made.plan.kernels):
@@ -118,4 +117,4 @@ def test_executions_of_drawn_convolutions_are_predicted(batch: int) -> None:
                 executions = sum(counts[i.address] for i in access.instructions)
                 assert access.executions in (None, executions), (seed, access.line, access.changes)
                 outcomes["unknown" if access.executions is None else "equal"] += 1
-    assert 2 * outcomes["equal"] > 3 * outcomes["unknown"]
+    assert outcomes["equal"] > 2 * outcomes["unknown"]
