@@ -143,7 +143,11 @@ def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, stat
     launch_bounds = str(kernel.threads)
     if kernel.minimum_blocks:
         launch_bounds += f", {kernel.minimum_blocks}"
-    variables = {"launch_bounds": launch_bounds, "parameters": _parameters(context, kernel)}
+    variables = {
+        "launch_bounds": launch_bounds,
+        "parameters": _parameters(context, kernel),
+        "shared_alignment": kernel.dynamic_shared_alignment,
+    }
     try:
         text = template.render(kernel=kernel, parts=Sections(kernel.sections), **variables, **statements.functions())
     except jinja2.UndefinedError as error:
@@ -171,7 +175,7 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     for name in sorted(expected.keys() - scalars):
         symbol = rf"(?<![\w.]){re.escape(name)}"  # `x4.data[v]` is no access to an array `data`
         function = r"map_shared_rank|tex(?:1Dfetch|2D)<[a-z ]+>"
-        count = len(re.findall(rf"{symbol}\[|\b(?:{function})\({symbol}, ", code))
+        count = len(re.findall(rf"{symbol}\[|\b(?:{function})\({symbol}, |\btma_\w+\(.*?&{name}, ", code))
         if count != expected[name]:
             raise EmissionError(f"{kernel.name}: {name} is subscripted {count} times, planned {expected[name]}")
 
@@ -179,7 +183,7 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
 def _parameters(context: Context, kernel: Kernel) -> list[str]:
     """C parameters of the `__global__` function."""
     stores = {a.array.symbol for a in accesses(kernel.body) if not a.is_load}
-    parameters = []
+    parameters = [f"const __grid_constant__ CUtensorMap {array.symbol}" for array in kernel.tensor_maps]
     # Not `__restrict__`: other blocks write to the workspace concurrently.
     workspace = {array.name: f"{c_name(array.dtype)}* {array.symbol}" for array in kernel.workspace}
     for name in kernel.arguments:

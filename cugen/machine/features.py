@@ -15,23 +15,26 @@ from cugen.machine.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of targets from `since` on; `tokens` is a regular expression of what it is in CUDA C."""
+    """A feature of targets from `since` on; `tokens` is a regular expression of what it is in CUDA C. One that is
+    specific to an `architecture` is on that target alone."""
 
     name: str
     since: tuple[int, int]
     tokens: str
+    architecture: str = ""
 
     def is_on(self, target: Target) -> bool:
-        return target.capability >= self.since
+        return target.name == self.architecture if self.architecture else target.capability >= self.since
 
     def why_not(self, target: Target) -> str:
         """`sm_13 has no warp shuffles; sm_30 and newer have`; empty if the target has it."""
-        return "" if self.is_on(target) else f"{target.name} has no {self.name}; {self.first} and newer have"
+        others = f"{self.architecture} alone has" if self.architecture else f"{self.first} and newer have"
+        return "" if self.is_on(target) else f"{target.name} has no {self.name}; {others}"
 
     @property
     def first(self) -> str:
         """The first target with it."""
-        return "sm_{}{}".format(*self.since)
+        return self.architecture or "sm_{}{}".format(*self.since)
 
 
 FLOAT64 = Feature("float64", (1, 3), r"\bdouble\b")
@@ -65,6 +68,8 @@ TF32_MMA = Feature("tensor cores of tf32", (8, 0), r"\bmma_m16n8k8_tf32\(|\bto_t
 INT8_MMA = Feature("tensor cores of int8 with K of 32", (8, 0), r"\bmma_m16n8k32_(?:s8|u8)")
 FLOAT8_MMA = Feature("tensor cores of float8", (8, 9), r"\bmma_m16n8k32_e")
 MATRIX_LOADS = Feature("ldmatrix", (7, 5), r"\bldmatrix_x|\b__cvta_generic_to_shared\b")
+WGMMA = Feature("wgmma", (9, 0), r"\bwgmma_", architecture="sm_90a")
+TENSOR_COPIES = Feature("tensor copies (TMA)", (9, 0), r"\bCUtensorMap\b|\btma_|\bmbarrier_|\bfence_proxy_async\b")
 CLUSTERS = Feature("thread block clusters", (9, 0), r"\b__cluster_dims__|\bthis_cluster\b|\bmap_shared_rank\b")
 OPT_IN_SHARED = Feature("opt-in shared memory", (7, 0), r"\bcudaFuncAttributeMaxDynamicSharedMemorySize\b")
 
@@ -107,6 +112,8 @@ SPELT = (
     INT8_MMA,
     FLOAT8_MMA,
     MATRIX_LOADS,
+    WGMMA,
+    TENSOR_COPIES,
     CLUSTERS,
     OPT_IN_SHARED,
     ANY_ATOMICS,

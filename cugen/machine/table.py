@@ -157,6 +157,7 @@ _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sm_88", _ORIN | {"assumed": True}),
     ("sm_89", _ADA),
     ("sm_90", _HOPPER | {"measured": True}),
+    ("sm_90a", _HOPPER | {"measured": True}),
     ("sm_100", _HOPPER),
     ("sm_103", _HOPPER | {"assumed": True}),
     ("sm_110", _HOPPER | {"threads_per_sm": 1536, "blocks_per_sm": 24}),
@@ -172,10 +173,11 @@ def known_targets() -> tuple[str, ...]:
 
 
 def canonical_name(name: str) -> str:
-    """`sm_90` for "sm_90", "sm_90a" and "9.0"; other text unchanged."""
+    """`sm_90` for "sm_90" and "9.0", `sm_100` for "sm_100f"; `sm_90a`, which is in the table, and other text
+    unchanged."""
     if match := re.fullmatch(r"(\d{1,2})\.(\d)", name):
         return f"sm_{match[1]}{match[2]}"
-    return re.sub(r"^(sm_\d+)[af]$", r"\1", name)
+    return name if name in _BY_NAME else re.sub(r"^(sm_\d+)[af]$", r"\1", name)
 
 
 def is_known(name: str) -> bool:

@@ -137,7 +137,13 @@ class Target:
         return self.capability >= (9, 0)
 
     @property
+    def has_wgmma(self) -> bool:
+        """Whether the architecture-specific instructions of 9.0 may be used: `wgmma`, which reads both operands from
+        shared memory (PTX ISA: for sm_90a)."""
+        return self.name == "sm_90a"
+
+    @property
     def capability(self) -> tuple[int, int]:
-        """(major, minor), from a name like `sm_90`."""
-        digits = self.name.removeprefix("sm_")
+        """(major, minor), from a name like `sm_90` or `sm_90a`."""
+        digits = self.name.removeprefix("sm_").rstrip("af")
         return int(digits[:-1]), int(digits[-1])

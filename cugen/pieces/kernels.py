@@ -78,6 +78,7 @@ def assemble(
         (*reasons, *_register_reasons(request, touched)),
         cluster,
         workspace,
+        tuple(array for array in touched.values() if array.space == "tensor"),
     )
 
 

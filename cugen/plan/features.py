@@ -15,9 +15,11 @@ from cugen.machine.features import (
     READ_ONLY_LOADS,
     SHUFFLES,
     SPIN_WAITS,
+    TENSOR_COPIES,
     TEXTURE_OBJECTS,
     TYPES,
     WARP_BARRIERS,
+    WGMMA,
     Feature,
 )
 from cugen.plan.kernel import Kernel
@@ -33,6 +35,7 @@ from cugen.plan.nodes import (
     Node,
     ReleaseFlag,
 )
+from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, PipelineNode, Wgmma
 from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.traversal import usage
 from cugen.plan.traversal.walking import accesses, accesses_of, walk_nodes
@@ -94,6 +97,10 @@ def _features(kernel: Kernel) -> Iterator[Feature]:
                 yield MATRIX_LOADS
             case Mma():
                 yield node.instruction.feature
+            case Wgmma() | FenceWgmma() | CommitWgmmas() | AwaitWgmmas():
+                yield WGMMA
+            case _ if isinstance(node, PipelineNode):
+                yield TENSOR_COPIES
             case AcquireSpinWait():
                 yield SPIN_WAITS
             case FetchBlockId(counter=access) | CountArrival(counter=access) | ReleaseFlag(access=access):

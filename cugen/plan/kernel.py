@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
+from cugen.machine.wgmma import SWIZZLE_PERIOD_BYTES
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Node, Section
 from cugen.plan.symbols import Integer, Range
@@ -49,6 +50,7 @@ class Kernel:
     reasons: tuple[str, ...] = ()  # why this family and these tunables
     cluster: int = 1  # thread block cluster size along x; divides the grid
     workspace: tuple[Array, ...] = ()  # arrays through which its blocks exchange data
+    tensor_maps: tuple[Array, ...] = ()  # its first parameters: the arguments that it copies by boxes
     idle_unit: IdleUnit | None = None
     # All nodes in the order in which they run, without sections round them.
     body: tuple[Node, ...] = field(init=False, repr=False, compare=False)
@@ -67,6 +69,12 @@ class Kernel:
     @property
     def threads(self) -> int:
         return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def dynamic_shared_alignment(self) -> int:
+        """Bytes to which its dynamic shared memory is aligned: the period of
+        the swizzle, where TMA or wgmma access it."""
+        return SWIZZLE_PERIOD_BYTES if self.tensor_maps else 16
 
     @property
     def is_clustered(self) -> bool:

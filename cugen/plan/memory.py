@@ -12,6 +12,7 @@ from itertools import count
 import sympy
 
 from cugen.plan.symbols import BitXor, Integer, Mod, integer, symbol
+from cugen.plan.tensor_maps import TensorMap
 from cugen.plan.textures.addressing import Texture2D
 from cugen.spec.expressions import Local
 from cugen.spec.types import DType
@@ -46,7 +47,7 @@ class Array:
     dtype: DType
     shape: tuple[Integer, ...]
     strides: tuple[Integer, ...]
-    space: str  # global, readonly, texture, constant, table, shared, register
+    space: str  # global, readonly, texture, tensor, constant, table, shared, register
     flat: bool = True
     pad: int = 0
     swizzle: int = 0
@@ -61,6 +62,7 @@ class Array:
     printed_shape: tuple[Integer, ...] = ()  # expressions of the padded shape's values that are printed instead
     readonly_table: bool = False  # of a baked table: loaded as arrays in `readonly` memory are
     texture_2d: Texture2D | None = None  # of a texture: fetched by two coordinates, not by an offset
+    tensor_map: TensorMap | None = None  # of space `tensor`: copied by boxes
 
     @property
     def loads_readonly(self) -> bool:
@@ -108,7 +110,8 @@ class Access:
 
     array: Array
     subscripts: tuple[Integer, ...]
-    kind: str  # load, matrix_load, store, async_copy (written by an asynchronous `Copy`), atomic
+    # load, matrix_load, store, async_copy (written by an asynchronous `Copy`), atomic; or of pipeline_nodes.py
+    kind: str
     width: int = 1
     rank: Integer | None = None
     start: Start | None = None

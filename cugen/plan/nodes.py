@@ -12,6 +12,7 @@ import sympy
 
 from cugen.machine.mma import MmaInstruction
 from cugen.plan.memory import Access, Array, Start
+from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Range, symbol
 from cugen.spec.expressions import Expr, Local
 
@@ -388,4 +389,5 @@ Node = (
     | Declare
     | Comment
     | Section
+    | PipelineNode
 )

@@ -27,6 +27,7 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
 )
+from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer, symbol
 from cugen.plan.traversal.walking import accesses, values_of
 from cugen.spec.expressions import Local, Read, ScalarValue, walk
@@ -36,6 +37,7 @@ BLOCK = tuple(symbol(f"blockIdx.{axis}") for axis in "xyz")
 DATA_DEPENDENT_GUARD = "whether it runs depends on data"
 SPIN_WAIT = "the number of polls of a spin-wait is not static"
 REMOTE_SHARED = "distributed shared memory is not modelled"
+ASYNC_PROXY = "accesses of TMA, wgmma and mbarriers are not modelled"
 NOT_A_CONJUNCTION = "its condition is not a conjunction of comparisons"
 UNKNOWN_LANES = (DATA_DEPENDENT_GUARD, NOT_A_CONJUNCTION)  # reasons for which the active lanes are unknown
 
@@ -245,6 +247,8 @@ def _sites_of(step: Step) -> Iterator[Site]:
                     site, source_offset=offset, source=node.source, source_guard=guards[0] if guards else None
                 )
         why = SPIN_WAIT if isinstance(node, AcquireSpinWait) else REMOTE_SHARED if access.rank is not None else ""
+        if isinstance(node, PipelineNode) and access.array.space != "register":
+            why = ASYNC_PROXY
         yield replace(site, opaque=site.opaque or why)
 
 

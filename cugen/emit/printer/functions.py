@@ -5,14 +5,18 @@ from __future__ import annotations
 import jinja2
 
 from cugen.emit.printer.ctypes import c_name
+from cugen.emit.printer.wgmma import wgmma_variables
+from cugen.machine.wgmma import instruction_of_name
 from cugen.spec.types import DTYPES
 
 
 def function_text(env: jinja2.Environment, name: str, kind: str, *, host: bool = False) -> str:
     """A helper for the C type `kind`, or a template over types where it is empty, with an include guard. With `host`
     it is callable from the launcher too."""
-    template = env.get_template(f"functions/{name}.cu.j2")
-    text = template.render(_variables(kind) if kind else {})
+    if (instruction := instruction_of_name(name)) is not None:
+        text = env.get_template("functions/wgmma.cu.j2").render(wgmma_variables(*instruction))
+    else:
+        text = env.get_template(f"functions/{name}.cu.j2").render(_variables(kind) if kind else {})
     if host:
         text = text.replace("__device__", "__host__ __device__", 1)
     guard = "_".join(["CUGEN", name, *kind.split()]).upper()

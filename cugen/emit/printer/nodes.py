@@ -99,7 +99,10 @@ class NodePrinter(ValuePrinter):
         step = f"++{name}" if loop.step == 1 else f"{name} += {self.integer(integer(loop.step))}"
         for counter in node.counted:
             start += f", {counter.index.name} = 0"
-            step += f", {counter.index.name} = {self.integer(counter.then)}"
+            is_count = counter.then == counter.index.symbol + 1
+            step += (
+                f", ++{counter.index.name}" if is_count else f", {counter.index.name} = {self.integer(counter.then)}"
+            )
         return f"for ({kind} {name} = {start}; {name} {stop}; {step})"
 
     def condition(self, condition: Condition) -> str:
@@ -121,6 +124,8 @@ class NodePrinter(ValuePrinter):
             if (texture := access.array.texture_2d) is not None:
                 return texture.fetch(kind, symbol, *self.integers.coordinates(access))
             return f"tex1Dfetch<{kind}>({symbol}, {self.integers.flat(access)})"
+        if access.array.space == "tensor":
+            return f"{symbol}({', '.join(map(self.integer, reversed(access.subscripts)))})"
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.integer(access.rank)})"
         return f"{symbol}{self.integers.subscripts(access)}"

@@ -14,9 +14,11 @@ from itertools import groupby
 from typing import TypeVar
 
 from cugen.emit.printer.nodes import NodePrinter
+from cugen.emit.printer.pipelines import HEADER, pipeline_statement
 from cugen.plan import nodes
 from cugen.plan.memory import Start
 from cugen.plan.nodes import For, If, Node, Section
+from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.symbols import integer
 from cugen.plan.traversal.sections import is_synchronising
 from cugen.plan.traversal.shadowing import shadowing
@@ -192,6 +194,9 @@ class StatementPrinter:
                 return (f"// {node.text}",)
             case nodes.ReturnUnless():
                 return (f"if ({printer.negated(node.guard)})", f"{_INDENT}return;")
+        if isinstance(node, PipelineNode):
+            printer.headers.setdefault(HEADER)
+            return (pipeline_statement(node, printer),)
         raise EmissionError(f"no statement for a {type(node).__name__}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.plan.nodes import Barrier, ClusterBarrier, For, If, NamedBarrier, Node, Section
+from cugen.plan.pipeline_nodes import AwaitBarrier
 
 
 def dissolved(body: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -38,7 +39,7 @@ def has_sections(node: Node) -> bool:
 def is_synchronising(node: Node) -> bool:
     """Whether a node is a barrier, or has one below it."""
     match node:
-        case Barrier() | NamedBarrier() | ClusterBarrier():
+        case Barrier() | NamedBarrier() | ClusterBarrier() | AwaitBarrier():
             return True
         case For() | Section():
             return any(map(is_synchronising, node.body))

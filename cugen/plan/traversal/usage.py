@@ -22,6 +22,7 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
 )
+from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, Wgmma
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.walking import accesses, values_of, walk_nodes
@@ -59,6 +60,12 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
                 yield from _of_condition(node.condition)
             case NamedBarrier() if not node.is_of_warp:
                 yield node.number
+            case ArriveBarrier(expected_bytes=bytes) if bytes is not None:
+                yield bytes
+            case AwaitBarrier(parity=parity):
+                yield parity
+            case Wgmma(k=k):
+                yield k
 
 
 def values(nodes: tuple[Node, ...]) -> Iterator[Expr]:

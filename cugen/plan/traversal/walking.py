@@ -24,6 +24,7 @@ from cugen.plan.nodes import (
     ReleaseFlag,
     Store,
 )
+from cugen.plan.pipeline_nodes import pipeline_accesses
 from cugen.spec.expressions import Expr, walk
 
 
@@ -61,6 +62,8 @@ def accesses_of(node: Node) -> Iterator[Access]:
         case Copy():
             yield node.source
             yield node.target
+        case _:
+            yield from pipeline_accesses(node)
     for value in values_of(node):
         yield from (leaf.access for leaf in walk(value) if isinstance(leaf, Element))
 

@@ -1,0 +1,92 @@
+"""Printing of asynchronous pipelines: mbarriers, TMA and wgmma."""
+
+from __future__ import annotations
+
+from cugen.emit.printer.nodes import NodePrinter
+from cugen.plan.memory import Access
+from cugen.plan.pipeline_nodes import (
+    ArriveBarrier,
+    AwaitBarrier,
+    AwaitTensorStores,
+    AwaitWgmmas,
+    CommitTensorStores,
+    CommitWgmmas,
+    FenceBarrierInit,
+    FenceProxy,
+    FenceWgmma,
+    InitBarrier,
+    PipelineNode,
+    TensorLoad,
+    TensorStore,
+    Wgmma,
+)
+
+HEADER = "cuda.h"  # of CUtensorMap
+
+
+def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:
+    """The call of a statement's function, which is added to those of the file."""
+
+    def call(name: str, *arguments: str, template: str = "") -> str:
+        printer.functions.setdefault((name, ""))
+        return f"{name}{template}({', '.join(arguments)});"
+
+    match node:
+        case InitBarrier():
+            return call("mbarrier_init", _address(node.barrier, printer), str(node.arrivals))
+        case FenceBarrierInit():
+            return call("mbarrier_init_fence")
+        case ArriveBarrier(expected_bytes=None):
+            return call("mbarrier_arrive", _address(node.barrier, printer))
+        case ArriveBarrier(expected_bytes=count) if count is not None:
+            return call("mbarrier_arrive_expect_tx", _address(node.barrier, printer), printer.integer(count))
+        case AwaitBarrier():
+            return call("mbarrier_wait", _address(node.barrier, printer), printer.integer(node.parity))
+        case TensorLoad():
+            target, (tensor_map, *box) = _address(node.target, printer), _box(node.source, printer)
+            barrier = _address(node.barrier, printer)
+            return call(f"tma_load_{len(box)}d", target, tensor_map, barrier, *box)
+        case TensorStore():
+            source, (tensor_map, *box) = _address(node.source, printer), _box(node.target, printer)
+            return call(f"tma_store_{len(box)}d", tensor_map, source, *box)
+        case CommitTensorStores():
+            return call("tma_store_commit")
+        case AwaitTensorStores():
+            return call("tma_store_wait_read", template=f"<{node.pending}>")
+        case FenceProxy():
+            return call("fence_proxy_async")
+        case FenceWgmma():
+            return call("wgmma_fence")
+        case CommitWgmmas():
+            return call("wgmma_commit")
+        case AwaitWgmmas():
+            return call("wgmma_wait", template=f"<{node.pending}>")
+        case Wgmma():
+            return _wgmma(node, printer)
+    raise AssertionError(type(node).__name__)
+
+
+def _wgmma(node: Wgmma, printer: NodePrinter) -> str:
+    printer.functions.setdefault((node.name, ""))
+    upper, lower = (_address(access, printer) for access in (node.acc_upper, node.acc_lower))
+    a, b = _matrix(node.a, node.a_block_bytes, printer), _matrix(node.b, node.b_block_bytes, printer)
+    layouts = ", ".join("true" if size else "false" for size in (node.a_block_bytes, node.b_block_bytes))
+    template = f"<{layouts}>" if node.instruction.may_be_mn_major else ""
+    return f"{node.name}{template}({upper}, {lower}, {a}, {b}, {printer.integer(node.k)} > 0);"
+
+
+def _matrix(access: Access, block_bytes: int, printer: NodePrinter) -> str:
+    """The descriptor of an operand."""
+    name = "mn_major_matrix" if block_bytes else "k_major_matrix"
+    printer.functions.setdefault((name, ""))
+    return f"{name}{f'<{block_bytes}>' if block_bytes else ''}({_address(access, printer)})"
+
+
+def _address(access: Access, printer: NodePrinter) -> str:
+    return f"&{printer.lvalue(access)}"
+
+
+def _box(access: Access, printer: NodePrinter) -> tuple[str, ...]:
+    """The tensor map, and the coordinates of a box, the contiguous dimension first."""
+    printer.lvalue(access)
+    return f"&{access.array.symbol}", *(printer.integer(sub) for sub in reversed(access.subscripts))

@@ -1,0 +1,92 @@
+"""Configuration of a warp-specialised GEMM: block tile, stages and raster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cugen.families.gemm.config import WARP, Cores, TileConfig
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M, WgmmaInstruction
+
+ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: layout of D)
+BARRIER_BYTES = 8
+_CHUNK_N = 64  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
+_REGISTERS_BESIDE_ACCUMULATORS = 40  # of a thread; ptxas 13.0 takes up to so many
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaConfig(TileConfig):
+    """A block tile of BM x BN, of which each of `consumers` warpgroups multiplies BM / consumers rows, and one more warp
+    copies the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns."""
+
+    instruction: WgmmaInstruction | None = None
+    consumers: int = 1
+
+    @property
+    def wgmma(self) -> WgmmaInstruction:
+        assert self.instruction is not None
+        return self.instruction
+
+    @property
+    def consumer_threads(self) -> int:
+        return self.consumers * WARPGROUP
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block, with the producer warp."""
+        return self.consumer_threads + WARP
+
+    @property
+    def matrices_m(self) -> int:
+        """Matrices of 64 rows that a warpgroup multiplies."""
+        return int(self.block_m) // (WGMMA_M * self.consumers)
+
+    @property
+    def stage_bytes(self) -> int:
+        return (int(self.block_m) + int(self.block_n)) * SWIZZLED_ROW_BYTES
+
+    @property
+    def chunk_n(self) -> int:
+        """Columns that the epilogue stores at once through shared memory: one swizzled row of 128 or 64 bytes."""
+        return _CHUNK_N if self.block_n % _CHUNK_N == 0 else _CHUNK_N // 2
+
+    @property
+    def store_buffers(self) -> int:
+        """Buffers of such columns of a warpgroup: as many as a divisor of their number in a tile, so that a tile begins
+        with the first one."""
+        chunks = self.matrices_m * int(self.block_n) // self.chunk_n
+        return next(count for count in (2, 3, 1) if chunks % count == 0)
+
+    def shared_bytes(self, store_bytes: int) -> int:
+        """Of a block whose epilogue stores elements of so many bytes through shared memory; 0 if it doesn't."""
+        stores = self.consumers * self.store_buffers * WGMMA_M * self.chunk_n * store_bytes
+        return int(self.stages) * (self.stage_bytes + 2 * BARRIER_BYTES) + stores
+
+
+def config_of(instruction: WgmmaInstruction, block_m: int, block_n: int, stages: int, raster: int = 1) -> WgmmaConfig:
+    """The config of a block tile: a consumer for each 64 rows up to three, and for each 128 of larger tiles."""
+    consumers = block_m // WGMMA_M if block_m <= 3 * WGMMA_M else block_m // (2 * WGMMA_M)
+    return WgmmaConfig(
+        block_m,
+        block_n,
+        thread_m=2 * block_m // (WGMMA_M * consumers),
+        thread_n=block_n // ACCUMULATOR_LANES_N,
+        block_k=SWIZZLED_ROW_BYTES // instruction.element_bytes,
+        stages=stages,
+        lanes_m=ACCUMULATOR_LANES_M,
+        raster=raster,
+        cores=Cores.TENSOR,
+        instruction=instruction,
+        consumers=consumers,
+    )
+
+
+def registers_of(config: WgmmaConfig) -> int:
+    """Registers that a thread needs; it spills with fewer."""
+    return config.thread_m * config.thread_n + _REGISTERS_BESIDE_ACCUMULATORS
+
+
+def available_registers(config: WgmmaConfig, registers_per_sm: int, most: int) -> int:
+    """Registers that ptxas gives a thread of a block that is alone on its multiprocessor: warps are allocated in
+    fours, registers of a thread in eights."""
+    warps = -(-config.block_threads // WARPGROUP) * (WARPGROUP // WARP)
+    return min(registers_per_sm // (warps * WARP) // 8 * 8, most)

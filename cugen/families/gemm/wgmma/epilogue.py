@@ -1,0 +1,148 @@
+"""Epilogue that stores results by TMA: accumulators become elements of the output in shared memory, 64 rows by 32 or 64
+columns at a time, which one thread of a warpgroup copies while the next ones are computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.operands import tensor_array, tensor_refusals, tensor_subscripts
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M
+from cugen.pieces.blocks import define
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Declare, For, If, NamedBarrier, Node, Section, Store, when
+from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
+from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
+from cugen.plan.traversal.sections import dissolved
+from cugen.spec.expressions import IndexValue
+
+_STORED_BYTES = 2  # of elements: registers store wider ones in whole sectors (measured on an H200)
+_ROW_PAIR, _ROW_DISTANCE = 2, 8  # rows of a lane in a matrix of 64 (PTX ISA, wgmma: layout of D)
+
+
+def stores_by_tma(contraction: Contraction) -> bool:
+    """Whether the results are elements of 16 bits that a tensor map describes, and are stored once."""
+    request = contraction.request
+    stored = request.stored_statements()
+    if len(stored) != 1 or len(request.group.statements) != 1 or stored[0].accumulate:
+        return False
+    (statement,) = stored
+    array = request.context.arrays[statement.target]
+    is_read = any(read.array == statement.target for read in request.reads())
+    refused = any(tensor_refusals(array, statement.subscripts, contraction.n.name, request.context))
+    return array.dtype.bytes == _STORED_BYTES and not is_read and not refused
+
+
+class TensorStoreEpilogue(Epilogue):
+    """Each warpgroup has `store_buffers` buffers, `offset` bytes from the start of shared memory."""
+
+    def __init__(
+        self, thread: ThreadCoordinates, warpgroup: Integer, thread_of_warpgroup: Integer, offset: int
+    ) -> None:
+        super().__init__(thread)
+        assert isinstance(thread.config, WgmmaConfig)
+        self.wgmma_config, self.warpgroup, self.thread_of_warpgroup = thread.config, warpgroup, thread_of_warpgroup
+        (statement,) = self.request.stored_statements()
+        self.statement = statement
+        context = self.request.context
+        self.output = context.arrays[statement.target]
+        config, names = thread.config, thread.lowering.names
+        row_bytes = config.chunk_n * self.output.dtype.bytes
+        box = (WGMMA_M, config.chunk_n)
+        name = names.allocate(f"{self.output.symbol}_map")
+        self.target = tensor_array(self.output, box, row_bytes, name, context)
+        shape = (config.consumers, config.store_buffers, WGMMA_M, config.chunk_n)
+        tile = dense_array(names.allocate("c_tile"), self.output.dtype, shape, "shared")
+        self.tile = replace(tile, name=self.output.name, dynamic=True, dynamic_offset=offset)
+        # The swizzle of TMA: 16-byte chunk c of row r is at c ^ (r % 8), in rows of 64 bytes at c ^ (r / 2 % 4).
+        chunk = thread.lane_m if row_bytes == SWIZZLED_ROW_BYTES else FloorDiv(thread.lane_m, integer(2))
+        self.swizzle = define("c_swizzle", thread.n_in_tile + 8 * chunk, thread.lowering)
+
+    @property
+    def bytes(self) -> int:
+        """Of all buffers in shared memory."""
+        config = self.wgmma_config
+        return config.consumers * config.store_buffers * WGMMA_M * config.chunk_n * self.output.dtype.bytes
+
+    def declarations(self) -> tuple[Node, ...]:
+        return (Declare(self.tile),)
+
+    def sections(self) -> tuple[Section, ...]:
+        """The loops over the parts of the warpgroup's tile."""
+        thread, config = self.thread, self.wgmma_config
+        chunks = int(config.block_n) // config.chunk_n
+        matrix = thread.loop_index("i", config.matrices_m)
+        chunk = thread.loop_index("chunk", chunks)
+        i, c = value_of(matrix), value_of(chunk)
+        buffer = Mod(i * chunks + c, integer(config.store_buffers))
+        of_warpgroup = NamedBarrier(self.warpgroup, WARPGROUP)
+        first = self.thread_of_warpgroup
+        await_buffer = when(first, "==", integer(0), (AwaitTensorStores(config.store_buffers - 1),))
+        m = thread.tile_origin[self.contraction.m.name] + self._first_row(i)
+        n = thread.tile_origin[self.contraction.n.name] + config.chunk_n * c
+        batch = {index.name: self.lowering.symbols[index.name] for index in self.contraction.batch}
+        coordinates = {self.contraction.m.name: m, self.contraction.n.name: n, **batch}
+        read = (coordinates[sub.name] for sub in self.statement.subscripts if isinstance(sub, IndexValue))
+        target = tensor_subscripts(self.output, tuple(read), self.request.context)
+        store = TensorStore(
+            Access(self.target, target, "tensor_store"),
+            Access(self.tile, (self.warpgroup, buffer, integer(0), integer(0)), "tensor_load"),
+        )
+        copy = when(first, "==", integer(0), (store, CommitTensorStores()))
+        body = (
+            Section("await_buffer", (await_buffer,)),
+            Section("buffer_read", (of_warpgroup,)),
+            Section("statements", self._statements_of_chunk(i, c, buffer)),
+            Section("fence_proxy", (FenceProxy(),)),
+            Section("buffer_written", (of_warpgroup,)),
+            Section("store", (copy,)),
+        )
+        parts = repeated_sections("chunks", chunk, body, chunks)
+        swizzle = Section("swizzle", (self.swizzle,))
+        return swizzle, *repeated_sections("matrices", matrix, parts, config.matrices_m)
+
+    def drain(self) -> tuple[Node, ...]:
+        """After the last tile: no block may leave while its shared memory is read."""
+        return (when(self.thread_of_warpgroup, "==", integer(0), (AwaitTensorStores(0),)),)
+
+    def _first_row(self, matrix: Integer) -> Integer:
+        """The first row of a matrix of the warpgroup, in the block tile."""
+        return self.warpgroup * integer(WGMMA_M * self.wgmma_config.matrices_m) + WGMMA_M * matrix
+
+    def _statements_of_chunk(self, matrix: Integer, chunk: Integer, buffer: Integer) -> tuple[Node, ...]:
+        """The statements for a thread's elements of a chunk, stored to its buffer."""
+        thread, config, width = self.thread, self.wgmma_config, self.width
+        vectors = config.chunk_n // 8
+        half = thread.loop_index("h", _ROW_PAIR)
+        vector = thread.loop_index("g", vectors)
+        h, g = value_of(half), value_of(vector)
+        i = _ROW_PAIR * matrix + h
+        j = 2 * (chunk * vectors + g)
+        (array,) = self.accumulators.arrays
+        row = thread.m_in_tile + _ROW_DISTANCE * h
+        define_m = self._define(self.contraction.m, row + WGMMA_M * matrix)
+        define_n = self._define(self.contraction.n, thread.n_in_tile + 8 * (chunk * vectors + g))
+        nodes = dissolved(self._statements([lambda v: self._accumulator(array, i, j + v)]))
+        row = row - self._first_row(integer(0))
+        staged = self._staged(nodes, (self.warpgroup, buffer, row, BitXor(8 * g, self.swizzle.index.symbol)))
+        columns = repeated(vector, (define_n, *staged), vectors)
+        return repeated(half, (define_m, *columns), _ROW_PAIR)
+
+    def _staged(self, nodes: tuple[Node, ...], subscripts: tuple[Integer, ...]) -> tuple[Node, ...]:
+        """The nodes with stores to the buffer in place of those to the output."""
+        return tuple(self._staged_node(node, subscripts) for node in nodes)
+
+    def _staged_node(self, node: Node, subscripts: tuple[Integer, ...]) -> Node:
+        match node:
+            case Store() if node.access.array == self.output:
+                return Store(Access(self.tile, subscripts, "store", node.access.width), node.value)
+            case For():
+                return replace(node, body=self._staged(node.body, subscripts))
+            case If():
+                return replace(node, then=self._staged(node.then, subscripts))
+        return node

@@ -1,0 +1,333 @@
+"""The kernel of a warp-specialised GEMM: one thread of a producer warp copies k-tiles by TMA, warpgroups multiply them
+by wgmma, and the blocks, one on each multiprocessor, loop over the output tiles (persistence)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import sympy
+
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import WARP
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.problem import device_of
+from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS
+from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
+from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
+from cugen.families.gemm.wgmma.operands import OperandTiles
+from cugen.families.gemm.wgmma.pipeline import Pipeline
+from cugen.machine.wgmma import WARPGROUP, WGMMA_M
+from cugen.pieces.blocks import define, define_constant, define_index, digits
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.loop_variables import loop_variable, repeated, value_of
+from cugen.plan.kernel import Kernel
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.memory import Access
+from cugen.plan.nodes import (
+    Barrier,
+    Comment,
+    Comparison,
+    Declare,
+    Define,
+    For,
+    Guard,
+    If,
+    Loop,
+    Node,
+    Section,
+    when,
+)
+from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, Wgmma
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Size, bounds, ceil_div, integer, symbol
+from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.usage import free_symbols
+
+_ROWS_OF_LANE = 2  # of a matrix of 64 rows (PTX ISA, wgmma: layout of D)
+_ROW_DISTANCE = 8
+
+
+@dataclass(frozen=True)
+class WarpgroupCoordinates(ThreadCoordinates):
+    """A thread's accumulators in the matrices of its warpgroup."""
+
+    def row(self, i: Integer) -> Integer:
+        matrix, half = FloorDiv(i, integer(_ROWS_OF_LANE)), Mod(i, integer(_ROWS_OF_LANE))
+        return self.m_in_tile + WGMMA_M * matrix + _ROW_DISTANCE * half
+
+
+class WgmmaKernel:
+    """Builder of the kernel of one GEMM with one config."""
+
+    def __init__(self, contraction: Contraction, config: WgmmaConfig) -> None:
+        self.contraction, self.request = contraction, contraction.request
+        self.lowering: Lowering = new_lowering(contraction.request)
+        self.sizes: dict[sympy.Symbol, Define] = {}
+        self.config = config = replace(
+            config,
+            block_m=self._size("BM", config.block_m),
+            block_n=self._size("BN", config.block_n),
+            block_k=self._size("BK", config.block_k),
+            stages=self._size("STAGES", config.stages),
+        )
+        symbols, context = self.lowering.symbols, self.request.context
+        indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
+        self.extents = {index.name: to_integer(index.extent, symbols) for index in indices}
+        sizes = {contraction.m.name: config.block_m, contraction.n.name: config.block_n}
+        self.exact = {name: divides(size, self.extents[name], context) for name, size in sizes.items()}
+
+    def kernel(self) -> Kernel:
+        config, contraction, lowering = self.config, self.contraction, self.lowering
+        pieces: list[OperandTiles] = []
+        offset = 0
+        for operand in contraction.operands:
+            pieces.append(OperandTiles.of(contraction, operand, config, lowering, offset))
+            offset += int(config.stages) * pieces[-1].extent * 128
+        self.tiles = tuple(pieces)
+        thread_definitions, tile_definitions = self._coordinates()
+        epilogue: Epilogue
+        if stores_by_tma(contraction):
+            epilogue = TensorStoreEpilogue(self.thread, self.warpgroup, self.thread_of_warpgroup, offset)
+            offset += epilogue.bytes
+        else:
+            epilogue = Epilogue(self.thread)
+        self.pipeline = Pipeline(config, lowering, offset)
+        declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())
+        text = f"circular buffer of {config.stages} stages, swizzled rows of 128 bytes"
+        init = when(self.index, "==", integer(0), self.pipeline.initialisation())
+        producer = when(self.index, "==", self._consumer_threads, self._over_tiles(tile_definitions, self._produce()))
+        consumers = self._over_tiles(tile_definitions, self._consume(epilogue))
+        if isinstance(epilogue, TensorStoreEpilogue):
+            consumers = (*consumers, Section("drain_stores", epilogue.drain()))
+        roles = when(self.index, ">=", self._consumer_threads, (Section("producer", (producer,)),), consumers)
+        sections = (
+            Section("tiles", (Comment(text), *declared, *self.pipeline.declarations())),
+            Section("thread_coordinates", tuple(thread_definitions)),
+            Section("initialise_barriers", (init,)),
+            Section("barriers_initialised", (Barrier(),)),
+            Section("roles", (roles,)),
+        )
+        used = free_symbols(dissolved(sections))
+        sizes = Section("sizes", tuple(node for name, node in self.sizes.items() if name in used))
+        blocks = Minimum(self._unnamed(self.tile_count), integer(self._sms))
+        return assemble(
+            self.request,
+            lowering,
+            "wgmma",
+            (sizes, *sections),
+            (blocks, integer(1), integer(1)),
+            (config.block_threads, 1, 1),
+            minimum_blocks=1,
+            reasons=(self._reason(),),
+        )
+
+    @property
+    def _sms(self) -> int:
+        return device_of(self.request.target).sms
+
+    @property
+    def _consumer_threads(self) -> Integer:
+        return integer(self.config.consumer_threads)
+
+    def _size(self, name_hint: str, value: int) -> Size:
+        """A named constant of the kernel. Indices of the spec keep their names."""
+        contraction = self.contraction
+        is_index = name_hint in {i.name for i in (contraction.m, contraction.n, contraction.k, *contraction.batch)}
+        node = define_constant(f"{name_hint}_" if is_index else name_hint, value, self.lowering)
+        self.sizes[node.index.symbol] = node
+        return Size(value, node.index.symbol)
+
+    def _unnamed(self, expr: Integer) -> Integer:
+        """The expression without names of sizes, for the launch."""
+        return expr.xreplace({name: node.index.definition for name, node in self.sizes.items()})
+
+    def _define(self, name_hint: str, definition: Integer, nodes: list[Node]) -> Integer:
+        node = define(name_hint, definition, self.lowering)
+        nodes.append(node)
+        return node.index.symbol
+
+    def _coordinates(self) -> tuple[list[Node], list[Node]]:
+        """Definitions of the thread's coordinates, and of an output tile's."""
+        config, contraction, lowering = self.config, self.contraction, self.lowering
+        nodes: list[Node] = []
+        lowering.ranges[symbol("threadIdx.x")] = (0, config.block_threads - 1)
+        self.index = self._define("thread", symbol("threadIdx.x"), nodes)
+        self.lane = self._define("lane", Mod(self.index, integer(WARP)), nodes)
+        # Threads of the producer warp use none of these.
+        self.warpgroup: Integer = integer(0)
+        if config.consumers > 1:
+            self.warpgroup = self._define("warpgroup", FloorDiv(self.index, integer(WARPGROUP)), nodes)
+            lowering.ranges[self.warpgroup] = (0, config.consumers - 1)
+        self.thread_of_warpgroup = self.index
+        if config.consumers > 1:
+            self.thread_of_warpgroup = self._define("thread_of_warpgroup", Mod(self.index, integer(WARPGROUP)), nodes)
+        rows = WGMMA_M * config.matrices_m
+        warp = FloorDiv(self.thread_of_warpgroup, integer(WARP))
+        m = self.warpgroup * rows + 16 * warp + FloorDiv(self.lane, integer(ACCUMULATOR_LANES_N))
+        thread_m = self._define("thread_m", m, nodes)
+        thread_n = self._define("thread_n", 2 * Mod(self.lane, integer(ACCUMULATOR_LANES_N)), nodes)
+        lowering.ranges[thread_m] = (0, int(config.block_m) - 1)
+        origin, tile_definitions = self._tile_coordinates()
+        self.thread = WarpgroupCoordinates(
+            contraction,
+            config,
+            lowering,
+            self.extents,
+            self.exact,
+            FRAGMENT_WIDTHS,
+            index=self.index,
+            copy_thread=self.index,
+            tile_origin=origin,
+            m_in_tile=thread_m,
+            n_in_tile=thread_n,
+            lane_m=FloorDiv(self.lane, integer(ACCUMULATOR_LANES_N)),
+            lane_n=Mod(self.lane, integer(ACCUMULATOR_LANES_N)),
+            lane=self.lane,
+        )
+        return nodes, tile_definitions
+
+    def _tile_coordinates(self) -> tuple[dict[str, Integer], list[Node]]:
+        """The origin of output tile `tile` of the block's loop."""
+        contraction, config, lowering = self.contraction, self.config, self.lowering
+        m, n = contraction.m.name, contraction.n.name
+        tiles_m, tiles_n = ceil_div(self.extents[m], config.block_m), ceil_div(self.extents[n], config.block_n)
+        batches = [self.extents[index.name] for index in contraction.batch]
+        self.tile_count = tiles_m * tiles_n * sympy.Mul(*batches)
+        most = bounds(self.tile_count, lowering.ranges)[1]
+        lowering.ranges[symbol("blockIdx.x")] = (0, min(most, self._sms) - 1)
+        self.is_persistent = most > self._sms
+        nodes: list[Node] = []
+        if self.is_persistent:
+            self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, most - 1))
+            lowering.ranges[self.tile_index.symbol] = self.tile_index.range
+            self.wave = define("wave", integer(0), lowering)
+            last = -(-most // self._sms) - 1
+            self.wave = replace(self.wave, index=replace(self.wave.index, range=(0, last)))
+            self.wave = replace(self.wave, then=self.wave.index.symbol + 1)
+            lowering.ranges[self.wave.index.symbol] = (0, last)
+            tile: Integer = self.tile_index.symbol
+        else:
+            tile = symbol("blockIdx.x")
+        tile, *batch = digits(tile, [tiles_m * tiles_n, *batches])
+        for index, coordinate in zip(contraction.batch, batch, strict=True):
+            nodes.append(define_index(index.name, coordinate, self.extents[index.name], lowering))
+        if batch:
+            tile = self._define("tile_of_matrix", tile, nodes)
+        raster = config.raster
+        group = tile
+        if raster > 1:
+            nodes.append(Comment(f"raster: {raster} rows of tiles at a time, column by column"))
+            per_group = raster * tiles_n
+            row = FloorDiv(tile, per_group) * raster + Mod(tile, integer(raster))
+            column = FloorDiv(Mod(group, per_group), integer(raster))
+        else:
+            row, column = Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
+        origin = {
+            m: self._define(f"{m}0", row * integer(config.block_m), nodes),
+            n: self._define(f"{n}0", column * integer(config.block_n), nodes),
+        }
+        return origin, nodes
+
+    def _over_tiles(self, definitions: list[Node], body: tuple[Section, ...]) -> tuple[Section, ...]:
+        """The body for each output tile of the block."""
+        sections = (Section("tile_coordinates", tuple(definitions)), *body)
+        if not self.is_persistent:
+            return sections
+        loop = Loop(self.tile_index, symbol("blockIdx.x"), self.tile_count, self._sms, rolled=True)
+        return (Section("output_tiles", (For(loop, (Section("wave", (self.wave,)), *sections)),)),)
+
+    # The main loop, for producer and consumers alike
+
+    @property
+    def _k_tiles(self) -> Integer:
+        return ceil_div(self.extents[self.contraction.k.name], self.config.block_k)
+
+    def _over_k(self, body: tuple[Section, ...], name: str) -> Section:
+        """A loop over k-tiles."""
+        loop = Loop(self.k0, integer(0), self.extents[self.contraction.k.name], self.config.block_k, rolled=True)
+        return Section(name, (For(loop, body),))
+
+    def _define_fill(self) -> tuple[list[Node], Integer, Integer]:
+        """The k-tile's number among those of the block, and its stage."""
+        nodes: list[Node] = []
+        k_tile = FloorDiv(self.k0.symbol, integer(self.config.block_k))
+        before = self.wave.index.symbol * self._k_tiles if self.is_persistent else integer(0)
+        fill = self._define("fill", before + k_tile, nodes)
+        stage = self.pipeline.define_stage(fill)
+        return [*nodes, stage], fill, stage.index.symbol
+
+    def _produce(self) -> tuple[Section, ...]:
+        k = self.contraction.k.name
+        self.k0 = loop_variable(f"{k}0", self.extents[k], self.lowering)
+        self.fill_definitions, self.fill, self.filled_stage = self._define_fill()
+        stage, batch = self.filled_stage, {i.name: self.lowering.symbols[i.name] for i in self.contraction.batch}
+        coordinates = {**self.thread.tile_origin, **batch, k: self.k0.symbol}
+        barrier = self.pipeline.full_barrier(stage)
+        copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates))
+        body = (
+            Section("stage", tuple(self.fill_definitions)),
+            Section("await_empty", (self.pipeline.await_empty(stage, self.fill),)),
+            Section("expect", (self.pipeline.expect(stage),)),
+            Section("copies", copies),
+        )
+        return (self._over_k(body, "k_tiles"),)
+
+    def _consume(self, epilogue: Epilogue) -> tuple[Section, ...]:
+        stage, fill, lane = self.filled_stage, self.fill, self.lane
+        (accumulators,) = epilogue.accumulators.arrays
+        first_lane = Comparison(lane, "==", integer(0))
+        after_first = Guard((Comparison(self.k0.symbol, ">", integer(0)), first_lane))
+        previous = self.pipeline.release(self.pipeline.stage_of(fill + integer(self.config.stages) - 1))
+        last = self._k_tiles - 1
+        if self.is_persistent:
+            last = last + self.wave.index.symbol * self._k_tiles
+        body = (
+            Section("stage", tuple(self.fill_definitions)),
+            Section("await_full", (self.pipeline.await_full(stage, fill),)),
+            Section("fence", (FenceWgmma(),)),
+            Section("multiply", self._multiply(epilogue)),
+            Section("commit", (CommitWgmmas(),)),
+            Section("await_previous", (AwaitWgmmas(1),)),
+            Section("release_previous", (If(after_first, (previous,)),)),
+        )
+        release_last = If(Guard((first_lane,)), (self.pipeline.release(self.pipeline.stage_of(last)),))
+        return (
+            Section("accumulators", (Declare(accumulators),)),
+            self._over_k(body, "k_tiles"),
+            Section("await_last", (AwaitWgmmas(0),)),
+            Section("release_last", (release_last,)),
+            *epilogue.sections(),
+        )
+
+    def _multiply(self, epilogue: Epilogue) -> tuple[Node, ...]:
+        """The instructions of a k-tile."""
+        config, thread, (accumulators,) = self.config, self.thread, epilogue.accumulators.arrays
+        instruction, (a, b), stage = config.wgmma, self.tiles, self.filled_stage
+        k = thread.loop_index(self.contraction.k.name, config.block_k)
+        matrix = thread.loop_index("i", config.matrices_m)
+        i = value_of(matrix)
+        row = self.warpgroup * integer(WGMMA_M * config.matrices_m) + WGMMA_M * i
+        node = Wgmma(
+            Access(accumulators, (2 * i, integer(0)), "store", int(config.block_n) // 4),
+            Access(accumulators, (2 * i + 1, integer(0)), "store", int(config.block_n) // 4),
+            a.matrix(stage, row, k.symbol),
+            b.matrix(stage, integer(0), k.symbol),
+            instruction,
+            int(config.block_n),
+            self.k0.symbol + k.symbol,
+            a.block_bytes,
+            b.block_bytes,
+        )
+        body = repeated(matrix, (node,), config.matrices_m)
+        return (For(Loop(k, integer(0), integer(config.block_k), instruction.k, unroll=True), body),)
+
+    def _reason(self) -> str:
+        config = self.config
+        tiles = bounds(self.tile_count, self.lowering.ranges)[1]
+        return (
+            f"GEMM by wgmma and TMA: block tile {config.block_m} x {config.block_n} x {config.block_k}, {config.stages} "
+            f"stages, {config.consumers} consumer warpgroups, {tiles} tiles on {math.ceil(min(tiles, self._sms))} blocks"
+        )

@@ -1,0 +1,148 @@
+"""Operands of a warp-specialised GEMM: their tensor maps, their tiles in shared memory, and the matrices of these.
+
+A tile has rows of 128 bytes, swizzled. That of a K-major operand is [stage][BM or BN][BK]; that of an MN-major one
+[stage][block][BK][64], with blocks of 64 rows or columns that a box of the tensor map fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import repeated, value_of
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Index, Node
+from cugen.plan.pipeline_nodes import TensorLoad
+from cugen.plan.symbols import FloorDiv, Integer, integer
+from cugen.plan.tensor_maps import TensorMap
+from cugen.spec.expressions import Expr, IndexValue
+
+ALIGNMENT = 16  # bytes of the address and the pitches of a tensor map (CUDA driver API)
+_MAX_DIMENSIONS = 3
+
+
+def tensor_refusals(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Iterator[str]:
+    """Why no tensor map describes the boxes of an array that is read or written at the indices themselves; `along` is
+    the index of the rows."""
+    if array.space not in ("global", "readonly"):
+        yield f"TMA copies from and to global memory, and {array.name} is in {array.space} memory"
+    if not 2 <= len(array.shape) <= _MAX_DIMENSIONS or not all(isinstance(s, IndexValue) for s in subscripts):
+        yield f"tensor maps have two or three dimensions, and subscripts of {array.name} must be indices alone"
+        return
+    order = _by_stride(array, context)
+    if order is None:
+        yield f"the strides of {array.name} depend on its sizes"
+    elif array.strides[order[-1]] != 1 or subscripts[order[-1]] != IndexValue(along):
+        yield f"{array.name} isn't contiguous along {along}"
+    elif any(divisor(array.strides[d], context) * array.dtype.bytes % ALIGNMENT for d in order[:-1]):
+        yield f"rows of {array.name} aren't multiples of {ALIGNMENT} bytes, as TMA needs"
+
+
+def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: str, context: Context) -> Array:
+    """The array as a tensor map named `name` copies it: its dimensions by stride, the contiguous one last. `box` has
+    the sizes of the last two."""
+    order = _by_stride(array, context)
+    assert order is not None
+    sizes = (1,) * (len(order) - len(box)) + box
+    return replace(
+        array,
+        symbol=name,
+        shape=tuple(array.shape[d] for d in order),
+        strides=tuple(array.strides[d] for d in order),
+        space="tensor",
+        flat=False,
+        pad=0,
+        tensor_map=TensorMap(sizes, swizzle_bytes),
+    )
+
+
+def tensor_subscripts(array: Array, subscripts: tuple[Integer, ...], context: Context) -> tuple[Integer, ...]:
+    """The subscripts of an array's element in the order of its tensor map's dimensions."""
+    order = _by_stride(array, context)
+    assert order is not None
+    return tuple(subscripts[d] for d in order)
+
+
+def _by_stride(array: Array, context: Context) -> tuple[int, ...] | None:
+    """The dimensions by descending strides; None if these aren't comparable."""
+    strides = [context.static(stride) for stride in array.strides]
+    if None not in strides:
+        return tuple(sorted(range(len(strides)), key=lambda d: (-(strides[d] or 0), d)))
+    # Of a dense array whose sizes are known at launch only.
+    return tuple(range(len(strides))) if strides[-1] == 1 else None
+
+
+@dataclass(frozen=True)
+class OperandTiles:
+    """The stages of one operand's tile, and the tensor map that fills them."""
+
+    operand: Operand
+    config: WgmmaConfig
+    source: Array  # with its tensor map
+    tile: Array
+    block: Index  # the loop over blocks of an MN-major tile
+    context: Context
+
+    @staticmethod
+    def of(
+        contraction: Contraction, operand: Operand, config: WgmmaConfig, lowering: Lowering, offset: int
+    ) -> OperandTiles:
+        """The tiles, `offset` bytes from the start of shared memory."""
+        read, array, instruction = operand.read, operand.array, config.wgmma
+        extent = config.block_m if operand.is_along_m else config.block_n
+        row = SWIZZLED_ROW_BYTES // array.dtype.bytes
+        if operand.is_k_major:
+            box = (int(extent), int(config.block_k))
+            shape: tuple[int, ...] = (config.stages, extent, config.block_k)
+        else:
+            box = (int(config.block_k), row)
+            shape = (config.stages, extent // row, config.block_k, row)
+        names, context = lowering.names, contraction.context
+        source = tensor_array(array, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
+        if instruction.rounds and source.tensor_map is not None:
+            source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
+        tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, shape, "shared")
+        tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
+        block = Index(names.allocate("c"), integer(0), (0, int(extent) // row - 1))
+        lowering.ranges[block.symbol] = block.range
+        return OperandTiles(operand, config, source, tile, block, context)
+
+    @property
+    def extent(self) -> int:
+        """Rows or columns of a tile."""
+        return int(self.config.block_m if self.operand.is_along_m else self.config.block_n)
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block of an MN-major tile; 0 of a K-major tile."""
+        return 0 if self.operand.is_k_major else int(self.config.block_k) * SWIZZLED_ROW_BYTES
+
+    def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer]) -> tuple[Node, ...]:
+        """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element."""
+        row = integer(SWIZZLED_ROW_BYTES // self.tile.dtype.bytes)
+        block = value_of(self.block)
+        subscripts: tuple[Integer, ...] = (stage, integer(0), integer(0))
+        if not self.operand.is_k_major:
+            mn = self.operand.mn.name
+            coordinates = {**coordinates, mn: coordinates[mn] + row * block}
+            subscripts = (stage, block, integer(0), integer(0))
+        read = (coordinates[sub.name] for sub in self.operand.read.subscripts if isinstance(sub, IndexValue))
+        source = tensor_subscripts(self.operand.array, tuple(read), self.context)
+        load = TensorLoad(
+            Access(self.tile, subscripts, "tensor_store"), Access(self.source, source, "tensor_load"), replace(barrier)
+        )
+        return (load,) if self.operand.is_k_major else repeated(self.block, (load,))
+
+    def matrix(self, stage: Integer, mn: Integer, k: Integer) -> Access:
+        """The matrix of one instruction, from a row or column and a k of the tile on."""
+        if self.operand.is_k_major:
+            return Access(self.tile, (stage, mn, k), "operand")
+        row = integer(SWIZZLED_ROW_BYTES // self.tile.dtype.bytes)
+        return Access(self.tile, (stage, FloorDiv(mn, row), k, integer(0)), "operand")

@@ -1,0 +1,81 @@
+"""The pipeline of a warp-specialised GEMM: a circular buffer of stages that the producer's thread fills by TMA and the
+consumers multiply. For each stage the mbarrier `full` says that its tiles have been copied, and `empty` that every
+consumer warp has read them.
+
+All k-tiles of a block, over all its output tiles, are numbered: k-tile `fill` is in stage fill % STAGES, as the
+fill // STAGES-th of it, so that its phase of `full` has the parity of that number, and the phase of `empty` before it
+the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cugen.families.gemm.wgmma.config import BARRIER_BYTES, WgmmaConfig
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import unrolled
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Declare, Define, Index, Node
+from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierInit, InitBarrier
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.spec.types import UINT64
+
+_WARPS_PER_WARPGROUP = 4
+
+
+class Pipeline:
+    """The barriers of all stages, `offset` bytes from the start of shared memory."""
+
+    def __init__(self, config: WgmmaConfig, lowering: Lowering, offset: int) -> None:
+        self.config, self.stages = config, integer(config.stages)
+        self.full = _barriers("full", config, lowering, offset)
+        self.empty = _barriers("empty", config, lowering, offset + int(config.stages) * BARRIER_BYTES)
+        self.stage = Index(lowering.names.allocate("stage"), integer(0), (0, int(config.stages) - 1))
+        lowering.ranges[self.stage.symbol] = self.stage.range
+
+    def declarations(self) -> tuple[Node, ...]:
+        return Declare(self.full), Declare(self.empty)
+
+    def initialisation(self) -> tuple[Node, ...]:
+        """By one thread, before a barrier of the block."""
+        arrivals = _WARPS_PER_WARPGROUP * self.config.consumers
+        barriers = (
+            InitBarrier(_at(self.full, self.stage.symbol), 1),
+            InitBarrier(_at(self.empty, self.stage.symbol), arrivals),
+        )
+        return unrolled(self.stage, barriers, stop=self.config.stages), FenceBarrierInit()
+
+    def define_stage(self, fill: Integer) -> Define:
+        """The stage of k-tile `fill`."""
+        return Define(replace(self.stage, definition=self.stage_of(fill)))
+
+    def stage_of(self, fill: Integer) -> Integer:
+        return Mod(fill, self.stages)
+
+    def await_empty(self, stage: Integer, fill: Integer) -> AwaitBarrier:
+        """Before the copy of k-tile `fill`; it doesn't wait for the first use of a stage."""
+        return AwaitBarrier(_at(self.empty, stage), Mod(FloorDiv(fill, self.stages) + 1, integer(2)))
+
+    def expect(self, stage: Integer) -> ArriveBarrier:
+        return ArriveBarrier(_at(self.full, stage), integer(self.config.stage_bytes))
+
+    def full_barrier(self, stage: Integer) -> Access:
+        """What the copies of a stage count at."""
+        return _at(self.full, stage)
+
+    def await_full(self, stage: Integer, fill: Integer) -> AwaitBarrier:
+        return AwaitBarrier(_at(self.full, stage), Mod(FloorDiv(fill, self.stages), integer(2)))
+
+    def release(self, stage: Integer) -> ArriveBarrier:
+        """By one lane of each consumer warp, once its warpgroup has read the stage."""
+        return ArriveBarrier(_at(self.empty, stage))
+
+
+def _barriers(name: str, config: WgmmaConfig, lowering: Lowering, offset: int) -> Array:
+    array = dense_array(lowering.names.allocate(name), UINT64, (config.stages,), "shared")
+    return replace(array, dynamic=True, dynamic_offset=offset)
+
+
+def _at(barriers: Array, stage: Integer) -> Access:
+    return Access(barriers, (stage,), "barrier")
