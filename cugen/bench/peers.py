@@ -12,7 +12,7 @@ from cugen.bench.buffers import Buffers
 from cugen.bench.libraries import Absent, Library, Peer, function_of
 from cugen.bench.protocol import Contender
 from cugen.bench.translation.dialects import NoPeer, Torch
-from cugen.bench.translation.translate import Program, translate
+from cugen.bench.translation.translate import Program, program_of, translate
 from cugen.reference.storage import numpy_dtype, store
 from cugen.spec.model import Array, Spec
 from cugen.spec.types import DType
@@ -63,9 +63,10 @@ def enter(
     name = called.name if called else library.name
     source = ""
     try:
-        program = translate(spec, buffers.params, scalars, library.dialect)
         if called:
-            program = Program(called.source, program.inputs, program.outputs)
+            program = program_of(spec, called.source)
+        else:
+            program = translate(spec, buffers.params, scalars, library.dialect)
         source = program.source
         peer = function_of(source, f"<{name} of {spec.kernel}>", library.namespace())
         run = library.on_stream(library.compiled(peer))

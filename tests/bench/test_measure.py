@@ -196,6 +196,14 @@ def test_a_peer_that_differs_is_not_timed(run: Any) -> None:
     assert [row["name"] for row in content["regimes"]["cold"]] == ["cugen", "copy"]
 
 
+def test_a_given_peer_needs_no_translation(run: Any) -> None:
+    halves = "".join(line for line in SCALE.splitlines(True) if "scalars" not in line).replace("a * x[i]", "x[i // 2]")
+    given = Called("cupy", "repeated", "def peer(x):\n    return (numpy.repeat(x[:300], 2),)\n")
+    translated, called = run(halves, replace(FEW, against=("cupy",), called=(given,)))["peers"]
+    assert "`//`" in translated["absent"]
+    assert (called["name"], called["absent"]) == ("repeated", "")
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

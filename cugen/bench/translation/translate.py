@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.bench.translation.dialects import Dialect
 from cugen.bench.translation.terms import Number, Stored
@@ -30,13 +30,19 @@ class Program:
     outputs: tuple[str, ...]
 
 
+def program_of(spec: Spec, source: str) -> Program:
+    """The program of a source text for a spec. Arrays of constants are inputs."""
+    inputs = tuple(a.name for a in spec.arrays if a.role in ("input", "inout", "baked"))
+    return Program(source, inputs, tuple(a.name for a in spec.arrays if a.role in ("output", "inout")))
+
+
 def translate(
     spec: Spec, params: Mapping[str, int], scalars: Mapping[str, Number], dialect: Dialect, *, device: str = "cuda"
 ) -> Program:
-    """Translates a spec. `params`: all params. `scalars`: those without a value in the spec. Arrays of constants are
-    inputs. Raises NoPeer, with the reason, if the library has no usual way to express it."""
-    inputs = {a.name: a for a in spec.arrays if a.role in ("input", "inout", "baked")}
-    outputs = [a.name for a in spec.arrays if a.role in ("output", "inout")]
+    """Translates a spec. `params`: all params. `scalars`: those without a value in the spec. Raises NoPeer, with the
+    reason, if the library has no usual way to express it."""
+    program = program_of(spec, "")
+    inputs = {name: spec.array(name) for name in program.inputs}
     names = {a.name: a.name if _fits(a.name) else f"array{n}" for n, a in enumerate(spec.arrays)}
     given = {**scalars, **{s.name: s.value for s in spec.scalars if s.value is not None}}
     pads: dict[tuple[str, str], Widths] = {}
@@ -49,9 +55,9 @@ def translate(
         for statement in spec.statements:
             Writer(file, statement).write()
     head = f"def peer({', '.join(names[name] for name in inputs)}):"
-    results = ", ".join(file.stored[name].name for name in outputs)
+    results = ", ".join(file.stored[name].name for name in program.outputs)
     source = "\n".join([head, *(f"    {line}" for line in file.lines), f"    return ({results},)"]) + "\n"
-    return Program(source, tuple(inputs), tuple(outputs))
+    return replace(program, source=source)
 
 
 def _fits(name: str) -> bool:
