@@ -26,7 +26,7 @@ def channels_last(size=16, dtype="float32"):
 
 
 TRANSPOSED = text(
-    "B: 2, H: 8, W: 9, C: 32, K: 36",
+    "B: 2, H: 8, W: 9, C: 48, K: 36",
     "B, C, H, W",
     "C, K, 3, 3",
     "B, K, 2 * H, 2 * W",

@@ -51,7 +51,7 @@ def test_rows_that_are_not_aligned_are_stored_one_by_one():
 
 
 def test_rows_of_one_dimension_share_weights_of_several_batches():
-    signal = Transposed("remainder", (4096,), (16384,), (8,), (4,), (1,), (2,), 16, 64, 64)
+    signal = Transposed("remainder", (4096,), (16384,), (8,), (4,), (1,), (2,), 16, 32, 64)
     (kernel,) = made(signal).plan.kernels
     assert kernel.reasons[0] == "register windows of x for 4 x 4 x 4 outputs per thread"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cugen.families.gemm.tiled.family import MIN_STORED_CHANNELS
 from cugen.kernel import generate
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
@@ -33,9 +34,10 @@ def test_narrow_types_go_to_tensor_cores():
 
 
 def test_register_windows_keep_float32_with_few_channels():
-    assert families(made(LARGE)) == ["stencil"]
-    assert families(made(LARGE, channels=256)) == ["gemm", "map"]
-    assert families(made(LARGE, size=(8, 8), outputs=(16, 16), batch=32)) == ["gemm", "map"]
+    fewest = MIN_STORED_CHANNELS
+    for size, outputs in (((24, 25), (48, 50)), ((200, 200), (400, 400))):
+        assert families(made(LARGE, size=size, outputs=outputs, channels=fewest - 1)) == ["stencil"]
+        assert families(made(LARGE, size=size, outputs=outputs, channels=fewest)) == ["gemm", "map"]
 
 
 @pytest.mark.parametrize("changes", [{"is_dynamic": True}, {"channels": 8}, {"size": (3, 3), "outputs": (6, 6)}])
