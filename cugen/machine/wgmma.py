@@ -22,8 +22,8 @@ SWIZZLE_PERIOD_BYTES = 8 * SWIZZLED_ROW_BYTES  # the swizzle is one of address b
 
 @dataclass(frozen=True, slots=True)
 class WgmmaInstruction:
-    """The instruction for operands of PTX `types`, those of A and B, once if they are the same. `peak` is the key of its
-    rate in `Device.peaks`. Operands of 16 bits may be MN-major (`may_be_mn_major`). float32 operands `rounds` to tf32
+    """The instruction for operands of PTX `types`: those of A and B, once if they are the same. `peak` is the key of
+    its rate in `Device.peaks`. Operands of 16 bits may be MN-major (`may_be_mn_major`). float32 operands `rounds` to tf32
     when they are copied; `sum_bits` are those of the largest addend that sums keep, if fewer than float32 has
     (measured on an H200)."""
 
@@ -55,8 +55,7 @@ def _instructions() -> Mapping[tuple[str, str], WgmmaInstruction]:
         ("float16", "float16"): WgmmaInstruction("f16", 2, "tensor_float16"),
         ("bfloat16", "bfloat16"): WgmmaInstruction("bf16", 2, "tensor_bfloat16"),
     }
-    for kinds in (("float8_e4m3", "float8_e5m2"), ("int8", "uint8")):
-        is_integer = kinds[0] == "int8"
+    for is_integer, kinds in ((False, ("float8_e4m3", "float8_e5m2")), (True, ("int8", "uint8"))):
         for a, b in ((a, b) for a in kinds for b in kinds):
             types = _NAMES[a] if a == b else f"{_NAMES[a]}_{_NAMES[b]}"
             peak, bits = ("tensor_int8", 0) if is_integer else ("tensor_float8", 14)

@@ -108,9 +108,10 @@ class Wgmma:
     """A warpgroup's multiplication of two matrices in shared memory, asynchronously:
     `wgmma_m64n256k16_bf16<false, false>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][m][k]), …, k > 0)`.
 
-    `acc_upper` and `acc_lower` are a lane's accumulators of two rows, `n` / 4 of each. Where the number `k` of the sum's
-    terms before is 0 they are overwritten. `a` and `b` name the first elements of the operands. One that is MN-major has tiles
-    of blocks, which are so many bytes apart: `a_block_bytes`, `b_block_bytes`; 0 of one that is K-major."""
+    `acc_upper` and `acc_lower` are a lane's accumulators of two rows, `n` / 4 of each. Where the number `k` of the
+    sum's terms before is 0 they are overwritten. `a` and `b` name the first elements of the operands. One that is
+    MN-major has tiles of blocks, which are so many bytes apart: `a_block_bytes`, `b_block_bytes`; 0 of one that is
+    K-major."""
 
     acc_upper: Access
     acc_lower: Access

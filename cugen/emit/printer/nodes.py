@@ -99,10 +99,9 @@ class NodePrinter(ValuePrinter):
         step = f"++{name}" if loop.step == 1 else f"{name} += {self.integer(integer(loop.step))}"
         for counter in node.counted:
             start += f", {counter.index.name} = 0"
-            is_count = counter.then == counter.index.symbol + 1
-            step += (
-                f", ++{counter.index.name}" if is_count else f", {counter.index.name} = {self.integer(counter.then)}"
-            )
+            counted = counter.index
+            is_increment = counter.then == counted.symbol + 1
+            step += f", ++{counted.name}" if is_increment else f", {counted.name} = {self.integer(counter.then)}"
         return f"for ({kind} {name} = {start}; {name} {stop}; {step})"
 
     def condition(self, condition: Condition) -> str:

@@ -13,9 +13,9 @@ def wgmma_variables(instruction: WgmmaInstruction, n: int) -> dict[str, Any]:
     """Template variables of an instruction with `n` columns: of each 8 columns a lane's accumulators are two in `upper`
     and two in `lower`."""
     count = n // 2
-    sums = "r" if instruction.is_integer else "f"
-    places = (f"{half}[{8 * j // 4 + c}]" for j in range(count // 4) for half in ("upper", "lower") for c in (0, 1))
-    accumulators = [f'"+{sums}"({place})' for place in places]
+    sums = (f"{half}[{2 * j + c}]" for j in range(count // 4) for half in ("upper", "lower") for c in (0, 1))
+    constraint = "r" if instruction.is_integer else "f"
+    accumulators = [f'"+{constraint}"({element})' for element in sums]
     registers = [f"%{i}" for i in range(count)]
     operands = [f"%{count}", f"%{count + 1}", "accumulates"]
     operands += [] if instruction.is_integer else ["1", "1"]  # factors of A and B

@@ -10,13 +10,13 @@ from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M, WgmmaIns
 ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: layout of D)
 BARRIER_BYTES = 8
 _CHUNK_N = 64  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
-_REGISTERS_BESIDE_ACCUMULATORS = 40  # of a thread; ptxas 13.0 takes up to so many
+_OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 
 
 @dataclass(frozen=True, slots=True)
 class WgmmaConfig(TileConfig):
-    """A block tile of BM x BN, of which each of `consumers` warpgroups multiplies BM / consumers rows, and one more warp
-    copies the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns."""
+    """A block tile of BM x BN: each of `consumers` warpgroups multiplies BM / consumers rows, and one more warp copies
+    the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns."""
 
     instruction: WgmmaInstruction | None = None
     consumers: int = 1
@@ -82,11 +82,11 @@ def config_of(instruction: WgmmaInstruction, block_m: int, block_n: int, stages:
 
 def registers_of(config: WgmmaConfig) -> int:
     """Registers that a thread needs; it spills with fewer."""
-    return config.thread_m * config.thread_n + _REGISTERS_BESIDE_ACCUMULATORS
+    return config.thread_m * config.thread_n + _OTHER_REGISTERS
 
 
-def available_registers(config: WgmmaConfig, registers_per_sm: int, most: int) -> int:
+def available_registers(config: WgmmaConfig, registers_per_sm: int, maximum: int) -> int:
     """Registers that ptxas gives a thread of a block that is alone on its multiprocessor: warps are allocated in
     fours, registers of a thread in eights."""
     warps = -(-config.block_threads // WARPGROUP) * (WARPGROUP // WARP)
-    return min(registers_per_sm // (warps * WARP) // 8 * 8, most)
+    return min(registers_per_sm // (warps * WARP) // 8 * 8, maximum)

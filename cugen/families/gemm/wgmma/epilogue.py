@@ -116,7 +116,7 @@ class TensorStoreEpilogue(Epilogue):
 
     def _statements_of_chunk(self, matrix: Integer, chunk: Integer, buffer: Integer) -> tuple[Node, ...]:
         """The statements for a thread's elements of a chunk, stored to its buffer."""
-        thread, config, width = self.thread, self.wgmma_config, self.width
+        thread, config = self.thread, self.wgmma_config
         vectors = config.chunk_n // 8
         half = thread.loop_index("h", _ROW_PAIR)
         vector = thread.loop_index("g", vectors)

@@ -73,9 +73,8 @@ def _operand_refusals(contraction: Contraction, instruction: WgmmaInstruction) -
     for operand in contraction.operands:
         name, memory, read = operand.read.array, operand.memory, operand.read
         if not operand.is_k_major and not instruction.may_be_mn_major:
-            yield Refusal(
-                f"reads operands of {instruction.types} along {contraction.k.name}, and {name} is contiguous along {operand.mn.name}"
-            )
+            types, k, mn = instruction.types, contraction.k.name, operand.mn.name
+            yield Refusal(f"reads operands of {types} that are contiguous along {k}, and {name} is along {mn}")
             continue
         along: Index = contraction.k if operand.is_k_major else operand.mn
         for reason in tensor_refusals(operand.array, read.subscripts, along.name, contraction.context):

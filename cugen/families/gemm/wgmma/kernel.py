@@ -3,7 +3,6 @@ by wgmma, and the blocks, one on each multiprocessor, loop over the output tiles
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import sympy
@@ -196,15 +195,15 @@ class WgmmaKernel:
         tiles_m, tiles_n = ceil_div(self.extents[m], config.block_m), ceil_div(self.extents[n], config.block_n)
         batches = [self.extents[index.name] for index in contraction.batch]
         self.tile_count = tiles_m * tiles_n * sympy.Mul(*batches)
-        most = bounds(self.tile_count, lowering.ranges)[1]
-        lowering.ranges[symbol("blockIdx.x")] = (0, min(most, self._sms) - 1)
-        self.is_persistent = most > self._sms
+        count = bounds(self.tile_count, lowering.ranges)[1]
+        lowering.ranges[symbol("blockIdx.x")] = (0, min(count, self._sms) - 1)
+        self.is_persistent = count > self._sms
         nodes: list[Node] = []
         if self.is_persistent:
-            self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, most - 1))
+            self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, count - 1))
             lowering.ranges[self.tile_index.symbol] = self.tile_index.range
             self.wave = define("wave", integer(0), lowering)
-            last = -(-most // self._sms) - 1
+            last = -(-count // self._sms) - 1
             self.wave = replace(self.wave, index=replace(self.wave.index, range=(0, last)))
             self.wave = replace(self.wave, then=self.wave.index.symbol + 1)
             lowering.ranges[self.wave.index.symbol] = (0, last)
@@ -328,6 +327,7 @@ class WgmmaKernel:
         config = self.config
         tiles = bounds(self.tile_count, self.lowering.ranges)[1]
         return (
-            f"GEMM by wgmma and TMA: block tile {config.block_m} x {config.block_n} x {config.block_k}, {config.stages} "
-            f"stages, {config.consumers} consumer warpgroups, {tiles} tiles on {math.ceil(min(tiles, self._sms))} blocks"
+            f"GEMM by wgmma and TMA: block tile {config.block_m} x {config.block_n} x {config.block_k}, "
+            f"{config.stages} stages, {config.consumers} consumer warpgroups, {tiles} tiles on "
+            f"{min(tiles, self._sms)} blocks"
         )

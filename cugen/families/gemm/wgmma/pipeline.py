@@ -41,8 +41,8 @@ class Pipeline:
         """By one thread, before a barrier of the block."""
         arrivals = _WARPS_PER_WARPGROUP * self.config.consumers
         barriers = (
-            InitBarrier(_at(self.full, self.stage.symbol), 1),
-            InitBarrier(_at(self.empty, self.stage.symbol), arrivals),
+            InitBarrier(_barrier(self.full, self.stage.symbol), 1),
+            InitBarrier(_barrier(self.empty, self.stage.symbol), arrivals),
         )
         return unrolled(self.stage, barriers, stop=self.config.stages), FenceBarrierInit()
 
@@ -55,21 +55,21 @@ class Pipeline:
 
     def await_empty(self, stage: Integer, fill: Integer) -> AwaitBarrier:
         """Before the copy of k-tile `fill`; it doesn't wait for the first use of a stage."""
-        return AwaitBarrier(_at(self.empty, stage), Mod(FloorDiv(fill, self.stages) + 1, integer(2)))
+        return AwaitBarrier(_barrier(self.empty, stage), Mod(FloorDiv(fill, self.stages) + 1, integer(2)))
 
     def expect(self, stage: Integer) -> ArriveBarrier:
-        return ArriveBarrier(_at(self.full, stage), integer(self.config.stage_bytes))
+        return ArriveBarrier(_barrier(self.full, stage), integer(self.config.stage_bytes))
 
     def full_barrier(self, stage: Integer) -> Access:
         """What the copies of a stage count at."""
-        return _at(self.full, stage)
+        return _barrier(self.full, stage)
 
     def await_full(self, stage: Integer, fill: Integer) -> AwaitBarrier:
-        return AwaitBarrier(_at(self.full, stage), Mod(FloorDiv(fill, self.stages), integer(2)))
+        return AwaitBarrier(_barrier(self.full, stage), Mod(FloorDiv(fill, self.stages), integer(2)))
 
     def release(self, stage: Integer) -> ArriveBarrier:
         """By one lane of each consumer warp, once its warpgroup has read the stage."""
-        return ArriveBarrier(_at(self.empty, stage))
+        return ArriveBarrier(_barrier(self.empty, stage))
 
 
 def _barriers(name: str, config: WgmmaConfig, lowering: Lowering, offset: int) -> Array:
@@ -77,5 +77,5 @@ def _barriers(name: str, config: WgmmaConfig, lowering: Lowering, offset: int) -
     return replace(array, dynamic=True, dynamic_offset=offset)
 
 
-def _at(barriers: Array, stage: Integer) -> Access:
+def _barrier(barriers: Array, stage: Integer) -> Access:
     return Access(barriers, (stage,), "barrier")
