@@ -23,8 +23,8 @@ SWIZZLE_PERIOD_BYTES = 8 * SWIZZLED_ROW_BYTES  # the swizzle is one of address b
 @dataclass(frozen=True, slots=True)
 class WgmmaInstruction:
     """The instruction for operands of PTX `types`: those of A and B, once if they are the same. `peak` is the key of
-    its rate in `Device.peaks`. Operands of 16 bits may be MN-major (`may_be_mn_major`). float32 operands `rounds` to tf32
-    when they are copied; `sum_bits` are those of the largest addend that sums keep, if fewer than float32 has
+    its rate in `Device.peaks`. Operands of 16 bits may be MN-major (`may_be_mn_major`). float32 operands `rounds` to
+    tf32 when they are copied; `sum_bits` are those of the largest addend that sums keep, if fewer than float32 has
     (measured on an H200)."""
 
     types: str

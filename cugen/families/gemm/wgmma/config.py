@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.gemm.config import WARP, Cores, TileConfig
+from cugen.families.gemm.config import WARP, Cores, Reduction, TileConfig
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M, WgmmaInstruction
 
 ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: layout of D)
@@ -56,14 +56,21 @@ class WgmmaConfig(TileConfig):
         chunks = self.matrices_m * int(self.block_n) // self.chunk_n
         return next(count for count in (2, 3, 1) if chunks % count == 0)
 
-    def shared_bytes(self, store_bytes: int) -> int:
-        """Of a block whose epilogue stores elements of so many bytes through shared memory; 0 if it doesn't."""
-        stores = self.consumers * self.store_buffers * WGMMA_M * self.chunk_n * store_bytes
-        return int(self.stages) * (self.stage_bytes + 2 * BARRIER_BYTES) + stores
+    @property
+    def barrier_bytes(self) -> int:
+        """Of a stage."""
+        return 2 * BARRIER_BYTES
+
+    def store_bytes(self, element_bytes: int) -> int:
+        """Of the buffers of an epilogue that stores elements of so many bytes by TMA."""
+        return self.consumers * self.store_buffers * WGMMA_M * self.chunk_n * element_bytes
 
 
-def config_of(instruction: WgmmaInstruction, block_m: int, block_n: int, stages: int, raster: int = 1) -> WgmmaConfig:
-    """The config of a block tile: a consumer for each 64 rows up to three, and for each 128 of larger tiles."""
+def config_of(
+    instruction: WgmmaInstruction, block_m: int, block_n: int, stages: int, raster: int = 1, split_k: int = 1
+) -> WgmmaConfig:
+    """The config of a block tile: a consumer for each 64 rows up to three, and for each 128 of larger tiles. `split_k`
+    blocks of a cluster divide the k-tiles of an output tile."""
     consumers = block_m // WGMMA_M if block_m <= 3 * WGMMA_M else block_m // (2 * WGMMA_M)
     return WgmmaConfig(
         block_m,
@@ -75,6 +82,8 @@ def config_of(instruction: WgmmaInstruction, block_m: int, block_n: int, stages:
         lanes_m=ACCUMULATOR_LANES_M,
         raster=raster,
         cores=Cores.TENSOR,
+        split_k=split_k,
+        reduction=Reduction.CLUSTER,
         instruction=instruction,
         consumers=consumers,
     )

@@ -13,6 +13,7 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS
+from cugen.families.gemm.wgmma.cluster_epilogue import ClusterEpilogue, partials_bytes
 from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
 from cugen.families.gemm.wgmma.operands import OperandTiles
@@ -88,11 +89,14 @@ class WgmmaKernel:
         self.tiles = tuple(pieces)
         thread_definitions, tile_definitions = self._coordinates()
         epilogue: Epilogue
-        if stores_by_tma(contraction):
+        if config.split_k > 1:
+            epilogue = ClusterEpilogue(self.thread)
+        elif stores_by_tma(contraction):
             epilogue = TensorStoreEpilogue(self.thread, self.warpgroup, self.thread_of_warpgroup, offset)
             offset += epilogue.bytes
         else:
             epilogue = Epilogue(self.thread)
+        offset = max(offset, partials_bytes(contraction, config) if config.split_k > 1 else 0)
         self.pipeline = Pipeline(config, lowering, offset)
         declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())
         text = f"circular buffer of {config.stages} stages, swizzled rows of 128 bytes"
@@ -105,13 +109,17 @@ class WgmmaKernel:
         sections = (
             Section("tiles", (Comment(text), *declared, *self.pipeline.declarations())),
             Section("thread_coordinates", tuple(thread_definitions)),
+            Section("tile_coordinates", () if self.is_persistent else tuple(tile_definitions)),
             Section("initialise_barriers", (init,)),
             Section("barriers_initialised", (Barrier(),)),
             Section("roles", (roles,)),
+            *(epilogue.reduce_cluster(self.rank) if isinstance(epilogue, ClusterEpilogue) else ()),
         )
         used = free_symbols(dissolved(sections))
         sizes = Section("sizes", tuple(node for name, node in self.sizes.items() if name in used))
-        blocks = Minimum(self._unnamed(self.tile_count), integer(self._sms))
+        blocks = self._unnamed(self.tile_count) * config.split_k
+        if config.split_k == 1:
+            blocks = Minimum(blocks, integer(self._sms))
         return assemble(
             self.request,
             lowering,
@@ -121,6 +129,7 @@ class WgmmaKernel:
             (config.block_threads, 1, 1),
             minimum_blocks=1,
             reasons=(self._reason(),),
+            cluster=config.split_k,
         )
 
     @property
@@ -196,8 +205,9 @@ class WgmmaKernel:
         batches = [self.extents[index.name] for index in contraction.batch]
         self.tile_count = tiles_m * tiles_n * sympy.Mul(*batches)
         count = bounds(self.tile_count, lowering.ranges)[1]
-        lowering.ranges[symbol("blockIdx.x")] = (0, min(count, self._sms) - 1)
-        self.is_persistent = count > self._sms
+        splits = config.split_k
+        lowering.ranges[symbol("blockIdx.x")] = (0, count * splits - 1 if splits > 1 else min(count, self._sms) - 1)
+        self.is_persistent = splits == 1 and count > self._sms
         nodes: list[Node] = []
         if self.is_persistent:
             self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, count - 1))
@@ -209,7 +219,7 @@ class WgmmaKernel:
             lowering.ranges[self.wave.index.symbol] = (0, last)
             tile: Integer = self.tile_index.symbol
         else:
-            tile = symbol("blockIdx.x")
+            tile = FloorDiv(symbol("blockIdx.x"), integer(splits))
         tile, *batch = digits(tile, [tiles_m * tiles_n, *batches])
         for index, coordinate in zip(contraction.batch, batch, strict=True):
             nodes.append(define_index(index.name, coordinate, self.extents[index.name], lowering))
@@ -228,13 +238,30 @@ class WgmmaKernel:
             m: self._define(f"{m}0", row * integer(config.block_m), nodes),
             n: self._define(f"{n}0", column * integer(config.block_n), nodes),
         }
+        self._define_k_range(nodes)
         return origin, nodes
+
+    def _define_k_range(self, nodes: list[Node]) -> None:
+        """The block's part of K: all of it, or with split-K a range of k-tiles."""
+        name, size, block_k = self.contraction.k.name, self.config.split_k, integer(self.config.block_k)
+        self.k_offset: Integer = integer(0)
+        self.k_length = self.extents[name]
+        if size == 1:
+            return
+        k_tiles = self._k_tiles
+        nodes.append(Comment(f"split-K: the {size} blocks of a cluster each take a range of {name}"))
+        self.rank = self._define("rank", Mod(symbol("blockIdx.x"), integer(size)), nodes)
+        self.k_offset = self._define("k_offset", block_k * FloorDiv(self.rank * k_tiles, integer(size)), nodes)
+        end = block_k * FloorDiv((self.rank + 1) * k_tiles, integer(size))
+        self.k_length = self._define("k_length", end - self.k_offset, nodes)
+        longest = bounds(ceil_div(k_tiles, size) * block_k, self.lowering.ranges)[1]
+        self.lowering.ranges[self.k_length] = (int(self.config.block_k), longest)
 
     def _over_tiles(self, definitions: list[Node], body: tuple[Section, ...]) -> tuple[Section, ...]:
         """The body for each output tile of the block."""
-        sections = (Section("tile_coordinates", tuple(definitions)), *body)
         if not self.is_persistent:
-            return sections
+            return body
+        sections = (Section("tile_coordinates", tuple(definitions)), *body)
         loop = Loop(self.tile_index, symbol("blockIdx.x"), self.tile_count, self._sms, rolled=True)
         return (Section("output_tiles", (For(loop, (Section("wave", (self.wave,)), *sections)),)),)
 
@@ -246,7 +273,7 @@ class WgmmaKernel:
 
     def _over_k(self, body: tuple[Section, ...], name: str) -> Section:
         """A loop over k-tiles."""
-        loop = Loop(self.k0, integer(0), self.extents[self.contraction.k.name], self.config.block_k, rolled=True)
+        loop = Loop(self.k0, integer(0), self.k_length, self.config.block_k, rolled=True)
         return Section(name, (For(loop, body),))
 
     def _define_fill(self) -> tuple[list[Node], Integer, Integer]:
@@ -260,10 +287,10 @@ class WgmmaKernel:
 
     def _produce(self) -> tuple[Section, ...]:
         k = self.contraction.k.name
-        self.k0 = loop_variable(f"{k}0", self.extents[k], self.lowering)
+        self.k0 = loop_variable(f"{k}0", self.k_length, self.lowering)
         self.fill_definitions, self.fill, self.filled_stage = self._define_fill()
         stage, batch = self.filled_stage, {i.name: self.lowering.symbols[i.name] for i in self.contraction.batch}
-        coordinates = {**self.thread.tile_origin, **batch, k: self.k0.symbol}
+        coordinates = {**self.thread.tile_origin, **batch, k: self.k_offset + self.k0.symbol}
         barrier = self.pipeline.full_barrier(stage)
         copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates))
         body = (
@@ -280,7 +307,7 @@ class WgmmaKernel:
         first_lane = Comparison(lane, "==", integer(0))
         after_first = Guard((Comparison(self.k0.symbol, ">", integer(0)), first_lane))
         previous = self.pipeline.release(self.pipeline.stage_of(fill + integer(self.config.stages) - 1))
-        last = self._k_tiles - 1
+        last = ceil_div(self.k_length, self.config.block_k) - 1
         if self.is_persistent:
             last = last + self.wave.index.symbol * self._k_tiles
         body = (

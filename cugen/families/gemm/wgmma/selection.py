@@ -3,50 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.problem import device_of, problem_of
+from cugen.families.gemm.wgmma.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.config import WgmmaConfig, available_registers, config_of, registers_of
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
-from cugen.machine.wgmma import WgmmaInstruction
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.spec.model import Schedule
 
+BLOCK_M = (64, 128, 192, 256)
+BLOCK_N = (32, 64, 96, 128, 160, 192, 224, 256)
+_MIN_STAGES, _MAX_STAGES = 2, 16
+_MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
+CLUSTER_SIZES = (2, 4, 8)  # of split-K
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
     Tunable(
         "raster", (1, 2, 4, 8, 16), "by shape", "rows of block tiles that are rasterised together, column by column"
     ),
+    Tunable(
+        "split_k", (1, *CLUSTER_SIZES), "by shape", "blocks of a cluster that split the K of a tile", reorders=True
+    ),
     Tunable("cores", ("tensor", "cuda"), "tensor", "units that multiply", reorders=True),
 )
-BLOCK_M = (64, 128, 192, 256)
-BLOCK_N = (32, 64, 96, 128, 160, 192, 224, 256)
-_MAX_STAGES = 16
 
 
 def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[WgmmaConfig]:
     """The configs that fit a block and the schedule."""
-    target, schedule = contraction.request.target, contraction.request.schedule
-    block, tunables = dict(schedule.block), contraction.tunables
-    row = 128 // instruction.element_bytes
-    for block_m in BLOCK_M:
-        for block_n in BLOCK_N:
-            if block.get(contraction.m.name, block_m) != block_m or block.get(contraction.n.name, block_n) != block_n:
-                continue
-            sizes = {True: block_m, False: block_n}
-            if any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands):
-                continue
-            config = config_of(instruction, block_m, block_n, 2)
-            available = available_registers(config, target.registers_per_sm, target.registers_per_thread)
-            if registers_of(config) > available:
-                continue
-            stored = stores_by_tma(contraction)
-            output = contraction.context.arrays[contraction.request.group.statements[-1].target]
-            fixed = config.shared_bytes(output.dtype.bytes if stored else 0) - 2 * (config.stage_bytes + 16)
-            fitting = (target.shared_opt_in - fixed) // (config.stage_bytes + 16)
-            stages = int(tunables.get("stages", min(fitting, _MAX_STAGES)))
-            if 2 <= stages <= fitting:
-                yield config_of(instruction, block_m, block_n, stages, _raster_of(contraction, block_m))
+    for block_m, block_n in _block_tiles(contraction, instruction):
+        for split_k in _splits(contraction, block_m, block_n, instruction):
+            config = config_of(instruction, block_m, block_n, 2, _raster_of(contraction, block_m), split_k)
+            stages = _stages_of(contraction, config)
+            if stages:
+                yield replace(config, stages=stages)
+
+
+def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int]]:
+    """The block tiles that the schedule allows, whose accumulators fit registers."""
+    target, block = contraction.request.target, dict(contraction.request.schedule.block)
+    row = SWIZZLED_ROW_BYTES // instruction.element_bytes
+    for block_m, block_n in product(BLOCK_M, BLOCK_N):
+        if block.get(contraction.m.name, block_m) != block_m or block.get(contraction.n.name, block_n) != block_n:
+            continue
+        sizes = {True: block_m, False: block_n}
+        if any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands):
+            continue  # blocks of an MN-major tile are whole
+        config = config_of(instruction, block_m, block_n, _MIN_STAGES)
+        if registers_of(config) <= available_registers(config, target.registers_per_sm, target.registers_per_thread):
+            yield block_m, block_n
+
+
+def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> Iterator[int]:
+    """The requested number of blocks that split K, or those that leave multiprocessors with work and k-tiles."""
+    if "split_k" in contraction.tunables:
+        yield int(contraction.tunables["split_k"])
+        return
+    yield 1
+    problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
+    tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
+    k = contraction.context.static_extent(contraction.k)
+    if k is None:
+        return
+    k_tiles = -(-k * instruction.element_bytes // SWIZZLED_ROW_BYTES)
+    yield from (count for count in CLUSTER_SIZES if tiles * count <= sms and k_tiles >= _MIN_K_TILES * count)
+
+
+def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
+    """The requested stages, or as many as fit; 0 if there aren't enough."""
+    output = contraction.context.arrays[contraction.request.group.statements[-1].target]
+    stores = config.store_bytes(output.dtype.bytes) if stores_by_tma(contraction) and config.split_k == 1 else 0
+    fitting = (contraction.request.target.shared_opt_in - stores) // (config.stage_bytes + config.barrier_bytes)
+    stages = int(contraction.tunables.get("stages", min(fitting, _MAX_STAGES)))
+    if config.split_k > 1 and stages * config.stage_bytes < partials_bytes(contraction, config):
+        return 0
+    return stages if _MIN_STAGES <= stages <= fitting else 0
 
 
 def _raster_of(contraction: Contraction, block_m: int) -> int:
@@ -65,7 +99,7 @@ def cost(contraction: Contraction, config: WgmmaConfig) -> float:
     problem = problem_of(contraction)
     sms = device_of(contraction.request.target).sms
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
-    waves = -(-tiles // sms)
+    waves = -(-tiles * config.split_k // sms) / config.split_k
     area = config.block_m * config.block_n
     # Below 64 x 128 per instruction shared memory is the limit: (64 + N) * 32 bytes for N columns (PTX ISA).
     efficiency = min(1.0, config.block_n / (0.78 * (64 + config.block_n))) if config.matrices_m == 1 else 1.0
