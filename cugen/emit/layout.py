@@ -15,7 +15,9 @@ _ASSIGNMENT = re.compile(r"[^=!<>]=")
 _COMMENT = re.compile(r" *// *")
 _CONTINUATION = re.compile(r"(?<!\n//)\n// (?=\S)")
 _QUOTE = re.compile(r'\\"')
-_TEMPLATE_ARGUMENT = re.compile(r" \d+>")  # not broken: an access must begin on the line of its statement
+_TEMPLATE_ARGUMENT = re.compile(
+    r" (?:\d+|true|false)>"
+)  # not broken: an access must begin on the line of its statement
 
 
 def tidy(text: str) -> str:

@@ -55,6 +55,8 @@ class WarpgroupCoordinates(ThreadCoordinates):
     """A thread's accumulators in the matrices of its warpgroup."""
 
     def row(self, i: Integer) -> Integer:
+        if self.config.thread_m == _ROWS_OF_LANE:
+            return self.m_in_tile + _ROW_DISTANCE * i
         matrix, half = FloorDiv(i, integer(_ROWS_OF_LANE)), Mod(i, integer(_ROWS_OF_LANE))
         return self.m_in_tile + WGMMA_M * matrix + _ROW_DISTANCE * half
 
@@ -78,6 +80,9 @@ class WgmmaKernel:
         self.extents = {index.name: to_integer(index.extent, symbols) for index in indices}
         sizes = {contraction.m.name: config.block_m, contraction.n.name: config.block_n}
         self.exact = {name: divides(size, self.extents[name], context) for name, size in sizes.items()}
+        self.tiles_m = self._count("TILES_M", contraction.m.name, config.block_m)
+        self.tiles_n = self._count("TILES_N", contraction.n.name, config.block_n)
+        self.k_tiles = self._count("K_TILES", contraction.k.name, config.block_k)
 
     def kernel(self) -> Kernel:
         config, contraction, lowering = self.config, self.contraction, self.lowering
@@ -148,6 +153,12 @@ class WgmmaKernel:
         self.sizes[node.index.symbol] = node
         return Size(value, node.index.symbol)
 
+    def _count(self, name_hint: str, index: str, tile: int) -> Integer:
+        """The tiles along an index, by a name where its extent is known."""
+        count = ceil_div(self.extents[index], tile)
+        known = self.request.context.static(self._unnamed(count))
+        return count if known is None else self._size(name_hint, known).expr
+
     def _unnamed(self, expr: Integer) -> Integer:
         """The expression without names of sizes, for the launch."""
         return expr.xreplace({name: node.index.definition for name, node in self.sizes.items()})
@@ -201,7 +212,7 @@ class WgmmaKernel:
         """The origin of output tile `tile` of the block's loop."""
         contraction, config, lowering = self.contraction, self.config, self.lowering
         m, n = contraction.m.name, contraction.n.name
-        tiles_m, tiles_n = ceil_div(self.extents[m], config.block_m), ceil_div(self.extents[n], config.block_n)
+        tiles_m, tiles_n = self.tiles_m, self.tiles_n
         batches = [self.extents[index.name] for index in contraction.batch]
         self.tile_count = tiles_m * tiles_n * sympy.Mul(*batches)
         count = bounds(self.tile_count, lowering.ranges)[1]
@@ -248,7 +259,7 @@ class WgmmaKernel:
         self.k_length = self.extents[name]
         if size == 1:
             return
-        k_tiles = self._k_tiles
+        k_tiles = self.k_tiles
         nodes.append(Comment(f"split-K: the {size} blocks of a cluster each take a range of {name}"))
         self.rank = self._define("rank", Mod(symbol("blockIdx.x"), integer(size)), nodes)
         self.k_offset = self._define("k_offset", block_k * FloorDiv(self.rank * k_tiles, integer(size)), nodes)
@@ -267,10 +278,6 @@ class WgmmaKernel:
 
     # The main loop, for producer and consumers alike
 
-    @property
-    def _k_tiles(self) -> Integer:
-        return ceil_div(self.extents[self.contraction.k.name], self.config.block_k)
-
     def _over_k(self, body: tuple[Section, ...], name: str) -> Section:
         """A loop over k-tiles."""
         loop = Loop(self.k0, integer(0), self.k_length, self.config.block_k, rolled=True)
@@ -280,7 +287,7 @@ class WgmmaKernel:
         """The k-tile's number among those of the block, and its stage."""
         nodes: list[Node] = []
         k_tile = FloorDiv(self.k0.symbol, integer(self.config.block_k))
-        before = self.wave.index.symbol * self._k_tiles if self.is_persistent else integer(0)
+        before = self.wave.index.symbol * self.k_tiles if self.is_persistent else integer(0)
         fill = self._define("fill", before + k_tile, nodes)
         stage = self.pipeline.define_stage(fill)
         return [*nodes, stage], fill, stage.index.symbol
@@ -307,9 +314,9 @@ class WgmmaKernel:
         first_lane = Comparison(lane, "==", integer(0))
         after_first = Guard((Comparison(self.k0.symbol, ">", integer(0)), first_lane))
         previous = self.pipeline.release(self.pipeline.stage_of(fill + integer(self.config.stages) - 1))
-        last = ceil_div(self.k_length, self.config.block_k) - 1
+        last = (self.k_tiles if self.config.split_k == 1 else ceil_div(self.k_length, self.config.block_k)) - 1
         if self.is_persistent:
-            last = last + self.wave.index.symbol * self._k_tiles
+            last = last + self.wave.index.symbol * self.k_tiles
         body = (
             Section("stage", tuple(self.fill_definitions)),
             Section("await_full", (self.pipeline.await_full(stage, fill),)),

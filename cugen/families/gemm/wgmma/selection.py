@@ -77,10 +77,18 @@ def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
     output = contraction.context.arrays[contraction.request.group.statements[-1].target]
     stores = config.store_bytes(output.dtype.bytes) if stores_by_tma(contraction) and config.split_k == 1 else 0
     fitting = (contraction.request.target.shared_opt_in - stores) // (config.stage_bytes + config.barrier_bytes)
-    stages = int(contraction.tunables.get("stages", min(fitting, _MAX_STAGES)))
+    stages = int(contraction.tunables.get("stages", min(fitting, _MAX_STAGES, _fills(contraction, config))))
     if config.split_k > 1 and stages * config.stage_bytes < partials_bytes(contraction, config):
         return 0
     return stages if _MIN_STAGES <= stages <= fitting else 0
+
+
+def _fills(contraction: Contraction, config: WgmmaConfig) -> int:
+    """K-tiles of the block with most of them, at least as many as the fewest stages."""
+    problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
+    tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
+    k_tiles = -(-problem.k // int(config.block_k) // config.split_k)
+    return max(-(-tiles * config.split_k // sms) * k_tiles, _MIN_STAGES)
 
 
 def _raster_of(contraction: Contraction, block_m: int) -> int:
