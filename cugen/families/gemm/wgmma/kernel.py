@@ -102,7 +102,7 @@ class WgmmaKernel:
         else:
             epilogue = Epilogue(self.thread)
         offset = max(offset, partials_bytes(contraction, config) if config.split_k > 1 else 0)
-        self.pipeline = Pipeline(config, lowering, offset)
+        self.pipeline = Pipeline(config, lowering, offset, sum(tiles.box_bytes for tiles in self.tiles))
         declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())
         text = f"circular buffer of {config.stages} stages, swizzled rows of 128 bytes"
         init = when(self.index, "==", integer(0), self.pipeline.initialisation())

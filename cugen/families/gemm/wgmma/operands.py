@@ -6,6 +6,7 @@ A tile has rows of 128 bytes, swizzled. That of a K-major operand is [stage][BM 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ from cugen.spec.expressions import Expr, IndexValue
 
 ALIGNMENT = 16  # bytes of the address and the pitches of a tensor map (CUDA driver API)
 _MAX_DIMENSIONS = 3
+_SWIZZLED_ROWS = 8  # after which the swizzle repeats
 
 
 def tensor_refusals(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Iterator[str]:
@@ -99,7 +101,9 @@ class OperandTiles:
         extent = config.block_m if operand.is_along_m else config.block_n
         row = SWIZZLED_ROW_BYTES // array.dtype.bytes
         if operand.is_k_major:
-            box = (int(extent), int(config.block_k))
+            # No rows beyond a matrix of fewer: those of the tile's results are left out.
+            rows = -(-contraction.context.max_extent(operand.mn) // _SWIZZLED_ROWS) * _SWIZZLED_ROWS
+            box = (min(int(extent), rows), int(config.block_k))
             shape: tuple[int, ...] = (config.stages, extent, config.block_k)
         else:
             box = (int(config.block_k), row)
@@ -123,6 +127,13 @@ class OperandTiles:
     def block_bytes(self) -> int:
         """Bytes of a block of an MN-major tile; 0 of a K-major tile."""
         return 0 if self.operand.is_k_major else int(self.config.block_k) * SWIZZLED_ROW_BYTES
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that one k-tile's copies count at their barrier."""
+        assert self.source.tensor_map is not None
+        boxes = self.block.range[1] + 1 if self.block_bytes else 1
+        return boxes * math.prod(self.source.tensor_map.box) * self.tile.dtype.bytes
 
     def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer]) -> tuple[Node, ...]:
         """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element."""

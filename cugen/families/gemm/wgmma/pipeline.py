@@ -25,10 +25,11 @@ _WARPS_PER_WARPGROUP = 4
 
 
 class Pipeline:
-    """The barriers of all stages, `offset` bytes from the start of shared memory."""
+    """The barriers of all stages, `offset` bytes from the start of shared memory. A k-tile's copies are of
+    `copied_bytes`."""
 
-    def __init__(self, config: WgmmaConfig, lowering: Lowering, offset: int) -> None:
-        self.config, self.stages = config, integer(config.stages)
+    def __init__(self, config: WgmmaConfig, lowering: Lowering, offset: int, copied_bytes: int) -> None:
+        self.config, self.stages, self.copied_bytes = config, integer(config.stages), copied_bytes
         self.full = _barriers("full", config, lowering, offset)
         self.empty = _barriers("empty", config, lowering, offset + int(config.stages) * BARRIER_BYTES)
         self.stage = Index(lowering.names.allocate("stage"), integer(0), (0, int(config.stages) - 1))
@@ -58,7 +59,7 @@ class Pipeline:
         return AwaitBarrier(_barrier(self.empty, stage), Mod(FloorDiv(fill, self.stages) + 1, integer(2)))
 
     def expect(self, stage: Integer) -> ArriveBarrier:
-        return ArriveBarrier(_barrier(self.full, stage), integer(self.config.stage_bytes))
+        return ArriveBarrier(_barrier(self.full, stage), integer(self.copied_bytes))
 
     def full_barrier(self, stage: Integer) -> Access:
         """What the copies of a stage count at."""

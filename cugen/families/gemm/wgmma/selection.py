@@ -78,8 +78,10 @@ def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
     stores = config.store_bytes(output.dtype.bytes) if stores_by_tma(contraction) and config.split_k == 1 else 0
     fitting = (contraction.request.target.shared_opt_in - stores) // (config.stage_bytes + config.barrier_bytes)
     stages = int(contraction.tunables.get("stages", min(fitting, _MAX_STAGES, _fills(contraction, config))))
-    if config.split_k > 1 and stages * config.stage_bytes < partials_bytes(contraction, config):
-        return 0
+    if config.split_k > 1:  # the partial sums are in the memory of the stages, or need more
+        barriers = stages * config.barrier_bytes
+        if partials_bytes(contraction, config) + barriers > contraction.request.target.shared_opt_in:
+            return 0
     return stages if _MIN_STAGES <= stages <= fitting else 0
 
 
