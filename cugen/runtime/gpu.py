@@ -20,6 +20,7 @@ from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
 from cugen.abi.sizes import evaluate
+from cugen.abi.tensor_maps import tensor_memory
 from cugen.abi.textures import texture_memory
 from cugen.machine import Target
 from cugen.runtime import libcuda
@@ -80,14 +81,23 @@ class GpuDevice:
 def target_for(manifest: Manifest, capability: str) -> str:
     """Compilation target on a GPU of `capability`, architecture-specific (`sm_90a`) if the manifest's target is.
 
-    RunError (CG5010) for kernels with clusters on a GPU without."""
+    RunError (CG5010) for kernels with clusters on a GPU without, and for those with tensor maps on a GPU of another
+    architecture than theirs: their instructions are specific to it."""
     if any(launch.cluster > 1 for launch in manifest.launches) and not Target(capability).has_clusters:
         raise RunError(
             OVER_A_LIMIT,
             f"`{manifest.kernel}` uses thread block clusters of {manifest.target}, which {capability} doesn't have",
             f"set `target: {capability}` in the spec",
         )
-    return manifest.target if manifest.target[:-1] == capability else capability
+    if manifest.target[:-1] == capability:
+        return manifest.target
+    if manifest.tensor_maps:
+        raise RunError(
+            OVER_A_LIMIT,
+            f"`{manifest.kernel}` uses instructions of {manifest.target}, which {capability} doesn't have",
+            f"set `target: {capability}` in the spec",
+        )
+    return capability
 
 
 def device_limits(driver: Any, device: Any) -> Limits:
@@ -135,6 +145,7 @@ class _Run:
             self._functions[kernel].set_attribute(attribute, size)
         self._memory: dict[str, _CanaryBuffer] = {}
         self._textures: dict[str, int] = {}
+        self._tensor_maps: dict[str, bytes] = {}
 
     def outcome(self) -> Outcome:
         poisoned = {
@@ -146,6 +157,8 @@ class _Run:
                 self._memory[name] = self._allocate(name, content)
             for name, memory in texture_memory(self._manifest, self._params):
                 self._textures[name] = libcuda.driver().create_texture(self._memory[name].address, memory)
+            for name, argument, tensor in tensor_memory(self._manifest, self._params):
+                self._tensor_maps[name] = libcuda.driver().encode_tensor_map(self._memory[argument].address, tensor)
             self._launch_all()
             self._driver.Context.synchronize()
             buffers = {name: self._fetch(name) for name in self._job.buffers}
@@ -207,7 +220,10 @@ class _Run:
         for launch in self._manifest.launches:
             grid = tuple(evaluate(extent, self._params) for extent in launch.grid)
             if 0 not in grid:
-                arguments = [self._argument(name) for name in launch.arguments]
+                # PyCUDA packs words of 8 bytes without gaps; it takes no bytes.
+                maps = (np.frombuffer(self._tensor_maps[name], np.uint64) for name in launch.tensor_maps)
+                arguments = [word for tensor_map in maps for word in tensor_map]
+                arguments += [self._argument(name) for name in launch.arguments]
                 self._functions[launch.kernel](
                     *arguments, grid=grid, block=launch.block, shared=launch.dynamic_shared_bytes
                 )

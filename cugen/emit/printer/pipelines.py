@@ -21,7 +21,7 @@ from cugen.plan.pipeline_nodes import (
     Wgmma,
 )
 
-HEADER = "cuda.h"  # of CUtensorMap
+HEADER = "cuda.h"  # of CUtensorMap, which file.cu.j2 declares for NVRTC
 
 
 def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.machine.target import TENSOR_ALIGNMENT
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, value_of
@@ -25,7 +26,6 @@ from cugen.plan.symbols import FloorDiv, Integer, integer
 from cugen.plan.tensor_maps import TensorMap
 from cugen.spec.expressions import Expr, IndexValue
 
-ALIGNMENT = 16  # bytes of the address and the pitches of a tensor map (CUDA driver API)
 _MAX_DIMENSIONS = 3
 _SWIZZLED_ROWS = 8  # after which the swizzle repeats
 
@@ -43,8 +43,8 @@ def tensor_refusals(array: Array, subscripts: tuple[Expr, ...], along: str, cont
         yield f"the strides of {array.name} depend on its sizes"
     elif array.strides[order[-1]] != 1 or subscripts[order[-1]] != IndexValue(along):
         yield f"{array.name} isn't contiguous along {along}"
-    elif any(divisor(array.strides[d], context) * array.dtype.bytes % ALIGNMENT for d in order[:-1]):
-        yield f"rows of {array.name} aren't multiples of {ALIGNMENT} bytes, as TMA needs"
+    elif any(divisor(array.strides[d], context) * array.dtype.bytes % TENSOR_ALIGNMENT for d in order[:-1]):
+        yield f"rows of {array.name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
 
 
 def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: str, context: Context) -> Array:
