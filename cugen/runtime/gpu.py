@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cugen.abi.codes import NO_GPU, OVER_A_LIMIT
+from cugen.abi.codes import NO_GPU, OTHER_ARCHITECTURE, OVER_A_LIMIT
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
@@ -55,16 +55,21 @@ class GpuDevice:
             raise RunError(NO_GPU, reason, "cugen doctor says what is missing; cugen run --device cpu needs no GPU")
         self.ordinal = ordinal
 
+    @property
+    def capability(self) -> str:
+        """Compute capability, such as `sm_90`."""
+        with _current(self.ordinal) as (_, device):
+            return _capability(device)
+
     def run(self, job: Job) -> Outcome:
         """Runs the launch list once for the results and `repeat` times for timing.
 
         `buffers` are all array arguments after the first run. Times are between CUDA events around one run, uploads
-        included. Errors of the driver during a run are faults. RunError (CG5010) where a launch exceeds the device's
-        limits; CompileError and ToolMissing from the toolchain.
+        included. Errors of the driver during a run are faults. RunError where a launch exceeds the device's limits
+        (CG5010), or the kernel is for another architecture (CG5017); CompileError and ToolMissing from the toolchain.
         """
         with _current(self.ordinal) as (driver, device):
-            capability = "sm_{}{}".format(*device.compute_capability())
-            cubin = compile_cubin(job.source, job.manifest.kernel, target_for(job.manifest, capability))
+            cubin = compile_cubin(job.source, job.manifest.kernel, target_for(job.manifest, _capability(device)))
             params = {**job.manifest.params, **job.params}
             limits = device_limits(driver, device)
             for launch in job.manifest.launches:
@@ -81,23 +86,26 @@ class GpuDevice:
 def target_for(manifest: Manifest, capability: str) -> str:
     """Compilation target on a GPU of `capability`, architecture-specific (`sm_90a`) if the manifest's target is.
 
-    RunError (CG5010) for kernels with clusters on a GPU without, and for those with tensor maps on a GPU of another
-    architecture than theirs: their instructions are specific to it."""
+    RunError for architecture-specific kernels on a GPU of another capability (CG5017), and for kernels with clusters on
+    a GPU without (CG5010)."""
+    made_for = Target(manifest.target)
+    if made_for.is_architecture_specific and made_for.capability != Target(capability).capability:
+        raise RunError(
+            OTHER_ARCHITECTURE,
+            f"`{manifest.kernel}` is generated for {manifest.target}, whose code doesn't run on {capability}",
+            f"generate it for {capability}: `--target {capability}`, or `target: {capability}` in the spec",
+        )
     if any(launch.cluster > 1 for launch in manifest.launches) and not Target(capability).has_clusters:
         raise RunError(
             OVER_A_LIMIT,
             f"`{manifest.kernel}` uses thread block clusters of {manifest.target}, which {capability} doesn't have",
             f"set `target: {capability}` in the spec",
         )
-    if manifest.target[:-1] == capability:
-        return manifest.target
-    if manifest.tensor_maps:
-        raise RunError(
-            OVER_A_LIMIT,
-            f"`{manifest.kernel}` uses instructions of {manifest.target}, which {capability} doesn't have",
-            f"set `target: {capability}` in the spec",
-        )
-    return capability
+    return manifest.target if made_for.is_architecture_specific else capability
+
+
+def _capability(device: Any) -> str:
+    return "sm_{}{}".format(*device.compute_capability())
 
 
 def device_limits(driver: Any, device: Any) -> Limits:
