@@ -22,10 +22,9 @@ from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Index, Node
 from cugen.plan.pipeline_nodes import TensorLoad
 from cugen.plan.symbols import FloorDiv, Integer, integer
-from cugen.plan.tensor_maps import TensorMap
+from cugen.plan.tensor_maps import ALIGNMENT, TensorMap
 from cugen.spec.expressions import Expr, IndexValue
 
-ALIGNMENT = 16  # bytes of the address and the pitches of a tensor map (CUDA driver API)
 _MAX_DIMENSIONS = 3
 _SWIZZLED_ROWS = 8  # after which the swizzle repeats
 
