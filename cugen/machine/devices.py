@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from cugen.machine.table import architecture_specific
+
 KB, MB = 1024, 1024 * 1024
 GIGA, TERA = 1e9, 1e12
 
@@ -27,6 +29,10 @@ class Device:
     bandwidth: float
     peaks: tuple[tuple[str, float], ...]
     l2_bytes: int = 0  # 0 where device memory isn't cached
+
+    def is_of(self, target: str) -> bool:
+        """Whether it has a target's compute capability, as H200 has that of `sm_90` and `sm_90a`."""
+        return target in (self.target, architecture_specific(self.target))
 
     def peak(self, kind: str = "float32") -> float:
         """Peak FLOP/s for an operand type; ValueError for an unknown one."""
@@ -157,7 +163,7 @@ _DEVICES = (
     ),
 )
 # The default of a target with several devices.
-_DEFAULTS = {"sm_80": "A100", "sm_89": "RTX 4090", "sm_90": "H200"}
+_DEFAULTS = {"sm_80": "A100", "sm_89": "RTX 4090", "sm_90": "H200", "sm_90a": "H200"}
 _BRAND = re.compile(r"^(nvidia )?(geforce |tesla )?")
 _BY_NAME = {device.name.casefold(): device for device in _DEVICES}
 
@@ -186,7 +192,7 @@ def default_device(target: str) -> Device | None:
     """Default device of a target; None if the table has none of that compute capability."""
     if target in _DEFAULTS:
         return device(_DEFAULTS[target])
-    return next((candidate for candidate in _DEVICES if candidate.target == target), None)
+    return next((candidate for candidate in _DEVICES if candidate.is_of(target)), None)
 
 
 # The device that launch sizes are planned for, whatever the target: kernels stay the same from one GPU to another.

@@ -180,6 +180,12 @@ def canonical_name(name: str) -> str:
     return name if name in _BY_NAME else re.sub(r"^(sm_\d+)[af]$", r"\1", name)
 
 
+def architecture_specific(name: str) -> str:
+    """The target that has the instructions of one architecture alone: `sm_90a` for `sm_90`. Without one in the table,
+    `name`."""
+    return f"{name}a" if f"{name}a" in _BY_NAME else name
+
+
 def is_known(name: str) -> bool:
     return canonical_name(name) in _BY_NAME
 

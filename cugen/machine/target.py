@@ -143,6 +143,11 @@ class Target:
         return self.name == "sm_90a"
 
     @property
+    def is_architecture_specific(self) -> bool:
+        """Whether code for it runs on devices of its compute capability alone, as that of `sm_90a` does."""
+        return not self.name[-1].isdecimal()
+
+    @property
     def capability(self) -> tuple[int, int]:
         """(major, minor), from a name like `sm_90` or `sm_90a`."""
         digits = self.name.removeprefix("sm_").rstrip("af")

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cugen.machine import Target, UnknownTarget, canonical_name, is_known, known_targets, target
+from cugen.machine import (
+    Target,
+    UnknownTarget,
+    architecture_specific,
+    canonical_name,
+    default_device,
+    is_known,
+    known_targets,
+    target,
+)
 
 DATA = Path(__file__).parents[1] / "data" / "compute_capabilities.csv"
 KIB = (
@@ -19,6 +29,9 @@ KIB = (
     "constant_cache_bytes",
 )
 PLAIN = ("registers_per_thread", "threads_per_sm", "warps_per_sm", "blocks_per_sm", "threads_per_block")
+
+
+SPECIFIC = ("sm_90a",)  # architecture-specific targets; the documents list compute capabilities
 
 
 def documented() -> list[dict[str, str]]:
@@ -37,7 +50,22 @@ def test_a_target_has_the_documented_figures(row):
 
 
 def test_the_table_and_the_documents_list_the_same_targets():
-    assert list(known_targets()) == ["sm_" + row["capability"].replace(".", "") for row in documented()]
+    plain = [name for name in known_targets() if name not in SPECIFIC]
+    assert plain == ["sm_" + row["capability"].replace(".", "") for row in documented()]
+
+
+@pytest.mark.parametrize("name", SPECIFIC)
+def test_an_architecture_specific_target_has_the_figures_of_its_capability(name):
+    plain = target(name.rstrip("a"))
+    assert architecture_specific(plain.name) == name
+    assert replace(target(name), name=plain.name) == plain
+    assert (target(name).is_architecture_specific, plain.is_architecture_specific) == (True, False)
+    assert (target(name).has_wgmma, plain.has_wgmma) == (True, False)
+    assert default_device(name) == default_device(plain.name)
+
+
+def test_other_targets_have_no_architecture_specific_one():
+    assert [name for name in known_targets() if architecture_specific(name) != name] == ["sm_90"]
 
 
 def test_an_assumed_target_has_the_figures_of_a_similar_one():
@@ -72,7 +100,7 @@ def test_grids_were_small_in_every_direction_before_3_0():
 
 @pytest.mark.parametrize(
     ("written", "canonical"),
-    [("sm_90", "sm_90"), ("sm_90a", "sm_90"), ("sm_100f", "sm_100"), ("9.0", "sm_90"), ("12.1", "sm_121")],
+    [("sm_90", "sm_90"), ("sm_90a", "sm_90a"), ("sm_100f", "sm_100"), ("9.0", "sm_90"), ("12.1", "sm_121")],
 )
 def test_a_target_has_several_spellings(written, canonical):
     assert canonical_name(written) == canonical
@@ -90,7 +118,9 @@ def test_any_other_name_is_unknown_and_the_message_lists_the_known_ones(written)
     assert all(name in str(caught.value) for name in known_targets())
 
 
-@pytest.mark.parametrize(("name", "capability"), [("sm_10", (1, 0)), ("sm_90", (9, 0)), ("sm_121", (12, 1))])
+@pytest.mark.parametrize(
+    ("name", "capability"), [("sm_10", (1, 0)), ("sm_90", (9, 0)), ("sm_90a", (9, 0)), ("sm_121", (12, 1))]
+)
 def test_the_last_digit_is_the_minor_number(name, capability):
     assert target(name).capability == capability
 

@@ -279,6 +279,6 @@ def _device(requested: Device | str | None, target: Target) -> Device | None:
     if requested is None:
         return default_device(target.name)
     chosen = known_device(requested) if isinstance(requested, str) else requested
-    if is_known(target.name) and chosen.target != target.name:
+    if is_known(target.name) and not chosen.is_of(target.name):
         raise ValueError(f"{chosen.name} is of {chosen.target}, not of {target.name}")
     return chosen
