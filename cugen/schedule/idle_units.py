@@ -8,6 +8,7 @@ from dataclasses import replace
 from cugen.machine.mma import MmaInstruction, instruction_for
 from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.plan.nodes import Mma
+from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.request import Request
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.schedule.unused_precisions import products
@@ -16,7 +17,7 @@ from cugen.schedule.unused_precisions import products
 def with_idle_unit(kernel: Kernel, request: Request) -> Kernel:
     """The kernel with the tensor cores that it leaves idle; the family may have said why."""
     instruction = next(_instructions(request), None)
-    if instruction is None or any(isinstance(node, Mma) for node in walk_nodes(kernel.body)):
+    if instruction is None or any(isinstance(node, Mma | Wgmma) for node in walk_nodes(kernel.body)):
         return replace(kernel, idle_unit=None) if kernel.idle_unit else kernel
     if kernel.idle_unit is not None:
         return kernel
