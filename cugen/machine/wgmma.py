@@ -83,3 +83,9 @@ def instruction_of_name(name: str) -> tuple[WgmmaInstruction, int] | None:
         return None
     types = {instruction.types: instruction for instruction in (*INSTRUCTIONS.values(), TF32)}
     return types[found[2]], int(found[1])
+
+
+def operand_wavefronts(rows: int) -> int:
+    """Wavefronts of shared memory in which a warpgroup's instruction reads an operand of so many rows of A, or columns
+    of B: all banks at once (measured on an H200, for K-major and MN-major operands in swizzled rows of 128 bytes)."""
+    return rows * K_BYTES // SWIZZLED_ROW_BYTES

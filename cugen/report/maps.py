@@ -19,6 +19,7 @@ from cugen.report.trees import Tree, names, tree
 
 DEFAULT_SIZE = 1000  # of a param without a value, as a page opens; within its range
 _DATA = "the addresses depend on data"
+_BOX = "one instruction accesses a whole box or matrix"
 _NOTHING = "nothing runs at these sizes"
 
 
@@ -83,6 +84,8 @@ def access_map(kernel: Kernel, site: Site, sizes: Mapping[sympy.Symbol, tuple[in
         return site.opaque
     if array.texture_2d is not None:
         return UNKNOWN_LOCALITY
+    if site.instruction is not None:
+        return _BOX
     if any(counter.count < 1 for counter in site.counters):
         return _NOTHING
     guards = [*site.predicates, *filter(None, (site.source_guard,))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.analysis.launches.traffic import GLOBAL
+from cugen.analysis.launches.traffic import GLOBAL, reads, requested_bytes
 from cugen.analysis.totals.sites import SPIN_WAIT, Site, sites
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.analysis.verdicts.wording import Wording
@@ -156,12 +156,13 @@ def _traffic(analysed: LaunchReport, all_sites: Mapping[int, Site]) -> tuple[Arr
             continue
         if all_sites[access.serial].opaque == SPIN_WAIT:
             continue
-        direction = "written" if access.kind == "store" else "read"
+        direction = "read" if reads(access) else "written"
         row = rows.get((access.array.symbol, direction), ArrayTraffic(access.array.symbol, direction, 0, 0))
         totals = report.totals
         requested = moved = None
         if totals is not None and row.requested is not None and row.moved is not None:
-            requested = row.requested + totals.lanes * access.width * access.array.dtype.bytes
+            block = analysed.facts.launch.block
+            requested = row.requested + requested_bytes(all_sites[access.serial], totals.lanes, block)
             moved = row.moved + totals.sectors * SECTOR_BYTES
         rows[row.array, direction] = ArrayTraffic(row.array, direction, requested, moved)
     return tuple(rows.values())

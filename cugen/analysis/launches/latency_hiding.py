@@ -17,6 +17,7 @@ from cugen.machine import Device
 from cugen.machine.latency import Latency, memory_latency
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Accumulate, For, If, Mma
+from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.traversal.walking import accesses, values_of
 from cugen.spec.expressions import Expr, Op, walk
 
@@ -98,10 +99,13 @@ def _loads_per_iteration(loads: Iterable[Site]) -> dict[object, tuple[int, int]]
 
 
 def _instructions(step: Step) -> int:
-    """Warp instructions of a node other than global loads; a multiply-add is one, an MMA one per multiply-add."""
+    """Warp instructions of a node other than global loads; a multiply-add is one, an MMA one per multiply-add. What is
+    asynchronous is issued once, and a wait counted once."""
     node = step.node
     if isinstance(node, For | If):
         return 0
+    if isinstance(node, PipelineNode):
+        return 1
     if isinstance(node, Mma):
         return node.multiply_adds
     operations = [leaf for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Op)]

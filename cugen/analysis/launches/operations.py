@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import Step
 from cugen.plan.nodes import Accumulate, Load, Mma
+from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 
@@ -80,7 +81,7 @@ def _operations(step: Step) -> tuple[Counter[str], bool]:
     if isinstance(node, Accumulate):
         dtype = node.access.array.dtype.compute
         counts[dtype.name if dtype.is_float else "integer"] += 1
-    if isinstance(node, Mma):
+    if isinstance(node, Mma | Wgmma):
         counts[node.instruction.peak] += 2 * node.multiply_adds
     return counts, exact
 

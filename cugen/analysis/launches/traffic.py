@@ -8,22 +8,25 @@ from math import prod
 
 import sympy
 
+from cugen.analysis.totals.boxes import boxes
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import SPIN_WAIT, Site, Step
 from cugen.analysis.verdicts.report import AccessReport
+from cugen.machine.requests.boxes import box_bytes
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Copy, Load, Store
+from cugen.plan.pipeline_nodes import TensorLoad, Wgmma
 from cugen.plan.symbols import Integer, integer, symbol
 
-GLOBAL = ("global", "readonly", "texture", "table")  # spaces of arrays in device memory
+GLOBAL = ("global", "readonly", "texture", "table", "tensor")  # spaces of arrays in device memory
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Global memory traffic over a launch, in bytes; upper bounds where not `exact`.
 
-    read, written: requested by the lanes. sectors_read, sectors_written: in 32-byte sectors, in bytes; None for
+    read, written: requested by the lanes, or by TMA inside the arrays. sectors_read, sectors_written: in 32-byte sectors, in bytes; None for
     data-dependent subscripts. constant: what is read of arrays in constant memory, once, at most. compulsory: each
     array once, or its requested bytes if fewer, and the constants. touched: the same in whole sectors, as strided
     accesses move them; None for data-dependent subscripts. untiled: reads if every operand were loaded from global
@@ -92,11 +95,12 @@ def traffic(
             continue
         tally = executions.of(site)
         exact = exact and tally.exact
-        if source is not None and access.kind == "load" and not staging.moves(access):
-            untiled += tally.lanes * access.width * source.dtype.bytes
+        if source is not None and access.kind in ("load", "operand") and not staging.moves(access):
+            elements = site.instruction.multiply_adds if isinstance(site.instruction, Wgmma) else access.width
+            untiled += tally.lanes * elements * source.dtype.bytes
         if array.space in GLOBAL:
-            key = (array.symbol, access.kind)
-            requested[key] = requested.get(key, 0) + tally.lanes * access.width * array.dtype.bytes
+            key = (array.symbol, "load" if reads(access) else "store")
+            requested[key] = requested.get(key, 0) + requested_bytes(site, tally.lanes, executions.block)
             size = prod(int(extent.xreplace(fixed)) for extent in array.shape) * array.dtype.bytes
             sizes[array.symbol] = max(sizes.get(array.symbol, 0), size)
             sectors[key] = _added(sectors.get(key, 0), costs[access.serial])
@@ -113,6 +117,19 @@ def traffic(
         untiled=untiled,
         exact=exact,
     )
+
+
+def reads(access: Access) -> bool:
+    """Whether an access of global memory reads it."""
+    return access.kind in ("load", "tensor_load")
+
+
+def requested_bytes(site: Site, lanes: int, block: tuple[int, int, int]) -> int:
+    """Bytes of global memory that an access requests over a launch, in which so many lanes execute it: those of its
+    elements, or of the boxes that it copies."""
+    if site.access.array.space == "tensor":
+        return sum(box_bytes(each.extents) * each.count for each in boxes(site, site.access, block))
+    return lanes * site.access.width * site.access.array.dtype.bytes
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
@@ -135,7 +152,7 @@ class _Staging:
         self.locals: dict[str, Access] = {}
         for step in steps:
             match step.node:
-                case Copy(target=target, source=source):
+                case Copy(target=target, source=source) | TensorLoad(target=target, source=source):
                     self._copied(target, source)
                 case Load(local=local, access=access):
                     self.locals[local.name] = access

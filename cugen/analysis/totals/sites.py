@@ -27,7 +27,7 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
 )
-from cugen.plan.pipeline_nodes import PipelineNode
+from cugen.plan.pipeline_nodes import AwaitBarrier, TensorLoad, TensorStore, Wgmma
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer, symbol
 from cugen.plan.traversal.walking import accesses, values_of
 from cugen.spec.expressions import Local, Read, ScalarValue, walk
@@ -37,7 +37,6 @@ BLOCK = tuple(symbol(f"blockIdx.{axis}") for axis in "xyz")
 DATA_DEPENDENT_GUARD = "whether it runs depends on data"
 SPIN_WAIT = "the number of polls of a spin-wait is not static"
 REMOTE_SHARED = "distributed shared memory is not modelled"
-ASYNC_PROXY = "accesses of TMA, wgmma and mbarriers are not modelled"
 NOT_A_CONJUNCTION = "its condition is not a conjunction of comparisons"
 UNKNOWN_LANES = (DATA_DEPENDENT_GUARD, NOT_A_CONJUNCTION)  # reasons for which the active lanes are unknown
 
@@ -68,7 +67,8 @@ class Site:
     """One access with its iteration domain. `opaque` is why the domain is not static, empty if it is.
 
     The two accesses of an asynchronous copy refer to each other: the source has its `copy_target`, the target its
-    `source`, the `source_offset` in elements and the `source_guard`.
+    `source`, the `source_offset` in elements and the `source_guard`. An access of TMA, or an operand of wgmma, has its
+    `instruction`.
     """
 
     access: Access
@@ -82,6 +82,7 @@ class Site:
     source_offset: Integer | None = None
     source: Access | None = None
     source_guard: Predicate | None = None
+    instruction: TensorLoad | TensorStore | Wgmma | None = None
 
     def offset_of(self, access: Access) -> Integer:
         """Offset of another access at this point, in elements, over base variables."""
@@ -246,9 +247,14 @@ def _sites_of(step: Step) -> Iterator[Site]:
                 site = replace(
                     site, source_offset=offset, source=node.source, source_guard=guards[0] if guards else None
                 )
-        why = SPIN_WAIT if isinstance(node, AcquireSpinWait) else REMOTE_SHARED if access.rank is not None else ""
-        if isinstance(node, PipelineNode) and access.array.space != "register":
-            why = ASYNC_PROXY
+        if isinstance(node, TensorLoad | TensorStore | Wgmma) and access.kind in (
+            "tensor_load",
+            "tensor_store",
+            "operand",
+        ):
+            site = replace(site, instruction=node)
+        is_polled = isinstance(node, AcquireSpinWait | AwaitBarrier)
+        why = SPIN_WAIT if is_polled else REMOTE_SHARED if access.rank is not None else ""
         yield replace(site, opaque=site.opaque or why)
 
 

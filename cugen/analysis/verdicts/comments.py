@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.analysis.verdicts.report import AccessReport, KernelReport
@@ -29,7 +29,13 @@ def remarks_on(reports: Sequence[KernelReport], target: str, *, lists_ideal: boo
     accesses = [access for report in reports for access in report.accesses]
     listed = {access.access.serial: access.claim for access in accesses if lists_ideal and access.verdict == "ideal"}
     claims = {access.access.serial: access.claim for access in accesses if access.access.serial not in listed}
-    return Remarks(claims, _summary(target, accesses), listed)
+    return Remarks(claims, (*_summary(target, accesses), *_barriers(accesses)), listed)
+
+
+def _barriers(accesses: list[AccessReport]) -> Iterator[str]:
+    """A line on mbarriers, whose accesses aren't reported."""
+    if any(access.access.kind == "operand" for access in accesses):
+        yield "mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static"
 
 
 def _summary(target: str, accesses: list[AccessReport]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ import sympy
 from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site, sites
+from cugen.analysis.verdicts import async_proxy
 from cugen.analysis.verdicts.report import (
     SPACES,
     UNITS,
@@ -164,6 +165,8 @@ def _worst(
     kernel: Kernel, site: Site, costs: _Costs, wording: Wording, launches: _Launches, position: int
 ) -> AccessReport:
     config, dynamic = costs.config, launches.dynamic
+    if site.instruction is not None:
+        return _worst_alignment(kernel, site, config, wording, dynamic)
     sizes = frozenset(map(symbol, dynamic))
     try:
         if site.opaque:
@@ -193,6 +196,20 @@ def _worst(
         size_text = " and ".join(f"{name} = {chosen[name]}" for name in sorted(names))
     guards = interior.predicates != site.predicates or interior.source_guard != site.source_guard
     return _any_size(report, residue_text, size_text, ", ".join(sorted(dynamic)), guards=guards)
+
+
+def _worst_alignment(
+    kernel: Kernel, site: Site, config: AnalysisConfig, wording: Wording, dynamic: Mapping[str, int]
+) -> AccessReport:
+    """Report of an access of TMA or wgmma: of a whole box with the worst distance of rows, or of an operand."""
+    multiples = {symbol(name): multiple for name, multiple in dynamic.items()}
+    try:
+        totals, assumptions = async_proxy.any_size(site, multiples, config.start_of(site.access.array))
+    except Unknown as why:
+        return unknown(kernel, site, wording, str(why))
+    report = assess(kernel, site, config, wording, totals, assumptions)
+    where = "rows that begin inside of a sector" if assumptions else ""
+    return _any_size(report, where, "", ", ".join(sorted(dynamic)), guards=False)
 
 
 def _fixed(site: Site, residues: tuple[Residues, ...], values: tuple[int, ...]) -> Site:

@@ -7,7 +7,7 @@ alignment, or names two lanes with a bank conflict.
 from __future__ import annotations
 
 from cugen.analysis.totals.exact import Pattern, Totals
-from cugen.analysis.verdicts import constant_reasons, global_reasons, shared_reasons
+from cugen.analysis.verdicts import async_proxy, constant_reasons, global_reasons, shared_reasons
 from cugen.analysis.verdicts.subjects import Subject
 from cugen.machine.requests.warp import WORD_BYTES, active
 
@@ -30,6 +30,8 @@ def reason(subject: Subject, totals: Totals) -> str:
     worst = totals.worst_pattern
     if worst is None:
         return "no warp of the launch executes it"
+    if subject.site.instruction is not None:
+        return async_proxy.reason(subject.site, totals)
     if subject.space == "constant":
         return constant_reasons.reason(subject, totals)
     if subject.space == "shared":
@@ -40,6 +42,8 @@ def reason(subject: Subject, totals: Totals) -> str:
 
 
 def _cause(subject: Subject, totals: Totals, worst: Pattern) -> str:
+    if subject.site.instruction is not None:
+        return async_proxy.cause(subject.site)
     if subject.space == "constant":
         return constant_reasons.cause(subject, worst)
     if subject.space == "local":

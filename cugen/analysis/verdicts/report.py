@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.exact import Cost, Pattern, Totals, totals
 from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Site, sites
-from cugen.analysis.verdicts import constant_reasons, copy_sources, global_reasons, reasons
+from cugen.analysis.verdicts import async_proxy, constant_reasons, copy_sources, global_reasons, reasons
 from cugen.analysis.verdicts.local_arrays import MAY_SELECT, local_arrays
 from cugen.analysis.verdicts.subjects import Subject
 from cugen.analysis.verdicts.wording import Wording
@@ -22,7 +22,8 @@ from cugen.machine.requests import async_copies
 from cugen.machine.requests.request import warp_request
 from cugen.machine.target import Cache
 from cugen.plan.kernel import Kernel
-from cugen.plan.memory import Access
+from cugen.plan.memory import Access, Array
+from cugen.plan.tensor_maps import ALIGNMENT as TENSOR_ALIGNMENT
 
 # Unit of the cost by memory space.
 UNITS = {"shared": "wavefronts", "global": "sectors", "local": "sectors", "constant": "requests"}
@@ -31,7 +32,7 @@ SPACES = {
     "shared": "shared",
     "constant": "constant",
     "register": "local",
-    **dict.fromkeys(("global", "readonly", "texture", "table"), "global"),
+    **dict.fromkeys(("global", "readonly", "texture", "table", "tensor"), "global"),
 }
 
 # Measured on sm_90 (H200): fetches of linear memory read the sectors of L2 that loads of the same addresses read. L1
@@ -121,9 +122,8 @@ class AnalysisConfig:
     def totals(self, kernel: Kernel, site: Site) -> tuple[Totals, tuple[str, ...]]:
         """`site_totals` of one access. ValueError if its array is misaligned for the access."""
         array = site.access.array
-        shared = array.space == "shared"
-        start = array.dynamic_offset if shared else (self.offsets or {}).get(array.name, 0)
-        width = array.dtype.bytes * site.access.width
+        start = self.start_of(array)
+        width = TENSOR_ALIGNMENT if array.space == "tensor" else array.dtype.bytes * site.access.width
         if start % width:
             raise ValueError(f"{array.name} starts at byte {start}, but {width} bytes are moved at once")
         cache = self.cache if SPACES[array.space] == "global" else None
@@ -131,6 +131,10 @@ class AnalysisConfig:
         return site_totals(
             kernel, site, self.target, start=start, bank_bytes=self.bank_bytes, cache=cache, budget=self.budget
         )
+
+    def start_of(self, array: Array) -> int:
+        """First byte of an array: of a tile in shared memory, of an argument modulo 256."""
+        return array.dynamic_offset if array.space == "shared" else (self.offsets or {}).get(array.name, 0)
 
     def with_source_offset(self, site: Site) -> Site:
         """Site with its copy source shifted by the start of the source array."""
@@ -171,10 +175,12 @@ def analyze_kernel(
 
 
 def memory_sites(kernel: Kernel, all_sites: Iterable[Site]) -> Iterator[Site]:
-    """The sites in memory: not those of arrays that stay in registers."""
+    """The sites in memory: not those of arrays that stay in registers, nor of mbarriers at one address per warp."""
     local = local_arrays(kernel)
     for site in all_sites:
         array = site.access.array
+        if async_proxy.is_synchronisation(site):
+            continue
         if array.space in SPACES and (array.space != "register" or array.symbol in local):
             yield site
 
@@ -236,6 +242,10 @@ def site_totals(
         raise Unknown(UNKNOWN_LOCALITY)
     if site.opaque:
         raise Unknown(site.opaque)
+    if site.instruction is not None:
+        return async_proxy.instruction_totals(kernel, site, start, budget)
+    if access.kind == "barrier":
+        raise Unknown("the bank conflicts of mbarriers at several addresses are not modelled")
     if access.array.space == "texture" and not target.has_unified_cache:
         raise Unknown(f"the texture cache of {target.name} is not modelled")
     space = SPACES[access.array.space]

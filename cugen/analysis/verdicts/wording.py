@@ -64,6 +64,8 @@ class Wording:
             subscripts = subscripts or tuple(self._within(sub, _SUM) for sub in access.subscripts)
             extents = tuple(self._within(extent, _ATOM) for extent in array.shape)
             return array.texture_2d.fetch(kind, symbol, subscripts, extents)
+        if array.space == "tensor":
+            return f"{symbol}({', '.join(map(self.text, reversed(access.subscripts)))})"
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.text(access.rank)})"
         if not array.flat:

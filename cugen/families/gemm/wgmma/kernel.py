@@ -223,7 +223,8 @@ class WgmmaKernel:
         if self.is_persistent:
             self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, count - 1))
             lowering.ranges[self.tile_index.symbol] = self.tile_index.range
-            self.wave = define("wave", integer(0), lowering)
+            before = self.tile_index.symbol - symbol("blockIdx.x")
+            self.wave = define("wave", FloorDiv(before, integer(self._sms)), lowering)
             last = -(-count // self._sms) - 1
             self.wave = replace(self.wave, index=replace(self.wave.index, range=(0, last)))
             self.wave = replace(self.wave, then=self.wave.index.symbol + 1)

@@ -1,0 +1,58 @@
+"""Sectors of a box that TMA copies from or to global memory, and wavefronts of its shared memory.
+
+Measured on sm_90 (H200): TMA reads each byte of a box with aligned rows once (`l1tex__m_xbar2l1tex_read_bytes`), and
+each word of shared memory once, without bank conflicts (`l1tex__data_bank_writes`, `l1tex__data_bank_reads`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from cugen.machine.requests.warp import SECTOR_BYTES
+
+LINE_BYTES = 128  # a word in each bank of shared memory (CUDA programming guide)
+PARTS_OF_SECTORS = "TMA moves the sectors that each row of a box spans, row by row"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The part of a box along one dimension that is inside the array: `count` elements, the first `start` bytes from a
+    sector boundary, with a distance of `step` bytes."""
+
+    start: int
+    count: int
+    step: int
+
+
+def rows_of(outer: Sequence[Extent]) -> dict[int, int]:
+    """Rows of a box by the bytes from a sector boundary to their start, over all dimensions but the innermost."""
+    rows = {0: 1}
+    for extent in outer:
+        by_start: dict[int, int] = {}
+        for start, count in rows.items():
+            for position in range(min(extent.count, SECTOR_BYTES)):
+                phase = (start + extent.start + position * extent.step) % SECTOR_BYTES
+                times = extent.count // SECTOR_BYTES + (position < extent.count % SECTOR_BYTES)
+                by_start[phase] = by_start.get(phase, 0) + count * times
+        rows = by_start
+    return rows
+
+
+def box_bytes(extents: Sequence[Extent]) -> int:
+    """Bytes of a box inside the array. The last extent is the innermost dimension, whose step is an element."""
+    return prod(extent.count for extent in extents) * extents[-1].step
+
+
+def box_sectors(extents: Sequence[Extent]) -> tuple[int, int]:
+    """Sectors of a box, and the sectors of so many contiguous and aligned bytes."""
+    *outer, inner = extents
+    row = inner.count * inner.step
+    if not row:
+        return 0, 0
+    sectors = 0
+    for start, count in rows_of(outer).items():
+        first = (start + inner.start) % SECTOR_BYTES
+        sectors += count * -(-(first + row) // SECTOR_BYTES)
+    return sectors, -(-box_bytes(extents) // SECTOR_BYTES)

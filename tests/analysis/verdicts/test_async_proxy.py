@@ -1,0 +1,157 @@
+"""What TMA and wgmma access: closed forms of whole GEMMs, and operands whose layout isn't proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.analysis.totals.budget import Unknown
+from cugen.analysis.totals.sites import sites
+from cugen.analysis.verdicts.comments import remarks_on, reports_of
+from cugen.analysis.verdicts.dynamic import analyze_any_size
+from cugen.analysis.verdicts.report import AccessReport, analyze_kernel, site_totals
+from cugen.kernel import Kernel, generate
+from cugen.machine import target
+from cugen.plan.memory import Access
+from cugen.plan.pipeline_nodes import AwaitBarrier, TensorStore, Wgmma
+from cugen.plan.symbols import integer
+from cugen.plan.traversal.walking import walk_nodes
+from cugen.spec.load import load_text
+
+SM_90A = target("sm_90a")
+
+
+def gemm(m: str, n: str, k: str, *, b: str = "[N, K]", out: str = "bfloat16", schedule: str = "") -> Kernel:
+    read = "n, k" if b == "[N, K]" else "k, n"
+    text = f"""
+cugen: 1
+kernel: product
+target: sm_90a
+params: {{M: {m}, N: {n}, K: {k}}}
+arrays:
+  A: {{shape: [M, K], dtype: bfloat16}}
+  B: {{shape: {b}, dtype: bfloat16}}
+  C: {{shape: [M, N], dtype: {out}}}
+compute: C[m, n] = sum(A[m, k] * B[{read}], k)
+schedule: {{family: wgmma{schedule}}}
+"""
+    (spec,) = load_text(text)
+    return generate(spec)
+
+
+def reports(kernel: Kernel) -> dict[tuple[str, str], AccessReport]:
+    (launch,) = kernel.plan.kernels
+    params = {p.name: p.value for p in kernel.spec.params}
+    found = analyze_kernel(launch, "sm_90a", params).accesses
+    return {(report.access.array.symbol, report.access.kind): report for report in found}
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.integers(1, 700),
+    st.integers(1, 60),
+    st.integers(1, 60),
+    st.sampled_from(["[N, K]", "[K, N]"]),
+    st.sampled_from([128, 256]),
+)
+def test_whole_gemms_copy_each_operand_once_per_tile_and_store_each_element_once(m, n, k, b, block_n):
+    n, k = 8 * n, 8 * k
+    kernel = gemm(str(m), str(n), str(k), b=b, schedule=f", block: {{m: 64, n: {block_n}}}")
+    (launch,) = kernel.plan.kernels
+    found = reports(kernel)
+    tiles_m, tiles_n, k_tiles = -(-m // 64), -(-n // block_n), -(-k // 64)
+
+    copied = (
+        (found["A_map", "tensor_load"], k, tiles_n * m * k),
+        (found["B_map", "tensor_load"], k if b == "[N, K]" else n, tiles_m * n * k),
+        (found["C_map", "tensor_store"], n, m * n),
+    )
+    for report, pitch, elements in copied:
+        moved = 32 * report.totals.sectors
+        assert (moved == 2 * elements) if pitch % 16 == 0 else (moved > 2 * elements)
+    multiplications = tiles_m * tiles_n * k_tiles * 4
+    operands = found["As", "operand"], found["Bs", "operand"]
+    assert [report.totals.requests for report in operands] == [multiplications] * 2
+    assert sum(report.totals.wavefronts for report in operands) == multiplications * (64 + block_n) * 32 // 128
+    written = sum(found[tile, "tensor_store"].totals.wavefronts for tile in ("As", "Bs"))
+    assert written == tiles_m * tiles_n * k_tiles * (64 + block_n)
+    assert launch.threads == 160
+
+
+def test_rows_between_sector_boundaries_are_costly_by_an_assumption():
+    report = reports(gemm("256", "256", "520"))["A_map", "tensor_load"]
+    assert report.verdict == "assumed"
+    assert (report.per_request.worst, report.per_request.worst_ideal) == (288, 256)
+
+
+@pytest.mark.parametrize(("multiple", "verdict"), [(8, "assumed"), (16, "ideal")])
+def test_rows_of_any_size_are_judged_by_what_divides_them(multiple, verdict):
+    size = f"{{range: [{multiple}, 8192], multiple_of: {multiple}}}"
+    kernel = gemm("dynamic", size, size)
+    (launch,) = kernel.plan.kernels
+    found = analyze_any_size(launch, "sm_90a", {}, {"M": 1, "N": multiple, "K": multiple}).accesses
+    verdicts = {report.access.array.symbol: report.verdict for report in found}
+    assert verdicts == {
+        "A_map": verdict,
+        "B_map": verdict,
+        "C_map": verdict,
+        "As": "ideal",
+        "Bs": "ideal",
+        "c_tile": "ideal",
+    }
+
+
+def operand(kernel: Kernel) -> tuple[Wgmma, Access]:
+    (launch,) = kernel.plan.kernels
+    (node,) = [node for node in walk_nodes(launch.body) if isinstance(node, Wgmma)]
+    return node, node.b
+
+
+@pytest.mark.parametrize("b", ["[N, K]", "[K, N]"])
+@pytest.mark.parametrize("fault", ["offset", "row", "pitch", "column"])
+def test_operands_that_are_not_swizzled_tiles_from_1024_bytes_on_are_unknown(b, fault):
+    kernel = gemm("256", "256", "256", b=b, schedule=", block: {m: 128, n: 128}")
+    (launch,) = kernel.plan.kernels
+    node, access = operand(kernel)
+    (site,) = [site for site in sites(launch, {"M": 256, "N": 256, "K": 256}) if site.access is access]
+    assert site_totals(launch, site, SM_90A)[0].wavefronts > 0
+    *outer, row, column = access.subscripts
+    array = access.array
+    moved = {
+        "offset": replace(access, array=replace(array, dynamic_offset=array.dynamic_offset + 512)),
+        "row": replace(access, subscripts=(*outer, row + 4, column)),
+        "pitch": replace(
+            access, array=replace(array, strides=(*array.strides[:-2], 2 * array.strides[-2], integer(1)))
+        ),
+        "column": replace(access, subscripts=(*outer, row, column + 8)),
+    }[fault]
+    elsewhere = replace(site, access=moved, instruction=replace(node, b=moved))
+    with pytest.raises(Unknown, match="bank conflicts of this operand"):
+        site_totals(launch, elsewhere, SM_90A)
+
+
+def test_a_tile_that_is_not_proved_to_be_aligned_is_unknown():
+    kernel = gemm("256", "256", "256")
+    (launch,) = kernel.plan.kernels
+    (store,) = [node for node in walk_nodes(launch.body) if isinstance(node, TensorStore)]
+    access = store.source
+    (site,) = [site for site in sites(launch, {"M": 256, "N": 256, "K": 256}) if site.access is access]
+    moved = replace(access, array=replace(access.array, dynamic_offset=access.array.dynamic_offset + 64))
+    with pytest.raises(Unknown, match="proved to begin at a multiple"):
+        site_totals(launch, replace(site, access=moved, instruction=replace(store, source=moved)), SM_90A)
+
+
+def test_mbarriers_have_one_line_in_the_head_and_no_remark():
+    kernel = gemm("256", "256", "256")
+    reported = reports_of(kernel.context, kernel.plan)
+    remarks = remarks_on(reported, "sm_90a", lists_ideal=True)
+    (launch,) = kernel.plan.kernels
+    waits = [node.barrier.serial for node in walk_nodes(launch.body) if isinstance(node, AwaitBarrier)]
+    assert waits
+    assert not {*remarks.claims, *remarks.listed} & {*waits}
+    assert [line for line in remarks.summary if "mbarrier" in line] == [
+        "mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static"
+    ]
