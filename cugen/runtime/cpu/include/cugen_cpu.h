@@ -22,6 +22,7 @@
 #include "cugen_cpu/math.h"
 #include "cugen_cpu/warp.h"
 #include "cugen_cpu/tensor.h"
+#include "cugen_cpu/tensor_map.h"
 #include "cugen_cpu/atomics.h"
 #include "cugen_cpu/memory.h"
 #include "cugen_cpu/texture.h"
