@@ -23,7 +23,7 @@ from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Index, Node
 from cugen.plan.pipeline_nodes import TensorLoad
 from cugen.plan.symbols import FloorDiv, Integer, integer
-from cugen.plan.tensor_maps import ALIGNMENT, TensorMap
+from cugen.plan.tensor_maps import TensorMap
 from cugen.spec.expressions import Expr, IndexValue
 
 _MAX_DIMENSIONS = 3

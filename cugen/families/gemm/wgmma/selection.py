@@ -36,10 +36,23 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
     """The configs that fit a block and the schedule."""
     for block_m, block_n in _block_tiles(contraction, instruction):
         for split_k in _splits(contraction, block_m, block_n, instruction):
-            config = config_of(instruction, block_m, block_n, 2, _raster_of(contraction, block_m), split_k)
+            config = config_of(
+                instruction,
+                block_m,
+                block_n,
+                _MIN_STAGES,
+                raster=_raster_of(contraction, block_m),
+                split_k=split_k,
+                promotes=promotes(contraction, instruction),
+            )
             stages = _stages_of(contraction, config)
             if stages:
                 yield replace(config, stages=stages)
+
+
+def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
+    """Whether partial sums are added in float32: the instruction keeps fewer bits, and the spec doesn't allow that."""
+    return instruction.sum_bits > 0 and not contraction.context.spec.precision.is_fp8_fast
 
 
 def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int]]:
@@ -52,7 +65,7 @@ def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Ite
         sizes = {True: block_m, False: block_n}
         if any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands):
             continue  # blocks of an MN-major tile are whole
-        config = config_of(instruction, block_m, block_n, _MIN_STAGES)
+        config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
         if registers_of(config) <= available_registers(config, target.registers_per_sm, target.registers_per_thread):
             yield block_m, block_n
 
