@@ -40,7 +40,7 @@ from cugen.plan.nodes import (
     Section,
     when,
 )
-from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, Wgmma
+from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, PrefetchTensorMap, Wgmma
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Size, bounds, ceil_div, integer, symbol
 from cugen.plan.traversal.sections import dissolved
@@ -74,6 +74,7 @@ class WgmmaKernel:
             block_n=self._size("BN", config.block_n),
             block_k=self._size("BK", config.block_k),
             stages=self._size("STAGES", config.stages),
+            raster=self._size("RASTER", config.raster),
         )
         symbols, context = self.lowering.symbols, self.request.context
         indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
@@ -106,7 +107,10 @@ class WgmmaKernel:
         self.pipeline = Pipeline(config, lowering, offset, copied_bytes, refills=self._fills() > config.stages)
         declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())
         text = f"circular buffer of {config.stages} stages, swizzled rows of 128 bytes"
-        init = when(self.index, "==", integer(0), self.pipeline.initialisation())
+        maps = [tiles.source for tiles in self.tiles]
+        maps += [epilogue.target] if isinstance(epilogue, TensorStoreEpilogue) else []
+        prefetch = tuple(map(PrefetchTensorMap, maps))
+        init = when(self.index, "==", integer(0), (*prefetch, *self.pipeline.initialisation()))
         producer = when(self.index, "==", self._consumer_threads, self._over_tiles(tile_definitions, self._produce()))
         consumers = self._over_tiles(tile_definitions, self._consume(epilogue))
         if isinstance(epilogue, TensorStoreEpilogue):
@@ -238,21 +242,29 @@ class WgmmaKernel:
             nodes.append(define_index(index.name, coordinate, self.extents[index.name], lowering))
         if batch:
             tile = self._define("tile_of_matrix", tile, nodes)
-        raster = config.raster
-        group = tile
-        if raster > 1:
-            nodes.append(Comment(f"raster: {raster} rows of tiles at a time, column by column"))
-            per_group = raster * tiles_n
-            row = FloorDiv(tile, per_group) * raster + Mod(tile, integer(raster))
-            column = FloorDiv(Mod(group, per_group), integer(raster))
-        else:
-            row, column = Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
+        row, column = self._rasterised(tile, nodes)
         origin = {
             m: self._define(f"{m}0", row * integer(config.block_m), nodes),
             n: self._define(f"{n}0", column * integer(config.block_n), nodes),
         }
         self._define_k_range(nodes)
         return origin, nodes
+
+    def _rasterised(self, tile: Integer, nodes: list[Node]) -> tuple[Integer, Integer]:
+        """The row and column of a tile's number: `raster` rows of tiles at a time, column by column."""
+        raster, tiles_m = self.config.raster, self.tiles_m
+        if bounds(tiles_m, self.lowering.ranges)[1] <= raster:
+            return Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
+        nodes.append(Comment(f"raster: {raster} rows of tiles at a time, column by column"))
+        rows, per_group = integer(raster), integer(raster) * self.tiles_n
+        first_row = rows * self._define("group", FloorDiv(tile, per_group), nodes)
+        in_group = Mod(tile, per_group)
+        known = self.request.context.static(self._unnamed(tiles_m))
+        if known is not None and known % raster == 0:
+            return first_row + Mod(tile, rows), FloorDiv(in_group, rows)
+        rows = self._define("rows", Minimum(tiles_m - first_row, rows), nodes)
+        self.lowering.ranges[rows] = (1, int(raster))
+        return first_row + Mod(in_group, rows), FloorDiv(in_group, rows)
 
     def _define_k_range(self, nodes: list[Node]) -> None:
         """The block's part of K: all of it, or with split-K a range of k-tiles."""

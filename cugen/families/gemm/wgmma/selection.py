@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -23,7 +24,7 @@ CLUSTER_SIZES = (2, 4, 8)  # of split-K
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
     Tunable(
-        "raster", (1, 2, 4, 8, 16), "by shape", "rows of block tiles that are rasterised together, column by column"
+        "raster", tuple(range(1, 33)), "by shape", "rows of block tiles that are rasterised together, column by column"
     ),
     Tunable(
         "split_k", (1, *CLUSTER_SIZES), "by shape", "blocks of a cluster that split the K of a tile", reorders=True
@@ -41,7 +42,7 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
                 block_m,
                 block_n,
                 _MIN_STAGES,
-                raster=_raster_of(contraction, block_m),
+                raster=_raster_of(contraction, block_m, block_n),
                 split_k=split_k,
                 promotes=promotes(contraction, instruction),
             )
@@ -106,15 +107,19 @@ def _fills(contraction: Contraction, config: WgmmaConfig) -> int:
     return max(-(-tiles * config.split_k // sms) * k_tiles, _MIN_STAGES)
 
 
-def _raster_of(contraction: Contraction, block_m: int) -> int:
-    """Rows of tiles that are rasterised together: the requested number, or the largest divisor up to 16."""
+def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
+    """Rows of tiles that are rasterised together: the requested number, or so many that the tiles of all
+    multiprocessors are about a square, which reads the fewest rows and columns. A divisor of all rows comes first."""
     if "raster" in contraction.tunables:
         return int(contraction.tunables["raster"])
+    sms = device_of(contraction.request.target).sms
+    square = max(round(math.sqrt(sms * block_n / block_m)), 1)
     extent = contraction.context.static_extent(contraction.m)
     if extent is None:
-        return 1
+        return square
     tiles = -(-extent // block_m)
-    return next(count for count in (16, 8, 4, 2, 1) if tiles % count == 0)
+    near = (count for count in range(square, square * 3 // 4 - 1, -1) if count and tiles % count == 0)
+    return min(next(near, square), tiles)
 
 
 def cost(contraction: Contraction, config: WgmmaConfig) -> float:

@@ -39,6 +39,8 @@ CUGEN_INLINE void tma_store_2d(const CUtensorMap* map, const void* source, int x
 CUGEN_INLINE void tma_store_3d(const CUtensorMap* map, const void* source, int x, int y, int z, int line = __builtin_LINE()) {
   cugen::store_box(*map, source, {3, {x, y, z}}, line);
 }
+#define CUGEN_PREFETCH_TENSOR_MAP
+CUGEN_INLINE void prefetch_tensor_map(const CUtensorMap*) {}
 #define CUGEN_TMA_STORE_COMMIT
 CUGEN_INLINE void tma_store_commit() { cugen::commit_stores(); }
 #define CUGEN_TMA_STORE_WAIT_READ
