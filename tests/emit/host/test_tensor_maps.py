@@ -125,8 +125,14 @@ def test_a_user_may_have_the_launchers_names() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "tf32", "name"),
-    [("bfloat16", False, "BFLOAT16"), ("float32", False, "FLOAT32"), ("float32", True, "TFLOAT32")]
-    + [("float8_e4m3", False, "UINT8"), ("int8", False, "UINT8"), ("int32", False, "INT32")],
+    [
+        ("bfloat16", False, "BFLOAT16"),
+        ("float32", False, "FLOAT32"),
+        ("float32", True, "TFLOAT32"),
+        ("float8_e4m3", False, "UINT8"),
+        ("int8", False, "UINT8"),
+        ("int32", False, "INT32"),
+    ],
 )
 def test_an_element_type_has_the_drivers_name(dtype: str, tf32: bool, name: str) -> None:
     assert data_type(dtype, tf32=tf32) == f"CU_TENSOR_MAP_DATA_TYPE_{name}"
