@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cugen.abi.manifest import Manifest, TensorMapEntry
-from cugen.emit.host.cpu import INCLUDES
+from cugen.emit.host.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_text
 from cugen.emit.host.embed import Image, embed
 from cugen.emit.host.tensor_maps import data_type, swizzle_mode
 from cugen.kernel import Kernel, generate
@@ -192,6 +192,56 @@ def test_the_launchers_function_encodes_what_it_is_given(product: Kernel, tmp_pa
         "1",
         "0 0",
     ]
+
+
+CALL = """
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include "product.h"
+
+int main()
+{
+    const int M = 67, N = 136, K = 72;
+    __nv_bfloat16 *a, *b, *c;
+    cudaMalloc(&a, (M * K + 8) * sizeof(*a));
+    cudaMalloc(&b, N * K * sizeof(*b));
+    cudaMalloc(&c, M * N * sizeof(*c));
+    for (int i = 0; i < M * K + 8; ++i) a[i] = __float2bfloat16_rn(i % 5 - 2);
+    for (int i = 0; i < N * K; ++i) b[i] = __float2bfloat16_rn(i % 3 - 1);
+    for (int offset : {0, 8, 1}) {
+        const int status = product_launch(a + offset, b, c, M, K, nullptr);
+        int wrong = 0;
+        for (int m = 0; m < M; ++m)
+            for (int n = 0; n < N; ++n) {
+                int sum = 0;
+                for (int k = 0; k < K; ++k) sum += ((m * K + k + offset) % 5 - 2) * ((n * K + k) % 3 - 1);
+                wrong += __bfloat162float(c[m * N + n]) != sum;
+            }
+        printf("%d %d\\n", status, offset % 8 ? 0 : wrong);
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_launcher_computes_on_the_cpu(product: Kernel, tmp_path: Path) -> None:
+    """At two addresses; a third isn't aligned."""
+    try:
+        command = host.compiler().command
+    except ToolMissing as error:
+        pytest.skip(f"NO C++ COMPILER, THE LAUNCHER IS UNTESTED: {error}")
+    (tmp_path / "product.cu").write_text(product.source)
+    (tmp_path / "product.json").write_text(product.manifest.to_json())
+    for file, text in product.headers.items():
+        (tmp_path / file).write_text(text)
+    (tmp_path / "product_cpu.cpp").write_text(cpu_text(tmp_path / "product.cu"))
+    (tmp_path / "main.cpp").write_text(CALL)
+    words = [*command, *COMPILER_FLAGS, "-O2", f"-I{INCLUDES}", "-I.", "main.cpp", "product_cpu.cpp", str(RUNTIME)]
+    built = subprocess.run([*words, "-o", "program"], cwd=tmp_path, text=True, capture_output=True, timeout=300)
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
+    assert (done.stdout.splitlines(), done.stderr) == (["0 0", "0 0", "1 0"], "")
 
 
 @pytest.mark.parametrize("spec", [SPEC, CHAIN], ids=["product", "chain"])
