@@ -70,8 +70,7 @@ def _compile(project: Project, library: Library, kernels: Sequence[Path]) -> Pat
 def code_flags(target: str) -> tuple[str, ...]:
     """Flags of nvcc for machine code of a target.
 
-    `-arch=sm_90a` of nvcc 13.0 compiles for compute_90 as well, which lacks the instructions of an architecture-specific
-    target."""
+    `-arch=sm_90a` of nvcc 13.0 compiles for compute_90 as well, which lacks the instructions of sm_90a."""
     if Target(target).is_architecture_specific:
         return (f"-gencode=arch={target.replace('sm_', 'compute_')},code={target}",)
     return (f"-arch={target}",)
