@@ -25,7 +25,8 @@ def _order_faults(pipeline: Pipeline) -> Iterator[Fault]:
     if producer.k_tiles is None:
         raise NotRecognised("the producer has no loop over k-tiles")
     if producer.k_tiles.minimum_trips < 1:
-        yield Fault("there may be no k-tile, and the last one is released", refutes=False)
+        reason = "there may be no k-tile, and stages are released as after one"
+        yield Fault(reason, refutes=producer.k_tiles.stop.is_Symbol)  # whose range has no other reason to begin at 0
     for consumer in pipeline.consumers:
         if consumer.k_tiles is None or (consumer.tiles is None) != (producer.tiles is None):
             raise NotRecognised("a consumer has other loops than the producer")
@@ -173,7 +174,7 @@ class Releases:
             yield Fault(f"{where} of an output tile is never released, and the producer waits forever", stages, 0)
         if set(self.after) - expected or self.repeated:
             yield Fault("a k-tile is released twice: its stage is overwritten before it is read", 0, 0)
-        if loop is not None and loop.minimum_trips < needed:
+        if loop is not None and 0 < loop.minimum_trips < needed:
             yield Fault(f"with fewer than {needed} k-tiles, some before the first are released", refutes=False)
         warps = {thread // WARP_SIZE for thread in self.role.threads}
         for event in (*((self.within,) if self.within else ()), *self.after.values()):

@@ -23,7 +23,7 @@ from cugen.plan.traversal.walking import accesses_of
 
 Buffer = tuple[int, ...]
 _MAX_TILES = 64
-_STORING = FenceProxy | TensorStore | CommitTensorStores | AwaitTensorStores
+_STORING = (FenceProxy, TensorStore, CommitTensorStores, AwaitTensorStores)
 
 
 class State(Enum):
@@ -36,7 +36,7 @@ class State(Enum):
 
 
 def stores(pipeline: Pipeline) -> Claim:
-    storing = [role for role in pipeline.consumers if role.executes(TensorStore)]
+    storing = [role for role in pipeline.consumers if role.executes(*_STORING)]
     if not storing:
         reason = "results are stored from registers"
     else:
@@ -73,6 +73,9 @@ class _Buffers:
             raise NotRecognised("TMA stores are elsewhere than after the loop over k-tiles")
         sources = [event.node.source for event in events if isinstance(event.node, TensorStore)]
         self.tiles = frozenset(source.array.symbol for source in sources)
+        if not self.tiles:
+            yield Fault("groups of TMA stores are awaited, and there is no store")
+            return
         if len(self.tiles) != 1:
             raise NotRecognised("TMA stores read several arrays")
         period = self._period(events)
@@ -134,7 +137,7 @@ class _Buffers:
                 self.groups.append(tuple(self.uncommitted))
                 self.uncommitted = []
             case AwaitTensorStores(pending=pending) if event.threads & self.storing:
-                complete = self.groups[: len(self.groups) - pending] if pending else self.groups
+                complete = self.groups[: max(len(self.groups) - pending, 0)]
                 self.groups = self.groups[len(complete) :]
                 pending_buffers = {buffer for group in self.groups for buffer in group} | set(self.uncommitted)
                 for buffer in {b for group in complete for b in group} - pending_buffers:
@@ -147,13 +150,15 @@ class _Buffers:
         for access in self._tile_accesses(event):
             if not isinstance(event.node, Store):
                 raise NotRecognised("threads read buffers of TMA stores")
-            for thread, buffer in _buffers(event, access, wave).items():
+            written = _buffers(event, access, wave)
+            for buffer in sorted(set(written.values())):
+                threads = frozenset(thread for thread, b in written.items() if b == buffer)
                 state = self.states.get(buffer, State.FREE)
-                known = state == State.READ and frozenset({thread}) == self.storing
-                if state in (State.COPIED, State.READ, State.VISIBLE) and not known:
+                is_known = state == State.READ and threads == self.storing
+                if state in (State.COPIED, State.READ, State.VISIBLE) and not is_known:
                     return Fault(f"buffer {buffer} is rewritten while a TMA store may read it, in output tile {wave}")
                 self.states[buffer] = State.WRITTEN
-                self.writers[buffer] = self.writers.get(buffer, frozenset()) | {thread}
+                self.writers[buffer] = self.writers.get(buffer, frozenset()) | threads
         return None
 
     def _store(self, event: Event, node: TensorStore, wave: int) -> Fault | None:
