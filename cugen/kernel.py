@@ -146,7 +146,7 @@ def generate(
         from cugen.analysis.verdicts.comments import remarks_on, reports_of
 
         reports = reports_of(plan.context, plan)
-        claims = remarks_on(reports, spec.target, lists_ideal=remarks == "worst")
+        claims = remarks_on(plan, reports, lists_ideal=remarks == "worst")
     try:
         sources = render(plan.context, plan, claims)
     except (EmissionError, jinja2.TemplateError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from cugen.analysis.launches.facts import BranchFacts, Facts, facts
 from cugen.analysis.launches.launch import Resources
 from cugen.analysis.launches.local_memory import settled_accesses
 from cugen.analysis.launches.sentences import Sentence, sentences
+from cugen.analysis.pipelines.claims import PipelineProof
+from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.emit.printer.nodes import NodePrinter
@@ -37,6 +39,7 @@ class LaunchReport:
     accesses: tuple[AccessReport, ...]
     facts: Facts
     branches: tuple[str, ...]  # texts of the facts' branches
+    pipeline: PipelineProof | None = None  # of a kernel with mbarriers
 
     def __repr__(self) -> str:
         verdicts = Counter(access.verdict for access in self.accesses)
@@ -46,7 +49,13 @@ class LaunchReport:
     @property
     def sentences(self) -> tuple[Sentence, ...]:
         """The facts in words: (topic, sentence)."""
-        return sentences(self.facts, self.branches)
+        return (*sentences(self.facts, self.branches), *self._pipeline_sentences())
+
+    def _pipeline_sentences(self) -> Iterator[Sentence]:
+        if self.pipeline is not None:
+            yield "pipeline", self.pipeline.line
+            for claim in self.pipeline.claims:
+                yield "pipeline", f"{claim.name} {claim.verdict}: {claim.reason}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; infinities and NaN are null."""
@@ -71,6 +80,7 @@ class LaunchReport:
                 "flop_per_byte_read": _plain(self.facts.flop_per_byte_read),
                 "unknown": self.facts.unknown,
             },
+            "pipeline": _pipeline(self.pipeline),
             "sentences": [{"topic": topic, "text": text} for topic, text in self.sentences],
         }
 
@@ -140,7 +150,7 @@ def analyze(
             launch_facts = settled_by_compiler(made, launch, launch_facts)
         printer = NodePrinter(dict(launch.ranges), dict(made.plan.scalar_symbols), dict(made.plan.param_symbols))
         texts = tuple(branch_text(branch, printer) for branch in launch_facts.branches)
-        launches.append(LaunchReport(launch.name, accesses, launch_facts, texts))
+        launches.append(LaunchReport(launch.name, accesses, launch_facts, texts, prove_pipeline(launch)))
     return Report(made.name, tuple(launches))
 
 
@@ -228,6 +238,12 @@ def _access(report: AccessReport) -> dict[str, Any]:
         "doubt": report.doubt,
         "totals": counted,
     }
+
+
+def _pipeline(proof: PipelineProof | None) -> dict[str, Any] | None:
+    if proof is None:
+        return None
+    return {"verdict": proof.verdict, "summary": proof.line, "claims": [asdict(claim) for claim in proof.claims]}
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from cugen.machine import target
 from cugen.machine.features import why_not_compiled
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
+from cugen.plan.remarks import Remarks
 from cugen.plan.traversal.walking import accesses
 from cugen.spec.model import Array
 from cugen.version import __version__
@@ -33,7 +34,7 @@ def heading(context: Context) -> str:
     return f"{spec.kernel}: {doc}" if doc else spec.kernel
 
 
-def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -> tuple[str, ...]:
+def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -> tuple[str, ...]:
     """Lines of the head comment: statements, arrays, launches and the analysis' summary."""
     spec = context.spec
     names = {expr.name: name for name, expr in context.symbols.items()}
@@ -63,7 +64,8 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
         text += f", {shared} bytes of{kind} shared memory" if shared else ""
         rows.append((kernel.name if len(plan.kernels) > 1 else "launch", f"{text}; family {kernel.family}"))
     rows += [("accumulate", unused) for unused in plan.unused_precisions]
-    rows += [("analysis" if position == 0 else "", line) for position, line in enumerate(analysis)]
+    for topic, said in (("pipeline", remarks.pipelines), ("analysis", remarks.summary)) if remarks else ():
+        rows += [(topic if position == 0 else "", line) for position, line in enumerate(said)]
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines = []
     for name, text in rows:

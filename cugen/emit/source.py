@@ -92,7 +92,7 @@ def render_raw(
     ]
     source = env.get_template("file.cu.j2").render(
         heading=heading(context),
-        header=(*header_lines(context, plan, remarks.summary), *ideal),
+        header=(*header_lines(context, plan, remarks), *ideal),
         includes=sorted(headers.keys() - {TENSOR_MAP_HEADER}),
         has_tensor_maps=TENSOR_MAP_HEADER in headers,
         constants=fixed,

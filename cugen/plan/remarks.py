@@ -14,11 +14,12 @@ from cugen.spec.expressions import walk
 @dataclass(frozen=True)
 class Remarks:
     """`claims`: a text per access, by its serial number, printed above it. `listed`: those that the head lists.
-    `summary`: lines of the head."""
+    `summary`: lines of the head, and `pipelines`: those about synchronisation."""
 
     claims: Mapping[int, str] = field(default_factory=dict)  # serial number of an access -> text
     summary: tuple[str, ...] = ()
     listed: Mapping[int, str] = field(default_factory=dict)  # as `claims`
+    pipelines: tuple[str, ...] = ()
 
 
 def own_accesses(node: Node) -> tuple[Access, ...]:

@@ -11,6 +11,7 @@ SPILLS = "CG3202"
 MIXED_WARPS = "CG3203"
 LOCAL_MEMORY = "CG3204"
 LARGE_GRID = "CG3205"
+REFUTED_PIPELINE = "CG3206"
 
 CODES: dict[str, str] = {
     BANK_CONFLICTS: "A shared access with bank conflicts",
@@ -22,4 +23,5 @@ CODES: dict[str, str] = {
     MIXED_WARPS: "Too many warps whose lanes take different ways",
     LOCAL_MEMORY: "Arrays in local memory",
     LARGE_GRID: "Sizes whose grid the target can't launch",
+    REFUTED_PIPELINE: "A pipeline whose synchronisation is wrong",
 }

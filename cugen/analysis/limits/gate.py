@@ -13,6 +13,7 @@ from cugen.analysis.launches.facts import BranchFacts, Facts
 from cugen.analysis.limits import codes
 from cugen.analysis.limits.advice import ADJACENT, Advisor
 from cugen.analysis.limits.anchors import Anchor, kernel_anchor, memory_anchor, statement_anchor
+from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.analysis.verdicts.report import AccessReport, KernelReport
 from cugen.machine import target as known_target
 from cugen.machine.requests.banks import worst_conflict
@@ -95,6 +96,7 @@ class _Gate:
     def run(self) -> Iterator[Finding]:
         for report in self.launch.report.accesses:
             yield from self._access(report)
+        yield from self._pipeline()
         yield from self._grid()
         yield from self._mixed_warps()
         yield from self._occupancy()
@@ -187,6 +189,20 @@ class _Gate:
         return memory_anchor(self.spec, self.kernel, report.access)
 
     # The launch
+
+    def _pipeline(self) -> Iterator[Finding]:
+        proof = prove_pipeline(self.kernel)
+        for claim in proof.claims if proof is not None else ():
+            if claim.verdict == "refuted":
+                yield self._finding(
+                    codes.REFUTED_PIPELINE,
+                    f"the synchronisation of {self.kernel.name} is wrong: {claim.name}: {claim.reason}",
+                    kernel_anchor(self.spec, self.kernel),
+                    label="would give wrong results, or never end",
+                    notes=("this is a defect of the generator, not of the spec",),
+                    help="take another `family` under `schedule`, and report the spec",
+                    subject=f"pipeline {claim.name}",
+                )
 
     def _grid(self) -> Iterator[Finding]:
         launch = self.facts.launch

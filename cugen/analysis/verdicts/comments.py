@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.analysis.verdicts.report import AccessReport, KernelReport
 from cugen.plan.context import Context
@@ -24,18 +25,25 @@ def reports_of(context: Context, plan: Plan, *, space: str | None = None) -> tup
     return tuple(analyze_any_size(kernel, spec.target, params, open_, space=space) for kernel in plan.kernels)
 
 
-def remarks_on(reports: Sequence[KernelReport], target: str, *, lists_ideal: bool = False) -> Remarks:
+def remarks_on(plan: Plan, reports: Sequence[KernelReport], *, lists_ideal: bool = False) -> Remarks:
     """Claims of all launches. With `lists_ideal`, those of ideal accesses are listed in the head."""
     accesses = [access for report in reports for access in report.accesses]
     listed = {access.access.serial: access.claim for access in accesses if lists_ideal and access.verdict == "ideal"}
     claims = {access.access.serial: access.claim for access in accesses if access.access.serial not in listed}
-    return Remarks(claims, (*_summary(target, accesses), *_barriers(accesses)), listed)
+    summary = *_summary(plan.context.spec.target, accesses), *_barriers(accesses)
+    return Remarks(claims, summary, listed, _pipelines(plan))
 
 
 def _barriers(accesses: list[AccessReport]) -> Iterator[str]:
     """A line on mbarriers, whose accesses aren't reported."""
     if any(access.access.kind == "operand" for access in accesses):
         yield "mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static"
+
+
+def _pipelines(plan: Plan) -> tuple[str, ...]:
+    """What is proved of each kernel's pipeline, with its name if there are several kernels."""
+    proofs = [proof for kernel in plan.kernels if (proof := prove_pipeline(kernel)) is not None]
+    return tuple(f"{proof.kernel}: {proof.line}" if len(plan.kernels) > 1 else proof.line for proof in proofs)
 
 
 def _summary(target: str, accesses: list[AccessReport]) -> tuple[str, ...]:

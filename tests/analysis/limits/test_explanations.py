@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import cugen
-from cugen.analysis.limits.codes import CODES, SPILLS
+from cugen.analysis.limits.codes import CODES, REFUTED_PIPELINE, SPILLS
 from cugen.cli.main import main
 from cugen.toolchain.cuda import compilers
 
@@ -27,7 +27,7 @@ def found_by_check(text: str, folder: Path, capsys: pytest.CaptureFixture[str], 
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", [code for code in CODES if code != REFUTED_PIPELINE])
 def test_a_page_shows_its_finding_and_the_cure(
     code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,6 +40,11 @@ def test_a_page_shows_its_finding_and_the_cure(
     options = [word for option in re.findall(r"`(--set \w+=\d+)`", page) for word in option.split()]
     assert found_by_check(bad, tmp_path, capsys, options) == [code]
     assert found_by_check(good, tmp_path, capsys, options) == []
+
+
+def test_the_page_of_what_no_spec_shows_has_its_title() -> None:
+    page = (PACKAGE / "explain" / f"{REFUTED_PIPELINE}.md").read_text()
+    assert page.startswith(f"# {REFUTED_PIPELINE}: {CODES[REFUTED_PIPELINE]}\n\n")
 
 
 def test_the_codes_of_this_package_are_only_in_its_table() -> None:

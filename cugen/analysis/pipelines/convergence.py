@@ -1,0 +1,88 @@
+"""Claims about threads and memory: collective instructions are reached by whole warpgroups, barriers by all of their
+threads, and arrays in shared memory don't overlap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+from cugen.analysis.pipelines.claims import Claim, Fault, claim_of
+from cugen.analysis.pipelines.roles import Event, events_in
+from cugen.analysis.pipelines.structure import Pipeline, whole_warps
+from cugen.machine.requests.warp import WARP_SIZE
+from cugen.machine.wgmma import WARPGROUP
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Barrier, ClusterBarrier, Declare, NamedBarrier
+from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, TensorLoad, TensorStore, Wgmma
+from cugen.plan.traversal.walking import accesses_of, walk_nodes
+
+_MAX_NAMED_BARRIERS = 15  # besides barrier 0, of `__syncthreads()` (PTX ISA, bar)
+_SWIZZLED_ROWS = 8  # after which the swizzle of TMA repeats
+
+
+def convergence(pipeline: Pipeline) -> Claim:
+    reason = "wgmma instructions are reached by whole warpgroups, barriers by all of their threads, in uniform loops"
+    return claim_of("convergence", reason, _convergence_faults(pipeline))
+
+
+def _convergence_faults(pipeline: Pipeline) -> Iterator[Fault]:
+    everyone = frozenset(range(pipeline.kernel.threads))
+    for event in events_in(pipeline.items):
+        match event.node:
+            case Wgmma() | FenceWgmma() | CommitWgmmas() | AwaitWgmmas():
+                if not whole_warps(event.threads, WARPGROUP):
+                    yield Fault(f"a warpgroup doesn't execute {type(event.node).__name__} together")
+                elif event.scope.first:
+                    yield Fault(f"{type(event.node).__name__} isn't executed for each k-tile", refutes=False)
+            case Barrier() if event.threads != everyone:
+                missing = min(everyone - event.threads)
+                yield Fault(f"thread {missing} doesn't reach a barrier of the block")
+            case NamedBarrier():
+                yield from _named_barrier_faults(event, event.node)
+            case ClusterBarrier():
+                yield Fault("barriers of a cluster", refutes=False)
+            case _:
+                continue
+        if not event.scope.certain:
+            yield Fault(f"{type(event.node).__name__} is under a condition of data or sizes", refutes=False)
+
+
+def _named_barrier_faults(event: Event, node: NamedBarrier) -> Iterator[Fault]:
+    numbers = event.per_thread(node.number)
+    for number in sorted(set(numbers.values())):
+        members = frozenset(thread for thread, n in numbers.items() if n == number)
+        if len(members) != node.threads or not whole_warps(members, WARP_SIZE):
+            yield Fault(f"{len(members)} threads reach named barrier {number}, which waits for {node.threads}")
+        if not 0 <= number < _MAX_NAMED_BARRIERS:
+            yield Fault(f"there is no named barrier {number}")
+
+
+def shared_memory(pipeline: Pipeline) -> Claim:
+    reason = "stages, buffers and barriers are disjoint, and tiles begin where their swizzle does"
+    return claim_of("shared memory", reason, _memory_faults(pipeline))
+
+
+def _memory_faults(pipeline: Pipeline) -> Iterator[Fault]:
+    kernel = pipeline.kernel
+    arrays = [n.array for n in walk_nodes(kernel.body) if isinstance(n, Declare) and n.array.space == "shared"]
+    extents = sorted((array.dynamic_offset, array.dynamic_offset + _bytes(array), array.symbol) for array in arrays)
+    if any(not array.dynamic for array in arrays):
+        yield Fault("arrays are in static shared memory", refutes=False)
+    for (_, end, name), (start, _, other) in pairwise(extents):
+        if start < end:
+            yield Fault(f"`{name}` and `{other}` overlap in shared memory")
+    if extents and max(end for _, end, _ in extents) > kernel.dynamic_shared_bytes:
+        yield Fault("arrays are outside of the launch's shared memory")
+    for event in events_in(pipeline.items):
+        if isinstance(event.node, TensorLoad | TensorStore):
+            tile, mapped, *_ = (a.array for a in accesses_of(event.node) if a.kind != "barrier")
+            if mapped.space != "tensor":
+                tile, mapped = mapped, tile
+            swizzle = mapped.tensor_map.swizzle_bytes if mapped.tensor_map else 0
+            if swizzle and tile.dynamic_offset % (swizzle * _SWIZZLED_ROWS):
+                yield Fault(f"`{tile.symbol}` isn't aligned to {swizzle * _SWIZZLED_ROWS} bytes, as its swizzle needs")
+
+
+def _bytes(array: Array) -> int:
+    return math.prod(int(size) for size in array.padded_shape) * array.dtype.bytes

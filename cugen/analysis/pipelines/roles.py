@@ -1,0 +1,369 @@
+"""The roles of a warp-specialised kernel: what each warpgroup, the producer warp among them, executes in the loops over
+output tiles and k-tiles.
+
+Conditions on `threadIdx` are evaluated for every thread of the block. Loops round waits or arrivals stay symbolic: the
+loop over k-tiles, and round it that over output tiles. Others with synchronisation in them have constant bounds and are
+unrolled; those without are passed once, `times` their trips.
+
+The k-tiles of a block are numbered over its output tiles: FILL = WAVE * T + K_TILE, with T trips of the loop over
+k-tiles. Any subexpression of that value plus a constant is replaced by FILL plus the constant; after the loop over
+k-tiles FILL is the last of the output tile.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import sympy
+
+from cugen.analysis.pipelines.claims import NotRecognised
+from cugen.analysis.totals.affine import evaluator, quasi_period
+from cugen.machine.wgmma import WARPGROUP
+from cugen.plan.kernel import Kernel
+from cugen.plan.nodes import (
+    Barrier,
+    ClusterBarrier,
+    Comparison,
+    Condition,
+    Define,
+    For,
+    Guard,
+    If,
+    NamedBarrier,
+    Node,
+    ReturnUnless,
+)
+from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, CommitWgmmas, PipelineNode, TensorLoad, Wgmma
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
+from cugen.plan.traversal.walking import walk_nodes
+
+THREAD = symbol("threadIdx.x")
+FILL, K_TILE, WAVE = symbol("fill number"), symbol("k-tile number"), symbol("wave number")  # no names in C
+_MAX_UNROLLED = 256
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a node is: the threads that get there, the values of its indices, and `first`, the first k-tile of an
+    output tile in which it runs. `times`: trips of loops round it, None if unknown. `certain`: under no other
+    condition. `base`: the value of FILL over WAVE and K_TILE, None before the loop over k-tiles."""
+
+    threads: frozenset[int]
+    values: Mapping[sympy.Symbol, Integer]
+    base: Integer | None = None
+    first: int = 0
+    times: int | None = 1
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A node with its scope."""
+
+    node: Node
+    scope: Scope
+
+    @property
+    def threads(self) -> frozenset[int]:
+        return self.scope.threads
+
+    def value(self, expr: Integer) -> Integer:
+        """The expression over FILL, THREAD and params."""
+        return _numbered(expr.xreplace(self.scope.values), self.scope.base)
+
+    def per_thread(self, expr: Integer, wave: int = 0) -> dict[int, int]:
+        """The expression's value for each of the event's threads, in the `wave`-th output tile of a block."""
+        value = self.value(expr).xreplace({WAVE: integer(wave)})
+        if not value.free_symbols <= {THREAD}:
+            raise NotRecognised(f"`{expr}` isn't a function of the thread alone")
+        threads = sorted(self.threads)
+        return dict(zip(threads, map(int, _evaluated(value, np.array(threads))), strict=True))
+
+    def per_fill(self, expr: Integer, stages: int) -> dict[int, int]:
+        """The expression's value for each k-tile of two rounds of the stages, after which it repeats; for a single one
+        where the event is executed once."""
+        value = self.value(expr)
+        fills = np.arange(2 * stages)
+        if self.scope.base is not None and self.scope.base.is_Integer:
+            fills = np.array([int(self.scope.base)])
+        elif not value.free_symbols <= {FILL} or (period := quasi_period(value, FILL)) is None:
+            raise NotRecognised(f"`{expr}` isn't a function of the k-tile's number WAVE * K_TILES + K_TILE")
+        elif period[1] != 0 or 2 * stages % period[0]:
+            raise NotRecognised(f"`{expr}` doesn't repeat after two rounds of the stages")
+        values = evaluator(value, {FILL: (0, int(fills.max()))})({FILL: fills})
+        return dict(zip(map(int, fills), map(int, np.broadcast_to(values, fills.shape)), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineLoop:
+    """A loop over output tiles or, `over_k`, k-tiles: from `start` to below `stop` by `step`, with its items."""
+
+    start: Integer
+    stop: Integer
+    step: int
+    over_k: bool
+    threads: frozenset[int]
+    items: tuple[Item, ...]
+    minimum_trips: int
+
+    @property
+    def trips(self) -> Integer:
+        return _reduced(FloorDiv(self.stop - self.start + integer(self.step - 1), integer(self.step)))
+
+    def has_header_of(self, loop: PipelineLoop) -> bool:
+        """Whether both run over the same values."""
+        return (self.start, self.stop, self.step) == (loop.start, loop.stop, loop.step)
+
+
+Item = Event | PipelineLoop
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a warpgroup, or the part of one, executes, in order: `before` all, and for each output tile events before
+    the loop over k-tiles, its `body`, and events after it; `after` all."""
+
+    threads: range
+    before: tuple[Event, ...] = ()
+    tiles: PipelineLoop | None = None
+    tile_before: tuple[Event, ...] = ()
+    k_tiles: PipelineLoop | None = None
+    body: tuple[Event, ...] = ()
+    tile_after: tuple[Event, ...] = ()
+    after: tuple[Event, ...] = ()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return (*self.before, *self.tile_before, *self.body, *self.tile_after, *self.after)
+
+    def executes(self, *kinds: type) -> bool:
+        return any(isinstance(event.node, kinds) for event in self.events)
+
+
+def items_of(kernel: Kernel) -> tuple[Item, ...]:
+    """The kernel's events and loops. NotRecognised for forms that the proofs don't cover."""
+    if kernel.block[1:] != (1, 1):
+        raise NotRecognised("the block has more than one dimension")
+    walk = _Walk(dict(kernel.ranges))
+    return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), {})))
+
+
+def events_in(items: tuple[Item, ...]) -> Iterator[Event]:
+    for item in items:
+        if isinstance(item, Event):
+            yield item
+        else:
+            yield from events_in(item.items)
+
+
+def roles_of(items: tuple[Item, ...], threads: int) -> tuple[Role, ...]:
+    """The role of each 128 threads; the producer warp is the last, with fewer."""
+    groups = (range(first, min(first + WARPGROUP, threads)) for first in range(0, threads, WARPGROUP))
+    return tuple(_role(items, group) for group in groups)
+
+
+def _role(items: tuple[Item, ...], group: range) -> Role:
+    before, loop, after = _split(items, group)
+    if loop is None:
+        return Role(group, before)
+    if loop.over_k:
+        return Role(group, before, None, (), loop, _split(loop.items, group)[0], after)
+    tile_before, k_tiles, tile_after = _split(loop.items, group)
+    if k_tiles is None or not k_tiles.over_k:
+        raise NotRecognised("a loop over output tiles has no loop over k-tiles in it")
+    body = _split(k_tiles.items, group)[0]
+    return Role(group, before, loop, tile_before, k_tiles, body, tile_after, after)
+
+
+def _split(items: tuple[Item, ...], group: range) -> tuple[tuple[Event, ...], PipelineLoop | None, tuple[Event, ...]]:
+    """The group's events before and after its only loop."""
+    before: list[Event] = []
+    after: list[Event] = []
+    loop: PipelineLoop | None = None
+    members = frozenset(group)
+    for item in items:
+        if not item.threads & members:
+            continue
+        if isinstance(item, Event):
+            (after if loop else before).append(replace(item, scope=replace(item.scope, threads=item.threads & members)))
+        elif loop is not None:
+            raise NotRecognised("a role has more than one loop over k-tiles or output tiles")
+        else:
+            loop = item
+    return tuple(before), loop, tuple(after)
+
+
+@dataclass
+class _Walk:
+    """Collects the items of a kernel's nodes."""
+
+    ranges: dict[sympy.Symbol, tuple[int, int]]
+    trips: Integer | None = field(default=None)  # of the loop over k-tiles passed last
+
+    def items(self, nodes: tuple[Node, ...], scope: Scope) -> Iterator[Item]:
+        scope = replace(scope, values=dict(scope.values))
+        for node in nodes:
+            match node:
+                case Define():
+                    scope = replace(scope, values={**scope.values, node.index.symbol: _defined(node, scope)})
+                case For() if _is_pipeline_loop(node):
+                    loop = self._pipeline_loop(node, scope)
+                    yield loop
+                    if loop.over_k:
+                        last = _base(scope, loop.trips, loop.trips - 1)
+                        scope = replace(scope, base=last)
+                case For():
+                    yield from self._loop(node, scope)
+                case If():
+                    then, orelse = _branches(node.condition, scope)
+                    if then.threads:
+                        yield from self.items(node.then, then)
+                    if orelse.threads:
+                        yield from self.items(node.orelse, orelse)
+                case ReturnUnless():
+                    raise NotRecognised("threads return early")
+                case _:
+                    yield Event(node, scope)
+
+    def _pipeline_loop(self, node: For, scope: Scope) -> PipelineLoop:
+        loop, step = node.loop, int(node.loop.step)  # without the name of its size
+        start, stop = (_reduced(end.xreplace(scope.values)) for end in (loop.start, loop.stop))
+        over_k = not any(isinstance(inner, For) and _is_pipeline_loop(inner) for inner in walk_nodes(node.body))
+        if THREAD in start.free_symbols | stop.free_symbols or loop.downward or loop.halves or loop.doubles:
+            raise NotRecognised("threads have different bounds of a loop over k-tiles")
+        if not scope.certain:
+            raise NotRecognised("a loop over k-tiles is in a branch")
+        values = dict(scope.values)
+        if not over_k:
+            values |= {counter.index.symbol: _counted(counter) for counter in node.counted}
+            body = tuple(n for n in node.body if n not in node.counted)
+            items = tuple(self.items(body, replace(scope, values=values)))
+            return PipelineLoop(start, stop, step, False, scope.threads, items, 0)
+        if node.counted or start != 0:
+            raise NotRecognised("a loop over k-tiles has another counter, or doesn't begin at 0")
+        values[loop.index.symbol] = step * K_TILE
+        least = -(-bounds(stop, self.ranges)[0] // step)
+        made = PipelineLoop(start, stop, step, True, scope.threads, (), least)
+        inner = replace(scope, values=values, base=_base(scope, made.trips, K_TILE))
+        return replace(made, items=tuple(self.items(node.body, inner)))
+
+    def _loop(self, node: For, scope: Scope) -> Iterator[Item]:
+        loop = node.loop
+        start, stop = (_reduced(end.xreplace(scope.values)) for end in (loop.start, loop.stop))
+        values = range(int(start), int(stop), int(loop.step)) if start.is_Integer and stop.is_Integer else None
+        if not any(map(_is_synchronising, walk_nodes(node.body))):
+            plain = values is not None and not (loop.halves or loop.doubles)
+            times = scope.times * len(values) if plain and values is not None and scope.times is not None else None
+            yield from self.items(node.body, replace(scope, times=times))
+            return
+        if values is None or len(values) > _MAX_UNROLLED or loop.halves or loop.doubles:
+            raise NotRecognised("a loop with synchronisation in it has no constant bounds")
+        for value in reversed(values) if loop.downward else values:
+            inner = {**scope.values, loop.index.symbol: integer(value)}
+            yield from self.items(node.body, replace(scope, values=inner))
+
+
+def _base(scope: Scope, trips: Integer, k_tile: Integer) -> Integer:
+    """FILL, in the loop over k-tiles or after it. WAVE is 0 without a loop over output tiles."""
+    persistent = any(WAVE in value.free_symbols for value in scope.values.values())
+    return sympy.expand((WAVE if persistent else 0) * trips + k_tile)
+
+
+def _defined(node: Define, scope: Scope) -> Integer:
+    if node.then is not None:
+        raise NotRecognised("a counter isn't in the header of a loop over output tiles")
+    return _numbered(node.index.definition.xreplace(scope.values), scope.base)
+
+
+def _counted(counter: Define) -> Integer:
+    name = counter.index.symbol
+    if counter.then != name + 1 or counter.index.definition != 0:
+        raise NotRecognised(f"`{name}` doesn't count the output tiles of a block")
+    return WAVE
+
+
+def _is_pipeline_loop(node: For) -> bool:
+    return any(isinstance(inner, AwaitBarrier | ArriveBarrier | CommitWgmmas) for inner in walk_nodes(node.body))
+
+
+def _is_synchronising(node: Node) -> bool:
+    kinds = PipelineNode | Barrier | NamedBarrier | ClusterBarrier
+    return isinstance(node, kinds) and not isinstance(node, Wgmma | TensorLoad)
+
+
+def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
+    """The scopes where the condition holds and where it fails."""
+    if not isinstance(condition, Guard):
+        return (replace(scope, certain=False),) * 2
+    then, depends_on_thread_alone = scope, True
+    for term in condition.terms:
+        left, right = (side.xreplace(scope.values) for side in (term.left, term.right))
+        if (left - right).free_symbols <= {THREAD}:
+            threads = np.array(sorted(then.threads), dtype=np.int64)
+            holds = _OPERATORS[term.operator](_evaluated(left, threads), _evaluated(right, threads))
+            then = replace(then, threads=frozenset(int(t) for t in threads[np.asarray(holds, dtype=bool)]))
+            continue
+        depends_on_thread_alone = False
+        first = _first_k_tile(Comparison(left, term.operator, right))
+        then = replace(then, certain=False) if first is None else replace(then, first=max(then.first, first))
+    if depends_on_thread_alone:
+        return then, replace(scope, threads=scope.threads - then.threads)
+    return then, replace(scope, certain=False)
+
+
+def _first_k_tile(term: Comparison) -> int | None:
+    """The first k-tile of an output tile from which on a comparison holds; None if there is none for all sizes."""
+    difference = sympy.expand(term.left - term.right)
+    slope, offset = difference.coeff(K_TILE, 1), difference.coeff(K_TILE, 0)
+    if not (slope.is_Integer and offset.is_Integer) or slope <= 0 or sympy.expand(slope * K_TILE + offset - difference):
+        return None
+    match term.operator:
+        case ">":
+            return max(int(-offset) // int(slope) + 1, 0)
+        case ">=":
+            return max(-(int(offset) // int(slope)), 0)
+    return None
+
+
+def _numbered(expr: Integer, base: Integer | None) -> Integer:
+    """The expression with every part that is FILL plus a constant replaced by that."""
+    if base is None or not expr.free_symbols & {WAVE, K_TILE, *base.free_symbols}:
+        return expr
+    difference = sympy.expand(_reduced(expr) - base)
+    if difference.is_Integer:
+        return FILL + difference
+    return expr.func(*(_numbered(arg, base) for arg in expr.args)) if expr.args else expr
+
+
+def _reduced(expr: Integer) -> Integer:
+    """The expression without multiples of the divisor under FloorDiv and Mod."""
+    if not expr.args:
+        return expr
+    expr = expr.func(*map(_reduced, expr.args))
+    if not isinstance(expr, FloorDiv | Mod) or not expr.args[1].is_Integer:
+        return expr
+    divisor = int(expr.args[1])
+    terms = sympy.Add.make_args(sympy.expand(expr.args[0]))
+    multiples = [term for term in terms if term.as_coeff_Mul()[0] % divisor == 0]
+    remainder = sympy.Add(*(term for term in terms if term not in multiples))
+    if isinstance(expr, Mod):
+        return Mod(remainder, integer(divisor))
+    return sympy.Add(*(term / divisor for term in multiples)) + FloorDiv(remainder, integer(divisor))
+
+
+def _evaluated(expr: Integer, threads: Any) -> Any:
+    """The values of an expression over THREAD, one for each thread."""
+    values = evaluator(expr, {THREAD: (0, int(threads.max(initial=0)))})({THREAD: threads})
+    return np.broadcast_to(values, threads.shape)

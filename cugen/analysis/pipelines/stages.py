@@ -1,0 +1,221 @@
+"""Claims about the stages: written and read in turn, released once per k-tile, after the wgmmas that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cugen.analysis.pipelines.barriers import arrivals_per_phase, deviating
+from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
+from cugen.analysis.pipelines.roles import Event, Role
+from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of
+from cugen.machine.requests.warp import WARP_SIZE
+from cugen.plan.memory import Access
+from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitWgmmas, CommitWgmmas, TensorLoad, Wgmma
+from cugen.plan.traversal.walking import accesses_of
+
+
+def order(pipeline: Pipeline) -> Claim:
+    """That the roles' loops number the same k-tiles."""
+    reason = "producer and consumers pass the same output tiles and k-tiles, whose number increases by 1"
+    return claim_of("order", reason, _order_faults(pipeline))
+
+
+def _order_faults(pipeline: Pipeline) -> Iterator[Fault]:
+    producer = pipeline.producer
+    if producer.k_tiles is None:
+        raise NotRecognised("the producer has no loop over k-tiles")
+    if producer.k_tiles.minimum_trips < 1:
+        reason = "there may be no k-tile, and stages are released as after one"
+        yield Fault(reason, refutes=producer.k_tiles.stop.is_Symbol)  # whose range has no other reason to begin at 0
+    for consumer in pipeline.consumers:
+        if consumer.k_tiles is None or (consumer.tiles is None) != (producer.tiles is None):
+            raise NotRecognised("a consumer has other loops than the producer")
+        if not consumer.k_tiles.has_header_of(producer.k_tiles):
+            yield Fault("consumers read another number of k-tiles than the producer copies", 0, 0)
+        if consumer.tiles and producer.tiles and not consumer.tiles.has_header_of(producer.tiles):
+            yield Fault("consumers pass other output tiles than the producer", 0, 0)
+
+
+def copies(pipeline: Pipeline) -> Claim:
+    reason = f"the loads of k-tile f write stage f % {pipeline.stages} and count at its barrier, after its wait"
+    return claim_of("copies", reason, _copy_faults(pipeline))
+
+
+def _copy_faults(pipeline: Pipeline) -> Iterator[Fault]:
+    if len(pipeline.producing_threads) != 1:
+        yield Fault("several threads copy the same tiles", 0, 0)
+    for load in pipeline.loads:
+        assert isinstance(load.node, TensorLoad)
+        if load.threads != pipeline.producing_threads or load.scope.first or not load.scope.certain:
+            yield Fault("a load isn't executed for each k-tile by the producer's thread", 0, 0)
+        yield from deviating(pipeline, load, "the barrier of a load")
+        yield from _other_stage(pipeline, load, load.node.target, "is copied to")
+    for consumer in pipeline.consumers:
+        for event in consumer.events:
+            if isinstance(event.node, Wgmma):
+                yield from _other_stage(pipeline, event, event.node.a, "is read from")
+                yield from _other_stage(pipeline, event, event.node.b, "is read from")
+    tiles = {load.node.target.array.symbol for load in pipeline.loads if isinstance(load.node, TensorLoad)}
+    for role in (pipeline.producer, *pipeline.consumers):
+        for event in role.events:
+            generic = not isinstance(event.node, TensorLoad | Wgmma)
+            if generic and any(access.array.symbol in tiles for access in accesses_of(event.node)):
+                yield Fault("threads access stages themselves", refutes=False)
+
+
+def _other_stage(pipeline: Pipeline, event: Event, access: Access, verb: str) -> Iterator[Fault]:
+    stages, array = pipeline.stages, access.array
+    if int(array.shape[0]) != stages:
+        yield Fault(f"`{array.symbol}` has {array.shape[0]} stages, and there are {stages} barriers", stages - 1, 0)
+        return
+    for fill, stage in event.per_fill(access.subscripts[0], stages).items():
+        if stage != fill % stages:
+            yield Fault(f"a tile {verb} stage {stage} of `{array.symbol}`", fill, fill % stages)
+            return
+
+
+def arrivals(pipeline: Pipeline) -> Claim:
+    """That each phase has as many arrivals as its barrier expects."""
+    warps = sum(len(role.threads) for role in pipeline.consumers) // WARP_SIZE
+    reason = (
+        f"`{pipeline.full}`: the producer's, with the bytes; `{pipeline.empty}`: one lane of each of {warps} consumer "
+        f"warps, for every k-tile once and less than {pipeline.stages} k-tiles later, so that no wait is endless"
+    )
+    return claim_of("arrivals", reason, _arrival_faults(pipeline))
+
+
+def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
+    for role in (pipeline.producer, *pipeline.consumers):
+        array = pipeline.full if role is pipeline.producer else pipeline.empty
+        other = pipeline.empty if role is pipeline.producer else pipeline.full
+        if at_barrier(role.events, ArriveBarrier, other):
+            yield Fault(f"a role arrives at `{other}`, which it awaits", refutes=False)
+        if any(not event.scope.certain for event in at_barrier(role.events, ArriveBarrier, array)):
+            raise NotRecognised(f"the condition of an arrival at `{array}` isn't one of threads and k-tiles")
+    filling = at_barrier(pipeline.producer.body, ArriveBarrier, pipeline.full)
+    if len(at_barrier(pipeline.producer.events, ArriveBarrier, pipeline.full)) > len(filling):
+        yield Fault(f"an arrival at `{pipeline.full}` is outside of the loop over k-tiles", refutes=False)
+    for event in filling:
+        yield from deviating(pipeline, event, f"an arrival at `{pipeline.full}`")
+        if event.scope.first:
+            yield Fault(f"no arrival at `{pipeline.full}` for the first k-tiles of an output tile", 0, 0)
+    made, expected = sum(len(e.threads) for e in filling), arrivals_per_phase(pipeline, pipeline.full)
+    yield from _unequal(pipeline.full, made, expected, 0)
+    releases = [Releases(pipeline, role) for role in pipeline.consumers]
+    for release in releases:
+        yield from release.faults()
+    expected = arrivals_per_phase(pipeline, pipeline.empty)
+    for lag in sorted({lag for release in releases for lag in release.after}):
+        made = sum(len(r.after[lag].threads) for r in releases if lag in r.after)
+        yield from _unequal(pipeline.empty, made, expected, pipeline.stages)
+    if any(release.within is not None for release in releases):
+        made = sum(len(r.within.threads) for r in releases if r.within is not None)
+        yield from _unequal(pipeline.empty, made, expected, pipeline.stages)
+
+
+def _unequal(array: str, made: int, expected: int, k_tile: int) -> Iterator[Fault]:
+    """`k_tile` is the first whose wait goes wrong."""
+    if made < expected:
+        yield Fault(f"{made} threads arrive at `{array}`, which expects {expected}: the wait never ends", k_tile, 0)
+    elif made > expected:
+        yield Fault(f"{made} threads arrive at `{array}`, which expects {expected}: phases end too early", k_tile, 0)
+
+
+class Releases:
+    """How a consumer releases stages: `within` the loop over k-tiles that of the k-tile `lag` before, if any, and
+    `after` the loop those of the last k-tiles, by their distance from the last."""
+
+    def __init__(self, pipeline: Pipeline, role: Role) -> None:
+        self.pipeline, self.role = pipeline, role
+        within = at_barrier(role.body, ArriveBarrier, pipeline.empty)
+        after = at_barrier(role.tile_after, ArriveBarrier, pipeline.empty)
+        others = len(at_barrier(role.events, ArriveBarrier, pipeline.empty)) - len(within) - len(after)
+        if len(within) > 1 or others:
+            raise NotRecognised(
+                f"several arrivals at `{pipeline.empty}` for a k-tile, or one outside of an output tile"
+            )
+        self.within = within[0] if within else None
+        self.lag = self._lag(self.within) if self.within else 0
+        lags = [self._lag(event) for event in after]
+        self.after = dict(zip(lags, after, strict=True))
+        self.repeated = len(lags) > len(self.after)
+
+    def _lag(self, event: Event) -> int:
+        """How many k-tiles before the current one that is whose stage is released, fewer than stages."""
+        stages = self.pipeline.stages
+        released = event.per_fill(barrier_of(event.node).subscripts[0], stages)
+        lags = {(fill - stage) % stages for fill, stage in released.items()}
+        if len(lags) != 1 or not set(released.values()) <= set(range(stages)):
+            raise NotRecognised("stages are released in another order than they are read")
+        return lags.pop()
+
+    def faults(self) -> Iterator[Fault]:
+        """Unless every k-tile of an output tile is released once, in order, by every warp."""
+        empty, stages, lag = self.pipeline.empty, self.pipeline.stages, self.lag
+        first = self.within.scope.first if self.within else 0
+        loop = self.role.k_tiles
+        needed = lag if self.within else 1
+        if self.within is None and not self.after:
+            yield Fault(f"no arrival at `{empty}`: the producer waits forever", stages, 0)
+            return
+        if self.within is not None and first > lag:
+            yield Fault("k-tile 0 of an output tile is never released, and the producer waits forever", stages, 0)
+        elif self.within is not None and first < lag:
+            yield Fault(
+                f"k-tile {first} of an output tile releases that {lag} before, which isn't of this tile",
+                first,
+                (first - lag) % stages,
+            )
+        expected = set(range(needed))
+        if self.within is None and loop is not None:
+            yield Fault("only the last k-tiles of an output tile are released", stages, 0)
+        elif missing := expected - set(self.after):
+            where = "the last k-tile" if 0 in missing else f"the k-tile {min(missing)} before the last"
+            yield Fault(f"{where} of an output tile is never released, and the producer waits forever", stages, 0)
+        if set(self.after) - expected or self.repeated:
+            yield Fault("a k-tile is released twice: its stage is overwritten before it is read", 0, 0)
+        if loop is not None and 0 < loop.minimum_trips < needed:
+            yield Fault(f"with fewer than {needed} k-tiles, some before the first are released", refutes=False)
+        warps = {thread // WARP_SIZE for thread in self.role.threads}
+        for event in (*((self.within,) if self.within else ()), *self.after.values()):
+            missing_warps = warps - {thread // WARP_SIZE for thread in event.threads}
+            if missing_warps:
+                yield Fault(f"warp {min(missing_warps)} reads stages and doesn't arrive at `{empty}`", stages, 0)
+
+
+def reads(pipeline: Pipeline) -> Claim:
+    reason = "the wgmma groups that read a k-tile are complete before the arrival that releases it"
+    return claim_of("reads", reason, (fault for role in pipeline.consumers for fault in _read_faults(pipeline, role)))
+
+
+def _read_faults(pipeline: Pipeline, role: Role) -> Iterator[Fault]:
+    releases = Releases(pipeline, role)
+    body, after = role.body, role.tile_after
+    if any(isinstance(e.node, Wgmma) for e in (*role.before, *role.tile_before, *after, *role.after)):
+        raise NotRecognised("wgmmas are outside of the loop over k-tiles")
+    for position, event in enumerate(body):
+        if not isinstance(event.node, Wgmma):
+            continue
+        rest = body[position + 1 :]
+        if releases.within is not None:
+            stop = body.index(releases.within)
+            lag = releases.lag
+            between = (*rest, *(lag - 1) * body, *body[:stop]) if lag else body[position + 1 : stop]
+            if (not lag and stop < position) or not is_complete(between):
+                yield Fault("a stage is released while a wgmma reads it: the producer may overwrite it", 0, 0)
+        for lag, release in releases.after.items():
+            if not is_complete((*rest, *lag * body, *after[: after.index(release)])):
+                yield Fault("the last stage of an output tile is released while a wgmma reads it", 0, 0)
+
+
+def is_complete(after: Sequence[Event]) -> bool:
+    """Whether a wgmma is complete after these events of its warpgroup: its group has been committed, and a wait leaves
+    no more groups pending than were committed since."""
+    newer: int | None = None
+    for event in after:
+        match event.node:
+            case CommitWgmmas():
+                newer = 0 if newer is None else newer + 1
+            case AwaitWgmmas(pending=pending) if newer is not None and pending <= newer:
+                return True
+    return False

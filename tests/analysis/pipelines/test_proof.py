@@ -1,0 +1,372 @@
+"""The synchronisation of every wgmma kernel is proved, and of none with a planted fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import sympy
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from cugen.analysis.pipelines.claims import PipelineProof
+from cugen.analysis.pipelines.proof import prove_pipeline
+from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N
+from cugen.machine.wgmma import WARPGROUP
+from cugen.plan.kernel import Kernel
+from cugen.plan.nodes import Barrier, Comparison, For, Guard, If, Loop, NamedBarrier, Node
+from cugen.plan.pipeline_nodes import (
+    ArriveBarrier,
+    AwaitBarrier,
+    AwaitTensorStores,
+    AwaitWgmmas,
+    CommitTensorStores,
+    CommitWgmmas,
+    FenceBarrierInit,
+    FenceProxy,
+    FenceWgmma,
+    InitBarrier,
+    TensorLoad,
+    TensorStore,
+    Wgmma,
+)
+from cugen.plan.symbols import Mod, integer, symbol
+from cugen.schedule.planner import make_plan
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
+
+from .conftest import changed, gemm, nodes_of, nth, with_expressions, with_subscripts
+
+SYNCHRONISATION = (
+    InitBarrier,
+    FenceBarrierInit,
+    ArriveBarrier,
+    AwaitBarrier,
+    TensorLoad,
+    TensorStore,
+    CommitTensorStores,
+    AwaitTensorStores,
+    FenceProxy,
+    FenceWgmma,
+    CommitWgmmas,
+    AwaitWgmmas,
+    Barrier,
+    NamedBarrier,
+)
+# Persistent with one consumer, two, and three; of MN-major operands; without TMA stores; with one tile for a block.
+KERNELS = {
+    "one consumer": lambda: gemm(schedule="block: {m: 64, n: 256}"),
+    "two consumers": lambda: gemm(schedule="block: {m: 128, n: 192}, stages: 3"),
+    "three consumers": lambda: gemm(schedule="block: {m: 192, n: 96}"),
+    "two matrices": lambda: gemm(schedule="block: {m: 256, n: 96}, stages: 2"),
+    "MN-major": lambda: gemm(layouts="KM KN"),
+    "stores of registers": lambda: gemm(types=("bfloat16", "float32")),
+    "one tile": lambda: gemm(256, 256, 192, schedule="block: {m: 64, n: 128}"),
+}
+
+
+def proof_of(kernel: Kernel) -> PipelineProof:
+    proof = prove_pipeline(kernel)
+    assert proof is not None
+    return proof
+
+
+def refuted(kernel: Kernel) -> list[str]:
+    """The names of the refuted claims."""
+    return [claim.name for claim in proof_of(kernel).claims if claim.verdict == "refuted"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_every_form_of_the_kernel_is_proved(kernel):
+    assert proof_of(kernel()).verdict == "proved"
+
+
+@settings(max_examples=60)
+@given(
+    st.tuples(*(st.integers(1, 70).map(lambda n: 8 * n) for _ in "mn"), st.integers(1, 90).map(lambda n: 16 * n)),
+    st.sampled_from(["MK NK", "KM KN", "MK KN", "KM NK"]),
+    st.sampled_from([("bfloat16", "bfloat16"), ("float16", "float32"), ("int8", "int32"), ("float32", "float32")]),
+    st.sampled_from(BLOCK_M),
+    st.sampled_from(BLOCK_N),
+    st.integers(2, 16),
+    st.sampled_from([0, 3]),
+)
+def test_every_config_of_drawn_shapes_is_proved(sizes, layouts, types, block_m, block_n, stages, batch):
+    try:
+        kernel = gemm(*sizes, types, layouts, f"block: {{m: {block_m}, n: {block_n}}}, stages: {stages}", batch)
+    except SpecError:
+        assume(False)
+    proof = proof_of(kernel)
+    assert proof.verdict == "proved"
+    assert f"{stages} stages" in proof.line
+
+
+def test_sizes_that_are_known_at_launch_are_proved():
+    assert proof_of(gemm("dynamic", "{multiple_of: 8}", "{multiple_of: 8, range: [8, 4096]}")).verdict == "proved"
+
+
+def test_a_k_that_may_be_0_at_launch_is_refuted():
+    """The last k-tile is released where there is none."""
+    assert refuted(gemm("dynamic", "{multiple_of: 8}", "{multiple_of: 8}")) == ["order"]
+
+
+def test_a_kernel_without_mbarriers_has_no_proof():
+    (spec,) = load_text(
+        "cugen: 1\nkernel: twice\nparams: {N: 64}\narrays:\n  x: {shape: [N], dtype: float32}\n"
+        "  y: {shape: [N], dtype: float32}\ncompute: y[i] = 2 * x[i]\n"
+    )
+    assert prove_pipeline(make_plan(spec).kernels[0]) is None
+
+
+# Planted faults
+
+
+@pytest.mark.parametrize("kind", SYNCHRONISATION, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", ["one consumer", "two consumers", "two matrices", "MN-major"])
+def test_no_kernel_that_lacks_one_of_its_nodes_is_proved(name, kind):
+    kernel = KERNELS[name]()
+    count = len(nodes_of(kernel, kind))
+    assert count > 0
+    for position in range(count):
+        assert refuted(nth(kernel, kind, position, lambda node: ())), position
+
+
+@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_other_parity_is_refuted_at_the_first_k_tile(name, position):
+    def other(node: Node) -> tuple[Node, ...]:
+        assert isinstance(node, AwaitBarrier)
+        return (replace(node, parity=Mod(node.parity + 1, integer(2))),)
+
+    proof = proof_of(nth(KERNELS[name](), AwaitBarrier, position, other))
+    assert [(c.name, c.k_tile, c.stage) for c in proof.claims if c.verdict == "refuted"] == [("phases", 0, 0)]
+
+
+def test_a_constant_parity_is_refuted_at_the_second_round_of_the_stages():
+    kernel = gemm(schedule="block: {m: 128, n: 192}, stages: 3")
+    proof = proof_of(nth(kernel, AwaitBarrier, 1, lambda node: (replace(node, parity=integer(0)),)))
+    assert [(c.name, c.k_tile, c.stage) for c in proof.claims if c.verdict == "refuted"] == [("phases", 3, 0)]
+
+
+@pytest.mark.parametrize("more", [-1, 1, 124])
+@pytest.mark.parametrize("position", [0, 1])
+def test_another_number_of_arrivals_is_refuted(position, more):
+    kernel = nth(gemm(), InitBarrier, position, lambda node: (replace(node, arrivals=node.arrivals + more),))
+    assert refuted(kernel) == ["arrivals"]
+
+
+@pytest.mark.parametrize("more", [-16, 16])
+def test_other_bytes_than_those_of_the_boxes_are_refuted(more):
+    def other(node: Node) -> tuple[Node, ...]:
+        assert isinstance(node, ArriveBarrier)
+        assert node.expected_bytes is not None
+        return (replace(node, expected_bytes=node.expected_bytes + more),)
+
+    assert refuted(nth(gemm(), ArriveBarrier, 0, other)) == ["bytes"]
+
+
+@given(st.data())
+def test_a_subscript_of_another_stage_is_refuted(data):
+    """Of one node, by a shift or with another period."""
+    kernel = KERNELS[data.draw(st.sampled_from(["one consumer", "two consumers", "one tile"]))]()
+    kind = data.draw(st.sampled_from([ArriveBarrier, AwaitBarrier, TensorLoad, Wgmma]))
+    position = data.draw(st.integers(0, len(nodes_of(kernel, kind)) - 1))
+    stages = int(nodes_of(kernel, AwaitBarrier)[0].barrier.array.shape[0])
+    shift = data.draw(st.integers(1, stages - 1))
+    operands = {TensorLoad: ("target", "barrier"), Wgmma: ("a", "b")}.get(kind, ("barrier",))
+    operand = data.draw(st.sampled_from(operands))
+    change = data.draw(
+        st.sampled_from(
+            [lambda stage: Mod(stage + shift, integer(stages)), lambda stage: Mod(stage, integer(stages - 1))]
+        )
+    )
+
+    def other(node: Node) -> tuple[Node, ...]:
+        return (replace(node, **{operand: with_subscripts(getattr(node, operand), change)}),)
+
+    assert proof_of(nth(kernel, kind, position, other)).verdict != "proved"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("kind", [AwaitWgmmas, AwaitTensorStores])
+def test_a_wait_that_leaves_one_more_group_pending_is_refuted(name, kind):
+    kernel = KERNELS[name]()
+    for position in range(len(nodes_of(kernel, kind))):
+        if name == "one tile" and kind is AwaitTensorStores:
+            continue  # no more chunks than buffers
+        assert refuted(nth(kernel, kind, position, lambda node: (replace(node, pending=node.pending + 1),))), position
+
+
+def test_a_wait_for_all_groups_is_proved():
+    for kind in (AwaitWgmmas, AwaitTensorStores):
+        assert proof_of(nth(gemm(), kind, 0, lambda node: (replace(node, pending=0),))).verdict == "proved"
+
+
+def of_lane_and_k_tile(node: Node) -> bool:
+    """Whether a node is the branch that releases the stage of the k-tile before."""
+    return isinstance(node, If) and isinstance(node.condition, Guard) and len(node.condition.terms) == 2
+
+
+def test_a_release_in_the_first_k_tile_is_refuted():
+    def without_k_tile(node: Node) -> tuple[Node, ...] | None:
+        return (replace(node, condition=Guard(node.condition.terms[1:])),) if of_lane_and_k_tile(node) else None
+
+    assert "arrivals" in refuted(changed(gemm(), without_k_tile))
+
+
+def test_a_release_from_the_third_k_tile_on_is_refuted():
+    def later(node: Node) -> tuple[Node, ...] | None:
+        if not of_lane_and_k_tile(node):
+            return None
+        k_tile, lane = node.condition.terms
+        return (replace(node, condition=Guard((replace(k_tile, right=k_tile.right + 64), lane))),)
+
+    assert "arrivals" in refuted(changed(gemm(), later))
+
+
+def test_a_release_by_all_lanes_is_refuted():
+    def by_all(node: Node) -> tuple[Node, ...] | None:
+        return (replace(node, condition=Guard(node.condition.terms[:1])),) if of_lane_and_k_tile(node) else None
+
+    assert refuted(changed(gemm(), by_all)) == ["arrivals"]
+
+
+def test_a_release_by_one_warp_for_all_is_refuted_though_the_count_is_right():
+    def by_four_lanes(node: Node) -> tuple[Node, ...] | None:
+        if not of_lane_and_k_tile(node):
+            return None
+        first_four = Comparison(symbol("threadIdx.x"), "<", integer(4))
+        return (replace(node, condition=Guard((node.condition.terms[0], first_four))),)
+
+    assert refuted(changed(gemm(), by_four_lanes)) == ["arrivals"]
+
+
+def test_a_release_of_the_current_k_tile_is_refuted():
+    """Its stage is released before the wgmmas that read it are complete."""
+    kernel = nth(
+        gemm(),
+        ArriveBarrier,
+        1,
+        lambda node: (replace(node, barrier=with_subscripts(node.barrier, lambda stage: symbol("stage"))),),
+    )
+    assert {"arrivals", "reads"} <= set(refuted(kernel))
+
+
+def moved(kernel: Kernel, kind: type, position: int, before: type, at: int) -> Kernel:
+    """The kernel with one node moved in front of another."""
+    node = nodes_of(kernel, kind)[position]
+    return nth(nth(kernel, kind, position, lambda _: ()), before, at, lambda target: (node, target))
+
+
+def test_a_release_in_front_of_the_wait_for_its_readers_is_refuted():
+    kernel = gemm()
+    release = next(node for node in nodes_of(kernel, If) if of_lane_and_k_tile(node))
+    kernel = changed(kernel, lambda node: () if node is release else None)
+    kernel = nth(kernel, AwaitWgmmas, 0, lambda node: (release, node))
+    assert refuted(kernel) == ["reads"]
+
+
+def test_waits_behind_their_uses_are_refuted():
+    behind_copies = moved(gemm(), ArriveBarrier, 0, AwaitBarrier, 0)
+    assert refuted(behind_copies) == ["phases"]
+    kernel = gemm()
+    wait = nodes_of(kernel, AwaitBarrier)[1]
+    kernel = nth(nth(kernel, AwaitBarrier, 1, lambda _: ()), CommitWgmmas, 0, lambda node: (node, wait))
+    assert refuted(kernel) == ["phases"]
+
+
+def test_a_commit_in_front_of_its_wgmmas_is_refuted():
+    kernel = moved(gemm(), CommitWgmmas, 0, FenceWgmma, 0)
+    assert "reads" in refuted(kernel)
+
+
+def with_loop(kernel: Kernel, name: str, position: int, change) -> Kernel:
+    """The kernel with the header of one of the loops over an index changed."""
+    count = -1
+
+    def at(node: Node) -> tuple[Node, ...] | None:
+        nonlocal count
+        if not isinstance(node, For) or node.loop.index.name != name:
+            return None
+        count += 1
+        return (replace(node, loop=change(node.loop)),) if count == position else None
+
+    return changed(kernel, at)
+
+
+@pytest.mark.parametrize("name", ["k0", "tile"])
+def test_loops_of_different_length_are_refuted(name):
+    def shorter(loop: Loop) -> Loop:
+        return replace(loop, stop=loop.stop - 64)
+
+    assert "order" in refuted(with_loop(gemm(), name, 0, shorter))
+
+
+def test_numbers_that_begin_anew_with_each_output_tile_are_not_proved():
+    def without_wave(expr: sympy.Expr) -> sympy.Expr:
+        return expr.xreplace({symbol("fill"): symbol("k0") / 64})
+
+    kernel = changed(
+        gemm(),
+        lambda node: (
+            (with_expressions(node, without_wave),) if isinstance(node, AwaitBarrier | ArriveBarrier) else None
+        ),
+    )
+    assert proof_of(kernel).verdict != "proved"
+
+
+def test_a_collective_instruction_of_a_part_of_a_warpgroup_is_refuted():
+    def for_some(node: Node) -> tuple[Node, ...]:
+        return (If(Guard((Comparison(symbol("threadIdx.x"), "<", integer(96)),)), (node,)),)
+
+    for kind in (FenceWgmma, CommitWgmmas, AwaitWgmmas, NamedBarrier):
+        assert "convergence" in refuted(nth(gemm(), kind, 0, for_some)), kind
+
+
+def test_a_barrier_of_the_block_in_a_role_is_refuted():
+    kernel = nth(gemm(), FenceWgmma, 0, lambda node: (Barrier(), node))
+    assert "convergence" in refuted(kernel)
+
+
+def test_a_named_barrier_of_fewer_threads_is_refuted():
+    kernel = nth(gemm(), NamedBarrier, 0, lambda node: (replace(node, threads=WARPGROUP - 32),))
+    assert refuted(kernel) == ["convergence"]
+
+
+def test_one_named_barrier_of_all_warpgroups_is_refuted():
+    kernel = KERNELS["two consumers"]()
+    assert "convergence" in refuted(nth(kernel, NamedBarrier, 0, lambda node: (replace(node, number=integer(0)),)))
+
+
+def test_barriers_used_in_front_of_the_barrier_of_the_block_are_refuted():
+    kernel = gemm()
+    kernel = nth(nth(kernel, Barrier, 0, lambda _: ()), FenceWgmma, 0, lambda node: (node,))
+    assert refuted(kernel) == ["initialisation"]
+
+
+def test_two_store_buffers_do_not_alternate_across_tiles_of_three_chunks():
+    """The second output tile begins with the buffer of the last store, which one pending group doesn't cover."""
+
+    def alternate(node: Node) -> tuple[Node, ...] | None:
+        def other(expr: sympy.Expr) -> sympy.Expr:
+            return expr.replace(lambda e: isinstance(e, Mod) and e.args[1] == 3, lambda e: Mod(e.args[0], integer(2)))
+
+        return (with_expressions(node, other),) if hasattr(node, "access") or isinstance(node, TensorStore) else None
+
+    kernel = changed(KERNELS["two consumers"](), alternate)
+    kernel = nth(kernel, AwaitTensorStores, 0, lambda node: (replace(node, pending=1),))
+    (claim,) = (c for c in proof_of(kernel).claims if c.verdict == "refuted")
+    assert claim.name == "stores"
+    assert "output tile 1" in claim.reason
+    right = nth(kernel, AwaitTensorStores, 0, lambda node: (replace(node, pending=0),))
+    assert proof_of(right).verdict == "proved"
+
+
+def test_arrays_that_overlap_in_shared_memory_are_refuted():
+    def lower(node: Node) -> tuple[Node, ...] | None:
+        array = getattr(node, "array", None)
+        if array is None or array.symbol != "Bs":
+            return None
+        return (replace(node, array=replace(array, dynamic_offset=array.dynamic_offset - 1024)),)
+
+    assert refuted(changed(gemm(), lower)) == ["shared memory"]
