@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,11 +26,16 @@ _TARGET = re.compile(r"sm_(\d+)([af]?)")
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """Requested outputs. `kinds`: some of KINDS, in that order. `targets`: ascending, if `--target` names several; else
-    empty, and each spec has its own target."""
+    """Requested outputs. `kinds`: some of KINDS, in that order. `targets`: ascending, if `--target` names several, the
+    architecture-specific ones last; else empty, and each spec has its own target."""
 
     kinds: tuple[str, ...]
     targets: tuple[str, ...]
+
+    @property
+    def specific(self) -> tuple[str, ...]:
+        """Those of several targets for which kernels are generated on their own. The others share a source."""
+        return tuple(filter(_is_specific, self.targets))
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -47,6 +52,7 @@ class Emission:
         """Paths of a kernel's files, sources and manifest first."""
         outputs = [path for path in files.paths(folder, stem) if path.suffix in self.suffixes]
         outputs += [folder / f"{stem}.{kind}" for kind in ("cubin", "ptx", "fatbin") if kind in self.kinds]
+        outputs += [_manifest_path(folder, stem, target) for target in self.specific if "fatbin" in self.kinds]
         return outputs + (list(embed_paths(folder, stem)) if "embed" in self.kinds else [])
 
     @property
@@ -61,9 +67,9 @@ class Emission:
         return "launch" in self.kinds
 
     @property
-    def compiles(self) -> bool:
-        """Whether some outputs need a CUDA compiler."""
-        return any(kind in self.kinds for kind in ("cubin", "ptx", "fatbin"))
+    def is_made_anew(self) -> bool:
+        """Whether some outputs don't say of which input they were made: machine code, and what has several sources."""
+        return any(kind in self.kinds for kind in ("cubin", "ptx", "fatbin")) or bool(self.specific)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def emission(args: argparse.Namespace) -> Emission:
-    """Requested outputs. Sets `args.target` to the lowest of several targets, whose sources compile for all of them."""
+    """Requested outputs. Sets `args.target` to the lowest of several targets, whose sources compile for all of them but
+    the architecture-specific ones."""
     if args.umbrella is not None and not re.fullmatch(r"[A-Za-z0-9][\w.-]*", args.umbrella):
         raise wrong_call(
             f"`--umbrella {args.umbrella}`: not a file name", "give the name without a suffix, such as `kernels`"
@@ -98,7 +105,7 @@ def emission(args: argparse.Namespace) -> Emission:
         )
     if not any(kind in args.emit for kind in _FOR_SEVERAL):
         raise wrong_call("sources are generated for one target", "`--emit fatbin` and `--emit embed` hold several")
-    ordered = sorted(targets, key=_number)
+    ordered = sorted(targets, key=lambda target: (_is_specific(target), _number(target)))
     args.target = ordered[0]
     return Emission(args.emit, tuple(ordered))
 
@@ -114,9 +121,12 @@ def is_current_embed(folder: Path, stem: str, input_hash: str, targets: Sequence
     return all(files.is_current_text(path, expected) for path in embed_paths(folder, stem))
 
 
-def compiled(stem: str, source: str, target: str, wanted: Emission, folder: Path) -> Iterator[files.File]:
-    """Compiler outputs of a source that was generated for `target`. Raises CompileError, ToolMissing."""
-    targets = wanted.targets or (target,)
+def compiled(kernel: Kernel, specific: Sequence[Kernel], wanted: Emission, folder: Path) -> Iterator[files.File]:
+    """Compiler outputs of a kernel; `specific` are those for architecture-specific targets, if several are wanted.
+
+    Raises CompileError, ToolMissing."""
+    stem, source = kernel.name, kernel.source
+    targets = wanted.targets or (kernel.spec.target,)
     if "cubin" in wanted.kinds:
         cubin = _cubin(source, stem, targets[0])
         yield files.File(folder / f"{stem}.cubin", cubin.image, cubin.compiler)
@@ -126,25 +136,42 @@ def compiled(stem: str, source: str, target: str, wanted: Emission, folder: Path
         text = compile_ptx(source, stem, targets[0], lines=False)
         yield files.File(folder / f"{stem}.ptx", text.encode(), f"{compilers()[0].name} {compilers()[0].version}")
     if "fatbin" in wanted.kinds:
-        image = _fat_image(source, stem, targets)
+        image = _fat_image(source, stem, targets, specific)
         yield files.File(folder / f"{stem}.fatbin", image.content, image.compiler)
+        for other in specific:
+            path = _manifest_path(folder, stem, other.spec.target)
+            yield files.File(path, other.manifest.to_json().encode())
 
 
-def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *, check: bool) -> Iterator[files.File]:
-    """C array of the machine code and its launcher, with hashes. With `check`, machine code of the same source by
-    another compiler version is taken from disk, as it can't be compared."""
-    from cugen.emit.host.embed import Image, embed
+def embedded(
+    kernel: Kernel,
+    specific: Sequence[Kernel],
+    input_hash: str,
+    wanted: Emission,
+    folder: Path,
+    *,
+    check: bool,
+) -> Iterator[files.File]:
+    """C arrays of the machine code and their launcher, with hashes. With `check`, machine code of the same source by
+    another compiler version is taken from disk, as it can't be compared. `specific` are the kernels for
+    architecture-specific targets, if several are wanted."""
+    from cugen.emit.host.embed import Code, Image, embed
 
     stem, targets = kernel.name, wanted.targets or (kernel.spec.target,)
     header, source, typed_header = embed_paths(folder, stem)
-    image = _foreign_image(source, kernel, targets) if check else None
-    reserve = f"machine code by {image.compiler}, which is not installed, was not compared" if image else ""
-    if image is None and len(targets) == 1:
+    plain: tuple[str, ...] = tuple(target for target in targets if target not in wanted.specific)
+    kernels = {plain: kernel} | {(other.spec.target,): other for other in specific}
+    images = _foreign_images(source, kernels) if check else ()
+    reserve = f"machine code by {images[0].compiler}, which is not installed, was not compared" if images else ""
+    if not images and len(targets) == 1:
         cubin = _cubin(kernel.source, stem, targets[0])
-        image = Image(cubin.image, targets, cubin.compiler)
-    elif image is None:
-        image = _fat_image(kernel.source, stem, targets)
-    texts = embed(kernel.context, kernel.plan, kernel.manifest, image)
+        images = (Image(cubin.image, targets, cubin.compiler),)
+    elif not images:
+        cubins = [_cubin(other.source, stem, other.spec.target) for other in specific]
+        others = (Image(c.image, (k.spec.target,), c.compiler) for c, k in zip(cubins, specific, strict=True))
+        images = (_fat_image(kernel.source, stem, plain), *others)
+    codes = [Code(k.context, k.plan, k.manifest, i) for k, i in zip(specific, images[1:], strict=True)]
+    texts = embed(kernel.context, kernel.plan, kernel.manifest, images[0], codes)
     stamp = _embed_hash(input_hash, wanted.targets)
     yield files.File(header, files.stamped(texts.header, stamp).encode())
     yield files.File(source, files.stamped(texts.source, stamp).encode(), reserve=reserve)
@@ -185,6 +212,18 @@ def _number(target: str) -> tuple[int, str]:
     return (int(match[1]), match[2]) if match else (0, "")
 
 
+def _is_specific(target: str) -> bool:
+    """Whether kernels for this target are other than those for its compute capability, as for `sm_90a`."""
+    from cugen.machine import Target, canonical_name
+
+    return Target(canonical_name(target)).is_architecture_specific
+
+
+def _manifest_path(folder: Path, stem: str, target: str) -> Path:
+    """Path of the manifest for an architecture-specific target that shares a file with others."""
+    return folder / f"{stem}.{target}.json"
+
+
 def _embed_hash(input_hash: str, targets: Sequence[str]) -> str:
     return hashlib.sha256("\0".join((input_hash, *targets)).encode()).hexdigest()
 
@@ -195,29 +234,37 @@ def _cubin(source: str, stem: str, target: str) -> Cubin:
     return compile_cubin(source, stem, target, lines=False)
 
 
-def _fat_image(source: str, stem: str, targets: Sequence[str]) -> Image:
-    """Fat binary: machine code for each target, and PTX of the highest one for newer GPUs."""
+def _fat_image(source: str, stem: str, targets: Sequence[str], specific: Sequence[Kernel] = ()) -> Image:
+    """Fat binary: machine code for each target, of the source or that of a kernel for an architecture-specific target,
+    and PTX of the highest one without a suffix for newer GPUs. Drivers prefer the architecture-specific code."""
     from cugen.emit.host.embed import Image
     from cugen.toolchain.binary.fatbinary import pack
     from cugen.toolchain.cuda import compile_ptx
 
-    cubins = {target: _cubin(source, stem, target) for target in targets}
-    ptx = {targets[-1]: compile_ptx(source, stem, targets[-1], lines=False)}
+    sources = {other.spec.target: other.source for other in specific}
+    cubins = {target: _cubin(sources.get(target, source), stem, target) for target in targets}
+    ptx = {target: compile_ptx(source, stem, target, lines=False) for target in _without_suffix(targets)[-1:]}
     packed = pack({target: cubin.image for target, cubin in cubins.items()}, ptx)
     return Image(packed, tuple(targets), cubins[targets[0]].compiler)
 
 
-def _foreign_image(path: Path, kernel: Kernel, targets: Sequence[str]) -> Image | None:
-    from cugen.emit.host.embed import image_of
+def _without_suffix(targets: Sequence[str]) -> list[str]:
+    return [target for target in targets if target[-1].isdecimal()]
+
+
+def _foreign_images(path: Path, kernels: Mapping[tuple[str, ...], Kernel]) -> tuple[Image, ...]:
+    """Machine code of these kernels, by targets, in a file by a compiler that isn't installed; else empty."""
+    from cugen.emit.host.embed import images_of
     from cugen.toolchain.cuda import compilers
 
     try:
         text = path.read_text()
     except (OSError, ValueError):
-        return None
-    image = image_of(text)
-    if image is None or image.targets != tuple(targets):
-        return None
-    if image.compiler in [f"{compiler.name} {compiler.version}" for compiler in compilers()[:1]]:
-        return None
-    return image if kernel.manifest.source_hash[:16] in text and files.is_stamped(text) else None
+        return ()
+    images = images_of(text)
+    if [image.targets for image in images] != list(kernels):
+        return ()
+    if images[0].compiler in [f"{compiler.name} {compiler.version}" for compiler in compilers()[:1]]:
+        return ()
+    is_same_source = all(kernel.manifest.source_hash[:16] in text for kernel in kernels.values())
+    return images if is_same_source and files.is_stamped(text) else ()

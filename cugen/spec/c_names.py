@@ -25,15 +25,19 @@ _GENERATED = """
     mma_m16n8k32_e4m3 mma_m16n8k32_e5m2 mma_m16n8k32_e4m3_e5m2 mma_m16n8k32_e5m2_e4m3
     mma_m16n8k32_e4m3_as_f16 mma_m16n8k32_e5m2_as_f16 mma_m16n8k32_e4m3_e5m2_as_f16 mma_m16n8k32_e5m2_e4m3_as_f16
     mma_m16n8k8_tf32 to_tf32 ldmatrix_x4 ldmatrix_x4_trans
+    k_major_matrix mn_major_matrix fence_proxy_async
+    mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_init mbarrier_init_fence mbarrier_wait
+    tma_load_2d tma_load_3d tma_store_2d tma_store_3d tma_store_commit tma_store_wait_read
     shared_memory cluster cooperative_groups stream status workspace memory
 """
+_GENERATED_PREFIX = "wgmma"  # wgmma_m64n256k16_bf16 and all others, which differ by N and the types
 KEYWORDS = frozenset(_KEYWORDS.split())
 GENERATED = frozenset(_GENERATED.split())
 
 
 def is_taken(name: str) -> bool:
     """Whether a name is reserved: a keyword, declared or defined as a macro by the headers, or declared by cugen."""
-    return name in KEYWORDS or name in GENERATED or is_in_headers(name)
+    return name in KEYWORDS or name in GENERATED or name.startswith(_GENERATED_PREFIX) or is_in_headers(name)
 
 
 def is_in_headers(name: str) -> bool:

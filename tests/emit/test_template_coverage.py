@@ -13,7 +13,7 @@ import cugen.emit.host.embed
 import cugen.emit.host.launch_header
 import cugen.emit.host.variants
 from cugen.emit.environment import environment, template_folder
-from cugen.emit.host.embed import Image
+from cugen.emit.host.embed import Code, Image
 from cugen.emit.printer.ctypes import c_name
 from cugen.emit.printer.functions import function_text
 from cugen.emit.source import render_raw
@@ -29,6 +29,17 @@ from cugen.spec.types import FLOAT32, INT32, UINT32
 ROOT = Path(__file__).parents[2]
 _BRANCH = re.compile(r"\s*\{%-? *(if|elif|else|for)\b.*%\}\s*")
 
+# For sm_90 through a workspace; for sm_90a without.
+SPLIT_ALONG_K = """
+cugen: 1
+kernel: product
+params: {M: 64, N: 64, K: 8192}
+arrays:
+  A: {shape: [M, K], dtype: bfloat16}
+  B: {shape: [K, N], dtype: bfloat16}
+  C: {shape: [M, N], dtype: bfloat16}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+"""
 TEMPLATE_SPECS = ROOT / "tests" / "data" / "template_specs.yaml"  # for branches that the gallery doesn't take
 VARIANTS = """
 cugen: 1
@@ -99,6 +110,7 @@ def counted():
     env.globals["count"] = loader.count
     specs = [spec for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
     specs += load_all(TEMPLATE_SPECS)
+    specs += load_text(SPLIT_ALONG_K, target="sm_90a")
     for spec in specs:
         context, plan = plan_context(spec), make_plan(spec)
         first = next(iter(_accesses(plan))).serial
@@ -120,6 +132,10 @@ def counted():
         for kernel in map(generate, load_all(TEMPLATE_SPECS)):
             image = Image(b"code", (kernel.spec.target,), "nobody")
             cugen.emit.host.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
+        by_target = [generate(spec) for name in ("sm_90", "sm_90a") for spec in load_text(SPLIT_ALONG_K, target=name)]
+        codes = [Code(k.context, k.plan, k.manifest, Image(b"code", (k.spec.target,), "nobody")) for k in by_target]
+        for code in codes:  # with and without a workspace
+            cugen.emit.host.embed.embed(code.context, code.plan, code.manifest, code.image, codes)
         for text in (VARIANTS, PLAIN_VARIANTS, SIZE_VARIANTS):
             specs_of_text = load_text(text)
             (group,) = siblings(specs_of_text)

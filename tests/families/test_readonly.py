@@ -100,7 +100,8 @@ def code_of(source: str) -> str:
 
 
 def test_every_family_is_tried() -> None:
-    assert SPECS.keys() == {family.name for family in families()}
+    without_loads = {"wgmma"}  # which copies by TMA
+    assert SPECS.keys() == {family.name for family in families()} - without_loads
 
 
 @pytest.mark.parametrize("family", SPECS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -57,6 +58,14 @@ class _Failed:
     status: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A spec, and the same for those of several targets that are architecture-specific."""
+
+    spec: Spec
+    specific: tuple[Spec, ...] = ()
+
+
 _Result = _Made | _Failed | tuple["Diagnostic", ...]
 
 
@@ -101,7 +110,7 @@ def execute(args: argparse.Namespace) -> int:
     if not args.specs and options.kinds != ("launch",):
         raise wrong_call("no spec is given", "only `--emit launch` needs none")
     # `--check` doesn't trust the hashes in the files that it checks, and machine code has none.
-    every = args.check or args.write == "always" or (options.compiles and not args.list)
+    every = args.check or args.write == "always" or (options.is_made_anew and not args.list)
     current = {} if every else _recall_current(options, args)
     specs, groups = _load([file for file in dict.fromkeys(args.specs) if file not in current], args)
     kernels: list[Spec | Outline] = [*specs, *(kernel for outlined in current.values() for kernel in outlined.specs)]
@@ -124,7 +133,8 @@ def execute(args: argparse.Namespace) -> int:
     stale = [group for group in groups if every or not _are_current_headers(group, options, args)]
     needed = {spec.kernel for group in stale for spec in group.specs}
     wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, options, args)]
-    made = _generate_all(wanted, options, args)
+    specific = _load_specific([file for file in dict.fromkeys(args.specs) if file not in current], options, args)
+    made = _generate_all([_Work(spec, tuple(specific[spec.kernel])) for spec in wanted], options, args)
     texts = [result.texts for result in made]
     entries = {result.texts.stem: result.entry for result in made if result.entry}
     headers = _headers(stale, entries, options, args)
@@ -187,6 +197,18 @@ def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Sp
             specs_of_file = [spec for spec in specs if spec.dependencies[0] == file]
             remember(before[file], specs_of_file, [group for group in groups if group.specs[0].dependencies[0] == file])
     return specs, groups
+
+
+def _load_specific(
+    spec_files: Sequence[str], options: Emission, args: argparse.Namespace
+) -> Mapping[str, Sequence[Spec]]:
+    """The kernels of the files for each of the architecture-specific targets among several, by name."""
+    specs: defaultdict[str, list[Spec]] = defaultdict(list)
+    for target in options.specific:
+        with_target = argparse.Namespace(**{**vars(args), "target": target})
+        for spec in with_locks(load_files(spec_files, with_target), with_target):
+            specs[spec.kernel].append(spec)
+    return specs
 
 
 def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namespace) -> bool:
@@ -288,7 +310,7 @@ def _launch_header(path: Path, every: bool) -> list[files.File]:
     return [files.File(path, launch_header().encode())]
 
 
-def _generate_all(specs: Sequence[Spec], options: Emission, args: argparse.Namespace) -> list[_Made]:
+def _generate_all(work: Sequence[_Work], options: Emission, args: argparse.Namespace) -> list[_Made]:
     """Generates all kernels. Failure with all findings if one is rejected."""
     made: list[_Made] = []
     findings: list[Diagnostic] = []
@@ -300,7 +322,7 @@ def _generate_all(specs: Sequence[Spec], options: Emission, args: argparse.Names
         folder=args.output,
         check=args.check,
     )
-    for result in progress(_results(specs, args.jobs, make), len(specs), "generating", quiet=args.quiet):
+    for result in progress(_results(work, args.jobs, make), len(work), "generating", quiet=args.quiet):
         if isinstance(result, _Failed):
             raise Failure(result.text, result.status)
         if isinstance(result, _Made):
@@ -312,17 +334,17 @@ def _generate_all(specs: Sequence[Spec], options: Emission, args: argparse.Names
     return made
 
 
-def _results(specs: Sequence[Spec], jobs: int, make: Callable[[Spec], _Result]) -> Iterator[_Result]:
-    if jobs == 1 or len(specs) < 2:
-        yield from map(make, specs)
+def _results(work: Sequence[_Work], jobs: int, make: Callable[[_Work], _Result]) -> Iterator[_Result]:
+    if jobs == 1 or len(work) < 2:
+        yield from map(make, work)
         return
     from cugen.cli.workers import in_processes
 
-    yield from in_processes(make, specs, jobs)
+    yield from in_processes(make, work, jobs)
 
 
 def _generate(
-    spec: Spec, *, remarks: RemarksMode, templates: Templates, options: Emission, folder: Path, check: bool
+    work: _Work, *, remarks: RemarksMode, templates: Templates, options: Emission, folder: Path, check: bool
 ) -> _Result:
     """Generates one kernel, in a worker process. Errors are returned, since cugen's exceptions can't be pickled."""
     from cugen.emit.host.variants import make_entry
@@ -333,12 +355,14 @@ def _generate(
     from cugen.spec.diagnostics import SpecError
     from cugen.toolchain.errors import CompileError, ToolMissing
 
+    spec = work.spec
     try:
         kernel = generate(spec, remarks=remarks, templates=templates)
-        others = list(compiled(kernel.name, kernel.source, spec.target, options, folder))
+        specific = [generate(other, remarks=remarks, templates=templates) for other in work.specific]
+        others = list(compiled(kernel, specific, options, folder))
         if "embed" in options.kinds:
             stamp = input_hash(spec, remarks=remarks, templates=templates)
-            others += embedded(kernel, stamp, options, folder, check=check)
+            others += embedded(kernel, specific, stamp, options, folder, check=check)
     except SpecError as error:
         return error.diagnostics
     except (CompileError, TemplateError, ToolMissing) as error:

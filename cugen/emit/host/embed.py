@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, Size, TensorMapEntry, Workspace
 from cugen.emit.describe import harmless, header_lines, heading
@@ -18,6 +19,7 @@ from cugen.emit.host.launcher import Launcher, c_names, make_launcher
 from cugen.emit.host.tensor_maps import data_type, swizzle_mode
 from cugen.emit.host.typed import make_typed, size_names
 from cugen.emit.layout import tidy, unwrapped
+from cugen.machine import target
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan, Texture
@@ -46,6 +48,16 @@ class Image:
     content: bytes
     targets: tuple[str, ...]
     compiler: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A generated kernel with its machine code."""
+
+    context: Context
+    plan: Plan
+    manifest: Manifest
+    image: Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +100,113 @@ class _TensorMap:
     swizzle: str
 
 
-def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Embedded:
-    """Deterministic texts of the files."""
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Code for devices of one compute capability, such as "90", or portable code; `name` is the prefix of its functions
+    in C, `workspace` whether its launcher has one, `arguments` are those of a call of its launcher."""
+
+    name: str
+    capability: str
+    workspace: bool
+    arguments: str
+
+
+def embed(context: Context, plan: Plan, manifest: Manifest, image: Image, specific: Sequence[Code] = ()) -> Embedded:
+    """Deterministic texts of the files.
+
+    `specific` is code of the same kernel for architecture-specific targets: on their devices it runs instead. The
+    launcher's parameters are those of the portable code; other code that needs a workspace then allocates it."""
+    codes = (Code(context, plan, manifest, image), *specific)
     launcher, names = make_launcher(context, plan), c_names(context)
-    typed = make_typed(manifest, names)
+    declaration = launcher.declaration(DRIVER) | {
+        "notes": (*launcher.notes, *_specific_notes(manifest, specific, names)),
+        "loaded": " for the current device" if specific else "",
+    }
+    sources = [_variables(code) for code in codes]
+    head = {
+        "heading": heading(context),
+        "header": header_lines(context, plan),
+        "codes": sources,
+        "headers": dict.fromkeys(header for source in sources for header in source["headers"]),
+        "helpers": any(source["helpers"] for source in sources),
+        "uploads": any(source["uploads"] for source in sources),
+    }
+    env = environment()
+    parts = [env.get_template("embed_head.c.j2").render(declaration | head)]
+    if specific:
+        choices = [_choice(code, launcher, names) for code in codes]
+        for source, choice in zip(sources, choices, strict=True):
+            source |= {"name": choice.name, "linkage": "static "}
+    parts += [env.get_template("embed.c.j2").render(source) for source in sources]
+    if specific:
+        local = Names()
+        for name in names.values():
+            local.allocate(name)
+        variables = {
+            "parameters": launcher.parameters,
+            "size_arguments": launcher.size_arguments,
+            "portable": choices[0],
+            "specific": choices[1:],
+            "capability": local.allocate("capability"),
+        }
+        parts.append(env.get_template("embed_choice.c.j2").render(declaration | variables))
+    typed = make_typed(_with_alignments(manifest, specific), names)
+    typed_variables = typed.variables(context, DRIVER, workspace=bool(launcher.workspace))
+    return Embedded(
+        tidy(env.get_template("embed.h.j2").render(declaration | head)),
+        tidy("\n".join(parts)),
+        tidy(env.get_template("kernel.hpp.j2").render(typed_variables)),
+    )
+
+
+def _choice(code: Code, launcher: Launcher, names: Mapping[str, str]) -> _Choice:
+    """`launcher` and `names` are those of the portable code."""
+    chosen = target(code.manifest.target)
+    arguments = [names[argument.name] for argument in code.manifest.arguments]
+    if code.plan.workspace:
+        arguments.append("workspace" if launcher.workspace else "NULL")
+    return _Choice(
+        f"{launcher.name}_{chosen.name if chosen.is_architecture_specific else 'portable'}",
+        "{}{}".format(*chosen.capability),
+        bool(code.plan.workspace),
+        ", ".join([*arguments, "stream"]),
+    )
+
+
+def _specific_notes(manifest: Manifest, specific: Sequence[Code], names: Mapping[str, str]) -> Iterator[str]:
+    """Comments of the launcher on code for architecture-specific targets."""
+    for code in specific:
+        name = code.manifest.target
+        yield "Devices of compute capability {}.{} run code for {}.".format(*target(name).capability, name)
+        for array, other in _arrays(manifest, code.manifest):
+            if other.alignment > array.alignment:
+                yield f"There {names[array.name]} must be aligned to {other.alignment} bytes."
+
+
+def _with_alignments(manifest: Manifest, specific: Sequence[Code]) -> Manifest:
+    """The manifest with the alignments that all codes need."""
+    for code in specific:
+        needed = {
+            array.name: max(array.alignment, other.alignment) for array, other in _arrays(manifest, code.manifest)
+        }
+        arguments = (
+            replace(a, alignment=needed[a.name]) if isinstance(a, ArrayArgument) else a for a in manifest.arguments
+        )
+        manifest = replace(manifest, arguments=tuple(arguments))
+    return manifest
+
+
+def _arrays(manifest: Manifest, other: Manifest) -> Iterator[tuple[ArrayArgument, ArrayArgument]]:
+    """The array arguments of two manifests of one kernel, in pairs."""
+    for a, b in zip(manifest.arguments, other.arguments, strict=True):
+        if isinstance(a, ArrayArgument) and isinstance(b, ArrayArgument):
+            yield a, b
+
+
+def _variables(code: Code) -> dict[str, Any]:
+    """Variables of the template for one machine code and its launcher."""
+    context, plan, manifest, image = code.context, code.plan, code.manifest, code.image
+    launcher, names = make_launcher(context, plan), c_names(context)
     printer = SizePrinter(size_names(manifest, names))
     local = Names()
     for name in (*names.values(), *(array.symbol for array in plan.workspace)):
@@ -101,14 +216,11 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
     }
     buffers = {space.name: array.symbol for space, array in zip(manifest.workspace, plan.workspace, strict=True)}
     total = printer.print(_total(manifest.workspace))
-    variables = {
-        "heading": heading(context),
-        "header": header_lines(context, plan),
-        **launcher.declaration(DRIVER),
-    }
     maps = {entry.name: entry.name for entry in manifest.tensor_maps}
     arguments = {**names, **buffers, **maps, **{texture.argument: texture.symbol for texture in context.textures}}
     source = {
+        **launcher.declaration(DRIVER),
+        "linkage": "",
         "parameters": launcher.parameters,
         "size_arguments": launcher.size_arguments,
         "checks": _checks(manifest, launcher, printer),
@@ -139,22 +251,20 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         **variables_of_launcher,
     }
     source["helpers"] = tuple(printer.helpers)
-    typed_variables = typed.variables(context, DRIVER, workspace=bool(launcher.workspace))
-    env = environment()
-    return Embedded(
-        tidy(env.get_template("embed.h.j2").render(variables)),
-        tidy(env.get_template("embed.c.j2").render(variables | source)),
-        tidy(env.get_template("kernel.hpp.j2").render(typed_variables)),
-    )
+    return source
 
 
-def image_of(text: str) -> Image | None:
-    """Machine code of a file written by `embed`; None for any other text."""
-    image, compiler = _IMAGE.search(text), _COMPILER.search(unwrapped(text.partition("\n\n")[0]))
-    if image is None or compiler is None:
-        return None
-    words = [int(word, 16) for word in re.findall(r"0x([0-9a-f]{16})", image[1])]
-    return Image(struct.pack(f"<{len(words)}Q", *words), tuple(compiler[1].split(", ")), compiler[2])
+def images_of(text: str) -> tuple[Image, ...]:
+    """Machine codes of a file written by `embed`; empty for any other text."""
+    compilers = _COMPILER.findall(unwrapped(text.partition("\n\n")[0]))
+    images = _IMAGE.findall(text)
+    if len(compilers) != len(images):
+        return ()
+    found = []
+    for words, (targets, compiler) in zip(images, compilers, strict=True):
+        numbers = [int(word, 16) for word in re.findall(r"0x([0-9a-f]{16})", words)]
+        found.append(Image(struct.pack(f"<{len(numbers)}Q", *numbers), tuple(targets.split(", ")), compiler))
+    return tuple(found)
 
 
 def _lines(content: bytes) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ import pytest
 
 from cugen.emit.files import LAUNCH_HEADER, stamped
 from cugen.emit.layout import unwrapped
+from cugen.schedule.lock import Entry, Time, spec_key
+from cugen.spec.load import load_all
+from cugen.spec.model import Schedule
 from cugen.toolchain import locations, nvcc, nvrtc
+from cugen.toolchain.binary import fatbinary
+from cugen.tune.lockfile import update
 
 Cli = Callable[..., Any]
 FAT = locations.program("fatbinary") is not None
@@ -94,6 +100,84 @@ def test_several_targets_share_one_file(cli: Cli, spec: Path, tmp_path: Path, ki
         assert " for sm_80, sm_90, compiled by " in (tmp_path / "scale_embed.c").read_text()
     assert cli("generate", spec, "-o", tmp_path, "--emit", f"cu,{kinds}", "--target", "sm_80,sm_90").out == ""
     assert cli("generate", spec, "-o", tmp_path, "--emit", f"cu,{kinds}", "--target", "sm_90").out != ""
+
+
+PRODUCT = """\
+cugen: 1
+kernel: product
+params: {M: 256, N: 256, K: 256}
+arrays:
+  A: {shape: [M, K], dtype: bfloat16}
+  B: {shape: [K, N], dtype: bfloat16}
+  C: {shape: [M, N], dtype: bfloat16}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_an_architecture_specific_target_has_its_own_source_among_several(
+    cli: Cli, tmp_path: Path, spec: Path, jobs: int
+) -> None:
+    if not FAT:
+        pytest.skip("NO fatbinary, SEVERAL TARGETS ARE UNTESTED")
+    (tmp_path / "product.yaml").write_text(PRODUCT)
+    out = tmp_path / "out"
+    words = ("generate", tmp_path / "product.yaml", spec, "-o", out, "--emit", "cu,fatbin,embed", "--jobs", jobs)
+    answer = cli(*words, "--target", "sm_90a,sm_80,sm_90")
+    assert answer.status == 0, answer.err
+    plain, specific = (json.loads((out / f"product{suffix}").read_text()) for suffix in (".json", ".sm_90a.json"))
+    assert (plain["target"], specific["target"]) == ("sm_80", "sm_90a")
+    assert ("wgmma" in (out / "product.cu").read_text(), "tensor_maps" in specific) == (False, True)
+    code = (out / "product_embed.c").read_text()
+    for targets, manifest in (("sm_80, sm_90", plain), ("sm_90a", specific)):
+        digest = manifest["source_hash"][:16]
+        assert f"// Machine code of product.cu (SHA-256 {digest}) for {targets}, compiled by " in code
+    listed = cli(*words, "--target", "sm_80,sm_90,sm_90a", "--list").out.splitlines()
+    assert sorted(listed) == sorted(str(path) for path in out.iterdir() if path.name != LAUNCH_HEADER)
+    assert cli(*words, "--target", "sm_80,sm_90,sm_90a").out == ""
+    assert cli(*words, "--target", "sm_80,sm_90,sm_90a", "--check").status == 0
+    (tmp_path / "product.yaml").write_text(PRODUCT.replace("M: 256", "M: 512"))
+    assert cli(*words, "--target", "sm_80,sm_90,sm_90a", "--check").status == 1
+
+
+def test_ptx_is_of_the_highest_target_without_a_suffix(
+    cli: Cli, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[tuple[list[str], list[str]]] = []
+
+    def pack(cubins: Mapping[str, bytes], ptx: Mapping[str, str]) -> bytes:
+        packed.append((list(cubins), list(ptx)))
+        return b"image"
+
+    monkeypatch.setattr(fatbinary, "pack", pack)
+    for targets in ("sm_90a,sm_90,sm_80", "sm_80,sm_90a,sm_100f", "sm_90a"):
+        assert cli("generate", spec, "-o", tmp_path / "out", "--emit", "fatbin", "--target", targets).status == 0
+    assert packed == [
+        (["sm_80", "sm_90", "sm_90a"], ["sm_90"]),
+        (["sm_80", "sm_100f", "sm_90a"], ["sm_80"]),
+        (["sm_90a"], []),
+    ]
+
+
+def test_the_lock_has_schedules_of_each_target(cli: Cli, tmp_path: Path) -> None:
+    """Those of a target with its own source apply to that."""
+    if not FAT:
+        pytest.skip("NO fatbinary, SEVERAL TARGETS ARE UNTESTED")
+    path = tmp_path / "product.yaml"
+    path.write_text(PRODUCT)
+    entries = []
+    for name, schedule in (("sm_80", Schedule("direct")), ("sm_90a", Schedule("tiled"))):
+        (loaded,) = load_all(path, target=name)
+        times = Time(5, 4), Time(6, 5)
+        entries.append(Entry("product", spec_key(loaded), name, "a GPU", (("C", schedule),), *times, "0.1.0"))
+    update(tmp_path / "cugen.lock", entries)
+    answer = cli("generate", path, "-o", tmp_path / "out", "--emit", "cu,fatbin", "--target", "sm_80,sm_90a")
+    assert (answer.status, answer.err) == (0, "")
+    plain, specific = (
+        json.loads((tmp_path / "out" / f"product{suffix}").read_text())["launches"][0]
+        for suffix in (".json", ".sm_90a.json")
+    )
+    assert (plain["shared_bytes"], specific["shared_bytes"] > 0) == (0, True)
 
 
 def test_without_the_packer_one_target_is_still_possible(
