@@ -37,6 +37,7 @@ def run(
     **arguments: Any,
 ) -> dict[str, NDArray[Any]]:
     """The outputs by name, as arrays in their logical shapes. A path is that of a spec file with one kernel.
+    A spec without a target is generated for the device's architecture-specific one (`sm_90a`).
 
     `arguments` are the inputs (array-likes; only lossless conversions are made), the scalars without a value, and the
     dynamic params that can't be deduced from an input's shape. `values` has more of them by name, such as one that is
@@ -50,8 +51,10 @@ def run(
         raise ValueError(f"device is one of {allowed}, not {shortened(device)}; {cure}")
     if isinstance(kernel_or_spec, str | os.PathLike):
         kernel_or_spec = load(kernel_or_spec)
-    kernel = generate(kernel_or_spec) if isinstance(kernel_or_spec, Spec) else kernel_or_spec
-    manifest = kernel.manifest
+    chosen = choose(device).device
+    if isinstance(kernel_or_spec, Spec):
+        kernel_or_spec = generate(kernel_or_spec.for_device(chosen.capability))
+    kernel, manifest = kernel_or_spec, kernel_or_spec.manifest
     arguments = merged(manifest, values, arguments)
     _check_names(manifest, arguments)
     inputs = {a.name: np.asarray(arguments[a.name]) for a in _inputs(manifest)}
@@ -63,7 +66,7 @@ def run(
     job = make_job(kernel.source, manifest, Inputs(inputs, scalars), params)
     buffers = {a.name: view(job.buffers[a.name], a, known) for a in manifest.arguments if isinstance(a, ArrayArgument)}
     checked = check_call(manifest, {**buffers, **scalars, **params}, device=CPU)
-    outcome = choose(device).device.run(replace(job, scalars=checked.scalars))
+    outcome = chosen.run(replace(job, scalars=checked.scalars))
     if outcome.faults:
         raise RunError(DEVICE_FAULT, "; ".join(f"{fault.kind}: {fault.message}" for fault in outcome.faults))
     return outputs_of(job, outcome)

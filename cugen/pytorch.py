@@ -29,10 +29,14 @@ def torch_op(kernel_or_spec: Kernel | Spec, /) -> Any:
     a CUDA graph after a first call has compiled the kernel. On CPU tensors it runs on the CPU device. Gradients are
     registered by `op.register_autograd(…)`.
 
-    SpecError where a spec can't be generated; calls raise RunError for invalid tensors (CG5002 to CG5009).
+    A spec without a target is generated for the architecture-specific one of the current GPU, such as `sm_90a`.
+    SpecError where a spec can't be generated; calls raise RunError for invalid tensors (CG5002 to CG5009), and on a GPU
+    of another architecture (CG5017).
     """
     torch = importlib.import_module("torch")
-    kernel = generate(kernel_or_spec) if isinstance(kernel_or_spec, Spec) else kernel_or_spec
+    if isinstance(kernel_or_spec, Spec):
+        kernel_or_spec = generate(kernel_or_spec.for_device(_capability(torch)))
+    kernel = kernel_or_spec
     name = f"cugen::{kernel.name}_{kernel.manifest.source_hash[:_HASH_DIGITS]}"
     if name not in _operators:
         operator = _Operator(torch, kernel)
@@ -41,6 +45,11 @@ def torch_op(kernel_or_spec: Kernel | Spec, /) -> Any:
         made.register_fake(operator.outputs)
         _operators[name] = made
     return _operators[name]
+
+
+def _capability(torch: Any) -> str:
+    """Compute capability of the current GPU, such as `sm_90`; empty without one."""
+    return "sm_{}{}".format(*torch.cuda.get_device_capability()) if torch.cuda.is_available() else ""
 
 
 class _Operator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ import numpy as np
 import pytest
 
 import cugen
+import cugen.api
 from cugen.abi.errors import RunError
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.device import Job, Outcome
+from cugen.runtime.devices import Choice
 
 PRODUCT = """\
 cugen: 1
@@ -53,6 +58,24 @@ def test_a_call_returns_the_outputs_and_takes_params_from_shapes(kernel: cugen.K
 def test_a_spec_is_as_good_as_a_kernel_and_lists_as_good_as_arrays(kernel: cugen.Kernel) -> None:
     result = cugen.run(kernel.spec, A=A, B=B.astype(np.float32).T.copy().T, alpha=1, M=5, device="cpu")
     np.testing.assert_array_equal(result["C"], A @ B)
+
+
+def test_a_spec_without_a_target_is_for_the_device_and_a_kernel_stays_as_it_is(
+    kernel: cugen.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = []
+
+    class Recorder(CpuDevice):
+        capability = "sm_90"
+
+        def run(self, job: Job) -> Outcome:
+            targets.append(job.manifest.target)
+            return super().run(job)
+
+    monkeypatch.setattr(cugen.api, "choose", lambda name: Choice(Recorder()))
+    for what in (kernel.spec, replace(kernel.spec, states_target=True), kernel):
+        assert cugen.run(what, A=A, B=B, alpha=2.0)["C"].shape == (5, 7)
+    assert targets == ["sm_90a", "sm_90", "sm_90"]
 
 
 def test_run_can_be_called_before_and_after_its_package_is_imported() -> None:

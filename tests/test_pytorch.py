@@ -54,10 +54,14 @@ class Torch:
 
     def __init__(self) -> None:
         self.made: list[SimpleNamespace] = []
+        self.capability: tuple[int, int] | None = None  # without a GPU
         self.library = SimpleNamespace(custom_op=self.custom_op)
         self.devices: list[str] = []
         self.cuda = SimpleNamespace(
-            device=self.current, current_stream=lambda device: SimpleNamespace(cuda_stream=len(device.name))
+            device=self.current,
+            current_stream=lambda device: SimpleNamespace(cuda_stream=len(device.name)),
+            is_available=lambda: self.capability is not None,
+            get_device_capability=lambda: self.capability,
         )
 
     def custom_op(self, name: str, function: Any, *, mutates_args: Any, schema: str) -> SimpleNamespace:
@@ -100,6 +104,13 @@ def test_an_operator_is_registered_once_by_what_it_computes(torch: Torch) -> Non
     assert registered.schema == "(Tensor x, float c) -> Tensor"
     assert registered.mutates == ()
     assert len({made.name for made in torch.made}) == 2
+
+
+def test_a_spec_without_a_target_is_for_the_current_gpu(torch: Torch) -> None:
+    targets = []
+    for torch.capability in (None, (9, 0), (10, 0)):
+        targets.append(operator().call._gpu.manifest.target)
+    assert targets == ["sm_90", "sm_90a", "sm_90"]
 
 
 def test_tensors_of_the_cpu_are_computed_on_the_cpu(torch: Torch) -> None:

@@ -18,6 +18,7 @@ DEVICE_FAULT = "CG5013"
 OVERLAP = "CG5014"
 GATHER_OUTSIDE = "CG5015"
 NOT_FINITE = "CG5016"
+OTHER_ARCHITECTURE = "CG5017"
 
 CODES: dict[str, str] = {
     FILE_UNREADABLE: "an input file can't be read",
@@ -36,4 +37,5 @@ CODES: dict[str, str] = {
     OVERLAP: "two arrays of a call share memory",
     GATHER_OUTSIDE: "an element used as a subscript lies outside the array that it indexes",
     NOT_FINITE: "a result has NaN or infinities, and so has the reference",
+    OTHER_ARCHITECTURE: "the kernel is for GPUs of another architecture",
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 Size = int | str
 _SHOWN_ARGUMENTS = 8
-FEATURES = ("texture", "texture_2d", "texture_linear")  # of manifests, since version 1 of the format
+FEATURES = ("texture", "texture_2d", "texture_linear", "tensor_maps")  # of manifests, since version 1 of the format
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,28 @@ class Texture:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMapEntry:
+    """A tensor map (CUtensorMap) of an argument or a workspace, which launches take by value.
+
+    Dimensions are in the order of the driver's `cuTensorMapEncodeTiled`, the contiguous one first: `sizes` and `box`
+    are in elements, `strides` in bytes and without that of the first dimension. Boxes in shared memory have rows of
+    `swizzle` bytes, swizzled; 0 for boxes that aren't. With `tf32` loads round float32. The array's address must be a
+    multiple of 16 bytes. An array without elements has a map of zeros."""
+
+    name: str
+    argument: str
+    dtype: str
+    sizes: tuple[Size, ...]
+    strides: tuple[Size, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    tf32: bool = False  # omitted from the file where false
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchEntry:
     """One kernel launch; `arguments` are names of arguments and workspaces, in the order of the C parameters.
-    An empty grid is skipped."""
+    The tensor maps are parameters before these. An empty grid is skipped."""
 
     kernel: str
     grid: tuple[Size, Size, Size]
@@ -103,6 +122,7 @@ class LaunchEntry:
     arguments: tuple[str, ...]
     computes: str  # the statements, as the user wrote them
     cluster: int = 1  # cluster size along x, as in `__cluster_dims__`; omitted from the file where 1
+    tensor_maps: tuple[str, ...] = ()  # names; omitted from the file where empty
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -126,6 +146,7 @@ class Manifest:
     input_hash: str = ""  # of all inputs: spec, templates, version, target
     requires: tuple[str, ...] = ()  # of FEATURES, what a player must know; omitted from the file where empty
     textures: tuple[Texture, ...] = ()  # omitted from the file where empty
+    tensor_maps: tuple[TensorMapEntry, ...] = ()  # omitted from the file where empty
 
     def __repr__(self) -> str:
         return f"<Manifest of {self.signature} for {self.target}>"
@@ -148,10 +169,11 @@ class Manifest:
         content: dict[str, Any] = {"cugen": 1} | asdict(self)
         content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
         content["workspace"] = [_without(space, left_zero=False) for space in self.workspace]
-        content["launches"] = [_without(launch, cluster=1) for launch in self.launches]
+        content["launches"] = [_without(launch, cluster=1, tensor_maps=()) for launch in self.launches]
         unset: dict[str, int | str] = {"width": 0, "height": 0, "pitch": 0, "address_mode": "", "filter": "point"}
         content["textures"] = [_without(texture, **unset) for texture in self.textures]
-        for key in ("requires", "textures"):
+        content["tensor_maps"] = [_without(entry, tf32=False) for entry in self.tensor_maps]
+        for key in ("requires", "textures", "tensor_maps"):
             if not content[key]:
                 del content[key]
         return _stamped(content)
@@ -167,7 +189,8 @@ class Manifest:
         content["requires"] = tuple(content.get("requires", ()))
         if unknown := [name for name in content["requires"] if name not in FEATURES]:
             raise ValueError(f"the manifest requires {', '.join(unknown)}: a later version of cugen made it")
-        content.setdefault("textures", [])
+        for key in ("textures", "tensor_maps"):
+            content.setdefault(key, [])
         kinds = {"array": ArrayArgument, "scalar": ScalarArgument, "param": ParamArgument}
         content["arguments"] = tuple(_frozen(kinds[a.pop("kind")], a) for a in content["arguments"])
         for key, cls in (
@@ -175,6 +198,7 @@ class Manifest:
             ("uploads", Upload),
             ("launches", LaunchEntry),
             ("textures", Texture),
+            ("tensor_maps", TensorMapEntry),
         ):
             content[key] = tuple(_frozen(cls, item) for item in content[key])
         content["require"] = tuple(content["require"])
@@ -191,7 +215,9 @@ def is_untouched(text: str) -> bool:
         return False
 
 
-def _without(entry: Workspace | LaunchEntry | Texture, **defaults: int | str) -> dict[str, Any]:
+def _without(
+    entry: Workspace | LaunchEntry | Texture | TensorMapEntry, **defaults: int | str | tuple[()]
+) -> dict[str, Any]:
     """Fields of an entry; those of `defaults` are omitted where they have the default value."""
     return {key: value for key, value in asdict(entry).items() if key not in defaults or value != defaults[key]}
 

@@ -54,7 +54,7 @@ def files_of_the_user() -> Iterator[None]:
 
 def failure_of(error: BaseException) -> Failure | None:
     """Failure that corresponds to an exception; None for an internal error."""
-    from cugen.abi.codes import DEVICE_FAULT, NO_GPU
+    from cugen.abi.codes import DEVICE_FAULT, NO_GPU, OTHER_ARCHITECTURE
     from cugen.abi.errors import RunError
     from cugen.emit.overrides import TemplateError
     from cugen.spec.diagnostics import SpecError
@@ -72,7 +72,8 @@ def failure_of(error: BaseException) -> Failure | None:
                 "  = help: a template has each section of the plan once, in the plan's order: docs/adding-a-family.md"
             )
         case RunError(code=code):
-            return Failure(str(error), {NO_GPU: CANNOT_HERE, DEVICE_FAULT: NO}.get(code, WRONG_INPUT))
+            statuses = {NO_GPU: CANNOT_HERE, OTHER_ARCHITECTURE: CANNOT_HERE, DEVICE_FAULT: NO}
+            return Failure(str(error), statuses.get(code, WRONG_INPUT))
         case ToolMissing():
             return Failure(str(error), CANNOT_HERE)
         case CompileError(code=code) if code != COMPILE_FAILED:

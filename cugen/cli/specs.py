@@ -135,6 +135,16 @@ def load_one_file(args: argparse.Namespace) -> tuple[Spec, ...]:
     return load_all(args.spec, settings_of(args), target=args.target)
 
 
+def for_device(specs: Sequence[Spec], capability: str, args: argparse.Namespace) -> tuple[Spec, ...]:
+    """The specs, those without a target for the architecture-specific one of a device, which is noted.
+
+    `capability` is the device's, such as `sm_90`; empty for the CPU."""
+    chosen = tuple(spec.for_device(capability) for spec in specs)
+    for name in sorted({after.target for before, after in zip(specs, chosen, strict=True) if after != before}):
+        note(f"target: {name}, of this device (the spec names none)", quiet=args.quiet)
+    return chosen
+
+
 def dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
     """Values of dynamic params from `--set`; others remain symbolic."""
     settings = settings_of(args)
@@ -154,7 +164,7 @@ def known_device_of(spec: Spec, name: str) -> Device | None:
         if spec.tuned is not None and spec.tuned.device == name:
             return None
         raise wrong_call(f"`--device-name`: {error}") from None
-    if chosen.target != spec.target:
+    if not chosen.is_of(spec.target):
         message = f"`--device-name {name}`: {chosen.name} is {chosen.target}, the kernel is for {spec.target}"
         raise wrong_call(message, f"give `--target {chosen.target}`")
     return chosen

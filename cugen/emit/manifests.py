@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cugen.abi.manifest import (
     ArrayArgument,
@@ -12,6 +12,7 @@ from cugen.abi.manifest import (
     ParamArgument,
     ScalarArgument,
     Size,
+    TensorMapEntry,
     Texture,
     Upload,
     Workspace,
@@ -21,6 +22,7 @@ from cugen.machine import target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.kernel import Texture as PlannedTexture
+from cugen.plan.memory import Array as PlannedArray
 from cugen.plan.symbols import Integer
 from cugen.plan.textures.limits import limits
 from cugen.spec.model import Array
@@ -72,6 +74,7 @@ def make_manifest(
         )
         for array in plan.workspace
     )
+    maps = plan.tensor_maps()
     launches = tuple(
         LaunchEntry(
             kernel.name,
@@ -82,9 +85,11 @@ def make_manifest(
             kernel.arguments,
             "; ".join(kernel.computes),
             kernel.cluster,
+            tuple(maps[array] for array in kernel.tensor_maps),
         )
         for kernel in plan.kernels
     )
+    tensor_maps = tuple(_tensor_map(name, array, sized) for array, name in maps.items())
     textures = tuple(_texture(texture, context, names) for texture in context.textures)
     return Manifest(
         spec.kernel,
@@ -102,8 +107,9 @@ def make_manifest(
         hashlib.sha256(header.encode()).hexdigest(),
         hashlib.sha256(typed_header.encode()).hexdigest(),
         input_hash,
-        tuple(dict.fromkeys(map(_feature, textures))),
+        (*dict.fromkeys(map(_feature, textures)), *(["tensor_maps"] if tensor_maps else [])),
         textures,
+        tensor_maps,
     )
 
 
@@ -114,6 +120,21 @@ def _texture(texture: PlannedTexture, context: Context, names: Mapping[str, str]
     width, height, pitch = (size(extent, context.ranges, names) for extent in context.texture_sizes(texture))
     filter = "linear" if texture_2d.is_linear else "point"
     return Texture(texture.argument, width, height, pitch, texture_2d.address_mode, filter)
+
+
+def _tensor_map(name: str, array: PlannedArray, sized: Callable[[Integer], Size]) -> TensorMapEntry:
+    memory = array.tensor_map
+    assert memory is not None
+    return TensorMapEntry(
+        name,
+        array.name,
+        array.dtype.name,
+        tuple(sized(extent) for extent in reversed(array.shape)),
+        tuple(sized(stride * array.dtype.bytes) for stride in reversed(array.strides[:-1])),
+        memory.box[::-1],
+        memory.swizzle_bytes,
+        memory.rounds_to_tf32,
+    )
 
 
 def _feature(texture: Texture) -> str:

@@ -21,6 +21,7 @@ from cugen.emit.printer.ctypes import c_name, header_of, literal, widened
 from cugen.emit.printer.file_scope import constants, param_constants, symbols
 from cugen.emit.printer.functions import function_text
 from cugen.emit.printer.nodes import NodePrinter
+from cugen.emit.printer.pipelines import HEADER as TENSOR_MAP_HEADER
 from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
@@ -92,7 +93,8 @@ def render_raw(
     source = env.get_template("file.cu.j2").render(
         heading=heading(context),
         header=(*header_lines(context, plan, remarks.summary), *ideal),
-        includes=sorted(headers),
+        includes=sorted(headers.keys() - {TENSOR_MAP_HEADER}),
+        has_tensor_maps=TENSOR_MAP_HEADER in headers,
         constants=fixed,
         symbols=declared,
         functions=helper_texts,

@@ -16,6 +16,8 @@ STATIC_SHARED_BYTES = 48 * 1024
 TEXTURE_ALIGNMENT = 512
 # Of the pitch of a texture object of pitched memory (cudaDeviceProp::texturePitchAlignment).
 TEXTURE_PITCH_ALIGNMENT = 32
+# Of the address and the pitches of a tensor map (CUDA driver API).
+TENSOR_ALIGNMENT = 16
 # Of a grid along x from 3.0 on.
 MAX_BLOCKS = 2**31 - 1
 

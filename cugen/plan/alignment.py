@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from cugen.machine.target import TEXTURE_ALIGNMENT
+from cugen.machine.target import TENSOR_ALIGNMENT, TEXTURE_ALIGNMENT
 from cugen.plan.context import Context
 from cugen.plan.memory import ADDRESSED, Access
 from cugen.plan.nodes import Define, For, If, Loop, Node
@@ -41,8 +41,8 @@ def divisor(expr: Integer, context: Context, known: Mapping[sympy.Symbol, int] |
 
 
 def required_alignments(body: tuple[Node, ...], context: Context) -> tuple[tuple[str, int], ...]:
-    """The alignments of arguments in bytes, beyond their elements' sizes, that vector accesses and textures require, in
-    the order of the spec."""
+    """The alignments of arguments in bytes, beyond their elements' sizes, that vector accesses, textures and tensor
+    maps require, in the order of the spec."""
     sizes: dict[str, int] = {}
     for access in accesses(body):
         if access.width > 1 and access.array.space in ADDRESSED:
@@ -50,6 +50,8 @@ def required_alignments(body: tuple[Node, ...], context: Context) -> tuple[tuple
             sizes[access.array.name] = max(sizes.get(access.array.name, 0), size)
         if access.array.space == "texture":
             sizes[access.array.name] = TEXTURE_ALIGNMENT
+        if access.array.space == "tensor":
+            sizes[access.array.name] = max(sizes.get(access.array.name, 0), TENSOR_ALIGNMENT)
     arguments = (array for array in context.spec.arrays if not array.is_temporary)
     return tuple((array.name, sizes[array.name]) for array in arguments if array.name in sizes)
 

@@ -82,6 +82,7 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
     if any(array.memory.space == "texture" for array in spec.arrays):
         for suffix in ("texture", "texture_2d"):  # functions of the launcher
             names.allocate(f"{spec.kernel}_{suffix}")
+    names.allocate(f"{spec.kernel}_tensor_map")  # another
     if _has_uploads(spec):
         for suffix in ("mutex", "wait"):  # with which the launcher serialises calls
             names.allocate(f"{spec.kernel}_{suffix}")

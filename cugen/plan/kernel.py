@@ -9,6 +9,7 @@ import sympy
 
 from cugen.machine.wgmma import SWIZZLE_PERIOD_BYTES
 from cugen.plan.memory import Array
+from cugen.plan.names import Names
 from cugen.plan.nodes import Node, Section
 from cugen.plan.symbols import Integer, Range
 from cugen.plan.traversal.sections import dissolved
@@ -120,3 +121,10 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<Plan of {self.context.spec.kernel}: {len(self.kernels)} launches>"
+
+    def tensor_maps(self) -> dict[Array, str]:
+        """Names of the kernels' tensor maps, in the order of their first launch: the parameters', numbered where those
+        of different maps are the same."""
+        names = Names(self.context.names)
+        maps = dict.fromkeys(array for kernel in self.kernels for array in kernel.tensor_maps)
+        return {array: names.allocate(array.symbol) for array in maps}

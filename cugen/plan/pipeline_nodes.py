@@ -11,8 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cugen.machine.wgmma import WgmmaInstruction
-from cugen.plan.memory import Access
+from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Integer
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchTensorMap:
+    """Prefetches the tensor map of an array, by one thread: `prefetch_tensor_map(&A_map)`."""
+
+    array: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +142,8 @@ class Wgmma:
 
 
 PipelineNode = (
-    InitBarrier
+    PrefetchTensorMap
+    | InitBarrier
     | FenceBarrierInit
     | ArriveBarrier
     | AwaitBarrier

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from cugen.machine import target
 from cugen.reference.contents import Contents, RecomputedContents, Region, empty, initial
 from cugen.reference.cost import footprint, statement_cost
 from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, Interpreter, as_slices, constant, restrict
@@ -126,7 +127,10 @@ class _Run:
         def contents(name: str) -> Contents:
             return before if name == statement.target else self._before(name, number)
 
-        return Interpreter(self.params, self.scalars, contents, statement.text, self.spec.precision)
+        has_wgmma = target(self.spec.target).has_wgmma
+        return Interpreter(
+            self.params, self.scalars, contents, statement.text, self.spec.precision, has_wgmma=has_wgmma
+        )
 
     def _extents(self, statement: Statement) -> dict[str, int]:
         return {index.name: integer(index.extent, self.params) for index in statement.indices}

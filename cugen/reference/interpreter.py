@@ -25,7 +25,7 @@ from cugen.reference.sums.reductions import (
     reduce_sum,
     scan,
 )
-from cugen.reference.sums.tensor_cores import Tf32Factors, tf32_factors, truncated_bits
+from cugen.reference.sums.tensor_cores import Tf32Factors, tf32_factors, truncation
 from cugen.reference.tracked import Tracked, integers_are_exact
 from cugen.spec.expressions import (
     Cast,
@@ -66,7 +66,8 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 @dataclass(frozen=True, slots=True)
 class Interpreter:
     """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
-    `text` is quoted in errors. `precision` is that of the spec; `tf32` are factors that may be rounded to tf32."""
+    `text` is quoted in errors. `precision` is that of the spec; `tf32` are factors that may be rounded to tf32;
+    `has_wgmma`: the target multiplies float8 with fewer bits."""
 
     params: Mapping[str, int]
     scalars: Mapping[str, Tracked]
@@ -74,6 +75,7 @@ class Interpreter:
     text: str = ""
     precision: Precision = field(default=Precision())
     tf32: Tf32Factors = field(default=Tf32Factors())
+    has_wgmma: bool = False
 
     def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
         """The value of `expr` at all points of the scope; its array broadcasts to the scope's axes."""
@@ -175,7 +177,7 @@ class Interpreter:
 
     def _reduced(self, node: Reduce, scope: Scope) -> Tracked:
         inner, extents = self._bound(node.indices, scope)
-        truncated = truncated_bits(node, self._dtype_of, self.precision)
+        truncated = truncation(node, self._dtype_of, self.precision, has_wgmma=self.has_wgmma)
         if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
             return total.result(node.dtype, truncated=truncated)
         if node.is_position:

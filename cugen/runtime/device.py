@@ -51,8 +51,12 @@ class Outcome:
 
 
 class Device(Protocol):
-    """`name` is its name in `--device` and in reports."""
+    """`name` is its name in `--device` and in reports; `capability` its compute capability, such as `sm_90`, empty for
+    the CPU."""
 
     name: str
+
+    @property
+    def capability(self) -> str: ...
 
     def run(self, job: Job) -> Outcome: ...

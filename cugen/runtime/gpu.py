@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from cugen.abi.codes import NO_GPU, OVER_A_LIMIT
+from cugen.abi.codes import NO_GPU, OTHER_ARCHITECTURE, OVER_A_LIMIT
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
 from cugen.abi.sizes import evaluate
+from cugen.abi.tensor_maps import tensor_memory
 from cugen.abi.textures import texture_memory
 from cugen.machine import Target
 from cugen.runtime import libcuda
@@ -54,16 +55,21 @@ class GpuDevice:
             raise RunError(NO_GPU, reason, "cugen doctor says what is missing; cugen run --device cpu needs no GPU")
         self.ordinal = ordinal
 
+    @property
+    def capability(self) -> str:
+        """Compute capability, such as `sm_90`."""
+        with _current(self.ordinal) as (_, device):
+            return _capability(device)
+
     def run(self, job: Job) -> Outcome:
         """Runs the launch list once for the results and `repeat` times for timing.
 
         `buffers` are all array arguments after the first run. Times are between CUDA events around one run, uploads
-        included. Errors of the driver during a run are faults. RunError (CG5010) where a launch exceeds the device's
-        limits; CompileError and ToolMissing from the toolchain.
+        included. Errors of the driver during a run are faults. RunError where a launch exceeds the device's limits
+        (CG5010), or the kernel is for another architecture (CG5017); CompileError and ToolMissing from the toolchain.
         """
         with _current(self.ordinal) as (driver, device):
-            capability = "sm_{}{}".format(*device.compute_capability())
-            cubin = compile_cubin(job.source, job.manifest.kernel, target_for(job.manifest, capability))
+            cubin = compile_cubin(job.source, job.manifest.kernel, target_for(job.manifest, _capability(device)))
             params = {**job.manifest.params, **job.params}
             limits = device_limits(driver, device)
             for launch in job.manifest.launches:
@@ -80,14 +86,26 @@ class GpuDevice:
 def target_for(manifest: Manifest, capability: str) -> str:
     """Compilation target on a GPU of `capability`, architecture-specific (`sm_90a`) if the manifest's target is.
 
-    RunError (CG5010) for kernels with clusters on a GPU without."""
+    RunError for architecture-specific kernels on a GPU of another capability (CG5017), and for kernels with clusters on
+    a GPU without (CG5010)."""
+    made_for = Target(manifest.target)
+    if made_for.is_architecture_specific and made_for.capability != Target(capability).capability:
+        raise RunError(
+            OTHER_ARCHITECTURE,
+            f"`{manifest.kernel}` is generated for {manifest.target}, whose code doesn't run on {capability}",
+            f"generate it for {capability}: `--target {capability}`, or `target: {capability}` in the spec",
+        )
     if any(launch.cluster > 1 for launch in manifest.launches) and not Target(capability).has_clusters:
         raise RunError(
             OVER_A_LIMIT,
             f"`{manifest.kernel}` uses thread block clusters of {manifest.target}, which {capability} doesn't have",
             f"set `target: {capability}` in the spec",
         )
-    return manifest.target if manifest.target[:-1] == capability else capability
+    return manifest.target if made_for.is_architecture_specific else capability
+
+
+def _capability(device: Any) -> str:
+    return "sm_{}{}".format(*device.compute_capability())
 
 
 def device_limits(driver: Any, device: Any) -> Limits:
@@ -135,6 +153,7 @@ class _Run:
             self._functions[kernel].set_attribute(attribute, size)
         self._memory: dict[str, _CanaryBuffer] = {}
         self._textures: dict[str, int] = {}
+        self._tensor_maps: dict[str, bytes] = {}
 
     def outcome(self) -> Outcome:
         poisoned = {
@@ -146,6 +165,8 @@ class _Run:
                 self._memory[name] = self._allocate(name, content)
             for name, memory in texture_memory(self._manifest, self._params):
                 self._textures[name] = libcuda.driver().create_texture(self._memory[name].address, memory)
+            for name, argument, tensor in tensor_memory(self._manifest, self._params):
+                self._tensor_maps[name] = libcuda.driver().encode_tensor_map(self._memory[argument].address, tensor)
             self._launch_all()
             self._driver.Context.synchronize()
             buffers = {name: self._fetch(name) for name in self._job.buffers}
@@ -207,7 +228,10 @@ class _Run:
         for launch in self._manifest.launches:
             grid = tuple(evaluate(extent, self._params) for extent in launch.grid)
             if 0 not in grid:
-                arguments = [self._argument(name) for name in launch.arguments]
+                # PyCUDA packs words of 8 bytes without gaps; it takes no bytes.
+                maps = (np.frombuffer(self._tensor_maps[name], np.uint64) for name in launch.tensor_maps)
+                arguments = [word for tensor_map in maps for word in tensor_map]
+                arguments += [self._argument(name) for name in launch.arguments]
                 self._functions[launch.kernel](
                     *arguments, grid=grid, block=launch.block, shared=launch.dynamic_shared_bytes
                 )

@@ -15,6 +15,7 @@ from typing import Any
 from cugen.abi.codes import DEVICE_FAULT, NO_GPU
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits
+from cugen.abi.tensor_maps import TensorMemory
 from cugen.abi.textures import ADDRESS_MODES, TextureMemory
 
 _NAMES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
@@ -38,6 +39,22 @@ _FORMATS = {
     "float16": 0x10,
     "float32": 0x20,
 }
+_TENSOR_MAP_BYTES, _TENSOR_MAP_ALIGNMENT = 128, 64  # of CUtensorMap
+# CU_TENSOR_MAP_DATA_TYPE_*
+_TENSOR_TYPES = {
+    "int8": 0,
+    "uint8": 0,
+    "float8_e4m3": 0,
+    "float8_e5m2": 0,
+    "uint32": 2,
+    "int32": 3,
+    "float16": 6,
+    "float32": 7,
+    "bfloat16": 9,
+}
+_TENSOR_TFLOAT32 = 11
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CU_TENSOR_MAP_SWIZZLE_*, by bytes of a row
+_PROMOTION_256 = 3  # CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 _FILLS = {
     1: ("cuMemsetD8Async", ctypes.c_ubyte),
     2: ("cuMemsetD16Async", ctypes.c_ushort),
@@ -237,6 +254,30 @@ class Driver:
 
     def destroy_texture(self, texture: int) -> None:
         self.call("cuTexObjectDestroy", ctypes.c_uint64(texture))
+
+    def encode_tensor_map(self, address: int, memory: TensorMemory) -> bytes:
+        """A tensor map (CUtensorMap), zeros for no memory. The driver doesn't keep it."""
+        rank = len(memory.sizes)
+        allocation = (ctypes.c_ubyte * (_TENSOR_MAP_BYTES + _TENSOR_MAP_ALIGNMENT))()
+        start = -ctypes.addressof(allocation) % _TENSOR_MAP_ALIGNMENT
+        encoded = (ctypes.c_ubyte * _TENSOR_MAP_BYTES).from_buffer(allocation, start)
+        if 0 not in memory.sizes:
+            self.call(
+                "cuTensorMapEncodeTiled",
+                encoded,
+                _TENSOR_TFLOAT32 if memory.tf32 else _TENSOR_TYPES[memory.dtype],
+                ctypes.c_uint32(rank),
+                ctypes.c_uint64(address),
+                (ctypes.c_uint64 * rank)(*memory.sizes),
+                (ctypes.c_uint64 * (rank - 1))(*memory.strides),
+                (ctypes.c_uint32 * rank)(*memory.box),
+                (ctypes.c_uint32 * rank)(*[1] * rank),
+                0,  # CU_TENSOR_MAP_INTERLEAVE_NONE
+                _SWIZZLES[memory.swizzle],
+                _PROMOTION_256,
+                0,  # CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+            )
+        return bytes(encoded)
 
     def launch(
         self,

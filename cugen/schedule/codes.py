@@ -11,6 +11,7 @@ CODES: dict[str, str] = {
     "CG2106": "A lock file that can't be used",
     "CG2107": "An entry of the lock file for another state of the spec",
     "CG2108": "A plan that costs more than it needs to",
+    "CG2109": "An entry of the lock file for another target",
     "CG3101": "More threads than a block may have",
     "CG3102": "More shared memory than a block may have",
     "CG3103": "More blocks than a grid may have",

@@ -78,6 +78,11 @@ class Lock:
         key = spec_key(spec)
         return tuple(e for e in sorted(self.entries, key=lambda e: e.sort_key) if e.spec == key)
 
+    def of_other_targets(self, spec: Spec) -> tuple[Entry, ...]:
+        """The entries of a spec for targets other than its own."""
+        others = dict.fromkeys(e.target for e in self.entries if e.kernel == spec.kernel and e.target != spec.target)
+        return tuple(entry for target in others for entry in self.of(replace(spec, target=target)))
+
     def of_earlier(self, spec: Spec) -> tuple[Entry, ...]:
         """The entries with the kernel's name and target for other versions of the spec."""
         key = spec_key(spec)
@@ -129,8 +134,14 @@ def completed(written: Schedule, chosen: Schedule) -> Schedule:
 
 
 def warnings(spec: Spec, lock: Lock, device: str = "") -> tuple[Diagnostic, ...]:
-    """A warning if the lock has entries for earlier versions of the spec only."""
-    if lock.of(spec) or not (earlier := lock.of_earlier(spec)):
+    """A warning if the lock has entries only for earlier versions of the spec, or, where it states no target, for
+    another one."""
+    if lock.of(spec):
+        return ()
+    if not spec.states_target and (others := lock.of_other_targets(spec)):
+        return (_other_target(spec, lock, others[0]),)
+    earlier = lock.of_earlier(spec)
+    if not earlier:
         return ()
     return (
         Diagnostic(
@@ -142,6 +153,18 @@ def warnings(spec: Spec, lock: Lock, device: str = "") -> tuple[Diagnostic, ...]
             help="run `cugen tune` for this version of the spec; until then the generator chooses",
             severity="warning",
         ),
+    )
+
+
+def _other_target(spec: Spec, lock: Lock, entry: Entry) -> Diagnostic:
+    return Diagnostic(
+        "CG2109",
+        f"{Path(lock.path).name} has an entry for `{spec.kernel}` for {entry.target}, none for {spec.target}",
+        lock.path,
+        NOWHERE,
+        notes=(f"tuned on {entry.device}; the spec states no target",),
+        help=f"`--target {entry.target}` takes it; until then the generator chooses",
+        severity="warning",
     )
 
 

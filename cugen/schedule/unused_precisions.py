@@ -10,6 +10,7 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Mma
+from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.expressions import Reduce, factors_of_product, walk
 from cugen.spec.model import Statement
@@ -31,11 +32,13 @@ def unused_precisions(context: Context, statements: Sequence[Statement], kernels
     """A sentence on each precision of the spec without an effect on the kernels of the statements."""
     precision, on = context.spec.precision, target(context.spec.target)
     types = tuple(dict.fromkeys(products(statements, context.arrays)))
-    used = {node.instruction for kernel in kernels for node in walk_nodes(kernel.body) if isinstance(node, Mma)}
+    nodes = [node for kernel in kernels for node in walk_nodes(kernel.body)]
+    used = {node.instruction for node in nodes if isinstance(node, Mma)}
+    wgmmas = {node.instruction for node in nodes if isinstance(node, Wgmma)}
     reasons: dict[str, str] = {}
-    if precision.tf32 and not any(instruction.is_rounded for instruction in used):
+    if precision.tf32 and not any(mma.is_rounded for mma in used) and not any(wgmma.rounds for wgmma in wgmmas):
         reasons["tf32: true"] = _why_no_tf32(types, on) or _why_idle(TF32, kernels)
-    if precision.is_fp8_fast and used.isdisjoint(FAST_FLOAT8.values()):
+    if precision.is_fp8_fast and used.isdisjoint(FAST_FLOAT8.values()) and not any(w.sum_bits for w in wgmmas):
         reasons["fp8: fast"] = _why_no_fast_float8(types, on) or _why_idle(next(iter(FAST_FLOAT8.values())), kernels)
     return tuple(f"`{key}` has no effect: {reason}" for key, reason in reasons.items())
 

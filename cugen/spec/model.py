@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
+from cugen.machine import architecture_specific
 from cugen.spec.expressions import NOWHERE, Boundary, Expr, Index, Span
 from cugen.spec.types import DType
 
@@ -226,6 +227,7 @@ class Spec:
     text: str = field(default="", compare=False)  # the file's text, for quoting lines
     dependencies: tuple[str, ...] = field(default=(), compare=False)  # paths of the files that were read
     tuned: Tuned | None = field(default=None, compare=False)
+    states_target: bool = field(default=True, compare=False)  # the file or the caller; else it is the default
 
     def __repr__(self) -> str:
         return f"<Spec {self.kernel} for {self.target}: {'; '.join(s.text for s in self.statements)}>"
@@ -241,6 +243,13 @@ class Spec:
     def scalar(self, name: str) -> Scalar:
         """The scalar of that name; StopIteration if there is none."""
         return next(s for s in self.scalars if s.name == name)
+
+    def for_device(self, capability: str) -> Spec:
+        """The spec for a device of this compute capability, such as `sm_90`. One that states no target takes the
+        device's architecture-specific one (`sm_90a`), if the default is of the same capability."""
+        if self.states_target or self.target != capability:
+            return self
+        return replace(self, target=architecture_specific(capability))
 
     @property
     def hash(self) -> str:

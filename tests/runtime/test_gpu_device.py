@@ -242,6 +242,19 @@ def test_it_compiles_for_exactly_this_gpu(driver, manifest, scale, compiled) -> 
     assert compiled == ["sm_90", "sm_90", "sm_90a"]
 
 
+def test_architecture_specific_code_is_refused_on_every_other_gpu(manifest) -> None:
+    specific = replace(manifest, target="sm_90a")
+    assert gpu.target_for(specific, "sm_90") == "sm_90a"
+    for capability in ("sm_89", "sm_100", "sm_120"):
+        with pytest.raises(RunError, match=f"for sm_90a, whose code doesn't run on {capability}") as refused:
+            gpu.target_for(specific, capability)
+        assert refused.value.code == "CG5017"
+
+
+def test_a_device_has_its_capability(driver: FakeDriver) -> None:
+    assert gpu.GpuDevice().capability == "sm_90"
+
+
 def test_clusters_of_blocks_are_refused_on_a_gpu_without_them(manifest) -> None:
     (launch,) = manifest.launches
     clustered = replace(manifest, launches=(replace(launch, cluster=4),))

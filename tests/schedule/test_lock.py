@@ -31,6 +31,7 @@ from cugen.schedule.lock import (
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
+from cugen.tune.lockfile import text
 
 SCALE = """\
 cugen: 1
@@ -111,6 +112,25 @@ def test_an_entry_of_an_earlier_state_is_not_used_and_that_is_said() -> None:
     assert "tuned on NVIDIA H200" in finding.notes[0]
     assert warnings(spec_of(), lock) == ()
     assert warnings(changed, lock_of()) == ()
+
+
+def test_entries_of_a_target_and_its_architecture_specific_one_are_distinct() -> None:
+    plain, specific = spec_of(SCALE + "target: sm_90\n"), spec_of(SCALE + "target: sm_90a\n")
+    lock = lock_of().with_entry(entry_of(plain, vector=2)).with_entry(entry_of(specific, vector=4))
+    assert [[entry.target for entry in lock.of(spec)] for spec in (plain, specific)] == [["sm_90"], ["sm_90a"]]
+    assert read_text_of(text(lock)) == replace(lock, path="cugen.lock")
+    assert warnings(specific, lock_of(entry_of(plain))) == ()
+
+
+@pytest.mark.parametrize(("tuned", "used"), [("sm_90a", "sm_90"), ("sm_90", "sm_90a")])
+def test_an_entry_for_another_target_is_named_where_the_spec_states_none(tuned: str, used: str) -> None:
+    lock = lock_of(entry_of(replace(spec_of(), target=tuned)))
+    spec = replace(spec_of(), target=used)
+    assert apply(spec, lock).tuned is None
+    (finding,) = warnings(spec, lock)
+    assert (finding.code, finding.severity) == ("CG2109", "warning")
+    assert finding.message == f"cugen.lock has an entry for `scale` for {tuned}, none for {used}"
+    assert f"--target {tuned}" in finding.help
 
 
 def test_an_entry_that_no_longer_fits_leaves_the_generators_choice_and_that_is_said() -> None:

@@ -16,7 +16,7 @@ target: {target}
 params: {{M: 128, N: 128, K: 128}}
 arrays:
   A: {{shape: [M, K], dtype: {a}}}
-  B: {{shape: [K, N], dtype: {b}}}
+  B: {{shape: [K, N], dtype: {b}, layout: column}}
   C: {{shape: [M, N], dtype: {"float64" if a == "float64" else "float32"}}}
 compute: C[m, n] = sum({value}, k)
 accumulate: {{{accumulate}}}
@@ -58,7 +58,9 @@ def test_a_precision_without_an_effect_is_named_with_the_reason(accumulate, more
     [
         ("tf32: true", {}),
         ("tf32: true", {"value": "exp(A[m, k]) * B[k, n]"}),
+        ("tf32: true", {"target": "sm_90a"}),
         ("fp8: fast", {**FLOAT8, "target": "sm_89"}),
+        ("fp8: fast", {**FLOAT8, "target": "sm_90a"}),
         ("type: float32, tf32: false, fp8: exact", {}),
     ],
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cugen.cli.dynamic import dynamic_values
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user
 from cugen.cli.numbers import natural, positive
-from cugen.cli.specs import add_lock_options, add_options, settings_of, with_locks
+from cugen.cli.specs import add_lock_options, add_options, for_device, settings_of, with_locks
 from cugen.cli.text.terminal import note
 from cugen.cli.values import plain
 
@@ -51,8 +51,9 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.cli.text.bench import text
     from cugen.runtime.gpu import GpuDevice
 
-    specs = with_locks(_specs(args), args)
-    GpuDevice()  # raises RunError with a cure if there is no GPU
+    specs = _specs(args)
+    device = GpuDevice()  # raises RunError with a cure if there is no GPU
+    specs = with_locks(for_device(specs, device.capability, args), args)
     options = Options(samples=args.samples, against=args.against, seed=args.seed)
     contents = []
     with session() as opened:

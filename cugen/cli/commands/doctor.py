@@ -158,12 +158,16 @@ def _disassembler() -> Finding:
 
 def _gpu() -> Finding:
     from cugen.abi.errors import RunError
+    from cugen.machine import architecture_specific
     from cugen.runtime.libcuda import driver
 
     purpose = "calling compiled kernels, and with PyCUDA cugen run --device gpu"
     try:
         version = driver()
-        return Finding("GPU", purpose, version=f"{version.limits(0).device} ({version.capability(0)})")
+        capability = version.capability(0)
+        specific = architecture_specific(capability)
+        also = f"; target {specific} has its own instructions" if specific != capability else ""
+        return Finding("GPU", purpose, version=f"{version.limits(0).device} ({capability}{also})")
     except RunError as error:
         cure = "install NVIDIA's driver (https://www.nvidia.com/drivers); in a container, pass --gpus all"
         return Finding("GPU", purpose, lack=error.message, cure=cure)

@@ -20,6 +20,7 @@ from cugen.cli.specs import (
     add_options,
     add_template_option,
     assignment,
+    for_device,
     load_one_file,
     settings_of,
     templates_of,
@@ -84,13 +85,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     if args.device == "gpu" and (args.sanitize or args.shuffle is not None):
         raise wrong_call("`--sanitize` and `--shuffle` are for the CPU device", "leave out `--device gpu`")
-    specs = with_locks(load_one_file(args), args)
+    specs = load_one_file(args)
     if len(specs) > 1 and (args.inputs or args.outputs):
         names = ", ".join(spec.kernel for spec in specs[:20])
         raise wrong_call("`--input` and `--output` are for one kernel", f"choose one with `--kernel`: {names}")
     from cugen.runtime.devices import choose
 
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
+    specs = with_locks(for_device(specs, choice.device.capability, args), args)
     contents = []
     for spec in specs:
         content = _run(spec, choice, args)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
-from cugen.cli.specs import add_options, load_files
+from cugen.cli.specs import add_options, for_device, load_files
 from cugen.cli.text.terminal import note
 
 if TYPE_CHECKING:
@@ -72,16 +72,18 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.tune.timing import workers
     from cugen.tune.tuner import Options, TuneError, search
 
-    specs = [spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel)]
+    specs = tuple(spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel))
     if not specs:
         raise wrong_call(f"no spec has a kernel `{args.kernel}`")
+    gpus = _gpus(args.device_name)
+    specs = for_device(specs, gpus[0].capability, args)
     options = Options(
         args.budget,
         args.strategy,
         args.seed,
         args.jobs,
         resume=args.resume,
-        gpus=_gpus(args.device_name),
+        gpus=gpus,
         command=workers.COMMAND,
     )
     work = [(spec, _dynamic(spec, args), args.lock or Path(spec.dependencies[0]).parent / NAME) for spec in specs]

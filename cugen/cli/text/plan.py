@@ -37,6 +37,7 @@ from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.walking import accesses
 from cugen.schedule.planner import answers, requests
 from cugen.schedule.runs import group
+from cugen.schedule.specific_targets import unused_target
 from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
 
@@ -52,6 +53,8 @@ def plan_text(kernel: Kernel, resources: Resources, price: PlanPrice | None = No
     title = f"{kernel.name}: {spec.doc}" if spec.doc else kernel.name
     purpose = why_not_compiled(target(spec.target))
     lines = [title, *_row("target", f"{spec.target}, {purpose}" if purpose else spec.target)]
+    if unused := unused_target(spec):
+        lines += _row("", unused)
     if spec.params:
         values = ("dynamic" if p.value is None else str(p.value) for p in spec.params)
         lines += _row("params", ", ".join(f"{p.name} = {v}" for p, v in zip(spec.params, values, strict=True)))

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, Size, Workspace
+from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, Size, TensorMapEntry, Workspace
 from cugen.emit.describe import harmless, header_lines, heading
 from cugen.emit.environment import environment
 from cugen.emit.files import LAUNCH_HEADER
@@ -15,6 +15,7 @@ from cugen.emit.host.apis import DRIVER
 from cugen.emit.host.c_sizes import SizePrinter
 from cugen.emit.host.launch_header import launch_header
 from cugen.emit.host.launcher import Launcher, c_names, make_launcher
+from cugen.emit.host.tensor_maps import data_type, swizzle_mode
 from cugen.emit.host.typed import make_typed, size_names
 from cugen.emit.layout import tidy, unwrapped
 from cugen.machine.target import STATIC_SHARED_BYTES
@@ -73,6 +74,20 @@ class _Launch:
     arguments: str
 
 
+@dataclass(frozen=True, slots=True)
+class _TensorMap:
+    """A tensor map; `sizes`, `strides` and `box` are lists of the numbers that the driver takes."""
+
+    name: str
+    type: str
+    pointer: str
+    sizes: str
+    strides: str
+    box: str
+    rank: int
+    swizzle: str
+
+
 def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Embedded:
     """Deterministic texts of the files."""
     launcher, names = make_launcher(context, plan), c_names(context)
@@ -81,7 +96,9 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
     local = Names()
     for name in (*names.values(), *(array.symbol for array in plan.workspace)):
         local.allocate(name)
-    variables_of_launcher = {name: local.allocate(name) for name in ("library", "values", "allocated", "launched")}
+    variables_of_launcher = {
+        name: local.allocate(name) for name in ("library", "values", "allocated", "launched", "sizes", "strides", "box")
+    }
     buffers = {space.name: array.symbol for space, array in zip(manifest.workspace, plan.workspace, strict=True)}
     total = printer.print(_total(manifest.workspace))
     variables = {
@@ -89,7 +106,8 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         "header": header_lines(context, plan),
         **launcher.declaration(DRIVER),
     }
-    arguments = {**names, **buffers, **{texture.argument: texture.symbol for texture in context.textures}}
+    maps = {entry.name: entry.name for entry in manifest.tensor_maps}
+    arguments = {**names, **buffers, **maps, **{texture.argument: texture.symbol for texture in context.textures}}
     source = {
         "parameters": launcher.parameters,
         "size_arguments": launcher.size_arguments,
@@ -103,14 +121,16 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         "textures": [_texture(texture, manifest, printer) for texture in context.textures],
         "has_linear_textures": not all(texture.address_mode for texture in manifest.textures),
         "has_2d_textures": any(texture.address_mode for texture in manifest.textures),
+        "tensor_maps": [_tensor_map(entry, {**names, **buffers}, printer) for entry in manifest.tensor_maps],
         "uploads": [
             (upload.symbol, names[upload.argument], upload.bytes, upload.argument in context.arrays)
             for upload in manifest.uploads
         ],
         "launches": [_launch(launch, arguments, printer) for launch in manifest.launches],
-        "headers": ["stdlib.h", *(["string.h"] if context.textures else [])]
-        if context.textures or plan.uploads
-        else [],
+        "headers": [
+            *(["stdlib.h"] if context.textures or plan.uploads else []),
+            *(["string.h"] if context.textures or manifest.tensor_maps else []),
+        ],
         "attribute": any(_needs_opt_in(launch) for launch in manifest.launches),
         "targets": ", ".join(image.targets),
         "compiler": harmless(image.compiler),
@@ -199,6 +219,23 @@ def _texture(texture: Texture, manifest: Manifest, printer: SizePrinter) -> tupl
     return texture.symbol, ", ".join((pointer, *sizes, format, mode, filter)), True
 
 
+def _tensor_map(entry: TensorMapEntry, arguments: Mapping[str, str], printer: SizePrinter) -> _TensorMap:
+    return _TensorMap(
+        entry.name,
+        data_type(entry.dtype, tf32=entry.tf32),
+        arguments[entry.argument],
+        _wide(entry.sizes, printer),
+        _wide(entry.strides, printer),
+        ", ".join(map(str, entry.box)),
+        len(entry.box),
+        swizzle_mode(entry.swizzle),
+    )
+
+
+def _wide(sizes: tuple[Size, ...], printer: SizePrinter) -> str:
+    return ", ".join(str(size) if isinstance(size, int) else f"(cuuint64_t)({printer.print(size)})" for size in sizes)
+
+
 def _launch(launch: LaunchEntry, arguments: Mapping[str, str], printer: SizePrinter) -> _Launch:
     may_be_empty = [extent for extent in launch.grid if printer.bounds(extent)[0] < 1]
     return _Launch(
@@ -207,5 +244,5 @@ def _launch(launch: LaunchEntry, arguments: Mapping[str, str], printer: SizePrin
         ", ".join(map(printer.print, launch.grid)),
         ", ".join(map(str, launch.block)),
         launch.dynamic_shared_bytes,
-        "{" + ", ".join(f"(void*)&{arguments[name]}" for name in launch.arguments) + "}",
+        "{" + ", ".join(f"(void*)&{arguments[name]}" for name in (*launch.tensor_maps, *launch.arguments)) + "}",
     )

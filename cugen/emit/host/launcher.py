@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from cugen.emit.host.apis import Api
+from cugen.emit.host.tensor_maps import data_type, swizzle_mode
 from cugen.emit.printer.ctypes import c_name, declaration_in_c, header_of
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.machine import target
 from cugen.machine.target import MAX_BLOCKS, STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Texture, Upload
+from cugen.plan.memory import Array
 from cugen.plan.names import Names
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.plan.textures.limits import limits
@@ -41,6 +43,15 @@ class TextureText:
     is_2d: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TensorMapText:
+    """A tensor map: its variable, and the arguments of the function that encodes it: the type, the pointer, the sizes
+    in elements and the strides in bytes from the contiguous dimension on, the box, and the swizzle."""
+
+    symbol: str
+    arguments: str
+
+
 @dataclass(frozen=True)
 class Launcher:
     """Texts of the host function. `functions` are the helpers it calls, with their C types."""
@@ -52,6 +63,7 @@ class Launcher:
     lock: str  # local variables of the launcher, with `uploads`
     launched: str
     textures: tuple[TextureText, ...]
+    tensor_maps: tuple[TensorMapText, ...]
     launches: tuple[LaunchText, ...]
     workspace: tuple[str, ...]
     zeros: tuple[str, ...]  # memsets before the launches
@@ -86,7 +98,7 @@ class Launcher:
             "headers": [*(["atomic"] if self.textures else []), *(["map", "mutex"] if self.uploads else [])],
             "has_linear_textures": not all(texture.is_2d for texture in self.textures),
             "has_2d_textures": any(texture.is_2d for texture in self.textures),
-            "has_status": bool(self.textures or self.uploads or self.workspace),
+            "has_status": bool(self.textures or self.tensor_maps or self.uploads or self.workspace),
         }
 
 
@@ -162,7 +174,9 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         notes.append(f"Sizes that need a grid of more than {largest} blocks are refused, with cudaErrorInvalidValue.")
     local = Names(context.names)
     buffers, zeros, total, size_params = _workspace(context, plan, texts)
-    launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
+    maps = plan.tensor_maps()
+    tensor_maps = tuple(_tensor_map(context, array, name, texts) for array, name in maps.items())
+    launches = tuple(_launch(context, kernel, maps, texts) for kernel in plan.kernels)
     types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
     return Launcher(
         spec.kernel,
@@ -172,6 +186,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         local.allocate("lock"),
         local.allocate("launched"),
         textures,
+        tensor_maps,
         launches,
         buffers,
         zeros,
@@ -257,7 +272,22 @@ def _texture(context: Context, texture: Texture, texts: _Texts) -> TextureText:
     return TextureText(texture.symbol, ", ".join(arguments), array.texture_2d is not None)
 
 
-def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
+def _tensor_map(context: Context, array: Array, name: str, texts: _Texts) -> TensorMapText:
+    tensor_map = array.tensor_map
+    assert tensor_map is not None
+    sizes = [texts.size(extent, wide=True) for extent in reversed(array.shape)]
+    strides = [texts.size(stride * array.dtype.bytes, wide=True) for stride in reversed(array.strides[:-1])]
+    lists = (sizes, strides, map(str, reversed(tensor_map.box)))
+    arguments = (
+        data_type(array.dtype.name, tf32=tensor_map.rounds_to_tf32),
+        _parameter(context, array.name),
+        *(f"{{{', '.join(numbers)}}}" for numbers in lists),
+        swizzle_mode(tensor_map.swizzle_bytes),
+    )
+    return TensorMapText(name, ", ".join(arguments))
+
+
+def _launch(context: Context, kernel: Kernel, maps: Mapping[Array, str], texts: _Texts) -> LaunchText:
     grid = [texts.size(extent) for extent in kernel.grid]
     while len(grid) > 1 and grid[-1] == "1":
         grid.pop()
@@ -265,7 +295,7 @@ def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
     while len(block) > 1 and block[-1] == "1":
         block.pop()
     empty = [texts.size(extent) for extent in kernel.grid if bounds(extent, context.ranges)[0] < 1]
-    arguments = []
+    arguments = [maps[array] for array in kernel.tensor_maps]
     workspace = {array.name: array.symbol for array in kernel.workspace}
     textures = {texture.argument: texture.symbol for texture in context.textures}
     for name in kernel.arguments:
@@ -286,7 +316,10 @@ def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
         kernel.name,
         " && ".join(f"{extent} > 0" for extent in empty),
         call,
-        kernel.dynamic_shared_bytes > 0 and kernel.shared_bytes + kernel.dynamic_shared_bytes > STATIC_SHARED_BYTES,
+        bool(kernel.tensor_maps)  # for the context as well
+        or (
+            kernel.dynamic_shared_bytes > 0 and kernel.shared_bytes + kernel.dynamic_shared_bytes > STATIC_SHARED_BYTES
+        ),
         kernel.dynamic_shared_bytes,
     )
 

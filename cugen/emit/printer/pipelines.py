@@ -16,12 +16,13 @@ from cugen.plan.pipeline_nodes import (
     FenceWgmma,
     InitBarrier,
     PipelineNode,
+    PrefetchTensorMap,
     TensorLoad,
     TensorStore,
     Wgmma,
 )
 
-HEADER = "cuda.h"  # of CUtensorMap
+HEADER = "cuda.h"  # of CUtensorMap, which file.cu.j2 declares for NVRTC
 
 
 def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:
@@ -32,6 +33,8 @@ def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:
         return f"{name}{template}({', '.join(arguments)});"
 
     match node:
+        case PrefetchTensorMap():
+            return call("prefetch_tensor_map", f"&{node.array.symbol}")
         case InitBarrier():
             return call("mbarrier_init", _address(node.barrier, printer), str(node.arrivals))
         case FenceBarrierInit():

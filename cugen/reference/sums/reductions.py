@@ -56,6 +56,14 @@ def mask_terms(body: Tracked, where: Tracked | None, empty: int | float | bool) 
 
 
 @dataclass(frozen=True, slots=True)
+class Truncation:
+    """Additions that are truncated to so many `bits`, of so many `terms` at a time; 0 for all of a sum."""
+
+    bits: int
+    terms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Sum:
     """A partial sum: its value, Σ(|terms| + bounds), Σ bounds, and the number of terms."""
 
@@ -75,19 +83,21 @@ class Sum:
             self.integral and addend.integral,
         )
 
-    def result(self, dtype: DType, *, truncated: int = 0) -> Tracked:
-        """The sum in compute type `dtype`, with its error bound over all summation orders. Additions may truncate to
-        `truncated` bits, with twice the error, and one instruction of tensor cores with that of two more."""
+    def result(self, dtype: DType, *, truncated: Truncation | None = None) -> Tracked:
+        """The sum in compute type `dtype`, with its error bound over all summation orders. Additions that may truncate
+        have twice the error, and one instruction of tensor cores that of two more."""
         if not dtype.is_float:
             return Tracked(self.value, _unbounded_if_wrapping(self.inherited, self.magnitude, dtype))
-        lost = 2.0 ** (format_of(dtype).digits - truncated) if truncated else 1.0  # of the precision of `dtype`
+        lost = 2.0 ** (format_of(dtype).digits - truncated.bits) if truncated else 1.0  # of the precision of `dtype`
         if self.integral and integers_are_exact(self.magnitude * lost, dtype):
             return Tracked(self.value, None, integral=True)
         finite = np.isfinite(self.value)
         # A partial sum is at most the sum of the terms of one sign, plus earlier rounding errors.
         relative = gamma(self.terms, dtype)
         if truncated:
-            relative = 2 * (np.asarray(self.terms) + 1) * unit(dtype) * lost
+            together = np.minimum(self.terms, truncated.terms or self.terms)
+            rounded = relative if truncated.terms else 0.0  # the additions of the parts
+            relative = 2 * (together + 1) * unit(dtype) * lost + rounded
         majority = (self.magnitude + np.abs(self.value)) / 2
         reach = np.minimum(majority + relative * self.magnitude, self.magnitude)
         error = np.where(finite, relative * reach, 0.0)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cugen.reference.sums.reductions import Truncation
 from cugen.reference.tracked import Tracked, apply_overflow
 from cugen.spec.expressions import Cast, Expr, Op, Read, Reduce, factors_of_product, free_indices
 from cugen.spec.model import Precision
@@ -18,6 +19,7 @@ from cugen.spec.types import FLOAT32, DType
 
 _FLOAT32_BITS = 24
 _FAST_FLOAT8_BITS = 13  # below the leading one: of the instructions on float8 (cugen.machine.mma)
+PROMOTED_TERMS = 128  # whose sum by wgmma is added to a float32 (cugen.families.gemm.wgmma)
 _TF32_DIGITS = 11  # of the significand (PTX ISA, alternate floating-point formats)
 _TF32_UNIT = 2.0**-_TF32_DIGITS
 _TF32_TINY = 2.0**-136  # the smallest subnormal
@@ -74,19 +76,23 @@ def _without_casts(expr: Expr) -> Expr:
     return expr
 
 
-def truncated_bits(node: Reduce, dtype_of: Callable[[str], DType], precision: Precision) -> int:
-    """The bits that additions of a sum may truncate to: of products of 16- and 8-bit floats, and of tf32. 0 if they
-    round to float32."""
+def truncation(
+    node: Reduce, dtype_of: Callable[[str], DType], precision: Precision, *, has_wgmma: bool = False
+) -> Truncation | None:
+    """How additions of a sum may truncate: of products of 16- and 8-bit floats, and of tf32. None if they round to
+    float32. `has_wgmma`: the target has instructions on float8 that keep fewer bits."""
     if tf32_factors(node, dtype_of, precision.tf32).factors:
-        return _FLOAT32_BITS
+        return Truncation(_FLOAT32_BITS)
     factors = factors_of_product(node.body, FLOAT32) if node.kind == "sum" and node.dtype == FLOAT32 else ()
     dtypes = [dtype_of(read.array) for read in factors]
     if not all(dtype.is_float for dtype in dtypes):
-        return 0
+        return None
     width = max((dtype.bits for dtype in dtypes), default=64)
     if width == 8 and precision.is_fp8_fast:
-        return _FAST_FLOAT8_BITS
-    return _FLOAT32_BITS if width <= 16 else 0
+        return Truncation(_FAST_FLOAT8_BITS)
+    if width == 8 and has_wgmma:
+        return Truncation(_FAST_FLOAT8_BITS, PROMOTED_TERMS)
+    return Truncation(_FLOAT32_BITS) if width <= 16 else None
 
 
 def rounded_to_tf32(x: Tracked, *, keeps_exact: bool = True) -> Tracked:

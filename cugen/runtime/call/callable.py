@@ -16,6 +16,7 @@ from cugen.abi.codes import DEVICE_FAULT, UNKNOWN_ARGUMENT, WRONG_DEVICE
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument, Workspace
+from cugen.abi.tensor_maps import TensorMemory, tensor_memory
 from cugen.abi.textures import TextureMemory, texture_memory
 from cugen.reference.storage import numpy_dtype
 from cugen.runtime.buffers import pack, view
@@ -51,7 +52,8 @@ class GpuFunction:
     the default stream. Calls are asynchronous. They run in the current context; the first call in a context compiles
     for its GPU. The function caches one set of workspaces per stream for the lifetime of the process, and one module
     per stream if calls set constants of the kernel: their symbols belong to the module. Texture objects are made once
-    for each address, and also kept for the lifetime of the process: graphs may have captured them.
+    for each address, and also kept for the lifetime of the process: graphs may have captured them. Tensor maps are kept
+    as well, to be encoded once.
     """
 
     source: str
@@ -59,6 +61,7 @@ class GpuFunction:
     _loaded: dict[tuple[int, ...], _Loaded] = field(default_factory=dict)
     _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict)
     _textures: dict[tuple[int, int, TextureMemory], int] = field(default_factory=dict)
+    _tensor_maps: dict[tuple[int, TensorMemory], bytes] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
@@ -91,7 +94,11 @@ class GpuFunction:
                     name: self._texture(cuda, context, call.arrays[name].address, memory)
                     for name, memory in texture_memory(self.manifest, call.params)
                 }
-                self._queue(cuda, call, loaded, grids, addresses | objects, cleared, handle)
+                maps = {
+                    name: self._tensor_map(cuda, addresses[argument], memory)
+                    for name, argument, memory in tensor_memory(self.manifest, call.params)
+                }
+                self._queue(cuda, call, loaded, grids, addresses | objects, maps, cleared, handle)
 
     def _check_ordinals(self, cuda: Driver, call: Call, ordinal: int) -> None:
         for name, array in call.arrays.items():
@@ -146,6 +153,12 @@ class GpuFunction:
             self._textures[key] = cuda.create_texture(address, memory)
         return self._textures[key]
 
+    def _tensor_map(self, cuda: Driver, address: int, memory: TensorMemory) -> bytes:
+        key = (address, memory)
+        if key not in self._tensor_maps:
+            self._tensor_maps[key] = cuda.encode_tensor_map(address, memory)
+        return self._tensor_maps[key]
+
     def _queue(
         self,
         cuda: Driver,
@@ -153,11 +166,12 @@ class GpuFunction:
         loaded: _Loaded,
         grids: list[tuple[int, int, int]],
         addresses: Mapping[str, int],
+        maps: Mapping[str, bytes],
         cleared: Mapping[str, int],
         stream: int,
     ) -> None:
-        """`addresses` has texture objects in place of their arrays; `cleared` are the bytes of the workspaces to be
-        zeroed first."""
+        """`addresses` has texture objects in place of their arrays, `maps` the tensor maps; `cleared` are the bytes of
+        the workspaces to be zeroed first."""
         values = self._values(call, addresses)
         for upload in self.manifest.uploads:
             symbol = loaded.symbols[upload.symbol]
@@ -175,7 +189,7 @@ class GpuFunction:
                     launch.block,
                     launch.dynamic_shared_bytes,
                     stream,
-                    [values[name] for name in launch.arguments],
+                    [*(maps[name] for name in launch.tensor_maps), *(values[name] for name in launch.arguments)],
                 )
 
     def _values(self, call: Call, addresses: Mapping[str, int]) -> dict[str, bytes]:

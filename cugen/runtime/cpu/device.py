@@ -45,6 +45,7 @@ class CpuDevice:
     detection or clusters have one. A run longer than `limit_seconds` is a fault."""
 
     name = "cpu"
+    capability = ""
 
     def __init__(
         self,

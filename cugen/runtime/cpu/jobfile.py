@@ -11,6 +11,7 @@ import numpy as np
 from cugen.abi.limits import Limits, check_launch
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument
 from cugen.abi.sizes import evaluate
+from cugen.abi.tensor_maps import tensor_memory
 from cugen.abi.textures import ADDRESS_MODES, texture_memory
 from cugen.machine.table import target
 from cugen.runtime.cpu.symbols import SharedArray
@@ -83,6 +84,9 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
             item += f" {memory.width} {memory.height} {memory.pitch}"
             item += f" {mode} {int(memory.is_normalized)} {int(memory.is_linear)}"
         yield f"texture {item}"
+    for name, argument, tensor in tensor_memory(manifest, params):
+        head = (name, argument, DTYPES[tensor.dtype].bytes, tensor.swizzle, int(tensor.tf32), len(tensor.sizes))
+        yield " ".join(map(str, ("tensor_map", *head, *tensor.sizes, *tensor.strides, *tensor.box)))
     storage = "shared" if settings.is_serial else "thread_local"
     for array in shared:
         yield f"{storage} {array.name} {array.address} {array.bytes}"
@@ -93,7 +97,7 @@ def _launches(manifest: Manifest, params: Mapping[str, int]) -> Iterable[str]:
     limits = target_limits(manifest.target)
     for launch in manifest.launches:
         numbers = (*check_launch(launch, params, limits), *launch.block, launch.dynamic_shared_bytes)
-        yield " ".join(("launch", launch.kernel, *map(str, numbers), *launch.arguments))
+        yield " ".join(("launch", launch.kernel, *map(str, numbers), *launch.tensor_maps, *launch.arguments))
 
 
 def target_limits(name: str) -> Limits:

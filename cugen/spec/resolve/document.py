@@ -93,6 +93,7 @@ def build(
         check=check,
         variant=expanded.variant,
         precision=declarations.precision,
+        states_target=target is not None or "target" in entries,
     )
 
 

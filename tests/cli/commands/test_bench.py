@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,7 +58,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(cugen.bench.session, "session", session)
     monkeypatch.setattr(cugen.bench.measure, "bench", bench)
-    monkeypatch.setattr(cugen.runtime.gpu, "GpuDevice", lambda: None)
+    monkeypatch.setattr(cugen.runtime.gpu, "GpuDevice", lambda: SimpleNamespace(capability="sm_90"))
     return calls
 
 
@@ -92,6 +93,18 @@ def test_json_is_one_object_or_a_list_of_kernels(cli: Cli, spec: Path, dynamic_s
     content = json.loads(cli("bench", two, "--json").out)
     assert [kernel["kernel"] for kernel in content["kernels"]] == ["scale", "again"]
     assert json.loads(cli("bench", two, "--json", "--kernel", "again").out)["kernel"] == "again"
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "noted"),
+    [((), "sm_90a", True), (("--target", "sm_90"), "sm_90", False), (("--target", "sm_90a"), "sm_90a", False)],
+)
+def test_a_spec_without_a_target_is_for_the_gpu(
+    cli: Cli, spec: Path, gpu: list[Any], words: tuple[str, ...], target: str, noted: bool
+) -> None:
+    answer = cli("bench", spec, *words)
+    assert [spec.target for spec, *_ in gpu] == [target]
+    assert ("target: sm_90a, of this device (the spec names none)\n" in answer.err) is noted
 
 
 def test_options_reach_the_measurement(cli: Cli, dynamic_spec: Path, gpu: list[Any]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import cugen.kernel
+from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.gpu import available
 
 Cli = Callable[..., Any]
@@ -52,6 +53,24 @@ def test_json_is_one_object_with_the_promised_keys_and_nothing_else(cli: Cli, sp
     )
     assert content["time_ms"] > 0
     assert [launch["kernel"] for launch in content["launches"]] == ["scale"]
+
+
+@pytest.mark.parametrize(
+    ("capability", "words", "target"),
+    [
+        ("sm_90", (), "sm_90a"),
+        ("sm_90", ("--target", "sm_90"), "sm_90"),
+        ("sm_80", (), "sm_90"),
+        ("", (), "sm_90"),
+    ],
+)
+def test_a_spec_without_a_target_is_for_the_device(
+    cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch, capability: str, words: tuple[str, ...], target: str
+) -> None:
+    monkeypatch.setattr(CpuDevice, "capability", capability)
+    answer = cli("run", spec, "--device", "cpu", "--json", *words)
+    assert json.loads(answer.out)["target"] == target
+    assert ("target: sm_90a, of this device (the spec names none)\n" in answer.err) is (target == "sm_90a")
 
 
 def test_the_report_says_which_device_and_that_it_passed(cli: Cli, spec: Path) -> None:

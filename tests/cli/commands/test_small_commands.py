@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cugen.cli.commands import doctor
 from cugen.emit.resources import data_folder
+from cugen.runtime import libcuda
 from cugen.spec.load import load_all
 from cugen.toolchain import host, nvrtc
 from cugen.toolchain.errors import CompileError, ToolMissing
@@ -137,6 +139,18 @@ def test_doctor_is_content_where_a_compiler_works(cli: Cli) -> None:
     answer = cli("doctor")
     assert answer.status == 0
     assert "`cugen run --device cpu` works" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("capability", "text"),
+    [("sm_90", "a GPU (sm_90; target sm_90a has its own instructions)"), ("sm_80", "a GPU (sm_80)\n")],
+)
+def test_doctor_names_the_target_with_the_instructions_of_the_gpu(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, capability: str, text: str
+) -> None:
+    gpu = SimpleNamespace(limits=lambda _: SimpleNamespace(device="a GPU"), capability=lambda _: capability)
+    monkeypatch.setattr(libcuda, "driver", lambda: gpu)
+    assert text in cli("doctor").out
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ FAKE = Path(__file__).parents[2] / "tune" / "fake_worker.py"
 SPEC = """\
 cugen: 1
 kernel: scale
+target: sm_90
 params: {N: 4096}
 arrays:
   x: {shape: [N], dtype: float32}
@@ -91,6 +92,21 @@ def test_the_winner_goes_to_the_lock_and_into_the_kernel(cli: Cli, spec: Path, m
     assert "untuned; sums are taken in another order; found by cugen" in " ".join(cli("inspect", spec).out.split())
     lock.unlink()
     assert cli("generate", spec, "-o", tmp_path / "out", "--check").status == 1
+
+
+def test_a_spec_without_a_target_is_tuned_for_the_gpu_and_generated_for_it_only_if_asked(
+    cli: Cli, spec: Path, machine: Path, tmp_path: Path
+) -> None:
+    spec.write_text(SPEC.replace("target: sm_90\n", ""))
+    answer = tuned(cli, spec)
+    assert "target: sm_90a, of this device (the spec names none)\n" in answer.err
+    assert "  target: sm_90a\n" in (tmp_path / "cugen.lock").read_text()
+    made = cli("generate", spec, "-o", tmp_path / "out")
+    assert (made.status, "warning[CG2109]" in made.err) == (0, True)
+    assert "Vector<float, 4>" in (tmp_path / "out" / "scale.cu").read_text()
+    made = cli("generate", spec, "-o", tmp_path / "out", "--target", "sm_90a")
+    assert (made.status, made.err) == (0, "")
+    assert "Vector<float, 2>" in (tmp_path / "out" / "scale.cu").read_text()
 
 
 def test_the_generators_own_choice_is_said_where_it_wins(cli: Cli, spec: Path, machine: Path) -> None:

@@ -177,10 +177,26 @@ def test_names_that_c_declares_are_fine_for_arrays(diagnose: Callable[..., Any],
 
 @pytest.mark.parametrize(
     ("target", "name"),
-    [("sm_90", "sm_90"), ("9.0", "sm_90"), ("10.0", "sm_100"), ("sm_90a", "sm_90"), ("'7.5'", "sm_75")],
+    [
+        ("sm_90", "sm_90"),
+        ("9.0", "sm_90"),
+        ("10.0", "sm_100"),
+        ("sm_90a", "sm_90a"),
+        ("sm_100a", "sm_100"),
+        ("'7.5'", "sm_75"),
+    ],
 )
 def test_a_target_has_one_name_however_it_is_written(load_one: Any, spec_text: Any, target: str, name: str) -> None:
     assert load_one(spec_text(target=target)).target == name
+
+
+def test_only_a_spec_without_a_target_takes_that_of_a_device(load_one: Any, spec_text: Any) -> None:
+    silent = load_one(spec_text())
+    assert silent.target == "sm_90"
+    assert [silent.for_device(name).target for name in ("sm_90", "sm_80", "sm_100", "")] == ["sm_90a", *["sm_90"] * 3]
+    for stated in (load_one(spec_text(target="sm_90")), *load_text(spec_text(), target="sm_90")):
+        assert stated == silent
+        assert stated.for_device("sm_90").target == "sm_90"
 
 
 @pytest.mark.parametrize("target", ["90", "sm_91", "9.1", "hopper", "[sm_90]", "", "sm_90 "])

@@ -16,10 +16,12 @@ _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 @dataclass(frozen=True, slots=True)
 class WgmmaConfig(TileConfig):
     """A block tile of BM x BN: each of `consumers` warpgroups multiplies BM / consumers rows, and one more warp copies
-    the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns."""
+    the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums
+    of a k-tile are added to others in float32, since the instruction keeps fewer bits."""
 
     instruction: WgmmaInstruction | None = None
     consumers: int = 1
+    promotes: bool = False
 
     @property
     def wgmma(self) -> WgmmaInstruction:
@@ -67,7 +69,14 @@ class WgmmaConfig(TileConfig):
 
 
 def config_of(
-    instruction: WgmmaInstruction, block_m: int, block_n: int, stages: int, raster: int = 1, split_k: int = 1
+    instruction: WgmmaInstruction,
+    block_m: int,
+    block_n: int,
+    stages: int,
+    *,
+    raster: int = 1,
+    split_k: int = 1,
+    promotes: bool = False,
 ) -> WgmmaConfig:
     """The config of a block tile: a consumer for each 64 rows up to three, and for each 128 of larger tiles. `split_k`
     blocks of a cluster divide the k-tiles of an output tile."""
@@ -86,12 +95,14 @@ def config_of(
         reduction=Reduction.CLUSTER,
         instruction=instruction,
         consumers=consumers,
+        promotes=promotes,
     )
 
 
 def registers_of(config: WgmmaConfig) -> int:
     """Registers that a thread needs; it spills with fewer."""
-    return config.thread_m * config.thread_n + _OTHER_REGISTERS
+    sums = config.thread_m * config.thread_n
+    return (2 * sums if config.promotes else sums) + _OTHER_REGISTERS
 
 
 def available_registers(config: WgmmaConfig, registers_per_sm: int, maximum: int) -> int:

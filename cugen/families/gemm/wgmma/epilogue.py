@@ -29,7 +29,7 @@ def stores_by_tma(contraction: Contraction) -> bool:
     """Whether the results are elements of 16 bits that a tensor map describes, and are stored once."""
     request = contraction.request
     stored = request.stored_statements()
-    if len(stored) != 1 or len(request.group.statements) != 1 or stored[0].accumulate:
+    if len(stored) != 1 or any(statement.accumulate for statement in request.group.statements):
         return False
     (statement,) = stored
     array = request.context.arrays[statement.target]
@@ -76,7 +76,7 @@ class TensorStoreEpilogue(Epilogue):
         """The loops over the parts of the warpgroup's tile."""
         thread, config = self.thread, self.wgmma_config
         chunks = int(config.block_n) // config.chunk_n
-        matrix = thread.loop_index("i", config.matrices_m)
+        matrix = thread.loop_index("matrix", config.matrices_m)
         chunk = thread.loop_index("chunk", chunks)
         i, c = value_of(matrix), value_of(chunk)
         buffer = Mod(i * chunks + c, integer(config.store_buffers))

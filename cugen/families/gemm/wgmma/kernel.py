@@ -22,11 +22,12 @@ from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_constant, define_index, digits
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
-from cugen.pieces.loop_variables import loop_variable, repeated, value_of
+from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access
+from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
+    Accumulate,
     Barrier,
     Comment,
     Comparison,
@@ -34,13 +35,12 @@ from cugen.plan.nodes import (
     Define,
     For,
     Guard,
-    If,
     Loop,
     Node,
     Section,
     when,
 )
-from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, Wgmma
+from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, PrefetchTensorMap, Wgmma
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Size, bounds, ceil_div, integer, symbol
 from cugen.plan.traversal.sections import dissolved
@@ -74,6 +74,7 @@ class WgmmaKernel:
             block_n=self._size("BN", config.block_n),
             block_k=self._size("BK", config.block_k),
             stages=self._size("STAGES", config.stages),
+            raster=self._size("RASTER", config.raster),
         )
         symbols, context = self.lowering.symbols, self.request.context
         indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
@@ -102,10 +103,14 @@ class WgmmaKernel:
         else:
             epilogue = Epilogue(self.thread)
         offset = max(offset, partials_bytes(contraction, config) if config.split_k > 1 else 0)
-        self.pipeline = Pipeline(config, lowering, offset, sum(tiles.box_bytes for tiles in self.tiles))
+        copied_bytes = sum(tiles.box_bytes for tiles in self.tiles)
+        self.pipeline = Pipeline(config, lowering, offset, copied_bytes, refills=self._fills() > config.stages)
         declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())
         text = f"circular buffer of {config.stages} stages, swizzled rows of 128 bytes"
-        init = when(self.index, "==", integer(0), self.pipeline.initialisation())
+        maps = [tiles.source for tiles in self.tiles]
+        maps += [epilogue.target] if isinstance(epilogue, TensorStoreEpilogue) else []
+        prefetch = tuple(map(PrefetchTensorMap, maps))
+        init = when(self.index, "==", integer(0), (*prefetch, *self.pipeline.initialisation()))
         producer = when(self.index, "==", self._consumer_threads, self._over_tiles(tile_definitions, self._produce()))
         consumers = self._over_tiles(tile_definitions, self._consume(epilogue))
         if isinstance(epilogue, TensorStoreEpilogue):
@@ -237,21 +242,29 @@ class WgmmaKernel:
             nodes.append(define_index(index.name, coordinate, self.extents[index.name], lowering))
         if batch:
             tile = self._define("tile_of_matrix", tile, nodes)
-        raster = config.raster
-        group = tile
-        if raster > 1:
-            nodes.append(Comment(f"raster: {raster} rows of tiles at a time, column by column"))
-            per_group = raster * tiles_n
-            row = FloorDiv(tile, per_group) * raster + Mod(tile, integer(raster))
-            column = FloorDiv(Mod(group, per_group), integer(raster))
-        else:
-            row, column = Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
+        row, column = self._rasterised(tile, nodes)
         origin = {
             m: self._define(f"{m}0", row * integer(config.block_m), nodes),
             n: self._define(f"{n}0", column * integer(config.block_n), nodes),
         }
         self._define_k_range(nodes)
         return origin, nodes
+
+    def _rasterised(self, tile: Integer, nodes: list[Node]) -> tuple[Integer, Integer]:
+        """The row and column of a tile's number: `raster` rows of tiles at a time, column by column."""
+        raster, tiles_m = self.config.raster, self.tiles_m
+        if bounds(tiles_m, self.lowering.ranges)[1] <= raster:
+            return Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
+        nodes.append(Comment(f"raster: {raster} rows of tiles at a time, column by column"))
+        rows, per_group = integer(raster), integer(raster) * self.tiles_n
+        first_row = rows * self._define("group", FloorDiv(tile, per_group), nodes)
+        in_group = Mod(tile, per_group)
+        known = self.request.context.static(self._unnamed(tiles_m))
+        if known is not None and known % raster == 0:
+            return first_row + Mod(tile, rows), FloorDiv(in_group, rows)
+        rows = self._define("rows", Minimum(tiles_m - first_row, rows), nodes)
+        self.lowering.ranges[rows] = (1, int(raster))
+        return first_row + Mod(in_group, rows), FloorDiv(in_group, rows)
 
     def _define_k_range(self, nodes: list[Node]) -> None:
         """The block's part of K: all of it, or with split-K a range of k-tiles."""
@@ -276,6 +289,11 @@ class WgmmaKernel:
         sections = (Section("tile_coordinates", tuple(definitions)), *body)
         loop = Loop(self.tile_index, symbol("blockIdx.x"), self.tile_count, self._sms, rolled=True)
         return (Section("output_tiles", (For(loop, (Section("wave", (self.wave,)), *sections)),)),)
+
+    def _fills(self) -> int:
+        """K-tiles that a block copies, at most."""
+        waves = self.wave.index.range[1] + 1 if self.is_persistent else 1
+        return waves * bounds(ceil_div(self.k_length, self.config.block_k), self.lowering.ranges)[1]
 
     # The main loop, for producer and consumers alike
 
@@ -303,45 +321,74 @@ class WgmmaKernel:
         copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates))
         body = (
             Section("stage", tuple(self.fill_definitions)),
-            Section("await_empty", (self.pipeline.await_empty(stage, self.fill),)),
+            Section("await_empty", self.pipeline.await_empty(stage, self.fill)),
             Section("expect", (self.pipeline.expect(stage),)),
             Section("copies", copies),
         )
         return (self._over_k(body, "k_tiles"),)
 
     def _consume(self, epilogue: Epilogue) -> tuple[Section, ...]:
-        stage, fill, lane = self.filled_stage, self.fill, self.lane
-        (accumulators,) = epilogue.accumulators.arrays
-        first_lane = Comparison(lane, "==", integer(0))
+        """The main loop of a consumer, with its sums in the accumulators, and the epilogue."""
+        (sums,) = epilogue.accumulators.arrays
+        main_loop = self._promoted(sums) if self.config.promotes else self._accumulated(sums)
+        return *main_loop, *epilogue.sections()
+
+    def _accumulated(self, sums: Array) -> tuple[Section, ...]:
+        """Sums stay in the accumulators of the instruction; a k-tile is multiplied while the one before is waited
+        for."""
+        fill, stages = self.fill, self.config.stages
+        first_lane = Comparison(self.lane, "==", integer(0))
         after_first = Guard((Comparison(self.k0.symbol, ">", integer(0)), first_lane))
-        previous = self.pipeline.release(self.pipeline.stage_of(fill + integer(self.config.stages) - 1))
+        previous = self.pipeline.stage_of(fill + integer(stages) - 1)
         last = (self.k_tiles if self.config.split_k == 1 else ceil_div(self.k_length, self.config.block_k)) - 1
         if self.is_persistent:
             last = last + self.wave.index.symbol * self.k_tiles
         body = (
-            Section("stage", tuple(self.fill_definitions)),
-            Section("await_full", (self.pipeline.await_full(stage, fill),)),
-            Section("fence", (FenceWgmma(),)),
-            Section("multiply", self._multiply(epilogue)),
-            Section("commit", (CommitWgmmas(),)),
+            *self._multiplied(sums, self.k0.symbol),
             Section("await_previous", (AwaitWgmmas(1),)),
-            Section("release_previous", (If(after_first, (previous,)),)),
+            Section("release_previous", self.pipeline.release(previous, after_first)),
         )
-        release_last = If(Guard((first_lane,)), (self.pipeline.release(self.pipeline.stage_of(last)),))
+        release_last = self.pipeline.release(self.pipeline.stage_of(last), Guard((first_lane,)))
         return (
-            Section("accumulators", (Declare(accumulators),)),
+            Section("accumulators", (Declare(sums),)),
             self._over_k(body, "k_tiles"),
             Section("await_last", (AwaitWgmmas(0),)),
-            Section("release_last", (release_last,)),
-            *epilogue.sections(),
+            Section("release_last", release_last),
         )
 
-    def _multiply(self, epilogue: Epilogue) -> tuple[Node, ...]:
+    def _promoted(self, sums: Array) -> tuple[Section, ...]:
+        """The sums of each k-tile are added to others by the threads; meanwhile other warpgroups multiply."""
+        partials = replace(sums, symbol=self.lowering.names.allocate("partials"))
+        i = self.thread.loop_index("i", self.config.thread_m)
+        j = self.thread.loop_index("j", self.config.thread_n)
+        element = Element.of(Access(partials, (i.symbol, j.symbol), "load"))
+        add = Accumulate(Access(sums, (i.symbol, j.symbol), "store"), element)
+        columns = unrolled(j, (add,), stop=self.config.thread_n)
+        release = self.pipeline.release(self.filled_stage, Guard((Comparison(self.lane, "==", integer(0)),)))
+        body = (
+            Section("partials", (Declare(partials),)),
+            *self._multiplied(partials, integer(0)),
+            Section("await_k_tile", (AwaitWgmmas(0),)),
+            Section("release", release),
+            Section("promote", (unrolled(i, (columns,), stop=self.config.thread_m),)),
+        )
+        return Section("accumulators", (Declare(sums, zeroed=True),)), self._over_k(body, "k_tiles")
+
+    def _multiplied(self, accumulators: Array, before: Integer) -> tuple[Section, ...]:
+        """The multiplication of a k-tile, once it has been copied; `before` terms are in the accumulators."""
+        return (
+            Section("stage", tuple(self.fill_definitions)),
+            Section("await_full", (self.pipeline.await_full(self.filled_stage, self.fill),)),
+            Section("fence", (FenceWgmma(),)),
+            Section("multiply", self._multiply(accumulators, before)),
+            Section("commit", (CommitWgmmas(),)),
+        )
+
+    def _multiply(self, accumulators: Array, before: Integer) -> tuple[Node, ...]:
         """The instructions of a k-tile."""
-        config, thread, (accumulators,) = self.config, self.thread, epilogue.accumulators.arrays
-        instruction, (a, b), stage = config.wgmma, self.tiles, self.filled_stage
+        config, thread, (a, b), stage = self.config, self.thread, self.tiles, self.filled_stage
         k = thread.loop_index(self.contraction.k.name, config.block_k)
-        matrix = thread.loop_index("i", config.matrices_m)
+        matrix = thread.loop_index("matrix", config.matrices_m)
         i = value_of(matrix)
         row = self.warpgroup * integer(WGMMA_M * config.matrices_m) + WGMMA_M * i
         node = Wgmma(
@@ -349,14 +396,14 @@ class WgmmaKernel:
             Access(accumulators, (2 * i + 1, integer(0)), "store", int(config.block_n) // 4),
             a.matrix(stage, row, k.symbol),
             b.matrix(stage, integer(0), k.symbol),
-            instruction,
+            config.wgmma,
             int(config.block_n),
-            self.k0.symbol + k.symbol,
+            before + k.symbol,
             a.block_bytes,
             b.block_bytes,
         )
         body = repeated(matrix, (node,), config.matrices_m)
-        return (For(Loop(k, integer(0), integer(config.block_k), instruction.k, unroll=True), body),)
+        return (For(Loop(k, integer(0), integer(config.block_k), config.wgmma.k, unroll=True), body),)
 
     def _reason(self) -> str:
         config = self.config

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.machine.target import TENSOR_ALIGNMENT
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, value_of
@@ -22,7 +23,7 @@ from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Index, Node
 from cugen.plan.pipeline_nodes import TensorLoad
 from cugen.plan.symbols import FloorDiv, Integer, integer
-from cugen.plan.tensor_maps import ALIGNMENT, TensorMap
+from cugen.plan.tensor_maps import TensorMap
 from cugen.spec.expressions import Expr, IndexValue
 
 _MAX_DIMENSIONS = 3
@@ -42,8 +43,8 @@ def tensor_refusals(array: Array, subscripts: tuple[Expr, ...], along: str, cont
         yield f"the strides of {array.name} depend on its sizes"
     elif array.strides[order[-1]] != 1 or subscripts[order[-1]] != IndexValue(along):
         yield f"{array.name} isn't contiguous along {along}"
-    elif any(divisor(array.strides[d], context) * array.dtype.bytes % ALIGNMENT for d in order[:-1]):
-        yield f"rows of {array.name} aren't multiples of {ALIGNMENT} bytes, as TMA needs"
+    elif any(divisor(array.strides[d], context) * array.dtype.bytes % TENSOR_ALIGNMENT for d in order[:-1]):
+        yield f"rows of {array.name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
 
 
 def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: str, context: Context) -> Array:

@@ -16,7 +16,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Declare, Define, Index, Node
+from cugen.plan.nodes import Declare, Define, Guard, If, Index, Node
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierInit, InitBarrier
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.types import UINT64
@@ -26,25 +26,28 @@ _WARPS_PER_WARPGROUP = 4
 
 class Pipeline:
     """The barriers of all stages, `offset` bytes from the start of shared memory. A k-tile's copies are of
-    `copied_bytes`."""
+    `copied_bytes`. Unless it `refills` stages, none is ever waited to be empty."""
 
-    def __init__(self, config: WgmmaConfig, lowering: Lowering, offset: int, copied_bytes: int) -> None:
+    def __init__(
+        self, config: WgmmaConfig, lowering: Lowering, offset: int, copied_bytes: int, *, refills: bool
+    ) -> None:
         self.config, self.stages, self.copied_bytes = config, integer(config.stages), copied_bytes
         self.full = _barriers("full", config, lowering, offset)
-        self.empty = _barriers("empty", config, lowering, offset + int(config.stages) * BARRIER_BYTES)
+        self.empty: Array | None = None
+        if refills:
+            self.empty = _barriers("empty", config, lowering, offset + int(config.stages) * BARRIER_BYTES)
         self.stage = Index(lowering.names.allocate("stage"), integer(0), (0, int(config.stages) - 1))
         lowering.ranges[self.stage.symbol] = self.stage.range
 
     def declarations(self) -> tuple[Node, ...]:
-        return Declare(self.full), Declare(self.empty)
+        return tuple(Declare(barriers) for barriers in (self.full, self.empty) if barriers is not None)
 
     def initialisation(self) -> tuple[Node, ...]:
         """By one thread, before a barrier of the block."""
-        arrivals = _WARPS_PER_WARPGROUP * self.config.consumers
-        barriers = (
-            InitBarrier(_barrier(self.full, self.stage.symbol), 1),
-            InitBarrier(_barrier(self.empty, self.stage.symbol), arrivals),
-        )
+        barriers = [InitBarrier(_barrier(self.full, self.stage.symbol), 1)]
+        if self.empty is not None:
+            arrivals = _WARPS_PER_WARPGROUP * self.config.consumers
+            barriers.append(InitBarrier(_barrier(self.empty, self.stage.symbol), arrivals))
         return unrolled(self.stage, barriers, stop=self.config.stages), FenceBarrierInit()
 
     def define_stage(self, fill: Integer) -> Define:
@@ -54,9 +57,11 @@ class Pipeline:
     def stage_of(self, fill: Integer) -> Integer:
         return Mod(fill, self.stages)
 
-    def await_empty(self, stage: Integer, fill: Integer) -> AwaitBarrier:
+    def await_empty(self, stage: Integer, fill: Integer) -> tuple[Node, ...]:
         """Before the copy of k-tile `fill`; it doesn't wait for the first use of a stage."""
-        return AwaitBarrier(_barrier(self.empty, stage), Mod(FloorDiv(fill, self.stages) + 1, integer(2)))
+        if self.empty is None:
+            return ()
+        return (AwaitBarrier(_barrier(self.empty, stage), Mod(FloorDiv(fill, self.stages) + 1, integer(2))),)
 
     def expect(self, stage: Integer) -> ArriveBarrier:
         return ArriveBarrier(_barrier(self.full, stage), integer(self.copied_bytes))
@@ -68,9 +73,9 @@ class Pipeline:
     def await_full(self, stage: Integer, fill: Integer) -> AwaitBarrier:
         return AwaitBarrier(_barrier(self.full, stage), Mod(FloorDiv(fill, self.stages), integer(2)))
 
-    def release(self, stage: Integer) -> ArriveBarrier:
+    def release(self, stage: Integer, by: Guard) -> tuple[Node, ...]:
         """By one lane of each consumer warp, once its warpgroup has read the stage."""
-        return ArriveBarrier(_barrier(self.empty, stage))
+        return (If(by, (ArriveBarrier(_barrier(self.empty, stage)),)),) if self.empty is not None else ()
 
 
 def _barriers(name: str, config: WgmmaConfig, lowering: Lowering, offset: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -23,7 +24,7 @@ CLUSTER_SIZES = (2, 4, 8)  # of split-K
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
     Tunable(
-        "raster", (1, 2, 4, 8, 16), "by shape", "rows of block tiles that are rasterised together, column by column"
+        "raster", tuple(range(1, 33)), "by shape", "rows of block tiles that are rasterised together, column by column"
     ),
     Tunable(
         "split_k", (1, *CLUSTER_SIZES), "by shape", "blocks of a cluster that split the K of a tile", reorders=True
@@ -36,10 +37,23 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
     """The configs that fit a block and the schedule."""
     for block_m, block_n in _block_tiles(contraction, instruction):
         for split_k in _splits(contraction, block_m, block_n, instruction):
-            config = config_of(instruction, block_m, block_n, 2, _raster_of(contraction, block_m), split_k)
+            config = config_of(
+                instruction,
+                block_m,
+                block_n,
+                _MIN_STAGES,
+                raster=_raster_of(contraction, block_m, block_n),
+                split_k=split_k,
+                promotes=promotes(contraction, instruction),
+            )
             stages = _stages_of(contraction, config)
             if stages:
                 yield replace(config, stages=stages)
+
+
+def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
+    """Whether partial sums are added in float32: the instruction keeps fewer bits, and the spec doesn't allow that."""
+    return instruction.sum_bits > 0 and not contraction.context.spec.precision.is_fp8_fast
 
 
 def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int]]:
@@ -52,7 +66,7 @@ def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Ite
         sizes = {True: block_m, False: block_n}
         if any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands):
             continue  # blocks of an MN-major tile are whole
-        config = config_of(instruction, block_m, block_n, _MIN_STAGES)
+        config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
         if registers_of(config) <= available_registers(config, target.registers_per_sm, target.registers_per_thread):
             yield block_m, block_n
 
@@ -93,15 +107,19 @@ def _fills(contraction: Contraction, config: WgmmaConfig) -> int:
     return max(-(-tiles * config.split_k // sms) * k_tiles, _MIN_STAGES)
 
 
-def _raster_of(contraction: Contraction, block_m: int) -> int:
-    """Rows of tiles that are rasterised together: the requested number, or the largest divisor up to 16."""
+def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
+    """Rows of tiles that are rasterised together: the requested number, or so many that the tiles of all
+    multiprocessors are about a square, which reads the fewest rows and columns. A divisor of all rows comes first."""
     if "raster" in contraction.tunables:
         return int(contraction.tunables["raster"])
+    sms = device_of(contraction.request.target).sms
+    square = max(round(math.sqrt(sms * block_n / block_m)), 1)
     extent = contraction.context.static_extent(contraction.m)
     if extent is None:
-        return 1
+        return square
     tiles = -(-extent // block_m)
-    return next(count for count in (16, 8, 4, 2, 1) if tiles % count == 0)
+    near = (count for count in range(square, square * 3 // 4 - 1, -1) if count and tiles % count == 0)
+    return min(next(near, square), tiles)
 
 
 def cost(contraction: Contraction, config: WgmmaConfig) -> float:

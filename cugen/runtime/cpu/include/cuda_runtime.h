@@ -4,6 +4,7 @@
 #include "cugen_cpu.h"
 
 #include "cuda_runtime_api.h"
+#include "cugen_cpu/tensor_map_encoding.h"
 
 template <class T>
 inline cudaError_t cudaMalloc(T** pointer, size_t bytes) {

@@ -16,7 +16,8 @@ typedef enum cudaError {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
-  cudaErrorInvalidConfiguration = 9
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorNotSupported = 801
 } cudaError_t;
 
 enum cudaMemcpyKind {
@@ -46,6 +47,7 @@ static inline const char* cudaGetErrorName(cudaError_t error) {
     case cudaSuccess: return "cudaSuccess";
     case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorNotSupported: return "cudaErrorNotSupported";
     default: return "cudaErrorInvalidConfiguration";
   }
 }
@@ -54,6 +56,7 @@ static inline const char* cudaGetErrorString(cudaError_t error) {
     case cudaSuccess: return "no error";
     case cudaErrorInvalidValue: return "invalid argument";
     case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorNotSupported: return "operation not supported";
     default: return "invalid configuration argument";
   }
 }

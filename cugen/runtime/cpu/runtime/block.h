@@ -15,12 +15,16 @@
 
 #include "async_copies.h"
 #include "fiber.h"
+#include "mbarriers.h"
 #include "memory_order.h"
 #include "repeated_writes.h"
 #include "report.h"
+#include "shared_memory.h"
 #include "shared_values.h"
 #include "spin_waiters.h"
 #include "sync_clock.h"
+#include "tensor_copies.h"
+#include "warpgroup.h"
 
 namespace cugen {
 
@@ -37,7 +41,7 @@ struct Launch {
   uint64_t seed;
 };
 
-enum class State : uint8_t { unstarted, ready, at_barrier, at_collective, returned };
+enum class State : uint8_t { unstarted, ready, at_barrier, at_collective, at_mbarrier, returned };
 
 struct Lane {
   Fiber* fiber;
@@ -48,6 +52,7 @@ struct Lane {
   unsigned argument;
   uint64_t seen_changes;  // value of `changes` at its last poll
   bool is_stalled;        // no change between its last two polls
+  const void* mbarrier;   // at which it waits
 };
 
 // A warp collective at which some lanes of its mask have arrived.
@@ -74,18 +79,24 @@ class Block {
     for (const std::unique_ptr<Fiber>& fiber : fibers_) destroy_fiber(*fiber);
   }
 
-  void begin(const Launch& launch, uint64_t linear) {
+  // `shared` is what is known of its shared memory.
+  void begin(const Launch& launch, uint64_t linear, const std::vector<MemoryRange>& shared) {
     launch_ = &launch;
+    shared_ = &shared;
     linear_ = linear;
     const uint3 block = launch.block;
     count_ = block.x * block.y * block.z;
     memset(state_, static_cast<int>(State::unstarted), count_);
     for (unsigned i = 0; i < count_; ++i) order_[i] = static_cast<uint16_t>(i);
     if (launch.shuffled) {
-      std::minstd_rand random(static_cast<unsigned>(launch.seed * 31 + launch.number * 17 + linear + 1));
-      for (unsigned i = count_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
+      random_.seed(static_cast<unsigned>(launch.seed * 31 + launch.number * 17 + linear + 1));
+      for (unsigned i = count_; i > 1; --i) std::swap(order_[i - 1], order_[random_() % i]);
     }
     for (std::vector<PendingCollective>& warp : pending_collectives_) warp.clear();
+    mbarriers_.clear();
+    loads_.clear();
+    addresses_.clear();
+    for (Warpgroup& warpgroup : warpgroups_) warpgroup.clear();
     returned_ = waiting_ = position_ = 0;
     interval_ = 0;
     has_begun_ = false;
@@ -102,6 +113,7 @@ class Block {
     sync_clock.begin_block(launch_->number, linear_, interval_);
     memory_order.begin_block(linear_ / launch_->kernel->cluster);
     switch_fiber(host_, has_begun_ ? *lanes_[lane_].fiber : free_fiber());
+    if (returned_ == count_) check_loads_have_arrived();
     repeated_writes.check();
     shared_values.end_interval();
     interval_ = sync_clock.end_block();
@@ -115,6 +127,9 @@ class Block {
   int line() const { return barrier_.line; }  // of the last barrier
   unsigned thread() const { return lane_; }
   AsyncCopies& copies() { return copies_[lane_]; }
+  TensorStores& stores() { return stores_[lane_]; }
+  SharedAddresses& addresses() { return addresses_; }
+  const std::vector<MemoryRange>& shared() const { return *shared_; }
 
   // Whether the address is one of the running thread's stack.
   bool is_on_stack(const void* address) const {
@@ -171,6 +186,14 @@ class Block {
 
   uint64_t collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line);
 
+  // Of the async proxy (async_proxy.h).
+  void init_mbarrier(void* barrier, unsigned arrivals, int line);
+  void arrive_mbarrier(void* barrier, unsigned bytes, int line);
+  void await_mbarrier(void* barrier, unsigned parity, int line);
+  void load_box(const Box& box, void* barrier, const void* code_address);
+  void store_box(const Box& box, const void* code_address);
+  void warpgroup_step(WarpgroupStep step, const void* code_address);
+
   // Between two polls of a spin-wait: switches to another thread.
   void yield_polling(int line) {
     const uint64_t now = changes;
@@ -178,10 +201,12 @@ class Block {
     lane.line = line;
     lane.is_stalled = lane.seen_changes == now;
     lane.seen_changes = now;
-    const unsigned position = next([&](unsigned i) {
+    const auto is_eligible = [&](unsigned i) {
       const bool is_idle = lanes_[i].is_stalled && lanes_[i].seen_changes == now;
       return state_[i] == State::unstarted || (state_[i] == State::ready && !is_idle);
-    });
+    };
+    unsigned position = next(is_eligible);
+    if (position == kNone && deliver()) position = next(is_eligible);
     if (position != kNone) {
       switch_to(position);
     } else if (lane.is_stalled) {
@@ -211,10 +236,19 @@ class Block {
     return kNone;
   }
 
-  // Position of the next runnable thread.
-  unsigned next() const {
-    return next([this](unsigned i) { return state_[i] <= State::ready; });
+  // Position of the next runnable thread. Loads arrive only when there is none.
+  unsigned next() {
+    const auto is_runnable = [this](unsigned i) { return state_[i] <= State::ready; };
+    const unsigned position = next(is_runnable);
+    return position == kNone && deliver() ? next(is_runnable) : position;
   }
+
+  // Delivers awaited loads until the phase of an mbarrier ends, in random order where threads are shuffled. False if no
+  // phase does.
+  bool deliver();
+  void wake(const Mbarrier& barrier);
+  void check_shared(const char* what, const MemoryRange& range, int line) const;
+  void check_loads_have_arrived() const;
 
   void wait(State state, int line) {
     lanes_[lane_].line = line;
@@ -270,6 +304,8 @@ class Block {
       make_current(lane);
       launch_->kernel->invoke(launch_->parameters);
       copies_[lane_].finish();
+      stores_[lane_].finish();
+      warpgroups_[lane_ / kWarpgroup].finish();
       state_[lane_] = State::returned;
       Fiber* to = &host_;
       if (++returned_ < count_) {
@@ -283,8 +319,11 @@ class Block {
     }
   }
 
+  [[noreturn]] void report_mbarriers();
+
   // Deadlock: reports a waiting thread, and one that waits elsewhere or has returned.
   [[noreturn]] void report_deadlock() {
+    if (std::find(state_, state_ + count_, State::at_mbarrier) != state_ + count_) report_mbarriers();
     unsigned waiting = kNone, elsewhere = kNone;
     for (unsigned i = 0; i < count_; ++i)
       if (state_[i] == State::at_barrier || state_[i] == State::at_collective) {
@@ -356,6 +395,13 @@ class Block {
   Lane lanes_[kMaximumThreads];
   std::vector<PendingCollective> pending_collectives_[kMaximumThreads / 32];
   AsyncCopies copies_[kMaximumThreads];
+  const std::vector<MemoryRange>* shared_ = nullptr;
+  std::minstd_rand random_;
+  Mbarriers mbarriers_;
+  TensorLoads loads_;
+  TensorStores stores_[kMaximumThreads];
+  SharedAddresses addresses_;
+  Warpgroup warpgroups_[kMaximumThreads / kWarpgroup];
 };
 
 void yield_polling_thread(int line) { running_block->yield_polling(line); }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "poison.h"
 #include "report.h"
 
 #if defined(CUGEN_ADDRESS_SANITIZER)
@@ -32,8 +33,6 @@ constexpr size_t kGuardBytes = 16 << 20;  // reserved address space only
 #endif
 
 constexpr unsigned char kCanary = 0xa5;
-constexpr unsigned char kPoison = 0xff;       // NaN in every floating-point format
-constexpr unsigned char kLargePoison = 0x7e;  // a large number in every floating-point format
 
 enum class Role { input, output, inout, workspace, zeroed };
 

@@ -15,12 +15,6 @@
 
 namespace cugen {
 
-// A range of shared memory.
-struct MemoryRange {
-  char* start;
-  size_t bytes;
-};
-
 class Cluster;
 inline __thread Cluster* running_cluster = nullptr;  // of this worker; null outside kernels
 
@@ -33,7 +27,7 @@ class Cluster {
     copies_.resize(size_);
     order_.resize(size_);
     for (unsigned i = 0; i < size_; ++i) {
-      blocks_[i]->begin(launch, number * size_ + i);
+      blocks_[i]->begin(launch, number * size_ + i, shared);
       order_[i] = i;
     }
     shared_ = size_ > 1 ? &shared : &kNothing;

@@ -6,10 +6,12 @@
 #include <fstream>
 #include <list>
 #include <map>
+#include <new>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "../include/cugen_cpu/tensor_map.h"
 #include "../include/cugen_cpu/texture_types.h"
 #include "arrays.h"
 
@@ -28,8 +30,25 @@ struct PlannedLaunch {
   std::vector<std::string> arguments;
 };
 
+// Allocates for any type of parameter.
+template <class T>
+struct ParameterAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t alignment{alignof(CUtensorMap)};
+
+  ParameterAllocator() = default;
+  template <class U>
+  ParameterAllocator(const ParameterAllocator<U>&) {}
+  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), alignment)); }
+  void deallocate(T* start, size_t) { ::operator delete(start, alignment); }
+  bool operator==(const ParameterAllocator&) const { return true; }
+  bool operator!=(const ParameterAllocator&) const { return false; }
+};
+
+using Bytes = std::vector<char, ParameterAllocator<char>>;
+
 struct Job {
-  std::map<std::string, std::vector<char>> values;  // by argument: the bytes of a pointer or number
+  std::map<std::string, Bytes> values;  // by argument: the bytes of a pointer, number or tensor map
   std::list<cugen_texture> textures;  // their addresses are the objects
   std::vector<Upload> uploads;
   std::vector<PlannedLaunch> launches;
@@ -66,7 +85,7 @@ inline void read_buffer(const std::string& folder, std::istringstream& line, Job
   }
   if (buffer.role == Role::inout) buffer.initial.assign(buffer.start, buffer.start + bytes);
   seal(buffer);
-  std::vector<char>& pointer = job.values[name];
+  Bytes& pointer = job.values[name];
   pointer.resize(sizeof(char*));
   memcpy(pointer.data(), &buffer.start, sizeof(char*));
   dprintf(report, "buffer %s %zx %zu\n", name.c_str(), reinterpret_cast<size_t>(buffer.start), bytes);
@@ -115,6 +134,21 @@ inline void read_texture(std::istringstream& line, Job& job) {
   memcpy(job.values.at(name).data(), &object, sizeof(object));
 }
 
+// Launches take tensor maps by value.
+inline void read_tensor_map(std::istringstream& line, Job& job) {
+  std::string name, argument;
+  CUtensorMap map = {};
+  line >> name >> argument >> map.element_bytes >> map.swizzle_bytes >> map.rounds_to_tf32 >> map.rank;
+  map.strides[0] = map.element_bytes;
+  for (uint32_t i = 0; i < map.rank; ++i) line >> map.sizes[i];
+  for (uint32_t i = 1; i < map.rank; ++i) line >> map.strides[i];
+  for (uint32_t i = 0; i < map.rank; ++i) line >> map.box[i];
+  memcpy(&map.address, job.values.at(argument).data(), sizeof(map.address));
+  Bytes& value = job.values[name];
+  value.resize(sizeof(map));
+  memcpy(value.data(), &map, sizeof(map));
+}
+
 inline Job read_job(const std::string& folder, size_t load_offset) {
   Job job;
   std::ifstream file(folder + "/job.txt");
@@ -134,6 +168,8 @@ inline Job read_job(const std::string& folder, size_t load_offset) {
       job.uploads.push_back(upload);
     } else if (item == "texture") {
       read_texture(line, job);
+    } else if (item == "tensor_map") {
+      read_tensor_map(line, job);
     } else if (item == "shared" || item == "thread_local") {
       const bool is_static = item == "shared";
       SharedArray array;

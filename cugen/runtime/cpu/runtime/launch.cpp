@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "async_proxy.h"
 #include "block.h"
 #include "cluster.h"
 #include "collective.h"

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "alignment.h"
+#include "async_proxy.h"
 #include "block.h"
 #include "cluster.h"
 #include "collective.h"

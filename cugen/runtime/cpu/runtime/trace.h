@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "async_proxy.h"
 #include "block.h"
 #include "cluster.h"
+#include "proxy_fences.h"
 
 namespace cugen {
 
@@ -47,6 +49,8 @@ struct ShadowCell {
   std::vector<PastAccess> writes, reads;  // the last one of each thread; entries without lanes are free
   const void* copy = nullptr;             // code address of an asynchronous copy that has not been awaited
   uint32_t copying_block = 0;
+  const void* store = nullptr;  // code address of a TMA store that has not read the byte
+  ProxyWrite write;
 };
 
 struct TracedArray {
@@ -99,12 +103,14 @@ inline void record_access(std::vector<PastAccess>& list, const PastAccess& acces
   }
 }
 
-// Until a thread waits for its copy, no thread of the block may access the bytes.
+// Until a thread waits for its copy, no thread of the block may access the bytes, or write those of a store.
 inline void check_copy(const TracedArray& array, const ShadowCell& cell, size_t offset, const PastAccess& access) {
-  if (cell.copy == nullptr || cell.copying_block != sync_clock.block) return;
+  const bool is_store = cell.store != nullptr && access.kind != Access::read;
+  if ((cell.copy == nullptr && !is_store) || cell.copying_block != sync_clock.block) return;
   fail_from("race", reinterpret_cast<const void*>(access.counter),
-            "%s of byte %zu of %s, before the wait for the asynchronous copy to it at @%zx@",
-            access.kind == Access::read ? "read" : "write", offset, array.name.c_str(), reinterpret_cast<size_t>(cell.copy));
+            "%s of byte %zu of %s, before the wait for the asynchronous copy %s it at @%zx@",
+            access.kind == Access::read ? "read" : "write", offset, array.name.c_str(), is_store ? "from" : "to",
+            reinterpret_cast<size_t>(is_store ? cell.store : cell.copy));
 }
 
 inline void check_race(const TracedArray& array, ShadowCell& cell, size_t offset, const PastAccess& access) {
@@ -130,6 +136,7 @@ inline void check_race(const TracedArray& array, ShadowCell& cell, size_t offset
 
 // Of a cluster of `size` blocks that begins: its shared memory holds no values.
 inline void forget_values(unsigned size) {
+  proxy_fences.begin_block();
   for (TracedArray& array : traced_arrays)
     array.has_value.assign(size, std::vector<char>(array.cells.size()));
 }
@@ -224,6 +231,7 @@ inline void access(const void* pointer, size_t bytes, Access kind, const void* r
     for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i) {
       check_race(*array, array->cells[i], i, now);
       check_copy(*array, array->cells[i], i, now);
+      if (kind != Access::read) array->cells[i].write = proxy_fences.write_by(thread);
     }
     if (!array->cells.empty()) check_values(*array, offset, bytes, sync_clock.rank, kind, counter);
   }
@@ -239,6 +247,62 @@ inline void set_copy(void* destination, size_t bytes, const void* copy) {
     array->has_value[sync_clock.rank][i] = 0;
   }
 }
+
+// Calls `action(array, i)` for each byte of a box in shared memory.
+template <class Action>
+void for_each_byte(const Box& box, Action action) {
+  const auto array = find_array(box.start);
+  if (trace_file != nullptr || array == traced_arrays.end() || array->cells.empty()) return;
+  const size_t offset = static_cast<size_t>(box.start - array->start);
+  for (size_t i = offset; i < std::min(offset + box.bytes(), array->cells.size()); ++i) action(*array, i);
+}
+
+// Of the elements of a box that are inside the tensor.
+inline void access_global(const Box& box, Access kind, const void* code_address) {
+  if (trace_file != nullptr) return;
+  for_each_row(box, [&](const BoxRow& row, char*) {
+    if (row.address != nullptr) access(row.address, row.count * box.map.element_bytes, kind, code_address);
+  });
+}
+
+// Issue of a load at `code_address`, with which its reads of global memory are checked, or its arrival, where that is
+// null.
+void record_load(const Box& box, const void* code_address) {
+  if (code_address != nullptr) {
+    record_issue(box.start, box.bytes(), code_address);
+    access_global(box, Access::read, code_address);
+    return;
+  }
+  for_each_byte(box, [](TracedArray& array, size_t i) {
+    array.cells[i].copy = nullptr;
+    array.cells[i].write = {};
+    array.has_value[sync_clock.rank][i] = 1;
+  });
+}
+
+// Issue of a store at `code_address`, with which its writes to global memory are checked, or the end of its reads, where
+// that is null.
+void record_store(const Box& box, const void* code_address) {
+  const void* const store = code_address == nullptr ? nullptr : static_cast<const char*>(code_address) - 1;
+  for_each_byte(box, [=](TracedArray& array, size_t i) {
+    array.cells[i].store = store;
+    array.cells[i].copying_block = sync_clock.block;
+  });
+  if (store != nullptr) access_global(box, Access::write, code_address);
+}
+
+void record_async_read(const void* address, size_t bytes, const void* code_address, int line) {
+  const auto array = find_array(address);
+  if (trace_file != nullptr || array == traced_arrays.end() || array->cells.empty()) return;
+  access(address, bytes, Access::read, code_address);
+  const size_t offset = static_cast<size_t>(static_cast<const char*>(address) - array->start);
+  for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i)
+    if (const ProxyWrite& write = array->cells[i].write; !proxy_fences.is_visible(write, running_block->thread()))
+      fail("race", line, "asynchronous read of byte %zu of %s with no fence.proxy.async since thread %u wrote it", i,
+           array->name.c_str(), unsigned{write.thread});
+}
+
+void record_proxy_fence() { proxy_fences.fence(running_block->thread()); }
 
 void record_issue(void* destination, size_t bytes, const void* code_address) {
   if (trace_file == nullptr) set_copy(destination, bytes, static_cast<const char*>(code_address) - 1);

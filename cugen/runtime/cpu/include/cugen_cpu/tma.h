@@ -1,0 +1,52 @@
+// Asynchronous copies of boxes of a tensor map (TMA), in place of the inline PTX of a .cu (runtime/tensor_copies.h).
+#pragma once
+
+#include "tensor_map.h"
+
+namespace cugen {
+
+// First element of a box, contiguous dimension first.
+struct BoxCoordinates {
+  unsigned rank;
+  int index[3];
+};
+
+void load_box(void* target, const CUtensorMap& map, void* barrier, const BoxCoordinates& first, int line);
+void store_box(const CUtensorMap& map, const void* source, const BoxCoordinates& first, int line);
+void commit_stores();
+void await_stores(size_t pending);
+
+// Makes the thread's writes visible to the async proxy (fence.proxy.async).
+void fence_async_proxy();
+
+}  // namespace cugen
+
+#define CUGEN_TMA_LOAD_2D
+CUGEN_INLINE void tma_load_2d(void* target, const CUtensorMap* map, unsigned long long* barrier, int x, int y,
+                        int line = __builtin_LINE()) {
+  cugen::load_box(target, *map, barrier, {2, {x, y, 0}}, line);
+}
+#define CUGEN_TMA_LOAD_3D
+CUGEN_INLINE void tma_load_3d(void* target, const CUtensorMap* map, unsigned long long* barrier, int x, int y, int z,
+                        int line = __builtin_LINE()) {
+  cugen::load_box(target, *map, barrier, {3, {x, y, z}}, line);
+}
+#define CUGEN_TMA_STORE_2D
+CUGEN_INLINE void tma_store_2d(const CUtensorMap* map, const void* source, int x, int y, int line = __builtin_LINE()) {
+  cugen::store_box(*map, source, {2, {x, y, 0}}, line);
+}
+#define CUGEN_TMA_STORE_3D
+CUGEN_INLINE void tma_store_3d(const CUtensorMap* map, const void* source, int x, int y, int z, int line = __builtin_LINE()) {
+  cugen::store_box(*map, source, {3, {x, y, z}}, line);
+}
+#define CUGEN_PREFETCH_TENSOR_MAP
+CUGEN_INLINE void prefetch_tensor_map(const CUtensorMap*) {}
+#define CUGEN_TMA_STORE_COMMIT
+CUGEN_INLINE void tma_store_commit() { cugen::commit_stores(); }
+#define CUGEN_TMA_STORE_WAIT_READ
+template <int pending>
+CUGEN_INLINE void tma_store_wait_read() {
+  cugen::await_stores(pending);
+}
+#define CUGEN_FENCE_PROXY_ASYNC
+CUGEN_INLINE void fence_proxy_async() { cugen::fence_async_proxy(); }
