@@ -12,6 +12,7 @@ from cugen.cli.main import main
 from cugen.emit.host.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_path
 from cugen.integrations.config import Library, Project
 from cugen.integrations.objects import Compiler, up_to_date
+from cugen.machine.target import Target
 from cugen.toolchain import host, nvcc
 
 DEVICES = ("auto", "gpu", "cpu")
@@ -50,7 +51,7 @@ def _compile(project: Project, library: Library, kernels: Sequence[Path]) -> Pat
         target = next(
             (t for o, t in zip(project.options, project.options[1:], strict=False) if o == "--target"), "sm_90"
         )
-        command = [str(nvcc.require().path), "-std=c++17", "-O3", f"-arch={target}", "-Xcompiler=-fPIC", include]
+        command = [str(nvcc.require().path), "-std=c++17", "-O3", *code_flags(target), "-Xcompiler=-fPIC", include]
         sources = [*library.sources, *kernels]
         compiler = Compiler(tuple(command), work)
     else:
@@ -64,6 +65,15 @@ def _compile(project: Project, library: Library, kernels: Sequence[Path]) -> Pat
         path.parent.mkdir(parents=True, exist_ok=True)
         compiler.link(objects, path)
     return path
+
+
+def code_flags(target: str) -> tuple[str, ...]:
+    """Flags of nvcc for machine code of a target.
+
+    `-arch=sm_90a` of nvcc 13.0 compiles for compute_90 as well, which lacks the instructions of sm_90a."""
+    if Target(target).is_architecture_specific:
+        return (f"-gencode=arch={target.replace('sm_', 'compute_')},code={target}",)
+    return (f"-arch={target}",)
 
 
 def _device() -> str:

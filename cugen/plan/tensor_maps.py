@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ALIGNMENT = 16  # bytes of the address and the pitches of a tensor map (CUDA driver API)
-
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from cugen.abi.manifest import (
     Manifest,
     ParamArgument,
     ScalarArgument,
+    TensorMapEntry,
     Texture,
     Upload,
     Workspace,
@@ -40,7 +42,10 @@ launches = st.builds(
     numbers,
     st.lists(texts, max_size=3).map(tuple),
     texts,
+    st.integers(1, 8),
+    st.lists(texts, max_size=3).map(tuple),
 )
+tensor_maps = st.builds(TensorMapEntry, texts, texts, texts, lists, lists, lists, numbers, st.booleans())
 
 
 def some(strategy):
@@ -64,8 +69,9 @@ manifests = st.builds(
     header_hash=texts,
     typed_header_hash=texts,
     input_hash=texts,
-    requires=st.sampled_from([(), ("texture",), ("texture", "texture_2d", "texture_linear")]),
+    requires=st.sampled_from([(), ("texture",), ("texture", "texture_2d", "texture_linear"), ("tensor_maps",)]),
     textures=some(st.builds(Texture, texts) | st.builds(Texture, texts, numbers, numbers, texts, texts, texts)),
+    tensor_maps=some(tensor_maps),
 )
 
 
@@ -152,10 +158,33 @@ def test_an_unknown_key_is_refused(manifest):
 
 
 def test_a_manifest_that_requires_what_is_not_known_is_refused(manifest):
-    text = json.dumps({**json.loads(manifest.to_json()), "requires": ["texture", "tensor map"]})
-    with pytest.raises(ValueError, match="the manifest requires tensor map: a later version of cugen made it"):
+    text = json.dumps({**json.loads(manifest.to_json()), "requires": ["texture", "descriptors"]})
+    with pytest.raises(ValueError, match="the manifest requires descriptors: a later version of cugen made it"):
         Manifest.from_json(text)
 
 
 def test_what_a_kernel_does_not_require_is_not_in_its_manifest(manifest):
-    assert not {"requires", "textures"} & json.loads(manifest.to_json()).keys()
+    content = json.loads(manifest.to_json())
+    assert not {"requires", "textures", "tensor_maps"} & content.keys()
+    assert "tensor_maps" not in content["launches"][0]
+
+
+def test_a_tensor_map_has_the_keys_that_programs_read(manifest):
+    entry = TensorMapEntry("A_map", "A", "bfloat16", ("M", 8), (16,), (8, 4), 128)
+    launch = replace(manifest.launches[0], tensor_maps=("A_map",))
+    mapped = replace(manifest, requires=("tensor_maps",), tensor_maps=(entry,), launches=(launch,))
+    content = json.loads(mapped.to_json())
+    assert content["tensor_maps"] == [
+        {
+            "name": "A_map",
+            "argument": "A",
+            "dtype": "bfloat16",
+            "sizes": ["M", 8],
+            "strides": [16],
+            "box": [8, 4],
+            "swizzle": 128,
+        }
+    ]
+    assert content["launches"][0]["tensor_maps"] == ["A_map"]
+    rounded = replace(mapped, tensor_maps=(replace(entry, tf32=True),))
+    assert json.loads(rounded.to_json())["tensor_maps"][0]["tf32"] is True

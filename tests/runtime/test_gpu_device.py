@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from cugen.abi.errors import RunError
-from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Texture, Upload, Workspace
+from cugen.abi.manifest import (
+    LaunchEntry,
+    Manifest,
+    ParamArgument,
+    ScalarArgument,
+    TensorMapEntry,
+    Texture,
+    Upload,
+    Workspace,
+)
+from cugen.abi.tensor_maps import TensorMemory
 from cugen.abi.textures import TextureMemory
 from cugen.runtime import gpu, libcuda
 from cugen.runtime.buffers import CANARY_BYTES, pack, poison
@@ -217,6 +227,31 @@ def test_a_launch_takes_the_texture_object_of_an_array(driver, manifest, monkeyp
     outcome = gpu.GpuDevice().run(job(replace(manifest, textures=(Texture("A"),)), repeat=2))
     assert np.array_equal(outcome.buffers["C"], np.arange(8))
     assert objects == {}
+
+
+def test_a_launch_takes_tensor_maps_before_its_arguments(driver, manifest, monkeypatch) -> None:
+    maps: dict[bytes, tuple[int, TensorMemory]] = {}
+
+    class TensorMaps:
+        def encode_tensor_map(self, address: int, memory: TensorMemory) -> bytes:
+            encoded = bytes(range(len(maps), len(maps) + 128))
+            maps[encoded] = address, memory
+            return encoded
+
+    def kernel(*arguments: np.uint64) -> None:
+        first, second = (np.array(words, np.uint64).tobytes() for words in (arguments[:16], arguments[16:32]))
+        assert [memory.sizes for _, memory in maps.values()] == [(8,), (8,)]
+        driver.view(maps[first][0], 8)[:] = driver.view(maps[second][0], 8)
+        assert len(arguments) == 33
+        assert arguments[32] == 8
+
+    entries = tuple(TensorMapEntry(f"{name}_map", name, "float32", ("M",), (), (8,), 0) for name in "AC")
+    (launch,) = manifest.launches
+    mapped = replace(launch, tensor_maps=("C_map", "A_map"), arguments=("M",))
+    monkeypatch.setattr(libcuda, "driver", TensorMaps)
+    driver.kernels["scale"] = kernel
+    outcome = gpu.GpuDevice().run(job(replace(manifest, tensor_maps=entries, launches=(mapped,))))
+    assert np.array_equal(outcome.buffers["C"], np.arange(8))
 
 
 def test_flags_are_zeroed_before_each_play(driver, manifest) -> None:

@@ -5,6 +5,7 @@ import ctypes
 import pytest
 
 from cugen.abi.errors import RunError
+from cugen.abi.tensor_maps import TensorMemory
 from cugen.abi.textures import TextureMemory
 from cugen.runtime.libcuda import Driver
 
@@ -187,3 +188,45 @@ def test_a_texture_object_of_pitched_memory_is_described_as_the_header_lays_it_o
     driver = Driver(Recorder(cuTexObjectCreate=create))
     driver.create_texture(2**40 + 512, TextureMemory("float16", 5000, 90, 50, 224, mode, is_linear))
     assert seen == [([3, 2**40 + 512, 0x10, 1, 90, 50, 224], False, 144, [number, number, number, is_linear, flags])]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tf32", "number"),
+    [("bfloat16", False, 9), ("float16", False, 6), ("float32", False, 7), ("float32", True, 11)]
+    + [(name, False, 0) for name in ("int8", "uint8", "float8_e4m3", "float8_e5m2")]
+    + [("int32", False, 3), ("uint32", False, 2)],
+)
+def test_a_tensor_map_is_encoded_with_the_numbers_of_the_header(dtype, tf32, number) -> None:
+    def encode(encoded, *arguments) -> int:
+        assert ctypes.addressof(encoded) % 64 == 0
+        encoded[:] = [7] * 128
+        seen.append([list(a) if isinstance(a, ctypes.Array) else getattr(a, "value", a) for a in arguments])
+        return 0
+
+    seen: list[list[object]] = []
+    driver = Driver(Recorder(cuTensorMapEncodeTiled=encode))
+    memory = TensorMemory(dtype, (2**31, 5, 3), (2**33, 2**36), (64, 16, 1), 128, tf32)
+    assert driver.encode_tensor_map(2**40 + 16, memory) == bytes([7] * 128)
+    box = [64, 16, 1]
+    # No interleave, a swizzle of 128 bytes, promotion to 256 bytes in L2, zeros outside.
+    assert seen == [[number, 3, 2**40 + 16, [2**31, 5, 3], [2**33, 2**36], box, [1, 1, 1], 0, 3, 3, 0]]
+
+
+@pytest.mark.parametrize(("bytes_of_row", "number"), [(0, 0), (32, 1), (64, 2), (128, 3)])
+def test_a_tensor_map_has_the_swizzle_of_its_rows(bytes_of_row, number) -> None:
+    recorder = Recorder()
+    Driver(recorder).encode_tensor_map(16, TensorMemory("int8", (64, 64), (64,), (32, 8), bytes_of_row))
+    ((*_, swizzle, _, _),) = recorder.called("cuTensorMapEncodeTiled")
+    assert swizzle == number
+
+
+def test_the_tensor_map_of_an_empty_array_is_zeros() -> None:
+    recorder = Recorder()
+    empty = TensorMemory("int8", (64, 0), (64,), (32, 8), 0)
+    assert Driver(recorder).encode_tensor_map(0, empty) == bytes(128)
+    assert recorder.called("cuTensorMapEncodeTiled") == []
+
+
+def test_what_the_driver_says_about_a_tensor_map_is_the_error() -> None:
+    with pytest.raises(RunError, match="cuTensorMapEncodeTiled failed"):
+        Driver(Recorder(cuTensorMapEncodeTiled=1)).encode_tensor_map(8, TensorMemory("int8", (64,), (), (32,), 0))

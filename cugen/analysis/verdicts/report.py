@@ -20,10 +20,9 @@ from cugen.machine import Target
 from cugen.machine import target as known_target
 from cugen.machine.requests import async_copies
 from cugen.machine.requests.request import warp_request
-from cugen.machine.target import Cache
+from cugen.machine.target import TENSOR_ALIGNMENT, Cache
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array
-from cugen.plan.tensor_maps import ALIGNMENT as TENSOR_ALIGNMENT
 
 # Unit of the cost by memory space.
 UNITS = {"shared": "wavefronts", "global": "sectors", "local": "sectors", "constant": "requests"}

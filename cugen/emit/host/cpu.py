@@ -32,7 +32,8 @@ _GUARD = "#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)\n"
 # Shared variables of clustered kernels are in one section, which the work-group scheduler saves and restores per block.
 _IN_SECTION = "CUGEN_IN_SECTION"
 _INCLUDE = re.compile(r"^#include <.*>$", re.MULTILINE)
-_LAUNCH = re.compile(r"\b(\w+)<<<(.+)>>>\((.*)\);$", re.MULTILINE)
+# May be broken into lines.
+_LAUNCH = re.compile(r"\b(\w+)<<<(.+?)>>>\((.*?)\);$", re.MULTILINE | re.DOTALL)
 
 
 class _Launch(NamedTuple):

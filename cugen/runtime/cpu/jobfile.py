@@ -84,8 +84,8 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
             item += f" {memory.width} {memory.height} {memory.pitch}"
             item += f" {mode} {int(memory.is_normalized)} {int(memory.is_linear)}"
         yield f"texture {item}"
-    for name, argument, tensor in tensor_memory(manifest, params):
-        head = (name, argument, DTYPES[tensor.dtype].bytes, tensor.swizzle, int(tensor.tf32), len(tensor.sizes))
+    for name, source, tensor in tensor_memory(manifest, params):
+        head = (name, source, DTYPES[tensor.dtype].bytes, tensor.swizzle, int(tensor.tf32), len(tensor.sizes))
         yield " ".join(map(str, ("tensor_map", *head, *tensor.sizes, *tensor.strides, *tensor.box)))
     storage = "shared" if settings.is_serial else "thread_local"
     for array in shared:

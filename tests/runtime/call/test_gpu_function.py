@@ -11,7 +11,17 @@ import pytest
 
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits
-from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Texture, Upload, Workspace
+from cugen.abi.manifest import (
+    LaunchEntry,
+    Manifest,
+    ParamArgument,
+    ScalarArgument,
+    TensorMapEntry,
+    Texture,
+    Upload,
+    Workspace,
+)
+from cugen.abi.tensor_maps import TensorMemory
 from cugen.abi.textures import TextureMemory
 from cugen.runtime.call import callable as calling
 from cugen.runtime.call.callable import CpuFunction, GpuFunction, compiled, stream_handle
@@ -75,6 +85,10 @@ class FakeDriver:
     def create_texture(self, address: int, memory: TextureMemory) -> int:
         self.log.append(("texture", address, memory))
         return address + 7
+
+    def encode_tensor_map(self, address: int, memory: TensorMemory) -> bytes:
+        self.log.append(("tensor map", address, memory))
+        return address.to_bytes(128, "little")
 
     def launch(self, function, grid, block, shared, stream, arguments) -> None:
         self.log.append(("launch", grid, block, shared, stream, tuple(arguments)))
@@ -168,6 +182,21 @@ def test_a_texture_object_is_made_once_for_each_address_and_context(driver, mani
     driver.context_handle = 8
     call(function, stream=55)
     assert len([entry for entry in driver.log if entry[0] == "texture"]) == 2
+
+
+def test_a_tensor_map_is_encoded_once_for_each_address_and_size(driver, manifest) -> None:
+    (launch,) = manifest.launches
+    names = ("A", "w")
+    entries = tuple(TensorMapEntry(f"{name}_map", name, "float32", ("M",), (), (8,), 0) for name in names)
+    only = replace(launch, tensor_maps=("w_map", "A_map"), arguments=("C",))
+    function = GpuFunction("source", replace(manifest, uploads=(), launches=(only,), tensor_maps=entries))
+    for count in (8, 8, 4):
+        call(function, count, stream=55)
+    assert [entry[1:] for entry in driver.log if entry[0] == "tensor map"] == [
+        (address, TensorMemory("float32", (count,), (), (8,), 0)) for count in (8, 4) for address in (A, 1 << 30)
+    ]
+    values = ((1 << 30).to_bytes(128, "little"), A.to_bytes(128, "little"), C.to_bytes(8, "little"))
+    assert [entry[-1] for entry in driver.log if entry[0] == "launch"] == [values] * 3
 
 
 def test_a_workspace_is_kept_for_its_stream_and_grows(driver, manifest) -> None:

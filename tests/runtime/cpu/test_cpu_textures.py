@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from cugen.abi.manifest import Texture
+from cugen.reference.contents import Contents
+from cugen.reference.filtering import filtered
+from cugen.reference.tracked import Tracked
 from cugen.runtime.cpu import CpuDevice
+from cugen.spec.expressions import Boundary
+from cugen.spec.types import DTYPES
 
 FETCH = r"""
 extern "C" __global__ void k(cudaTextureObject_t x, TYPE* out, int offset) {
@@ -135,3 +140,55 @@ def test_a_filtered_fetch_weighs_elements_in_steps_of_1_256(make_job, mode: str)
     outcome = CpuDevice(sanitize=True).run(replace(job, manifest=replace(job.manifest, textures=(texture,))))
     assert outcome.faults == ()
     assert outcome.buffers["out"][: len(expected)] == pytest.approx(list(expected.values()), rel=1e-6)
+
+
+SAMPLES = r"""
+extern "C" __global__ void k(cudaTextureObject_t x, const float* points, float* out, int count, int height, int width) {
+  const float scale_x = SCALED ? 1.0f / width : 1.0f, scale_y = SCALED ? 1.0f / height : 1.0f;
+  for (int i = threadIdx.x; i < count; i += 32)
+    out[i] = tex2D<float>(x, (points[count + i] + 0.5f) * scale_x, (points[i] + 0.5f) * scale_y);
+}
+"""
+BOUNDARIES = {"wrap": "wrap", "clamp": "clamp", "mirror": "symmetric", "border": "zero"}
+
+
+def sampled(make_job, values: np.ndarray, points: np.ndarray, mode: str) -> np.ndarray:
+    """The values of a matrix without padding at points, one a column."""
+    height, width = values.shape
+    source = SAMPLES.replace("SCALED", str(mode in ("wrap", "mirror")).lower())
+    buffers = {"x": values.ravel(), "points": points.ravel(), "out": np.zeros(points.shape[1], np.float32)}
+    job = make_job(source, buffers, params={"count": points.shape[1], "height": height, "width": width})
+    texture = Texture("x", width, height, width * values.itemsize, mode, "linear")
+    outcome = CpuDevice(sanitize=True).run(replace(job, manifest=replace(job.manifest, textures=(texture,))))
+    assert outcome.faults == ()
+    return outcome.buffers["out"]
+
+
+def points_of(shape: tuple[int, int], count: int) -> np.ndarray:
+    """Elements, and points at and near the middle of two weights and anywhere, from 2 extents before to 3 after."""
+    generator = np.random.default_rng(5)
+    points = []
+    for extent in shape:
+        steps = generator.integers(0, 512, count) / 512
+        near = steps + generator.choice([-1, 1], count) * 2.0 ** -generator.integers(10, 26, count)
+        fraction = np.choose(generator.integers(0, 4, count), [np.zeros(count), steps, near, generator.random(count)])
+        points.append((generator.integers(-2 * extent, 3 * extent, count) + fraction).astype(np.float32))
+    return np.array(points)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("mode", list(BOUNDARIES))
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (8, 64), (37, 131), (3, 12000), (3, 20000), (70000, 2), (2, 131072)])
+def test_a_filtered_fetch_is_what_the_reference_says(make_job, shape: tuple[int, int], mode: str, dtype: str) -> None:
+    values = np.random.default_rng(4).standard_normal(shape).astype(dtype)
+    points = points_of(shape, 4000)
+    coordinates = [Tracked(axis.astype(np.float64)) for axis in points]
+    expected = filtered(Contents(DTYPES[dtype], values), coordinates, Boundary(BOUNDARIES[mode]))
+    assert sampled(make_job, values, points, mode).tolist() == expected.value.astype(dtype).tolist()
+
+
+@pytest.mark.parametrize("mode", list(BOUNDARIES))
+def test_subnormal_elements_and_infinite_ones_of_weight_0_do_not_count(make_job, mode: str) -> None:
+    values = np.array([[1e-40, 1e-40, 2, np.inf]], np.float32)
+    points = np.array([np.zeros(4), [0, 0.5, 2, 2.5]], np.float32)
+    assert sampled(make_job, values, points, mode).tolist() == [0, 0, 2, np.inf]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import product
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cugen.machine.wgmma import INSTRUCTIONS, TF32, WgmmaInstruction
+from cugen.machine.wgmma import INSTRUCTIONS, MAX_WGMMA_N, TF32, WgmmaInstruction
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.device import Fault, Job
 
@@ -32,7 +34,7 @@ extern "C" __global__ void k(const unsigned* A, const unsigned* B, const SUM* C,
     for (int i = 0; i < COLUMNS / 4; ++i)
       acc[h][i] = C[(16 * (thread / 32) + lane / 4 + 8 * h) * COLUMNS + i / 2 * 8 + lane % 4 * 2 + i % 2];
   PROXY_FENCE;
-  __syncthreads();
+  BARRIER;
   FENCE;
   for (int step = 0; step < STEPS; ++step)
     if (WHO) NAME(acc[0], acc[1],
@@ -141,6 +143,7 @@ def job_of(
         "B_STEP": str(images[1].step),
         "STEPS": str(steps),
         "PROXY_FENCE": "fence_proxy_async()",
+        "BARRIER": "__syncthreads()",
         "FENCE": "wgmma_fence()",
         "COMMIT": "wgmma_commit()",
         "BEFORE_WAIT": "",
@@ -151,8 +154,10 @@ def job_of(
         "COLUMNS": str(n),
     }
     text = SOURCE
-    for word, replacement in {**words, **changes}.items():
-        text = text.replace(word, replacement)
+    for before in changes.keys() - words.keys():
+        text = text.replace(before, changes[before])
+    words |= {word: text for word, text in changes.items() if word in words}
+    text = re.sub(rf"\b({'|'.join(words)})\b", lambda word: words[word[1]], text)
     padded = np.concatenate([images[0].image, np.zeros(shift // 4, np.uint32)])
     arrays = {"A": padded, "B": images[1].image, "C": c, "out": np.zeros((64, n), total)}
     dynamic = 4 * (len(padded) + len(images[1].image))
@@ -203,3 +208,119 @@ def test_operands_of_16_bits_may_be_mn_major(
     swizzles = (swizzle if mn_major[0] else 128, swizzle if mn_major[1] else 128)
     job, expected = job_of(make_job, types, 192, swizzles=swizzles, mn_major=mn_major)
     assert (result(job, expected.shape) == expected).all()
+
+
+def test_without_a_sum_before_it_the_registers_are_overwritten(make_job: MakeJob) -> None:
+    job, expected = job_of(make_job, "bf16", 16, ACCUMULATES="false")
+    c = job.buffers["C"].reshape(64, 16)
+    assert (result(job, (64, 16)) == expected - c).all()
+
+
+# Sums are those measured on an H200: truncated, those of float8 to few bits.
+SUMS = {
+    "a bit of float32": ("bf16", 1.0, [2.0**-23], 1 + 2.0**-23),
+    "half a bit": ("bf16", 1.0, [2.0**-24], 1.0),
+    "what is lost alone is lost together": ("f16", 1.0, [2.0**-13] + [0.0] * 15, 1 + 2.0**-13),
+    "15 small ones": ("bf16", 1.0, [2.0**-26] * 15, 1.0),
+    "float8": ("e4m3", 65536.0, [4.0] * 31, 65536.0),
+    "float8, 13 bits": ("e4m3", 8192.0, [1.0], 8193.0),
+    "float8, 14 bits": ("e5m2", 16384.0, [1.0], 16384.0),
+    "tf32": ("tf32", 0.0, [1 + 2.0**-10 + 2.0**-11], 1 + 2.0**-10),
+    "negative": ("bf16", -1.0, [-(2.0**-24)], -1.0),
+}
+
+
+@pytest.mark.parametrize(("types", "start", "terms", "expected"), SUMS.values(), ids=list(SUMS))
+def test_sums_are_truncated(make_job: MakeJob, types: str, start: float, terms: list[float], expected: float) -> None:
+    a_name, b_name, instruction = TYPES[types]
+    a, b = np.zeros((64, instruction.k), np.float32), np.zeros((8, instruction.k), np.float32)
+    a[:, : len(terms)], b[:, : len(terms)] = terms, 1
+    matrices = (a.astype(DTYPES[a_name]), b.astype(DTYPES[b_name]), np.full((64, 8), start, np.float32))
+    job, _ = job_of(make_job, types, 8, swizzles=(0, 0), matrices=matrices)
+    assert (result(job, (64, 8)) == np.float32(expected)).all()
+
+
+def test_sums_of_integers_wrap(make_job: MakeJob) -> None:
+    a, b = np.full((64, 32), -128, np.int8), np.full((8, 32), -128, np.int8)
+    job, _ = job_of(make_job, "s8", 8, swizzles=(0, 0), matrices=(a, b, np.full((64, 8), 2**31 - 1, np.int32)))
+    assert (result(job, (64, 8)) == -(2**31) + 32 * 128 * 128 - 1).all()
+
+
+def test_accumulators_hold_no_number_before_the_wait(make_job: MakeJob) -> None:
+    store = "for (int i = 0; i < 4; ++i) out[thread * 4 + i] = acc[0][i]; wgmma_wait<0>(); return"
+    for types, is_poison in (("bf16", np.isnan), ("s8", lambda x: x == 0x7E7E7E7E)):
+        job, expected = job_of(make_job, types, 16, BEFORE_WAIT=store)
+        assert is_poison(result(job, expected.shape)[:32]).all()
+
+
+def test_accumulators_that_are_written_before_the_wait_are_a_fault(make_job: MakeJob) -> None:
+    job, _ = job_of(make_job, "bf16", 16, BEFORE_WAIT="acc[1][2] = 3")
+    fault = fault_of(job)
+    assert (fault.kind, fault.line) == ("undefined", line_of(job, "(acc[0], acc[1]"))
+    assert "written before the wait" in fault.message
+
+
+@pytest.mark.parametrize("options", [{}, {"sanitize": True}], ids=["fast", "sanitised"])
+def test_operands_are_read_as_late_as_the_wait(make_job: MakeJob, options: dict[str, Any]) -> None:
+    overwrite = "__syncthreads(); words[thread] = 0; fence_proxy_async(); __syncthreads()"
+    job, expected = job_of(make_job, "bf16", 16, BEFORE_WAIT=overwrite)
+    assert not (result(job, expected.shape, **options) == expected).all()
+
+
+FAULTS: dict[str, tuple[dict[str, str], str, str]] = {
+    "no fence": ({"FENCE": ""}, "undefined", "no wgmma.fence since the thread accessed its accumulators"),
+    "no wait": ({"WAIT": ""}, "undefined", "a thread ends before the wgmma"),
+    "a wait for too few": ({"WAIT": "wgmma_wait<1>()"}, "undefined", "a thread ends before the wgmma"),
+    "no commit": ({"COMMIT": ""}, "undefined", "in no group that was committed"),
+    "a thread that stays away": ({"WHO": "thread != 77"}, "divergence", "of a warpgroup executes line"),
+    "other operands": ({"ACCUMULATES": "thread != 77"}, "divergence", "that differ from"),
+    "rows off the swizzle": ({"B_SHIFT": "512"}, "undefined", "no multiple of 1024 bytes, where its swizzle repeats"),
+    "a base offset": (
+        {"B_BITS |": "B_BITS | 1ull << 49 |"},
+        "undefined",
+        "a base offset, or with bits that are reserved",
+    ),
+    "outside": ({"B_SHIFT": "65536"}, "out of bounds", "an operand outside shared memory"),
+}
+
+
+@pytest.mark.parametrize(("changes", "kind", "message"), FAULTS.values(), ids=list(FAULTS))
+@pytest.mark.parametrize("options", [{}, {"shuffle": 2}, {"races": True}], ids=["fast", "shuffled", "races"])
+def test_a_fault_has_the_line_of_the_wgmma(
+    make_job: MakeJob, changes: dict[str, str], kind: str, message: str, options: dict[str, Any]
+) -> None:
+    job, _ = job_of(make_job, "bf16", 16, **changes)
+    fault = fault_of(job, **options)
+    assert (fault.kind, message in fault.message) == (kind, True), fault
+    if kind != "divergence":
+        assert fault.line == line_of(job, "(acc[0], acc[1]")
+
+
+def test_a_warpgroup_has_128_threads(make_job: MakeJob) -> None:
+    fault = fault_of(job_of(make_job, "bf16", 16, block=96)[0])
+    assert (fault.kind, "a warpgroup of 96 threads" in fault.message) == ("divergence", True)
+
+
+def test_operands_that_threads_wrote_need_a_proxy_fence(make_job: MakeJob) -> None:
+    job, _ = job_of(make_job, "bf16", 16, PROXY_FENCE="")
+    fault = fault_of(job, races=True)
+    assert (fault.kind, fault.line) == ("race", line_of(job, "(acc[0], acc[1]"))
+    assert "no fence.proxy.async since thread" in fault.message
+
+
+def test_the_fence_may_be_the_readers(make_job: MakeJob) -> None:
+    job, expected = job_of(make_job, "bf16", 16, PROXY_FENCE="", FENCE="wgmma_fence(); fence_proxy_async()")
+    assert (result(job, expected.shape, races=True) == expected).all()
+
+
+def test_operands_that_other_threads_write_are_a_race(make_job: MakeJob) -> None:
+    job, _ = job_of(make_job, "bf16", 16, BARRIER="")
+    fault = fault_of(job, races=True)
+    assert (fault.kind, "with no barrier since a" in fault.message) == ("race", True)
+
+
+def test_each_instruction_has_a_guard() -> None:
+    header = (files("cugen.runtime.cpu") / "include/cugen_cpu/wgmma_guards.h").read_text()
+    guards = {line.split()[1] for line in header.splitlines() if line.startswith("#define")}
+    names = {i.name(n) for i in (*INSTRUCTIONS.values(), TF32) for n in range(8, MAX_WGMMA_N + 1, 8)}
+    assert guards == {f"CUGEN_{name.upper()}" for name in names}

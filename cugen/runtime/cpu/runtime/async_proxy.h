@@ -9,17 +9,19 @@
 
 namespace cugen {
 
-// Reads and copies by the async proxy, for the race detector (trace.h).
+// Barriers, reads and copies by the async proxy, for the race detector (trace.h).
 #if defined(CUGEN_TRACE)
 void record_async_read(const void* address, size_t bytes, const void* code_address, int line);
 void record_load(const Box& box, const void* code_address);
 void record_store(const Box& box, const void* code_address);
 void record_proxy_fence();
+void record_barrier(void* barrier, bool is_init, const void* code_address);
 #else
 inline void record_async_read(const void*, size_t, const void*, int) {}
 inline void record_load(const Box&, const void*) {}
 inline void record_store(const Box&, const void*) {}
 inline void record_proxy_fence() {}
+inline void record_barrier(void*, bool, const void*) {}
 #endif
 
 inline void Block::check_shared(const char* what, const MemoryRange& range, int line) const {
@@ -118,7 +120,8 @@ inline void Block::warpgroup_step(WarpgroupStep step, const void* code_address) 
   const bool is_first = warpgroup.advance(number, step);
   if (step.operation == WarpgroupOperation::fence) warpgroup.fence(number);
   if (step.operation == WarpgroupOperation::commit && is_first) warpgroup.commit();
-  if (is_multiply && is_first) {
+  // A thread of each warp looks whether the operands have arrived.
+  if (is_multiply && (is_first || lane_ % 32 == 0)) {
     const Wgmma& wgmma = step.wgmma;
     const Multiplication multiplication = {
         step, matrix_of(wgmma.a, wgmma.a_type, wgmma.a_is_mn_major, kWgmmaRows, addresses_, line),
@@ -131,9 +134,9 @@ inline void Block::warpgroup_step(WarpgroupStep step, const void* code_address) 
           fail("out-of-bounds", line, "wgmma reads an operand outside shared memory");
         if (const int other = loads_.line_of(range))
           fail("race", line, "wgmma reads what the TMA load in line %d has not written yet: no wait for it", other);
-        record_async_read(chunk, kChunkBytes, code_address, line);
+        if (is_first) record_async_read(chunk, kChunkBytes, code_address, line);
       });
-    warpgroup.add(multiplication);
+    if (is_first) warpgroup.add(multiplication);
   }
   if (step.operation != WarpgroupOperation::wait) return;
   if (!warpgroup.arrive()) {
@@ -161,9 +164,18 @@ inline void Block::report_mbarriers() {
        line, barrier.line, barrier.pending, barrier.arrivals, barrier.bytes, others.c_str());
 }
 
-void init_mbarrier(void* barrier, unsigned arrivals, int line) { running_block->init_mbarrier(barrier, arrivals, line); }
-void arrive_mbarrier(void* barrier, unsigned bytes, int line) { running_block->arrive_mbarrier(barrier, bytes, line); }
-void await_mbarrier(void* barrier, unsigned parity, int line) { running_block->await_mbarrier(barrier, parity, line); }
+void init_mbarrier(void* barrier, unsigned arrivals, int line) {
+  running_block->init_mbarrier(barrier, arrivals, line);
+  record_barrier(barrier, true, __builtin_return_address(0));
+}
+void arrive_mbarrier(void* barrier, unsigned bytes, int line) {
+  record_barrier(barrier, false, __builtin_return_address(0));
+  running_block->arrive_mbarrier(barrier, bytes, line);
+}
+void await_mbarrier(void* barrier, unsigned parity, int line) {
+  record_barrier(barrier, false, __builtin_return_address(0));
+  running_block->await_mbarrier(barrier, parity, line);
+}
 void load_box(void* target, const CUtensorMap& map, void* barrier, const BoxCoordinates& first, int line) {
   running_block->load_box({map, first, static_cast<char*>(target), line}, barrier, __builtin_return_address(0));
 }

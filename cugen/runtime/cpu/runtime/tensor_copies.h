@@ -101,8 +101,9 @@ inline void check_box(const char* name, const Box& box) {
       fail("undefined", box.line, "%s of a box of %u elements in dimension %u: they are 1 to 256", name, map.box[d], d);
   if (box.row_bytes() % kChunkBytes != 0)
     fail("undefined", box.line, "%s of rows of %zu bytes, no multiple of 16", name, box.row_bytes());
-  if (swizzle != 0 && box.row_bytes() > swizzle)
-    fail("undefined", box.line, "%s of rows of %zu bytes, more than the %u of its swizzle", name, box.row_bytes(), swizzle);
+  // Shorter rows are allowed, too, but where their chunks go is not documented.
+  if (swizzle != 0 && box.row_bytes() != swizzle)
+    fail("undefined", box.line, "%s of rows of %zu bytes, not the %u of its swizzle", name, box.row_bytes(), swizzle);
   const size_t alignment = std::max(128u, 8 * swizzle);  // the swizzle repeats after 8 rows
   if (reinterpret_cast<uintptr_t>(box.start) % alignment != 0) fail_misaligned(name, box.start, alignment, box.line);
 }

@@ -304,6 +304,10 @@ void record_async_read(const void* address, size_t bytes, const void* code_addre
 
 void record_proxy_fence() { proxy_fences.fence(running_block->thread()); }
 
+void record_barrier(void* barrier, bool is_init, const void* code_address) {
+  if (trace_file == nullptr) access(barrier, 8, is_init ? Access::write : Access::atomic, code_address);
+}
+
 void record_issue(void* destination, size_t bytes, const void* code_address) {
   if (trace_file == nullptr) set_copy(destination, bytes, static_cast<const char*>(code_address) - 1);
 }

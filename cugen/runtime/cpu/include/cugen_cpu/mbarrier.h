@@ -14,21 +14,21 @@ void await_mbarrier(void* barrier, unsigned parity, int line);
 }  // namespace cugen
 
 #define CUGEN_MBARRIER_INIT
-inline void mbarrier_init(unsigned long long* barrier, unsigned arrivals, int line = __builtin_LINE()) {
+CUGEN_INLINE void mbarrier_init(unsigned long long* barrier, unsigned arrivals, int line = __builtin_LINE()) {
   cugen::init_mbarrier(barrier, arrivals, line);
 }
 // Nothing sees a barrier before it is initialised.
 #define CUGEN_MBARRIER_INIT_FENCE
-inline void mbarrier_init_fence() {}
+CUGEN_INLINE void mbarrier_init_fence() {}
 #define CUGEN_MBARRIER_ARRIVE
-inline void mbarrier_arrive(unsigned long long* barrier, int line = __builtin_LINE()) {
+CUGEN_INLINE void mbarrier_arrive(unsigned long long* barrier, int line = __builtin_LINE()) {
   cugen::arrive_mbarrier(barrier, 0, line);
 }
 #define CUGEN_MBARRIER_ARRIVE_EXPECT_TX
-inline void mbarrier_arrive_expect_tx(unsigned long long* barrier, unsigned bytes, int line = __builtin_LINE()) {
+CUGEN_INLINE void mbarrier_arrive_expect_tx(unsigned long long* barrier, unsigned bytes, int line = __builtin_LINE()) {
   cugen::arrive_mbarrier(barrier, bytes, line);
 }
 #define CUGEN_MBARRIER_WAIT
-inline void mbarrier_wait(unsigned long long* barrier, unsigned parity, int line = __builtin_LINE()) {
+CUGEN_INLINE void mbarrier_wait(unsigned long long* barrier, unsigned parity, int line = __builtin_LINE()) {
   cugen::await_mbarrier(barrier, parity, line);
 }
