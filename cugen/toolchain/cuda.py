@@ -18,6 +18,7 @@ CompilerName = Literal["nvcc", "nvrtc"]
 
 _COMMON = ("-std=c++17",)
 _UNKNOWN_TARGET = re.compile(r"[Uu]nsupported gpu architecture|invalid value for --gpu-architecture")
+_WGMMA = "wgmma.mma_async"
 _CURE = "pip install 'cuda-toolkit[nvrtc,cudart,cccl,crt]==13.0.*', or install CUDA's toolkit"
 
 
@@ -86,12 +87,15 @@ def compile_cubin(
     `name` is the kernel's stem or file name in messages and line tables. Without `lines` the cubin has no line table,
     which contains the folder of the compilation, and is reproducible. `flags` are passed to the compiler; both support
     `--maxrregcount=N` and `-D NAME=VALUE`. `prefer` requires one compiler.
-    ToolMissing without a compiler; CompileError for the source (CG4001) or the target (CG4003).
+    ToolMissing without a compiler; CompileError for the source (CG4001), also where ptxas serialises wgmmas or spills
+    registers beside them, or for the target (CG4003).
     """
     compiler = _chosen(prefer)
     options = [f"-arch={target}", *_COMMON, *_lines(lines), *_verbose(compiler), *flags]
     image, log, entry = _through_cache(compiler, source, _file_name(name), options, target, ptx=False)
     spilled = messages.spills(log)
+    if _WGMMA in source and (reason := _wgmma_fault(log, spilled)):
+        raise CompileError([f"{compiler.name}-{compiler.version}", *options], log, _file_name(name), reason=reason)
     no_spills = messages.Spills(0, 0)
     kernels = {
         kernel: KernelResources(
@@ -121,6 +125,17 @@ def compile_ptx(
     options = [f"-arch={target.replace('sm_', 'compute_')}", *_COMMON, *_lines(lines), *flags]
     image, _, _ = _through_cache(compiler, source, _file_name(name), options, target, ptx=True)
     return image.decode()
+
+
+def _wgmma_fault(log: str, spilled: Mapping[str, messages.Spills]) -> str:
+    """Why a module with wgmmas is slow: ptxas serialises them, or spills registers (20 times slower, measured on an
+    H200). Empty if it doesn't."""
+    for kernel, why in messages.serialised_wgmmas(log).items():
+        return f"ptxas serialises the wgmmas of {kernel} ({why})"
+    for kernel, spills in spilled.items():
+        if spills.stores or spills.loads:
+            return f"{kernel} spills registers beside wgmma: {spills.stores} bytes stored, {spills.loads} loaded"
+    return ""
 
 
 def _chosen(prefer: CompilerName | None) -> Compiler:

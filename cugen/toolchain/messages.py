@@ -14,6 +14,10 @@ _FORMS = (
 )
 _DEPRECATED_TARGET = re.compile(r"[Aa]rchitectures prior to '<compute/sm")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for '")
+_SERIALISED = re.compile(
+    r"\((?P<code>C75\d\d)\) [^:]*: wgmma\.mma_async instructions are serialized (?P<why>due to .*?)"
+    r" in (?:the )?function '(?P<kernel>[^']+)'"
+)
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
@@ -57,6 +61,13 @@ def warnings(output: str) -> tuple[Message, ...]:
 
 def errors(output: str) -> tuple[Message, ...]:
     return tuple(message for message in parse(output) if message.severity == "error")
+
+
+def serialised_wgmmas(log: str) -> dict[str, str]:
+    """Kernels whose wgmmas ptxas serialises, each waiting for the one before, with its code and reason: `C7510, due
+    to …`. ptxas notes it as information."""
+    found = (match for line in log.splitlines() if (match := _SERIALISED.search(line)))
+    return {match["kernel"]: f"{match['code']}, {match['why']}" for match in found}
 
 
 def spills(log: str) -> dict[str, Spills]:

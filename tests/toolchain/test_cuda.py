@@ -33,6 +33,20 @@ extern "C" __global__ void spilling(const float* __restrict__ a, float* __restri
     for (int i = 0; i < 48; ++i) b[i * 1024 + threadIdx.x] = v[i];
 }
 """
+WGMMA = """\
+extern "C" __global__ void __launch_bounds__(128) product(float* c, unsigned long long a, unsigned long long b) {{
+    float d[4] = {{}};
+    {fence} {{
+    asm volatile("{{.reg .pred p; setp.ne.b32 p, 1, 0;"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%0, %1, %2, %3}}, %4, %5, p, 1, 1, 0, 0;}}"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(b));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    }}
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}}
+"""
+FENCE = 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'
 COMPILERS = [compiler.name for compiler in cuda.compilers()]
 TARGETS = ["sm_75", "sm_80", "sm_90"]
 
@@ -130,6 +144,23 @@ def test_a_target_that_the_compiler_does_not_know_has_a_code_of_its_own(compiler
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_architecture_specific_targets_compile(compiler: cuda.CompilerName) -> None:
     assert "tile" in cuda.compile_cubin(TILE, "tile", "sm_90a", prefer=compiler).kernels
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_wgmmas_that_ptxas_serialises_are_an_error(compiler: cuda.CompilerName) -> None:
+    pipelined, serialised = (WGMMA.format(fence=fence) for fence in (FENCE, "if (threadIdx.x < 32)"))
+    assert "product" in cuda.compile_cubin(pipelined, "product", "sm_90a", prefer=compiler).kernels
+    for _ in range(2):  # from the cache, too
+        with pytest.raises(CompileError, match=r"serialises the wgmmas of product \(C75\d\d, due to") as caught:
+            cuda.compile_cubin(serialised, "product", "sm_90a", prefer=compiler)
+        assert caught.value.code == "CG4001"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_registers_that_spill_beside_wgmmas_are_an_error(compiler: cuda.CompilerName) -> None:
+    source = SPILLING + WGMMA.format(fence=FENCE)
+    with pytest.raises(CompileError, match="spilling spills registers beside wgmma"):
+        cuda.compile_cubin(source, "product", "sm_90a", prefer=compiler, flags=["--maxrregcount=32"])
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

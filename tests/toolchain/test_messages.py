@@ -2,7 +2,7 @@
 
 import pytest
 
-from cugen.toolchain.messages import Message, Spills, parse, spills, warnings
+from cugen.toolchain.messages import Message, Spills, parse, serialised_wgmmas, spills, warnings
 
 NVCC = """\
 k.cu(9): warning #177-D: variable "unused" was declared but never referenced
@@ -108,3 +108,14 @@ def test_that_a_target_is_deprecated_is_no_warning_about_the_code(text: str) -> 
     assert [message.text for message in warnings(f"{text}\n{NVCC}")] == [
         'variable "unused" was declared but never referenced'
     ]
+
+
+def test_serialised_wgmmas_belong_to_their_kernel() -> None:
+    log = (
+        "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+        "insufficient register resources for the wgmma pipeline in the function 'product'\n"
+        "ptxas info    : 0 bytes gmem\n"
+    )
+    why = "C7510, due to insufficient register resources for the wgmma pipeline"
+    assert serialised_wgmmas(log) == {"product": why}
+    assert serialised_wgmmas(PTXAS.format(margin="    ")) == {}

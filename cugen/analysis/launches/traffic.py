@@ -26,11 +26,11 @@ GLOBAL = ("global", "readonly", "texture", "table", "tensor")  # spaces of array
 class Traffic:
     """Global memory traffic over a launch, in bytes; upper bounds where not `exact`.
 
-    read, written: requested by the lanes, or by TMA inside the arrays. sectors_read, sectors_written: in 32-byte sectors, in bytes; None for
-    data-dependent subscripts. constant: what is read of arrays in constant memory, once, at most. compulsory: each
-    array once, or its requested bytes if fewer, and the constants. touched: the same in whole sectors, as strided
-    accesses move them; None for data-dependent subscripts. untiled: reads if every operand were loaded from global
-    memory at each use, without shared memory tiles and registers.
+    read, written: requested by the lanes, or by TMA inside the arrays. sectors_read, sectors_written: in 32-byte
+    sectors, in bytes; None for data-dependent subscripts. constant: what is read of arrays in constant memory, once, at
+    most. compulsory: each array once, or its requested bytes if fewer, and the constants. touched: the same in whole
+    sectors, as strided accesses move them; None for data-dependent subscripts. untiled: reads if every operand were
+    loaded from global memory at each use, without shared memory tiles and registers.
 
     Spin-waits on flags are excluded.
     """

@@ -81,9 +81,7 @@ def are_faster(device: Device, instruction: MmaInstruction) -> bool:
 
 def describe(instruction: MmaInstruction, device: Device) -> str:
     """The unit that multiplies, its peak and how it rounds, for reports."""
-    rate = dict(device.peaks).get(instruction.peak)
-    peak = f", {rate / 1e12:,.1f} TFLOP/s at most on {device.name}" if rate and device.name else ""
-    text = f"tensor cores by {instruction.name}{peak}"
+    text = unit_and_peak(instruction.name, instruction.peak, device)
     if instruction.is_rounded:
         text += "; operands are rounded to tf32, to nearest with ties away from zero"
     if instruction.wider:
@@ -91,6 +89,13 @@ def describe(instruction: MmaInstruction, device: Device) -> str:
     if instruction.sum_bits:
         return f"{text}; sums keep {instruction.sum_bits} bits of the largest addend"
     return text if instruction.is_integer or not instruction.has_words else f"{text}; additions truncate to float32"
+
+
+def unit_and_peak(instruction_name: str, peak: str, device: Device) -> str:
+    """`tensor cores by mma_m16n8k16_f16, 989.4 TFLOP/s at most on H200`; `peak` is a key of `Device.peaks`."""
+    rate = dict(device.peaks).get(peak)
+    at_most = f", {rate / 1e12:,.1f} TFLOP/s at most on {device.name}" if rate and device.name else ""
+    return f"tensor cores by {instruction_name}{at_most}"
 
 
 def mma_cost(device: Device, instruction: MmaInstruction | None) -> float:

@@ -33,6 +33,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
+from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, Wgmma
 from cugen.plan.registers.addresses import POINTER, addresses, pointers
 from cugen.plan.registers.known_values import Integers, evaluator, position_of
 from cugen.plan.registers.timeline import Timeline, Value
@@ -143,7 +144,8 @@ class _Code:
         if isinstance(node, Barrier | NamedBarrier | ClusterBarrier | ReturnUnless):
             self.timeline.branch()
         for access in accesses_of(node):
-            if not (isinstance(node, Store | Accumulate | LoadMatrix | Mma) and access.array.space == "register"):
+            is_element = isinstance(node, Store | Accumulate | LoadMatrix | Mma | Wgmma)
+            if not (is_element and access.array.space == "register"):
                 self.use_access(access)
         for local in self.estimate.locals(node):
             self.use_local(local)
@@ -173,6 +175,12 @@ class _Code:
                 self.use_element(node.acc_lower, 2)
                 self.use_element(node.a, node.instruction.a_registers)
                 self.use_element(node.b, node.instruction.b_registers)
+            case Wgmma():
+                self.use_element(node.acc_upper, node.acc_upper.width)
+                self.use_element(node.acc_lower, node.acc_lower.width)
+                self.use_symbols((node.k,))
+            case AwaitBarrier(parity=count) | ArriveBarrier(expected_bytes=count) if count is not None:
+                self.use_symbols((count,))
 
     # Loops and branches
 

@@ -171,6 +171,27 @@ schedule: {{block: {{m: 32, n: 32}}, thread: {{m: {0}, n: {0}}}, step: {{k: 16}}
         assert actual.reuse == 32
 
 
+def test_a_gemm_by_wgmma_counts_its_boxes_and_runs_on_tensor_cores():
+    found = facts_of("""
+target: sm_90a
+params: {M: 512, N: 1008, K: 768}
+arrays:
+  A: {shape: [M, K], dtype: bfloat16}
+  B: {shape: [N, K], dtype: bfloat16}
+  C: {shape: [M, N], dtype: bfloat16}
+compute: C[m, n] = sum(A[m, k] * B[n, k], k)
+schedule: {family: wgmma, block: {m: 128, n: 256}, split_k: 1}
+""")
+    assert found.work.flop == (("tensor_bfloat16", 2 * 512 * 1024 * 768),)
+    assert found.work.exact
+    assert found.traffic.read == 2 * 768 * (4 * 512 + 4 * 1008)  # of each tile its rows of A and B inside the arrays
+    assert found.traffic.written == found.traffic.sectors_written == 2 * 512 * 1008
+    assert found.traffic.compulsory == 2 * (512 * 768 + 1008 * 768 + 512 * 1008)
+    assert found.traffic.untiled == 2 * 2 * 512 * 1024 * 768
+    assert found.roofline.units == ("tensor_bfloat16",)
+    assert found.occupancy.occupancy.blocks_per_sm == 1
+
+
 def test_without_registers_other_resources_limit_and_with_them_the_next_step_is_given():
     text = elementwise("A[i]")
     assert facts_of(text).occupancy.registers is None

@@ -66,6 +66,34 @@ def test_operands_and_accumulators_of_several_outputs_are_live_in_a_walk():
     assert of_outputs(8) >= of_outputs(2) + 2 * 6
 
 
+WGMMA = """
+cugen: 1
+kernel: product
+target: sm_90a
+params: {{M: 4096, N: 4096, K: 4096}}
+arrays:
+  A: {{shape: [M, K], dtype: bfloat16}}
+  B: {{shape: [N, K], dtype: bfloat16}}
+  C: {{shape: [M, N], dtype: {out}}}
+compute: C[m, n] = sum(A[m, k] * B[n, k], k)
+schedule: {{family: wgmma, block: {{m: {m}, n: {n}}}, split_k: 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "out", "compiled"),
+    [
+        (64, 64, "bfloat16", 60),
+        (64, 256, "bfloat16", 155),
+        (128, 256, "bfloat16", 158),
+        (256, 128, "float32", 154),
+    ],
+)
+def test_accumulators_of_wgmma_are_live_in_the_main_loop_and_addresses_of_the_epilogue_are_not(m, n, out, compiled):
+    """`compiled`: by nvcc 13.0."""
+    assert estimate(WGMMA.format(m=m, n=n, out=out)) == pytest.approx(compiled, abs=4)
+
+
 def test_a_float64_takes_two_registers():
     narrow, wide = (estimate(STENCIL.format(size=5, dtype=dtype)) for dtype in ("float32", "float64"))
     assert narrow < wide < 2.2 * narrow

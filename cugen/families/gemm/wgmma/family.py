@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
+from cugen.families.gemm.problem import device_of
+from cugen.families.gemm.tensor_cores import unit_and_peak
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import tensor_refusals
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
+from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import WgmmaInstruction, instruction_for
 from cugen.plan.kernel import Kernel
@@ -39,7 +43,19 @@ def match(request: Request) -> Match | Refusals:
 
 
 def _kernel(contraction: Contraction, config: WgmmaConfig) -> Kernel:
-    return WgmmaKernel(contraction, config).kernel()
+    kernel = WgmmaKernel(contraction, config).kernel()
+    unit = _describe(config.wgmma, int(config.block_n), device_of(contraction.request.target))
+    return replace(kernel, reasons=(*kernel.reasons, unit))
+
+
+def _describe(instruction: WgmmaInstruction, n: int, device: Device) -> str:
+    """The unit that multiplies, its peak and how it rounds, for reports."""
+    text = unit_and_peak(instruction.name(n), instruction.peak, device)
+    if instruction.rounds:
+        text += "; operands are rounded to tf32, to nearest, when they are copied"
+    if instruction.sum_bits:
+        return f"{text}; sums keep {instruction.sum_bits} bits of the largest addend"
+    return text if instruction.is_integer else f"{text}; additions truncate to float32"
 
 
 def _instruction_of(contraction: Contraction) -> WgmmaInstruction | None:
