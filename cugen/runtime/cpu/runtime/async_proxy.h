@@ -104,7 +104,9 @@ inline void Block::store_box(const Box& box, const void* code_address) {
   check_shared("source of a TMA store", box.range(), box.line);
   if (const int other = loads_.line_of(box.range()))
     fail("race", box.line, "a TMA store of bytes that the TMA load in line %d has not written yet: no wait for it", other);
-  record_async_read(box.start, box.bytes(), code_address, box.line);
+  for_each_piece_inside(box, [&](const char* piece, size_t bytes) {
+    record_async_read(piece, bytes, code_address, box.line);
+  });
   record_store(box, code_address);
   stores().add(box);
 }
