@@ -40,7 +40,8 @@ inline void Block::init_mbarrier(void* barrier, unsigned arrivals, int line) {
 
 inline void Block::arrive_mbarrier(void* address, unsigned bytes, int line) {
   Mbarrier& barrier = mbarriers_.at(address, line);
-  if (mbarriers_.arrive(barrier, bytes, line)) wake(barrier);
+  sync_clock.arrive(address, lane_);
+  if (mbarriers_.arrive(barrier, bytes, line)) end_phase(barrier);
 }
 
 // A thread that is woken polls again: the next phase may have ended, too.
@@ -50,9 +51,11 @@ inline void Block::await_mbarrier(void* address, unsigned parity, int line) {
     lanes_[lane_].mbarrier = address;
     wait(State::at_mbarrier, line);
   }
+  sync_clock.await(address, lane_);
 }
 
-inline void Block::wake(const Mbarrier& barrier) {
+inline void Block::end_phase(const Mbarrier& barrier) {
+  sync_clock.end_phase(barrier.word);
   for (unsigned i = 0; i < count_; ++i)
     if (state_[i] == State::at_mbarrier && lanes_[i].mbarrier == barrier.word) state_[i] = State::ready;
 }
@@ -72,7 +75,7 @@ inline bool Block::deliver() {
     record_load(arrived.box, nullptr);
     Mbarrier& barrier = mbarriers_.at(arrived.barrier, arrived.box.line);
     if (mbarriers_.complete(barrier, static_cast<uint32_t>(arrived.box.bytes()), arrived.box.line)) {
-      wake(barrier);
+      end_phase(barrier);
       return true;
     }
   }
