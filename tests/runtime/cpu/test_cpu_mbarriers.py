@@ -1,4 +1,4 @@
-"""Mbarriers between threads on the CPU device: a ring of stages that a warp writes and another one reads."""
+"""Mbarriers between threads on the CPU device: a circular buffer that a warp writes and another one reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MakeJob = Callable[..., Job]
 SOURCE = r"""
 extern "C" __global__ void k(const int* P, const int* A, int* out) {
   constexpr int STAGES = 3;
-  __shared__ int ring[STAGES][32];
+  __shared__ int buffer[STAGES][32];
   __shared__ unsigned long long full[STAGES], empty[STAGES];
   const int lane = threadIdx.x % 32, fills = P[0], who = P[1];
   if (threadIdx.x == 0)
@@ -32,12 +32,12 @@ extern "C" __global__ void k(const int* P, const int* A, int* out) {
     const int stage = fill % STAGES, phase = fill / STAGES % 2;
     if (threadIdx.x < 32) {
       mbarrier_wait(&empty[stage], phase ^ 1);
-      ring[stage][lane] = A[32 * fill + lane];
+      buffer[stage][lane] = A[32 * fill + lane];
       if (who) __syncwarp();
       if (!who || lane == 0) mbarrier_arrive(&full[stage]);
     } else {
       mbarrier_wait(&full[stage], phase);
-      out[32 * fill + lane] = ring[stage][31 - lane];
+      out[32 * fill + lane] = buffer[stage][31 - lane];
       mbarrier_arrive(&empty[stage]);
     }
   }
@@ -69,7 +69,9 @@ def fault_of(job: Job, **options: Any) -> Fault:
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fills=st.integers(1, 14), one_arrives=st.booleans())
-def test_a_ring_passes_values_on(make_job: MakeJob, options: dict[str, Any], fills: int, one_arrives: bool) -> None:
+def test_a_circular_buffer_passes_values_on(
+    make_job: MakeJob, options: dict[str, Any], fills: int, one_arrives: bool
+) -> None:
     """Whether each thread arrives that has written, or one for all of its warp."""
     outcome = CpuDevice(**options).run(job_of(make_job, fills, one_arrives=one_arrives))
     assert outcome.faults == ()
@@ -82,7 +84,7 @@ RACES = {
     "no wait of the writer": (("mbarrier_wait(&empty[stage], phase ^ 1);", ""), False),
     "no __syncwarp before one arrives for all": (("if (who) __syncwarp();", ""), True),
     "an arrival before the read": (
-        ("out[32 * fill + lane] = ring", "mbarrier_arrive(&empty[stage]); out[32 * fill + lane] = ring"),
+        ("out[32 * fill + lane] = buffer", "mbarrier_arrive(&empty[stage]); out[32 * fill + lane] = buffer"),
         False,
     ),
 }
