@@ -242,6 +242,14 @@ def test_what_a_store_has_not_read_is_overwritten(make_job: MakeJob, change: tup
     assert f"before the wait for the asynchronous copy from it at line {line_of(job, '&out_map, &')}" in fault.message
 
 
+def test_elements_outside_the_tensor_need_no_value_in_shared_memory(make_job: MakeJob) -> None:
+    store = "tile[chunk][row][column ^ row % 8 * 4] = "
+    job, expected = job_of(make_job, (store, f"if (m + row < M && n + 32 * chunk + column < N) {store}"))
+    outcome = CpuDevice(races=True, uninitialised=True).run(job)
+    assert outcome.faults == ()
+    assert (outcome.buffers["out"].reshape(M, N) == expected).all()
+
+
 RACES: dict[str, tuple[tuple[str, str], str]] = {
     "no proxy fence": (("fence_proxy_async();", ""), "no fence.proxy.async since thread"),
     "no barrier before a store": (("__barrier_sync_count(1, 128);  // written", ""), "with no barrier since a write"),

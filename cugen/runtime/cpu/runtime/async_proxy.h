@@ -40,7 +40,8 @@ inline void Block::init_mbarrier(void* barrier, unsigned arrivals, int line) {
 
 inline void Block::arrive_mbarrier(void* address, unsigned bytes, int line) {
   Mbarrier& barrier = mbarriers_.at(address, line);
-  if (mbarriers_.arrive(barrier, bytes, line)) wake(barrier);
+  sync_clock.arrive(address, lane_);
+  if (mbarriers_.arrive(barrier, bytes, line)) end_phase(barrier);
 }
 
 // A thread that is woken polls again: the next phase may have ended, too.
@@ -50,9 +51,11 @@ inline void Block::await_mbarrier(void* address, unsigned parity, int line) {
     lanes_[lane_].mbarrier = address;
     wait(State::at_mbarrier, line);
   }
+  sync_clock.await(address, lane_);
 }
 
-inline void Block::wake(const Mbarrier& barrier) {
+inline void Block::end_phase(const Mbarrier& barrier) {
+  sync_clock.end_phase(barrier.word);
   for (unsigned i = 0; i < count_; ++i)
     if (state_[i] == State::at_mbarrier && lanes_[i].mbarrier == barrier.word) state_[i] = State::ready;
 }
@@ -72,7 +75,7 @@ inline bool Block::deliver() {
     record_load(arrived.box, nullptr);
     Mbarrier& barrier = mbarriers_.at(arrived.barrier, arrived.box.line);
     if (mbarriers_.complete(barrier, static_cast<uint32_t>(arrived.box.bytes()), arrived.box.line)) {
-      wake(barrier);
+      end_phase(barrier);
       return true;
     }
   }
@@ -104,7 +107,9 @@ inline void Block::store_box(const Box& box, const void* code_address) {
   check_shared("source of a TMA store", box.range(), box.line);
   if (const int other = loads_.line_of(box.range()))
     fail("race", box.line, "a TMA store of bytes that the TMA load in line %d has not written yet: no wait for it", other);
-  record_async_read(box.start, box.bytes(), code_address, box.line);
+  for_each_piece_inside(box, [&](const char* piece, size_t bytes) {
+    record_async_read(piece, bytes, code_address, box.line);
+  });
   record_store(box, code_address);
   stores().add(box);
 }

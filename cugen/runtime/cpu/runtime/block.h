@@ -246,7 +246,7 @@ class Block {
   // Delivers awaited loads until the phase of an mbarrier ends, in random order where threads are shuffled. False if no
   // phase does.
   bool deliver();
-  void wake(const Mbarrier& barrier);
+  void end_phase(const Mbarrier& barrier);
   void check_shared(const char* what, const MemoryRange& range, int line) const;
   void check_loads_have_arrived() const;
 

@@ -21,8 +21,8 @@ struct MemoryRange {
   }
 };
 
-// Address in shared memory whose chunks TMA and wgmma swizzle over rows of so many bytes; 0: none. Chunk bits are
-// those of the final address (PTX ISA, swizzling modes).
+// Where TMA and wgmma access what is at `address` without a swizzle. Rows of `swizzle_bytes` have their chunks exchanged
+// by bits 7 to 9 of the final address (PTX ISA, swizzling modes); 0: no swizzle.
 inline char* swizzled(char* address, unsigned swizzle_bytes) {
   if (swizzle_bytes == 0) return address;
   const uintptr_t bits = reinterpret_cast<uintptr_t>(address);

@@ -47,12 +47,26 @@ inline BoxRow row_of(const Box& box, uint32_t y, uint32_t z) {
   return {address + low * map.element_bytes, static_cast<size_t>(low - x), static_cast<size_t>(high - low)};
 }
 
-// Calls `copy(row, at)` for each row of the box: a buffer, and its offset in shared memory.
+// Calls `action(row, start)` for each row of the box; `start` is in shared memory, before a swizzle.
 template <class Action>
-void for_each_row(const Box& box, Action copy) {
-  size_t offset = 0;
+void for_each_row(const Box& box, const Action& action) {
+  char* start = box.start;
   for (uint32_t z = 0; z < box.extent(2); ++z)
-    for (uint32_t y = 0; y < box.extent(1); ++y, offset += box.row_bytes()) copy(row_of(box, y, z), box.start + offset);
+    for (uint32_t y = 0; y < box.extent(1); ++y, start += box.row_bytes()) action(row_of(box, y, z), start);
+}
+
+// Calls `action(address, bytes)` for the pieces of shared memory whose elements are inside the tensor.
+template <class Action>
+void for_each_piece_inside(const Box& box, const Action& action) {
+  const size_t size = box.map.element_bytes;
+  for_each_row(box, [&](const BoxRow& row, char* start) {
+    const size_t end = (row.skipped + row.count) * size;
+    for (size_t i = row.skipped * size; i < end;) {
+      const size_t next = std::min(end, (i / kChunkBytes + 1) * kChunkBytes);
+      action(swizzled(start + i, box.map.swizzle_bytes), next - i);
+      i = next;
+    }
+  });
 }
 
 inline void round_to_tf32(unsigned char* row, size_t bytes) {

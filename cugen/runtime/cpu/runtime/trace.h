@@ -81,11 +81,15 @@ inline void track_writes(TracedArray& array) {
 // Lanes of `past` that no barrier orders before the lane of `access`.
 inline unsigned unordered_lanes(const PastAccess& past, const PastAccess& access) {
   if (sync_clock.warp_sync[past.warp][access.warp] > past.step) return 0;
-  if (past.warp != access.warp) return past.lanes;
-  const auto& steps = sync_clock.lane_sync[access.warp][__builtin_ctz(access.lanes)];
-  unsigned unordered = past.lanes & ~access.lanes;
-  for (unsigned lanes = unordered; lanes != 0; lanes &= lanes - 1)
-    if (steps[__builtin_ctz(lanes)] > past.step) unordered &= ~(lanes & -lanes);
+  const unsigned lane = static_cast<unsigned>(__builtin_ctz(access.lanes));
+  const auto& steps = sync_clock.lane_sync[access.warp][lane];
+  unsigned unordered = past.warp == access.warp ? past.lanes & ~access.lanes : past.lanes;
+  for (unsigned lanes = unordered; lanes != 0; lanes &= lanes - 1) {
+    const unsigned past_lane = static_cast<unsigned>(__builtin_ctz(lanes));
+    if ((past.warp == access.warp && steps[past_lane] > past.step) ||
+        sync_clock.is_ordered(32u * past.warp + past_lane, past.step, 32u * access.warp + lane))
+      unordered &= ~(lanes & -lanes);
+  }
   return unordered;
 }
 
