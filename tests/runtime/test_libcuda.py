@@ -208,8 +208,8 @@ def test_a_tensor_map_is_encoded_with_the_numbers_of_the_header(dtype, tf32, num
     memory = TensorMemory(dtype, (2**31, 5, 3), (2**33, 2**36), (64, 16, 1), 128, tf32)
     assert driver.encode_tensor_map(2**40 + 16, memory) == bytes([7] * 128)
     box = [64, 16, 1]
-    # No interleave, a swizzle of 128 bytes, promotion to 256 bytes in L2, zeros outside.
-    assert seen == [[number, 3, 2**40 + 16, [2**31, 5, 3], [2**33, 2**36], box, [1, 1, 1], 0, 3, 3, 0]]
+    # No interleave, a swizzle of 128 bytes, promotion to 128 bytes in L2, zeros outside.
+    assert seen == [[number, 3, 2**40 + 16, [2**31, 5, 3], [2**33, 2**36], box, [1, 1, 1], 0, 3, 2, 0]]
 
 
 @pytest.mark.parametrize(("bytes_of_row", "number"), [(0, 0), (32, 1), (64, 2), (128, 3)])

@@ -144,6 +144,12 @@ def magnitude(expr: Integer, ranges: Ranges) -> int:
     return 2 * max(parts) if isinstance(expr, BitXor) else max(parts)
 
 
+def _divided(operator: np.ufunc, dividend: Any, divisor: Any) -> Any:
+    """The quotient or remainder; anything where a guard excludes a divisor of 0."""
+    with np.errstate(divide="ignore"):
+        return operator(dividend, divisor)
+
+
 def _evaluator(expr: Integer) -> Callable[[Values], Any]:
     if expr.is_Integer:
         constant = int(expr)
@@ -163,10 +169,14 @@ def _evaluator(expr: Integer) -> Callable[[Values], Any]:
         return lambda values: np.where(left(values) < right(values), then(values), otherwise(values))
     a, b = parts
     match expr:
-        case FloorDiv():
+        case FloorDiv() if expr.args[1].is_Integer:
             return lambda values: a(values) // b(values)
-        case Mod():
+        case Mod() if expr.args[1].is_Integer:
             return lambda values: a(values) % b(values)
+        case FloorDiv():
+            return lambda values: _divided(np.floor_divide, a(values), b(values))
+        case Mod():
+            return lambda values: _divided(np.remainder, a(values), b(values))
         case BitXor():
             return lambda values: a(values) ^ b(values)
         case Minimum():

@@ -10,6 +10,7 @@ from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M, WgmmaIns
 ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: layout of D)
 BARRIER_BYTES = 8
 _CHUNK_N = 64  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
+_WIDE_OFFSET_REGISTERS = 24
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 
 
@@ -99,10 +100,10 @@ def config_of(
     )
 
 
-def registers_of(config: WgmmaConfig) -> int:
-    """Registers that a thread needs; it spills with fewer."""
+def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool) -> int:
+    """Registers that a thread needs; it spills with fewer. `has_wide_offsets`: it stores to offsets of 64 bits."""
     sums = config.thread_m * config.thread_n
-    return (2 * sums if config.promotes else sums) + _OTHER_REGISTERS
+    return (2 * sums if config.promotes else sums) + _OTHER_REGISTERS + has_wide_offsets * _WIDE_OFFSET_REGISTERS
 
 
 def available_registers(config: WgmmaConfig, registers_per_sm: int, maximum: int) -> int:

@@ -15,6 +15,7 @@ from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
+from cugen.plan.symbols import INT32_MAX, bounds
 from cugen.spec.model import Schedule
 
 BLOCK_M = (64, 128, 192, 256)
@@ -68,8 +69,16 @@ def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Ite
         if any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands):
             continue  # blocks of an MN-major tile are whole
         config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
-        if registers_of(config) <= available_registers(config, target.registers_per_sm, target.registers_per_thread):
+        needed = registers_of(config, has_wide_offsets=_has_wide_offsets(contraction))
+        if needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread):
             yield block_m, block_n
+
+
+def _has_wide_offsets(contraction: Contraction) -> bool:
+    """Whether threads store to an output whose offsets may exceed 32 bits."""
+    context, target = contraction.context, contraction.request.group.statements[-1].target
+    elements = bounds(context.elements(context.spec.array(target)), context.ranges)[1]
+    return not stores_by_tma(contraction) and elements > INT32_MAX
 
 
 def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> Iterator[int]:
