@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import sympy
+from numpy.typing import NDArray
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, PipelineProof, claim_of
 from cugen.analysis.pipelines.roles import K_TILE, OPERATORS, THREAD, reduced
@@ -33,7 +35,7 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
 )
-from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, integer
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, integer, symbol
 from cugen.plan.traversal.walking import accesses_of, walk_nodes
 
 _UNCOMMITTED = -1
@@ -80,6 +82,59 @@ class KLoop:
     most: int
 
 
+class _Divided(Exception):
+    """The first named barrier has divided the threads of the block."""
+
+
+@dataclass
+class Slices:
+    """The parts of tiles that groups of threads access, with barriers of their own: `groups` has the number of each
+    thread's."""
+
+    groups: NDArray[np.int64]
+    accessed: dict[tuple[str, int], dict[int, set[int]]] = field(default_factory=dict)  # array, dimension -> by group
+    met: set[tuple[Integer, ...]] = field(default_factory=set)  # subscripts, with the array's name
+
+    def add(self, access: Access, values: Mapping[sympy.Symbol, Integer], loops: Mapping[sympy.Symbol, range]) -> None:
+        """Adds what an access of a tile reads or writes, in each dimension behind the stage."""
+        subscripts = tuple(subscript.xreplace(values) for subscript in access.subscripts[1:])
+        if (key := (symbol(access.array.symbol), integer(_elements(access)), *subscripts)) in self.met:
+            return
+        self.met.add(key)
+        last = len(subscripts)
+        for dimension, subscript in enumerate(subscripts, 1):
+            width = _elements(access) if dimension == last else 1
+            by_group = self.accessed.setdefault((access.array.symbol, dimension), {})
+            indices = self._values(subscript, loops)
+            for group in np.unique(self.groups):
+                first = set(map(int, np.unique(indices[self.groups == group])))
+                by_group.setdefault(int(group), set()).update(n + i for n in first for i in range(width))
+
+    def _values(self, expr: Integer, loops: Mapping[sympy.Symbol, range]) -> NDArray[np.int64]:
+        """The values of an expression for each thread, in all iterations of the loops round it."""
+        free = sorted(expr.free_symbols - {THREAD}, key=str)
+        if not all(name in loops for name in free):
+            raise NotRecognised(f"`{expr}` isn't a function of the thread and of loops with constant bounds")
+        shape = (len(self.groups), *(len(loops[name]) for name in free))
+        numbers = {THREAD: np.arange(len(self.groups)).reshape(-1, *(1 for _ in free))}
+        for axis, name in enumerate(free, 1):
+            numbers[name] = np.array(loops[name]).reshape([-1 if n == axis else 1 for n in range(len(shape))])
+        ranges = {name: (int(n.min()), int(n.max())) for name, n in numbers.items()}
+        return np.broadcast_to(evaluator(expr, ranges)(numbers), shape)
+
+    def check(self) -> None:
+        """NotRecognised unless each tile has a dimension in which the groups' parts are disjoint."""
+        for array in {name for name, _ in self.accessed}:
+            dimensions = [groups for (name, _), groups in self.accessed.items() if name == array]
+            if not any(sum(map(len, g.values())) == len(set().union(*g.values())) for g in dimensions):
+                raise NotRecognised(f"groups of threads with barriers of their own share parts of `{array}`")
+
+
+def _elements(access: Access) -> int:
+    """Consecutive elements that a thread accesses: of a matrix, a row of 16 bytes."""
+    return 16 // access.array.dtype.bytes if access.kind == "matrix_load" else access.width
+
+
 @dataclass
 class _Machine:
     """Visits the states of a kernel; `faults` has the first one of each claim."""
@@ -89,6 +144,9 @@ class _Machine:
     stage_count: int
     faults: dict[str, Fault] = field(default_factory=dict)
     most: int = 0  # k-tiles of a loop
+    has_split_barriers: bool = False  # before the current node
+    slices: Slices | None = None  # of groups of threads with barriers of their own
+    loops: dict[sympy.Symbol, range] = field(default_factory=dict)  # the values of indices of other loops
 
     @property
     def period(self) -> int:
@@ -109,10 +167,11 @@ class _Machine:
                 case Define():
                     values[node.index.symbol] = reduced(node.index.definition.xreplace(values))
                     self._shown_as_defined(node, states, values, k)
-                case For() if _has(node.body, *_SYNCHRONISATION):
+                case For() if _has(node.body, *_SYNCHRONISATION) or self._counts_stages(node):
                     states = self._loop(node, states, values, k)
                 case For():
                     values[node.loop.index.symbol] = node.loop.index.symbol
+                    self._add_loop(node, values)
                     passes = 2 if self._reads_and_writes(node.body) else 1
                     for _ in range(passes):
                         states = self.run(node.body, states, values, k)
@@ -120,8 +179,8 @@ class _Machine:
                     states = self._branch(node, states, values, k)
                 case ReturnUnless():
                     raise NotRecognised("threads return early")
-                case NamedBarrier() | ClusterBarrier():
-                    raise NotRecognised("a part of the block, or a cluster, has barriers of its own")
+                case ClusterBarrier() if node.half:
+                    self.has_split_barriers = True  # of which the proof makes no use
                 case _:
                     states = {self._after(node, state, values, k) for state in states}
         return states
@@ -135,7 +194,9 @@ class _Machine:
                 return replace(state, stages=tuple(stages), commits=state.commits + 1)
             case AwaitCopies(pending=pending):
                 return replace(state, stages=tuple(_awaited(stage, pending) for stage in state.stages))
-            case Barrier():
+            case Barrier() | NamedBarrier() | ClusterBarrier():
+                if isinstance(node, NamedBarrier):
+                    self._divide(node, values)
                 stages = (replace(stage, complete=False, is_read=False) for stage in state.stages)
                 return replace(state, stages=tuple(stages), synchronised=True)
         for access in accesses_of(node):
@@ -147,6 +208,8 @@ class _Machine:
         self, node: Node, access: Access, state: State, values: Mapping[sympy.Symbol, Integer], k: KLoop | None
     ) -> State:
         number = self._value(access.subscripts[0].xreplace(values), state, k)
+        if self.slices is not None:
+            self.slices.add(access, values, self.loops)
         position = self.tiles[access.array.symbol] + number % self.stage_count
         stage = state.stages[position]
         if access.is_load:
@@ -154,6 +217,29 @@ class _Machine:
         else:
             made = self._written(stage, state, number, is_async=isinstance(node, Copy) and node.asynchronous)
         return replace(state, stages=(*state.stages[:position], made, *state.stages[position + 1 :]))
+
+    def _divide(self, node: NamedBarrier, values: Mapping[sympy.Symbol, Integer]) -> None:
+        """Takes the groups of threads of a named barrier, which is one of the block for each group's part of a tile."""
+        threads = np.arange(self.kernel.threads)
+        number = node.number.xreplace(values)
+        if not number.free_symbols <= {THREAD}:
+            raise NotRecognised("the number of a named barrier isn't one of the thread")
+        groups = np.broadcast_to(evaluator(number, {THREAD: (0, len(threads) - 1)})({THREAD: threads}), threads.shape)
+        if set(np.unique(groups, return_counts=True)[1]) != {node.threads}:
+            raise NotRecognised("a named barrier isn't one of equal groups of the block's threads")
+        if self.slices is not None and not np.array_equal(self.slices.groups, groups):
+            raise NotRecognised("named barriers divide the block in several ways")
+        if self.slices is None:
+            self.slices = Slices(groups)
+            raise _Divided
+
+    def _add_loop(self, node: For, values: Mapping[sympy.Symbol, Integer]) -> None:
+        start, stop = (reduced(end.xreplace(values)) for end in (node.loop.start, node.loop.stop))
+        name = node.loop.index.symbol
+        if start.is_Integer and stop.is_Integer and not (node.loop.halves or node.loop.doubles):
+            self.loops[name] = range(int(start), int(stop), int(node.loop.step))
+        else:
+            self.loops.pop(name, None)
 
     def _read(self, stage: Stage, state: State, number: int) -> Stage:
         if stage.group is not None:
@@ -178,6 +264,8 @@ class _Machine:
         return Stage(_UNCOMMITTED if is_async else None, not is_async, False, state.commits)
 
     def _refute(self, claim: str, reason: str, state: State, number: int) -> None:
+        if self.has_split_barriers:
+            raise NotRecognised("halves of a cluster's barrier order accesses of stages")
         self.faults.setdefault(claim, Fault(reason, state.k_tile or 0, number % self.stage_count))
 
     # Loops and branches
@@ -199,7 +287,7 @@ class _Machine:
             isinstance(n, For) and not n.loop.unroll and _has(n.body, *_SYNCHRONISATION) for n in walk_nodes(node.body)
         ):
             return self._outer_loop(node, states, values)
-        if not _has(node.body, AwaitCopies):
+        if not _has(node.body, AwaitCopies, CommitCopies):
             raise NotRecognised("a loop with barriers isn't one over k-tiles")
         if start != 0 or loop.downward or loop.halves or loop.doubles:
             raise NotRecognised("a loop over k-tiles doesn't begin at 0")
@@ -353,12 +441,21 @@ class _Machine:
             if shown != self._value(values[node.index.symbol], state, k):
                 raise NotRecognised(f"`{node.index.name}` isn't printed as it is defined")
 
+    def _counts_stages(self, node: For) -> bool:
+        """Whether a loop's index is the number of a stage."""
+        subscripts = (access.subscripts[0] for access in self._accesses(node.body))
+        return any(node.loop.index.symbol in subscript.free_symbols for subscript in subscripts)
+
+    def _accesses(self, nodes: tuple[Node, ...]) -> list[Access]:
+        """The accesses of tiles."""
+        found = (access for node in walk_nodes(nodes) for access in accesses_of(node))
+        return [access for access in found if access.array.symbol in self.tiles]
+
     def _touches(self, node: Node) -> bool:
-        return any(a.array.symbol in self.tiles for inner in walk_nodes((node,)) for a in accesses_of(inner))
+        return bool(self._accesses((node,)))
 
     def _reads_and_writes(self, nodes: tuple[Node, ...]) -> bool:
-        found = [a for node in walk_nodes(nodes) for a in accesses_of(node) if a.array.symbol in self.tiles]
-        return len({access.is_load for access in found}) == 2
+        return len({access.is_load for access in self._accesses(nodes)}) == 2
 
 
 def prove_async_copies(kernel: Kernel) -> PipelineProof | None:
@@ -371,11 +468,20 @@ def prove_async_copies(kernel: Kernel) -> PipelineProof | None:
     if len(counts) != 1:
         reason = "the tiles have different numbers of stages"
         return PipelineProof(kernel.name, (Claim("structure", "unknown", reason),), "")
+    if kernel.block[1:] != (1, 1):
+        reason = "the block has more than one dimension"
+        return PipelineProof(kernel.name, (Claim("structure", "unknown", reason),), "")
     (stages,) = counts
     machine = _Machine(kernel, {name: n * stages for n, name in enumerate(tiles)}, stages)
     gap = ""
+    initial = {State((Stage(),) * (stages * len(tiles)))}
     try:
-        machine.run(kernel.body, {State((Stage(),) * (stages * len(tiles)))}, {}, None)
+        try:
+            machine.run(kernel.body, initial, {}, None)
+        except _Divided:
+            machine.run(kernel.body, initial, {}, None)  # with the groups known, for the accesses before
+        if machine.slices is not None:
+            machine.slices.check()
     except NotRecognised as reason:
         gap = str(reason)
     claims = tuple(claim_of(name, reason, _faults(machine.faults.get(name), gap)) for name, reason in _REASONS.items())
