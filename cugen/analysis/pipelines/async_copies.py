@@ -145,6 +145,7 @@ class _Machine:
     faults: dict[str, Fault] = field(default_factory=dict)
     most: int = 0  # k-tiles of a loop
     has_split_barriers: bool = False  # before the current node
+    numbers: dict[tuple[Integer, int | None, int, KLoop | None], int] = field(default_factory=dict)  # of stages
     slices: Slices | None = None  # of groups of threads with barriers of their own
     loops: dict[sympy.Symbol, range] = field(default_factory=dict)  # the values of indices of other loops
 
@@ -382,6 +383,14 @@ class _Machine:
 
     def _value(self, expr: Integer, state: State, k: KLoop | None) -> int:
         """The value of a stage's number."""
+        if expr.is_Integer:
+            return int(expr)
+        key = (expr, state.k_tile, state.left, k)
+        if key not in self.numbers:
+            self.numbers[key] = self._number(expr, state, k)
+        return self.numbers[key]
+
+    def _number(self, expr: Integer, state: State, k: KLoop | None) -> int:
         decided = self._decided(expr, state, k)
         if not decided.free_symbols <= ({K_TILE} if k else set()):
             raise NotRecognised(f"the stage `{expr}` isn't a function of the k-tile")
@@ -485,7 +494,7 @@ def prove_async_copies(kernel: Kernel) -> PipelineProof | None:
     except NotRecognised as reason:
         gap = str(reason)
     claims = tuple(claim_of(name, reason, _faults(machine.faults.get(name), gap)) for name, reason in _REASONS.items())
-    number = "every number of k-tiles" if machine.most > machine.many + 1 else f"up to {machine.most} k-tiles"
+    number = "every number of k-tiles" if machine.most > machine.many + 1 else f"at most {machine.most} k-tiles"
     summary = f"for {number}: {stages} stages, commit groups and barriers order copies and reads"
     return PipelineProof(kernel.name, claims, summary)
 

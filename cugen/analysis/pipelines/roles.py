@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -347,6 +348,7 @@ def _numbered(expr: Integer, base: Integer | None) -> Integer:
     return expr.func(*(_numbered(arg, base) for arg in expr.args)) if expr.args else expr
 
 
+@lru_cache(maxsize=4096)
 def reduced(expr: Integer) -> Integer:
     """The expression without multiples of the divisor under FloorDiv and Mod."""
     if not expr.args:
