@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, PipelineProof, claim_of
 from cugen.analysis.pipelines.roles import K_TILE, OPERATORS, THREAD, reduced
+from cugen.analysis.pipelines.slices import Slices
 from cugen.analysis.totals.affine import evaluator, quasi_period
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array
@@ -35,7 +35,7 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
 )
-from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, integer, symbol
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, integer
 from cugen.plan.traversal.walking import accesses_of, walk_nodes
 
 _UNCOMMITTED = -1
@@ -75,64 +75,15 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class KLoop:
-    """The loop over k-tiles round a node: its `stop` and `step` in elements; `most` trips."""
+    """The loop over k-tiles round a node: its `stop` and `step` in elements; at most `max_trips`."""
 
     stop: Integer
     step: int
-    most: int
+    max_trips: int
 
 
 class _Divided(Exception):
     """The first named barrier has divided the threads of the block."""
-
-
-@dataclass
-class Slices:
-    """The parts of tiles that groups of threads access, with barriers of their own: `groups` has the number of each
-    thread's."""
-
-    groups: NDArray[np.int64]
-    accessed: dict[tuple[str, int], dict[int, set[int]]] = field(default_factory=dict)  # array, dimension -> by group
-    met: set[tuple[Integer, ...]] = field(default_factory=set)  # subscripts, with the array's name
-
-    def add(self, access: Access, values: Mapping[sympy.Symbol, Integer], loops: Mapping[sympy.Symbol, range]) -> None:
-        """Adds what an access of a tile reads or writes, in each dimension behind the stage."""
-        subscripts = tuple(subscript.xreplace(values) for subscript in access.subscripts[1:])
-        if (key := (symbol(access.array.symbol), integer(_elements(access)), *subscripts)) in self.met:
-            return
-        self.met.add(key)
-        last = len(subscripts)
-        for dimension, subscript in enumerate(subscripts, 1):
-            width = _elements(access) if dimension == last else 1
-            by_group = self.accessed.setdefault((access.array.symbol, dimension), {})
-            indices = self._values(subscript, loops)
-            for group in np.unique(self.groups):
-                first = set(map(int, np.unique(indices[self.groups == group])))
-                by_group.setdefault(int(group), set()).update(n + i for n in first for i in range(width))
-
-    def _values(self, expr: Integer, loops: Mapping[sympy.Symbol, range]) -> NDArray[np.int64]:
-        """The values of an expression for each thread, in all iterations of the loops round it."""
-        free = sorted(expr.free_symbols - {THREAD}, key=str)
-        if not all(name in loops for name in free):
-            raise NotRecognised(f"`{expr}` isn't a function of the thread and of loops with constant bounds")
-        shape = (len(self.groups), *(len(loops[name]) for name in free))
-        numbers = {THREAD: np.arange(len(self.groups)).reshape(-1, *(1 for _ in free))}
-        for axis, name in enumerate(free, 1):
-            numbers[name] = np.array(loops[name]).reshape([-1 if n == axis else 1 for n in range(len(shape))])
-        ranges = {name: (int(n.min()), int(n.max())) for name, n in numbers.items()}
-        return np.broadcast_to(evaluator(expr, ranges)(numbers), shape)
-
-    def check(self) -> None:
-        """NotRecognised unless each tile has a dimension in which the groups' parts are disjoint."""
-        for array in {name for name, _ in self.accessed}:
-            dimensions = [groups for (name, _), groups in self.accessed.items() if name == array]
-            if not any(sum(map(len, g.values())) == len(set().union(*g.values())) for g in dimensions):
-                raise NotRecognised(f"groups of threads with barriers of their own share parts of `{array}`")
-
-
-def _elements(access: Access) -> int:
-    """Consecutive elements that a thread accesses: of a matrix, a row of 16 bytes."""
-    return 16 // access.array.dtype.bytes if access.kind == "matrix_load" else access.width
 
 
 @dataclass
@@ -143,7 +94,7 @@ class _Machine:
     tiles: Mapping[str, int]  # symbols of the arrays with stages -> position of their first one in a state
     stage_count: int
     faults: dict[str, Fault] = field(default_factory=dict)
-    most: int = 0  # k-tiles of a loop
+    max_k_tiles: int = 0  # k-tiles of a loop
     has_split_barriers: bool = False  # before the current node
     numbers: dict[tuple[Integer, int | None, int, KLoop | None], int] = field(default_factory=dict)  # of stages
     slices: Slices | None = None  # of groups of threads with barriers of their own
@@ -292,8 +243,8 @@ class _Machine:
             raise NotRecognised("a loop with barriers isn't one over k-tiles")
         if start != 0 or loop.downward or loop.halves or loop.doubles:
             raise NotRecognised("a loop over k-tiles doesn't begin at 0")
-        most = bounds(loop.stop, dict(self.kernel.ranges))[1] // int(loop.step)
-        return self._k_loop(node, KLoop(stop, int(loop.step), most), states, values)
+        max_trips = bounds(loop.stop, dict(self.kernel.ranges))[1] // int(loop.step)
+        return self._k_loop(node, KLoop(stop, int(loop.step), max_trips), states, values)
 
     def _outer_loop(self, node: For, states: set[State], values: dict[sympy.Symbol, Integer]) -> set[State]:
         """After any number of trips."""
@@ -314,8 +265,8 @@ class _Machine:
             inner[name] = self._counter(counter, inner)
         may_be_empty = bounds(node.loop.stop, dict(self.kernel.ranges))[0] < 1
         after = {_ended(state) for state in states} if may_be_empty else set()
-        self.most = max(self.most, k.most)
-        left = range(min(self.many + 1, k.most))
+        self.max_k_tiles = max(self.max_k_tiles, k.max_trips)
+        left = range(min(self.many + 1, k.max_trips))
         new = {replace(s, k_tile=0, left=n, synchronised=False) for s in states for n in left}
         reached: set[State] = set()
         while new:
@@ -337,15 +288,15 @@ class _Machine:
 
     def _is_many(self, state: State, k: KLoop) -> bool:
         """Whether more k-tiles may be left than the state says."""
-        return state.left == self.many and k.most > self.many + 1
+        return state.left == self.many and k.max_trips > self.many + 1
 
     def _counter(self, counter: Define, values: Mapping[sympy.Symbol, Integer]) -> Integer:
         """The definition of a counter in the loop's header, whose `then` makes the next value."""
         definition = reduced(counter.index.definition.xreplace(values))
         assert counter.then is not None
         for k_tile in range(self.period):
-            now, following = (self._at(definition, n) for n in (k_tile, k_tile + 1))
-            then = self._at(counter.then.xreplace({**values, counter.index.symbol: integer(now)}), k_tile)
+            now, following = (self._evaluated(definition, n) for n in (k_tile, k_tile + 1))
+            then = self._evaluated(counter.then.xreplace({**values, counter.index.symbol: integer(now)}), k_tile)
             if (k_tile == 0 and now != 0) or then != following:
                 raise NotRecognised(f"`{counter.index.name}` doesn't count stages")
         return definition
@@ -394,11 +345,11 @@ class _Machine:
         decided = self._decided(expr, state, k)
         if not decided.free_symbols <= ({K_TILE} if k else set()):
             raise NotRecognised(f"the stage `{expr}` isn't a function of the k-tile")
-        if k is not None and k.most >= self.period and not _repeats(decided, self.period):
+        if k is not None and k.max_trips >= self.period and not _repeats(decided, self.period):
             raise NotRecognised(f"the stage `{expr}` doesn't repeat")
-        return self._at(decided, state.k_tile or 0)
+        return self._evaluated(decided, state.k_tile or 0)
 
-    def _at(self, expr: Integer, k_tile: int) -> int:
+    def _evaluated(self, expr: Integer, k_tile: int) -> int:
         return int(evaluator(expr, {K_TILE: (0, self.period)})({K_TILE: k_tile}))
 
     def _decided(self, expr: Integer, state: State, k: KLoop | None) -> Integer:
@@ -431,9 +382,9 @@ class _Machine:
             if abs(slope) != scale:
                 continue
             sign = int(slope) // scale
-            rest = sympy.expand(difference + sign * end - slope * K_TILE)
-            if rest.is_Integer:  # difference = slope * K_TILE + rest - sign * scale * (K_TILE + left + 1)
-                value = int(rest) - int(slope) * (state.left + 1)
+            offset = sympy.expand(difference + sign * end - slope * K_TILE)
+            if offset.is_Integer:  # difference = slope * K_TILE + offset - sign * scale * (K_TILE + left + 1)
+                value = int(offset) - int(slope) * (state.left + 1)
                 if self._is_many(state, k) and value * sign >= 0:
                     raise NotRecognised("a condition compares k-tiles more than STAGES apart")
                 return value
@@ -494,7 +445,11 @@ def prove_async_copies(kernel: Kernel) -> PipelineProof | None:
     except NotRecognised as reason:
         gap = str(reason)
     claims = tuple(claim_of(name, reason, _faults(machine.faults.get(name), gap)) for name, reason in _REASONS.items())
-    number = "every number of k-tiles" if machine.most > machine.many + 1 else f"at most {machine.most} k-tiles"
+    number = (
+        "every number of k-tiles"
+        if machine.max_k_tiles > machine.many + 1
+        else f"at most {machine.max_k_tiles} k-tiles"
+    )
     summary = f"for {number}: {stages} stages, commit groups and barriers order copies and reads"
     return PipelineProof(kernel.name, claims, summary)
 
@@ -520,7 +475,7 @@ def _awaited(stage: Stage, pending: int) -> Stage:
 
 
 def _ended(state: State) -> State:
-    """The state after the loop over k-tiles, where numbers of k-tiles begin anew."""
+    """The state after the loop over k-tiles, where k-tiles are numbered from 0 again."""
     return State(tuple(replace(stage, k_tile=None) for stage in state.stages))
 
 

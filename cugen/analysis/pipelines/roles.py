@@ -255,8 +255,8 @@ class _Walk:
         if node.counted or start != 0:
             raise NotRecognised("a loop over k-tiles has another counter, or doesn't begin at 0")
         values[loop.index.symbol] = step * K_TILE
-        least = -(-bounds(stop, self.ranges)[0] // step)
-        made = PipelineLoop(start, stop, step, True, scope.threads, (), least)
+        minimum = -(-bounds(stop, self.ranges)[0] // step)
+        made = PipelineLoop(start, stop, step, True, scope.threads, (), minimum)
         inner = replace(scope, values=values, base=_base(scope, made.trips, K_TILE))
         return replace(made, items=tuple(self.items(node.body, inner)))
 
