@@ -30,9 +30,9 @@ def _faults(role: Role) -> Iterator[Fault]:
         yield Fault("no fence orders the accesses of accumulators before the first wgmma of an output tile", 0, 0)
     if any(_accesses(event, names) for event in role.body):
         yield Fault("threads access accumulators in the loop over k-tiles", refutes=False)
-    rest = role.body[multiplies[-1] + 1 :]
+    following = role.body[multiplies[-1] + 1 :]
     for position, event in enumerate(role.tile_after):
-        if _accesses(event, names) and not is_complete((*rest, *role.tile_after[:position])):
+        if _accesses(event, names) and not is_complete((*following, *role.tile_after[:position])):
             yield Fault("accumulators are read while a wgmma may write them", 0, 0)
             return
 

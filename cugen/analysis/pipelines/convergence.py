@@ -69,9 +69,9 @@ def _memory_faults(pipeline: Pipeline) -> Iterator[Fault]:
     extents = sorted((array.dynamic_offset, array.dynamic_offset + _bytes(array), array.symbol) for array in arrays)
     if any(not array.dynamic for array in arrays):
         yield Fault("arrays are in static shared memory", refutes=False)
-    for (_, end, name), (start, _, other) in pairwise(extents):
+    for (_, end, name), (start, _, next_name) in pairwise(extents):
         if start < end:
-            yield Fault(f"`{name}` and `{other}` overlap in shared memory")
+            yield Fault(f"`{name}` and `{next_name}` overlap in shared memory")
     if extents and max(end for _, end, _ in extents) > kernel.dynamic_shared_bytes:
         yield Fault("arrays are outside of the launch's shared memory")
     for event in events_in(pipeline.items):

@@ -1,12 +1,14 @@
 """Proves the synchronisation of a kernel's pipeline from its plan, for every number of k-tiles and output tiles.
 
-Nothing runs. Waits, arrivals and accesses are functions of a k-tile's number, which repeat after two rounds of the
-stages; the claims compare them over one period, and the rest is induction over the k-tiles.
+Nothing runs. Of pipelines with mbarriers: waits, arrivals and accesses are functions of a k-tile's number, which
+repeat after two rounds of the stages; the claims compare them over one period, and the rest is induction over the
+k-tiles.
 """
 
 from __future__ import annotations
 
 from cugen.analysis.pipelines.accumulators import accumulators
+from cugen.analysis.pipelines.async_copies import prove_async_copies
 from cugen.analysis.pipelines.barriers import expected_bytes, initialisation, phases
 from cugen.analysis.pipelines.claims import Claim, NotRecognised, PipelineProof
 from cugen.analysis.pipelines.convergence import convergence, shared_memory
@@ -33,9 +35,9 @@ _CLAIMS = (
 
 
 def prove_pipeline(kernel: Kernel) -> PipelineProof | None:
-    """The claims about a kernel with mbarriers; None for one without."""
+    """The claims about a kernel with mbarriers, or commit groups of `cp.async`; None for one without."""
     if not any(isinstance(node, PipelineNode) for node in walk_nodes(kernel.body)):
-        return None
+        return prove_async_copies(kernel)
     try:
         pipeline = pipeline_of(kernel)
         stage_bytes = pipeline.stage_bytes

@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ from cugen.plan.traversal.walking import walk_nodes
 THREAD = symbol("threadIdx.x")
 FILL, K_TILE, WAVE = symbol("fill number"), symbol("k-tile number"), symbol("wave number")  # no names in C
 _MAX_UNROLLED = 256
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -120,7 +121,7 @@ class PipelineLoop:
 
     @property
     def trips(self) -> Integer:
-        return _reduced(FloorDiv(self.stop - self.start + integer(self.step - 1), integer(self.step)))
+        return reduced(FloorDiv(self.stop - self.start + integer(self.step - 1), integer(self.step)))
 
     def has_header_of(self, loop: PipelineLoop) -> bool:
         """Whether both run over the same values."""
@@ -239,7 +240,7 @@ class _Walk:
 
     def _pipeline_loop(self, node: For, scope: Scope) -> PipelineLoop:
         loop, step = node.loop, int(node.loop.step)  # without the name of its size
-        start, stop = (_reduced(end.xreplace(scope.values)) for end in (loop.start, loop.stop))
+        start, stop = (reduced(end.xreplace(scope.values)) for end in (loop.start, loop.stop))
         over_k = not any(isinstance(inner, For) and _is_pipeline_loop(inner) for inner in walk_nodes(node.body))
         if THREAD in start.free_symbols | stop.free_symbols or loop.downward or loop.halves or loop.doubles:
             raise NotRecognised("threads have different bounds of a loop over k-tiles")
@@ -254,14 +255,14 @@ class _Walk:
         if node.counted or start != 0:
             raise NotRecognised("a loop over k-tiles has another counter, or doesn't begin at 0")
         values[loop.index.symbol] = step * K_TILE
-        least = -(-bounds(stop, self.ranges)[0] // step)
-        made = PipelineLoop(start, stop, step, True, scope.threads, (), least)
+        minimum = -(-bounds(stop, self.ranges)[0] // step)
+        made = PipelineLoop(start, stop, step, True, scope.threads, (), minimum)
         inner = replace(scope, values=values, base=_base(scope, made.trips, K_TILE))
         return replace(made, items=tuple(self.items(node.body, inner)))
 
     def _loop(self, node: For, scope: Scope) -> Iterator[Item]:
         loop = node.loop
-        start, stop = (_reduced(end.xreplace(scope.values)) for end in (loop.start, loop.stop))
+        start, stop = (reduced(end.xreplace(scope.values)) for end in (loop.start, loop.stop))
         values = range(int(start), int(stop), int(loop.step)) if start.is_Integer and stop.is_Integer else None
         if not any(map(_is_synchronising, walk_nodes(node.body))):
             plain = values is not None and not (loop.halves or loop.doubles)
@@ -312,7 +313,7 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
         left, right = (side.xreplace(scope.values) for side in (term.left, term.right))
         if (left - right).free_symbols <= {THREAD}:
             threads = np.array(sorted(then.threads), dtype=np.int64)
-            holds = _OPERATORS[term.operator](_evaluated(left, threads), _evaluated(right, threads))
+            holds = OPERATORS[term.operator](_evaluated(left, threads), _evaluated(right, threads))
             then = replace(then, threads=frozenset(int(t) for t in threads[np.asarray(holds, dtype=bool)]))
             continue
         depends_on_thread_alone = False
@@ -341,26 +342,29 @@ def _numbered(expr: Integer, base: Integer | None) -> Integer:
     """The expression with every part that is FILL plus a constant replaced by that."""
     if base is None or not expr.free_symbols & {WAVE, K_TILE, *base.free_symbols}:
         return expr
-    difference = sympy.expand(_reduced(expr) - base)
+    difference = sympy.expand(reduced(expr) - base)
     if difference.is_Integer:
         return FILL + difference
     return expr.func(*(_numbered(arg, base) for arg in expr.args)) if expr.args else expr
 
 
-def _reduced(expr: Integer) -> Integer:
+@lru_cache(maxsize=4096)
+def reduced(expr: Integer) -> Integer:
     """The expression without multiples of the divisor under FloorDiv and Mod."""
     if not expr.args:
         return expr
-    expr = expr.func(*map(_reduced, expr.args))
+    expr = expr.func(*map(reduced, expr.args))
     if not isinstance(expr, FloorDiv | Mod) or not expr.args[1].is_Integer:
         return expr
-    divisor = int(expr.args[1])
+    divisor = integer(int(expr.args[1]))
     terms = sympy.Add.make_args(sympy.expand(expr.args[0]))
+    constant = sum((term for term in terms if term.is_Integer), sympy.S.Zero)
+    terms = [*(term for term in terms if not term.is_Integer), divisor * (constant // divisor), constant % divisor]
     multiples = [term for term in terms if term.as_coeff_Mul()[0] % divisor == 0]
     remainder = sympy.Add(*(term for term in terms if term not in multiples))
     if isinstance(expr, Mod):
-        return Mod(remainder, integer(divisor))
-    return sympy.Add(*(term / divisor for term in multiples)) + FloorDiv(remainder, integer(divisor))
+        return Mod(remainder, divisor)
+    return sympy.Add(*(term / divisor for term in multiples)) + FloorDiv(remainder, divisor)
 
 
 def _evaluated(expr: Integer, threads: Any) -> Any:

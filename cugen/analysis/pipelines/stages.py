@@ -87,9 +87,9 @@ def arrivals(pipeline: Pipeline) -> Claim:
 def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
     for role in (pipeline.producer, *pipeline.consumers):
         array = pipeline.full if role is pipeline.producer else pipeline.empty
-        other = pipeline.empty if role is pipeline.producer else pipeline.full
-        if at_barrier(role.events, ArriveBarrier, other):
-            yield Fault(f"a role arrives at `{other}`, which it awaits", refutes=False)
+        awaited = pipeline.empty if role is pipeline.producer else pipeline.full
+        if at_barrier(role.events, ArriveBarrier, awaited):
+            yield Fault(f"a role arrives at `{awaited}`, which it awaits", refutes=False)
         if any(not event.scope.certain for event in at_barrier(role.events, ArriveBarrier, array)):
             raise NotRecognised(f"the condition of an arrival at `{array}` isn't one of threads and k-tiles")
     filling = at_barrier(pipeline.producer.body, ArriveBarrier, pipeline.full)
@@ -196,15 +196,15 @@ def _read_faults(pipeline: Pipeline, role: Role) -> Iterator[Fault]:
     for position, event in enumerate(body):
         if not isinstance(event.node, Wgmma):
             continue
-        rest = body[position + 1 :]
+        following = body[position + 1 :]
         if releases.within is not None:
             stop = body.index(releases.within)
             lag = releases.lag
-            between = (*rest, *(lag - 1) * body, *body[:stop]) if lag else body[position + 1 : stop]
+            between = (*following, *(lag - 1) * body, *body[:stop]) if lag else body[position + 1 : stop]
             if (not lag and stop < position) or not is_complete(between):
                 yield Fault("a stage is released while a wgmma reads it: the producer may overwrite it", 0, 0)
         for lag, release in releases.after.items():
-            if not is_complete((*rest, *lag * body, *after[: after.index(release)])):
+            if not is_complete((*following, *lag * body, *after[: after.index(release)])):
                 yield Fault("the last stage of an output tile is released while a wgmma reads it", 0, 0)
 
 

@@ -302,7 +302,7 @@ def test_loops_of_different_length_are_refuted(name):
     assert "order" in refuted(with_loop(gemm(), name, 0, shorter))
 
 
-def test_numbers_that_begin_anew_with_each_output_tile_are_not_proved():
+def test_numbers_that_start_at_0_in_each_output_tile_are_not_proved():
     def without_wave(expr: sympy.Expr) -> sympy.Expr:
         return expr.xreplace({symbol("fill"): symbol("k0") / 64})
 
