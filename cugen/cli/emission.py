@@ -67,7 +67,7 @@ class Emission:
         return "launch" in self.kinds
 
     @property
-    def is_made_anew(self) -> bool:
+    def is_rebuilt(self) -> bool:
         """Whether some outputs don't say of which input they were made: machine code, and what has several sources."""
         return any(kind in self.kinds for kind in ("cubin", "ptx", "fatbin")) or bool(self.specific)
 
@@ -138,9 +138,9 @@ def compiled(kernel: Kernel, specific: Sequence[Kernel], wanted: Emission, folde
     if "fatbin" in wanted.kinds:
         image = _fat_image(source, stem, targets, specific)
         yield files.File(folder / f"{stem}.fatbin", image.content, image.compiler)
-        for other in specific:
-            path = _manifest_path(folder, stem, other.spec.target)
-            yield files.File(path, other.manifest.to_json().encode())
+        for made in specific:
+            path = _manifest_path(folder, stem, made.spec.target)
+            yield files.File(path, made.manifest.to_json().encode())
 
 
 def embedded(
@@ -160,14 +160,14 @@ def embedded(
     stem, targets = kernel.name, wanted.targets or (kernel.spec.target,)
     header, source, typed_header = embed_paths(folder, stem)
     plain: tuple[str, ...] = tuple(target for target in targets if target not in wanted.specific)
-    kernels = {plain: kernel} | {(other.spec.target,): other for other in specific}
+    kernels = {plain: kernel} | {(made.spec.target,): made for made in specific}
     images = _foreign_images(source, kernels) if check else ()
     reserve = f"machine code by {images[0].compiler}, which is not installed, was not compared" if images else ""
     if not images and len(targets) == 1:
         cubin = _cubin(kernel.source, stem, targets[0])
         images = (Image(cubin.image, targets, cubin.compiler),)
     elif not images:
-        cubins = [_cubin(other.source, stem, other.spec.target) for other in specific]
+        cubins = [_cubin(made.source, stem, made.spec.target) for made in specific]
         others = (Image(c.image, (k.spec.target,), c.compiler) for c, k in zip(cubins, specific, strict=True))
         images = (_fat_image(kernel.source, stem, plain), *others)
     codes = [Code(k.context, k.plan, k.manifest, i) for k, i in zip(specific, images[1:], strict=True)]
@@ -241,7 +241,7 @@ def _fat_image(source: str, stem: str, targets: Sequence[str], specific: Sequenc
     from cugen.toolchain.binary.fatbinary import pack
     from cugen.toolchain.cuda import compile_ptx
 
-    sources = {other.spec.target: other.source for other in specific}
+    sources = {made.spec.target: made.source for made in specific}
     cubins = {target: _cubin(sources.get(target, source), stem, target) for target in targets}
     ptx = {target: compile_ptx(source, stem, target, lines=False) for target in _without_suffix(targets)[-1:]}
     packed = pack({target: cubin.image for target, cubin in cubins.items()}, ptx)

@@ -110,7 +110,7 @@ def execute(args: argparse.Namespace) -> int:
     if not args.specs and options.kinds != ("launch",):
         raise wrong_call("no spec is given", "only `--emit launch` needs none")
     # `--check` doesn't trust the hashes in the files that it checks, and machine code has none.
-    every = args.check or args.write == "always" or (options.is_made_anew and not args.list)
+    every = args.check or args.write == "always" or (options.is_rebuilt and not args.list)
     current = {} if every else _recall_current(options, args)
     specs, groups = _load([file for file in dict.fromkeys(args.specs) if file not in current], args)
     kernels: list[Spec | Outline] = [*specs, *(kernel for outlined in current.values() for kernel in outlined.specs)]
@@ -358,7 +358,7 @@ def _generate(
     spec = work.spec
     try:
         kernel = generate(spec, remarks=remarks, templates=templates)
-        specific = [generate(other, remarks=remarks, templates=templates) for other in work.specific]
+        specific = [generate(variant, remarks=remarks, templates=templates) for variant in work.specific]
         others = list(compiled(kernel, specific, options, folder))
         if "embed" in options.kinds:
             stamp = input_hash(spec, remarks=remarks, templates=templates)

@@ -178,17 +178,15 @@ def _specific_notes(manifest: Manifest, specific: Sequence[Code], names: Mapping
     for code in specific:
         name = code.manifest.target
         yield "Devices of compute capability {}.{} run code for {}.".format(*target(name).capability, name)
-        for array, other in _arrays(manifest, code.manifest):
-            if other.alignment > array.alignment:
-                yield f"There {names[array.name]} must be aligned to {other.alignment} bytes."
+        for array, same in _arrays(manifest, code.manifest):
+            if same.alignment > array.alignment:
+                yield f"There {names[array.name]} must be aligned to {same.alignment} bytes."
 
 
 def _with_alignments(manifest: Manifest, specific: Sequence[Code]) -> Manifest:
     """The manifest with the alignments that all codes need."""
     for code in specific:
-        needed = {
-            array.name: max(array.alignment, other.alignment) for array, other in _arrays(manifest, code.manifest)
-        }
+        needed = {array.name: max(array.alignment, same.alignment) for array, same in _arrays(manifest, code.manifest)}
         arguments = (
             replace(a, alignment=needed[a.name]) if isinstance(a, ArrayArgument) else a for a in manifest.arguments
         )
@@ -196,9 +194,9 @@ def _with_alignments(manifest: Manifest, specific: Sequence[Code]) -> Manifest:
     return manifest
 
 
-def _arrays(manifest: Manifest, other: Manifest) -> Iterator[tuple[ArrayArgument, ArrayArgument]]:
+def _arrays(first: Manifest, second: Manifest) -> Iterator[tuple[ArrayArgument, ArrayArgument]]:
     """The array arguments of two manifests of one kernel, in pairs."""
-    for a, b in zip(manifest.arguments, other.arguments, strict=True):
+    for a, b in zip(first.arguments, second.arguments, strict=True):
         if isinstance(a, ArrayArgument) and isinstance(b, ArrayArgument):
             yield a, b
 

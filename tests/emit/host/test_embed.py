@@ -568,8 +568,8 @@ def products() -> tuple[Kernel, Kernel]:
 
 def embedded_both(portable: Kernel, specific: Kernel) -> Embedded:
     images = Image(bytes(64), ("sm_80", "sm_90"), "nobody"), Image(bytes(range(72)), ("sm_90a",), "somebody")
-    other = Code(specific.context, specific.plan, specific.manifest, images[1])
-    return embed(portable.context, portable.plan, portable.manifest, images[0], [other])
+    code = Code(specific.context, specific.plan, specific.manifest, images[1])
+    return embed(portable.context, portable.plan, portable.manifest, images[0], [code])
 
 
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])

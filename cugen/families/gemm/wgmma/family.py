@@ -23,11 +23,11 @@ from cugen.spec.expressions import Index, Reduce, factors_of_product
 
 def match(request: Request) -> Match | Refusals:
     """The GEMM with its config, or why there is none that wgmma computes."""
-    if reason := WGMMA.why_not(request.target):
-        return Refusals((Refusal(reason),))
     contraction = recognise(request)
     if isinstance(contraction, Refusal):
         return Refusals((contraction,))
+    if reason := WGMMA.why_not(request.target):
+        return Refusals((Refusal(reason),))
     reasons = [*_form_refusals(contraction), *refuse_tunables(request, TUNABLES), *request_refusals(contraction)]
     if reasons:
         return Refusals(tuple(reasons))
