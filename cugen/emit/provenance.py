@@ -20,6 +20,7 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Copy, For, If, Node, Section
+from cugen.plan.pipeline_nodes import TensorLoad, TensorStore
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal.walking import accesses, walk_nodes
 
@@ -122,9 +123,12 @@ def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     """Line of the source (1-based) of each access, by its number in the plan, over all kernels in order."""
     marked = render_raw(environment(plan.templates), context, plan, remarks or Remarks(), _MarkingPrinter).source
     line_of_access = {int(name): line for name, line in _lines_of_marks(marked)}
-    # Line tables have both accesses of an asynchronous copy, which is one call, on the first line of its statement.
+    # Line tables have both accesses of an asynchronous copy, which is one call, on the first line of its statement; that
+    # of a tensor map is printed as the map and coordinates.
     for node in (node for kernel in plan.kernels for node in walk_nodes(kernel.body)):
-        if isinstance(node, Copy) and node.asynchronous:
+        if isinstance(node, TensorStore):
+            line_of_access[node.target.serial] = line_of_access[node.source.serial]
+        elif isinstance(node, TensorLoad) or (isinstance(node, Copy) and node.asynchronous):
             line_of_access[node.source.serial] = line_of_access[node.target.serial]
     planned = [access for kernel in plan.kernels for access in accesses(kernel.body)]
     return {number: line_of_access[access.serial] for number, access in enumerate(planned)}
