@@ -123,8 +123,8 @@ def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     """Line of the source (1-based) of each access, by its number in the plan, over all kernels in order."""
     marked = render_raw(environment(plan.templates), context, plan, remarks or Remarks(), _MarkingPrinter).source
     line_of_access = {int(name): line for name, line in _lines_of_marks(marked)}
-    # Line tables have both accesses of an asynchronous copy, which is one call, on the first line of its statement. That
-    # of an array with a tensor map is printed as arguments.
+    # Line tables have both accesses of an asynchronous copy, which is one call, on the first line of its statement.
+    # That of an array with a tensor map is printed as arguments.
     for node in (node for kernel in plan.kernels for node in walk_nodes(kernel.body)):
         if isinstance(node, TensorStore):
             line_of_access[node.target.serial] = line_of_access[node.source.serial]
