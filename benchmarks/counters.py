@@ -33,8 +33,8 @@ import cugen
 from cugen.compiled.kernels import CompiledAccess, CompiledKernel, compiled_kernels
 from cugen.compiled.mmas import CompiledMma
 from cugen.compiled.predictions import ASYNC_METRICS, METRICS, predictions
-from cugen.compiled.tensor_copies import CompiledCopy
 from cugen.compiled.sass import Instruction
+from cugen.compiled.tensor_copies import CompiledCopy
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.machine.requests.async_copies import L1_BYPASS_BYTES
