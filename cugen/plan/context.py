@@ -65,6 +65,10 @@ class Context:
         """The largest extent that the params allow."""
         return bounds(self.extent(index), self.ranges)[1]
 
+    def min_extent(self, index: Index) -> int:
+        """The smallest extent that the params allow."""
+        return bounds(self.extent(index), self.ranges)[0]
+
     def static_extent(self, index: Index) -> int | None:
         """The extent, if it is fixed."""
         return self.static(self.extent(index))

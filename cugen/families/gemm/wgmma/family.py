@@ -73,6 +73,8 @@ def _form_refusals(contraction: Contraction) -> Iterator[Refusal]:
         yield Refusal("takes sums of A[m, k] * B[k, n]")
     if contraction.conditions:
         yield Refusal("multiplies whole matrices, of which a condition masks single terms")
+    if contraction.context.min_extent(contraction.k) < 1:
+        yield Refusal(f"overwrites its accumulators by the first terms, and {contraction.k.name} may have none")
     if len(contraction.batch) > 1:
         yield Refusal("takes one batch index")
     if contraction.tunables.get("cores") == "cuda":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -11,6 +11,7 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.wgmma.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.config import WgmmaConfig, available_registers, config_of, registers_of
+from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
@@ -122,18 +123,6 @@ def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
     return min(next(near, square), tiles)
 
 
-def cost(contraction: Contraction, config: WgmmaConfig) -> float:
-    """Multiply-adds of the busiest multiprocessor, with its padding, at the rate of the tile."""
-    problem = problem_of(contraction)
-    sms = device_of(contraction.request.target).sms
-    tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
-    waves = -(-tiles * config.split_k // sms) / config.split_k
-    area = config.block_m * config.block_n
-    # Below 64 x 128 per instruction shared memory is the limit: (64 + N) * 32 bytes for N columns (PTX ISA).
-    efficiency = min(1.0, config.block_n / (0.78 * (64 + config.block_n))) if config.matrices_m == 1 else 1.0
-    return waves * area / efficiency
-
-
 def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> WgmmaConfig | Refusal:
     """The fastest config by the model."""
     found = list(configs(contraction, instruction))
@@ -141,8 +130,18 @@ def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> Wg
         return Refusal(
             "has no tile of this size: M of 64, 128, 192 or 256, N a multiple of 32 up to 256", "schedule.block"
         )
-    return min(found, key=lambda config: cost(contraction, config))
+    return min(found, key=lambda config: predict(contraction, config))
 
 
-def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Sequence[Schedule]:
-    return ()
+def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Schedule]:
+    """Schedules to time, by predicted time."""
+    for config in sorted(configs(contraction, instruction), key=lambda config: predict(contraction, config)):
+        yield schedule_of(contraction, config)
+
+
+def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
+    """The schedule that requests a config."""
+    written = contraction.request.schedule
+    tunables = {"stages": int(config.stages), "raster": int(config.raster), "split_k": config.split_k}
+    sizes = ((contraction.m.name, int(config.block_m)), (contraction.n.name, int(config.block_n)))
+    return replace(written, family="wgmma", block=sizes, tunables=tuple(tunables.items()))

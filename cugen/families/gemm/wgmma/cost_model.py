@@ -1,0 +1,94 @@
+"""Predicted time of a warp-specialised GEMM, for the choice of its config.
+
+A multiprocessor has one block, whose k-tiles take the longest of their multiplication, of the reads and writes of
+shared memory, and of the copies from L2. The output tiles of a block follow each other, with their epilogues between.
+All multiprocessors share L2 and device memory.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.problem import device_of, problem_of
+from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.machine.requests.warp import SECTOR_BYTES
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
+from cugen.plan.alignment import divisor
+
+_INSTRUCTIONS = 4  # of a k-tile, each of 32 bytes of k
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What was measured, in microseconds and in cycles of a multiprocessor at `clock` MHz.
+
+    `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at most.
+    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32.
+    `row_write`: cycles for each row of 128 bytes that TMA writes to shared memory. `l2_row`: L2's bytes per cycle for
+    rows that are multiples of 128 bytes apart; `apart_by_sectors` and `apart_by_less` times as long for other pitches.
+    `epilogue`: cycles for each accumulator of a thread's matrix. `exchange` of a cluster's partial sums, and for each
+    element of a tile. `read` and `write`: fractions of the memory bandwidth. `clusters`: how many are resident."""
+
+    launch: float = 3.71
+    consumer: float = 0.39
+    latency: float = 0.55
+    latency_k_tiles: int = 4
+    clock: float = 1792
+    k_tile: float = 102
+    promotion: float = 275
+    row_write: float = 0.28
+    l2: float = 10395
+    apart_by_sectors: float = 2.25
+    apart_by_less: float = 3.25
+    epilogue: float = 7.9
+    exchange: float = 0.75
+    exchange_of_element: float = 1.38e-4
+    read: float = 0.838
+    write: float = 0.695
+    clusters: tuple[tuple[int, int], ...] = ((1, 132), (2, 66), (4, 30), (8, 15))
+
+
+# 2,002 configs of 93 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv).
+HOPPER = Calibration()
+
+
+def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration = HOPPER) -> float:
+    """Microseconds with cold caches."""
+    problem, device = problem_of(contraction), device_of(contraction.request.target)
+    block_m, block_n = int(config.block_m), int(config.block_n)
+    tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
+    resident = dict(fitted.clusters)[config.split_k]
+    waves = -(-tiles // resident)
+    active = min(tiles, resident) * config.split_k
+    k_tiles = -(-problem.k // int(config.block_k) // config.split_k)
+    operands = block_m // WGMMA_M * _INSTRUCTIONS * operand_wavefronts(WGMMA_M + block_n)
+    k_tile = max(
+        block_m * block_n / 32,
+        operands + fitted.row_write * (block_m + block_n),
+        _l2_rows(contraction, config, fitted) * SWIZZLED_ROW_BYTES * active / fitted.l2,
+    )
+    k_tile += fitted.k_tile + (fitted.promotion if config.promotes else 0.0)
+    tile = k_tiles * k_tile + fitted.epilogue * block_n * config.matrices_m
+    computation = waves * tile / fitted.clock
+    read = sum((problem.m if o.is_along_m else problem.n) * o.element_bytes for o in problem.operands) * problem.k
+    written = problem.m * problem.n * problem.output_bytes
+    seconds = (read / fitted.read + written / fitted.write) * problem.batch / device.bandwidth
+    overlapped: float = math.hypot(computation**2, (1e6 * seconds) ** 2) ** 0.5  # nearly the longer one
+    exchange = fitted.exchange + fitted.exchange_of_element * block_m * block_n if config.split_k > 1 else 0.0
+    latency = fitted.latency * min(k_tiles, fitted.latency_k_tiles) / fitted.latency_k_tiles
+    return fitted.launch + fitted.consumer * config.consumers + latency + overlapped + exchange
+
+
+def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) -> float:
+    """Rows of 128 bytes of a k-tile, those that aren't aligned to lines for as many as they take."""
+    rows = 0.0
+    for operand in contraction.operands:
+        pitches = (stride for stride in operand.array.strides if stride != 1)
+        apart = min((divisor(s, contraction.context) * operand.array.dtype.bytes for s in pitches), default=0)
+        factor = 1.0
+        if apart % SWIZZLED_ROW_BYTES:
+            factor = fitted.apart_by_less if apart % SECTOR_BYTES else fitted.apart_by_sectors
+        rows += factor * int(config.block_m if operand.is_along_m else config.block_n)
+    return rows
