@@ -18,7 +18,7 @@ import numpy as np
 from cugen.abi.codes import NO_GPU, OTHER_ARCHITECTURE, OVER_A_LIMIT
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits, check_launch, dynamic_limits
-from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
+from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload
 from cugen.abi.sizes import evaluate
 from cugen.abi.tensor_maps import tensor_memory
 from cugen.abi.textures import texture_memory
@@ -154,6 +154,8 @@ class _Run:
         self._memory: dict[str, _CanaryBuffer] = {}
         self._textures: dict[str, int] = {}
         self._tensor_maps: dict[str, bytes] = {}
+        # PyCUDA packs parameters from offset 0 on, and the first of these kernels is at one that the cubin alone has.
+        self._own_module = libcuda.driver().load(cubin.image) if job.manifest.tensor_maps else 0
 
     def outcome(self) -> Outcome:
         poisoned = {
@@ -214,7 +216,7 @@ class _Run:
 
     def _launch_all(self) -> None:
         for upload in self._manifest.uploads:
-            symbol, size = self._module.get_global(upload.symbol)
+            symbol, size = self._symbol(upload)
             if upload.bytes > size:
                 raise ValueError(f"{upload.bytes} bytes of {upload.argument} for {upload.symbol}, which has {size}")
             if upload.argument in self._memory:
@@ -228,13 +230,30 @@ class _Run:
         for launch in self._manifest.launches:
             grid = tuple(evaluate(extent, self._params) for extent in launch.grid)
             if 0 not in grid:
-                # PyCUDA packs words of 8 bytes without gaps; it takes no bytes.
-                maps = (np.frombuffer(self._tensor_maps[name], np.uint64) for name in launch.tensor_maps)
-                arguments = [word for tensor_map in maps for word in tensor_map]
-                arguments += [self._argument(name) for name in launch.arguments]
-                self._functions[launch.kernel](
-                    *arguments, grid=grid, block=launch.block, shared=launch.dynamic_shared_bytes
-                )
+                self._launch(launch, grid)
+
+    def _symbol(self, upload: Upload) -> tuple[int, int]:
+        """The address and size of a `__constant__` symbol."""
+        if self._own_module:
+            return libcuda.driver().symbol(self._own_module, upload.symbol), upload.bytes
+        address, size = self._module.get_global(upload.symbol)
+        return int(address), int(size)
+
+    def _launch(self, launch: LaunchEntry, grid: tuple[int, ...]) -> None:
+        arguments = [self._argument(name) for name in launch.arguments]
+        if not self._own_module:
+            self._functions[launch.kernel](
+                *arguments, grid=grid, block=launch.block, shared=launch.dynamic_shared_bytes
+            )
+            return
+        driver = libcuda.driver()
+        function = driver.function(self._own_module, launch.kernel)
+        if size := dynamic_limits(self._manifest).get(launch.kernel):
+            driver.allow_dynamic_shared(function, size)
+        x, y, z = grid
+        maps = [self._tensor_maps[name] for name in launch.tensor_maps]
+        values = [*maps, *(argument.tobytes() for argument in arguments)]
+        driver.launch(function, (x, y, z), launch.block, launch.dynamic_shared_bytes, 0, values)
 
     def _argument(self, name: str) -> np.generic:
         if name in self._textures:

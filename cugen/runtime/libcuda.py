@@ -54,7 +54,7 @@ _TENSOR_TYPES = {
 }
 _TENSOR_TFLOAT32 = 11
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CU_TENSOR_MAP_SWIZZLE_*, by bytes of a row
-_PROMOTION_256 = 3  # CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+_PROMOTION_128 = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B: more takes longer for rows that aren't aligned to lines
 _FILLS = {
     1: ("cuMemsetD8Async", ctypes.c_ubyte),
     2: ("cuMemsetD16Async", ctypes.c_ushort),
@@ -274,7 +274,7 @@ class Driver:
                 (ctypes.c_uint32 * rank)(*[1] * rank),
                 0,  # CU_TENSOR_MAP_INTERLEAVE_NONE
                 _SWIZZLES[memory.swizzle],
-                _PROMOTION_256,
+                _PROMOTION_128,
                 0,  # CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
             )
         return bytes(encoded)

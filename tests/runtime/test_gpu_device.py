@@ -238,18 +238,24 @@ def test_a_launch_takes_tensor_maps_before_its_arguments(driver, manifest, monke
             maps[encoded] = address, memory
             return encoded
 
-    def kernel(*arguments: np.uint64) -> None:
-        first, second = (np.array(words, np.uint64).tobytes() for words in (arguments[:16], arguments[16:32]))
-        assert [memory.sizes for _, memory in maps.values()] == [(8,), (8,)]
-        driver.view(maps[first][0], 8)[:] = driver.view(maps[second][0], 8)
-        assert len(arguments) == 33
-        assert arguments[32] == 8
+        def load(self, image: bytes) -> int:
+            return 7
+
+        def function(self, module: int, name: str) -> int:
+            assert (module, name) == (7, "scale")
+            return 8
+
+        def launch(self, function, grid, block, shared_bytes, stream, arguments) -> None:
+            first, second, size = arguments
+            assert [memory.sizes for _, memory in maps.values()] == [(8,), (8,)]
+            driver.view(maps[first][0], 8)[:] = driver.view(maps[second][0], 8)
+            assert (function, grid, block, shared_bytes, stream) == (8, (4, 1, 1), (32, 1, 1), 0, 0)
+            assert int.from_bytes(size, "little") == 8
 
     entries = tuple(TensorMapEntry(f"{name}_map", name, "float32", ("M",), (), (8,), 0) for name in "AC")
     (launch,) = manifest.launches
     mapped = replace(launch, tensor_maps=("C_map", "A_map"), arguments=("M",))
     monkeypatch.setattr(libcuda, "driver", TensorMaps)
-    driver.kernels["scale"] = kernel
     outcome = gpu.GpuDevice().run(job(replace(manifest, tensor_maps=entries, launches=(mapped,))))
     assert np.array_equal(outcome.buffers["C"], np.arange(8))
 
