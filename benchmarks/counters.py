@@ -32,8 +32,9 @@ from typing import Any
 import cugen
 from cugen.compiled.kernels import CompiledAccess, CompiledKernel, compiled_kernels
 from cugen.compiled.mmas import CompiledMma
-from cugen.compiled.predictions import METRICS, predictions
+from cugen.compiled.predictions import ASYNC_METRICS, METRICS, predictions
 from cugen.compiled.sass import Instruction
+from cugen.compiled.tensor_copies import CompiledCopy
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.machine.requests.async_copies import L1_BYPASS_BYTES
@@ -49,6 +50,7 @@ TIMEOUT_SECONDS = 500
 PAIRED = (
     "of two copies of which each lane runs one, the profiler counts the sectors of one alone; the launch has them all"
 )
+ALL_METRICS = (*METRICS, *ASYNC_METRICS)
 VERDICTS = ("equal", "different", "not predicted", "not measured")
 PER_INSTRUCTION = {
     "executed": "Instructions Executed",
@@ -90,7 +92,7 @@ def play(specs: Path, names: tuple[str, ...]) -> None:
 
 def profile(report: Path, specs: Path, names: tuple[str, ...]) -> list[str]:
     """Profiles `play` with Nsight Compute into a report. Returns the command line."""
-    line = ["ncu", "--clock-control", "none", "--section", "SourceCounters", "--metrics", ",".join(METRICS)]
+    line = ["ncu", "--clock-control", "none", "--section", "SourceCounters", "--metrics", ",".join(ALL_METRICS)]
     line += ["-o", str(report), sys.executable, __file__, "play", str(specs), *names]
     _ncu(line)
     return line
@@ -110,7 +112,7 @@ def capture(folder: Path, specs: Path, names: tuple[str, ...] = ()) -> None:
         report = Path(scratch) / "counters.ncu-rep"
         line = profile(report, specs, names)
         (folder / "counters.csv").write_text(
-            _ncu(["ncu", "--import", str(report), "--csv", "--page", "raw", "--metrics", ",".join(METRICS)])
+            _ncu(["ncu", "--import", str(report), "--csv", "--page", "raw", "--metrics", ",".join(ALL_METRICS)])
         )
         table = _ncu(["ncu", "--import", str(report), "--csv", "--page", "source"])
         (folder / "instructions.json").write_text(json.dumps(read_instructions(table)))
@@ -152,7 +154,7 @@ def read_counters(text: str) -> dict[str, dict[str, int]]:
     for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
         if row["ID"]:
             name = row["Kernel Name"].partition("(")[0]
-            counts[name] = {metric: int(float(row[metric].replace(",", ""))) for metric in METRICS if metric in row}
+            counts[name] = {metric: int(float(row[metric].replace(",", ""))) for metric in ALL_METRICS if metric in row}
     return counts
 
 
@@ -209,6 +211,7 @@ def compare(folder: Path, specs: Path, output: Path | None) -> int:
             [access["figures"][name] for launch in rows for access in launch["accesses"] for name in access["figures"]]
         ),
         "mmas": _verdicts([m["executions"] for launch in rows for m in launch["mmas"]]),
+        "copies": _verdicts([c["executions"] for launch in rows for c in launch["copies"]]),
         "unexplained instructions": sum(len(launch["unexplained"]) for launch in rows),
         "changed since the counters were read": stale,
     }
@@ -223,12 +226,14 @@ def compare(folder: Path, specs: Path, output: Path | None) -> int:
             for name, row in access["figures"].items():
                 if row["verdict"] != "equal":
                     print(launch_found["kernel"], access["array"], "line", access["line"], name, json.dumps(row))
-        for mma in launch_found["mmas"]:
-            if mma["executions"]["verdict"] != "equal":
-                print(launch_found["kernel"], json.dumps(mma))
+        for row in (*launch_found["mmas"], *launch_found["copies"]):
+            if row["executions"]["verdict"] != "equal":
+                print(launch_found["kernel"], json.dumps(row))
     print(json.dumps(summary))
     return len(stale) + sum(
-        int(summary[part][bad]) for part in ("counters", "accesses", "mmas") for bad in ("different", "not measured")
+        int(summary[part][bad])
+        for part in ("counters", "accesses", "mmas", "copies")
+        for bad in ("different", "not measured")
     )
 
 
@@ -245,7 +250,8 @@ def launch_row(launch: CompiledKernel, counters: Mapping[str, int], instructions
         "kernel": launch.kernel,
         "counters": rows,
         "accesses": [_access_row(access, instructions) for access in launch.accesses if access.space != "constant"],
-        "mmas": [_mma_row(m, instructions) for m in launch.mmas],
+        "mmas": [_executions_row(mma, instructions) for mma in launch.mmas],
+        "copies": [_executions_row(copy, instructions) for copy in launch.copies],
         "unexplained": [f"{i.address:#x} {i.opcode}, line {i.line}" for i in launch.unexplained],
     }
 
@@ -276,15 +282,15 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
     }
 
 
-def _mma_row(mma: CompiledMma, instructions: Figures) -> dict[str, Any]:
-    measured = [instructions[str(i.address)] for i in mma.instructions if str(i.address) in instructions]
-    known = len(measured) == len(mma.instructions)
+def _executions_row(compiled: CompiledMma | CompiledCopy, instructions: Figures) -> dict[str, Any]:
+    measured = [instructions[str(i.address)] for i in compiled.instructions if str(i.address) in instructions]
+    known = len(measured) == len(compiled.instructions)
     executed = sum(m["executed"] for m in measured) if known else None
     return {
-        "opcode": sorted({i.opcode for i in mma.instructions}),
-        "line": mma.line,
-        "instructions": len(mma.instructions),
-        "executions": _row(mma.executions, executed, mma.reason),
+        "opcode": sorted({i.opcode for i in compiled.instructions}),
+        "line": compiled.line,
+        "instructions": len(compiled.instructions),
+        "executions": _row(compiled.executions, executed, compiled.reason),
     }
 
 

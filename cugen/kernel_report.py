@@ -105,8 +105,12 @@ _DERIVED = {  # fact -> {key: property}
     "constant": {"is_uniform": "is_uniform"},
     "traffic": {"asked": "requested", "moved": "moved", "efficiency": "efficiency", "reuse": "reuse"},
     "hiding": {"bandwidth_share": "bandwidth_share"},
+    "copies": {"bandwidth_share": "bandwidth_share"},
 }
-_FACTS = ("launch", "occupancy", "waves", "compiler", "local", "constant", "work", "traffic", "roofline", "hiding")
+_FACTS = (
+    *("launch", "occupancy", "waves", "compiler", "local", "constant"),
+    *("work", "traffic", "roofline", "hiding", "copies"),
+)
 
 
 def analyze(

@@ -24,6 +24,7 @@ from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier,
 from cugen.compiled.mmas import CompiledMma, compiled_mmas
 from cugen.compiled.ptx_lines import check_same_compilation, source_lines
 from cugen.compiled.sass import Instruction, Program
+from cugen.compiled.tensor_copies import CompiledCopy, compiled_copies
 from cugen.machine import Target
 from cugen.machine import target as known_target
 from cugen.machine.requests import async_copies
@@ -76,12 +77,12 @@ class CompiledAccess:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """All accesses of one kernel outside registers, and the memory instructions that belong to none of them.
+    """All accesses of one kernel by loads and stores of threads, and the memory instructions that belong to none.
 
     warps: number of warps of the launch. constant_bytes: of constant arrays, that it reads at most. compiler_generated:
     instructions that the compiler added, by purpose. ambiguous: instructions that match several accesses, assigned
-    round-robin. mmas: of tensor cores. unexplained: memory and tensor-core instructions that match
-    none of the plan.
+    round-robin. mmas: of tensor cores; operands of wgmma aren't among the accesses. copies: of boxes, by TMA.
+    unexplained: memory and tensor-core instructions that match none of the plan.
     """
 
     kernel: str
@@ -93,6 +94,7 @@ class CompiledKernel:
     compiler_generated: Mapping[str, tuple[Instruction, ...]]
     ambiguous: tuple[Instruction, ...]
     mmas: tuple[CompiledMma, ...]
+    copies: tuple[CompiledCopy, ...]
     unexplained: tuple[Instruction, ...]
 
 
@@ -127,8 +129,10 @@ def compiled_kernels(
         constants = _constant_uses(program, elf.constants(image))
         compiled = _compiled(kernel, program, forms, printed, matches, constants, params, row)
         of_tensor_cores, others = compiled_mmas(kernel, program, line_of, params)
-        unexplained = (*compiled.unexplained, *others)
-        result.append(replace(compiled, mmas=of_tensor_cores, unexplained=unexplained))
+        copies, other_copies = compiled_copies(kernel, program, line_of, params)
+        loads_and_stores = (i for i in compiled.unexplained if i.name not in sass.TENSOR_COPIES)
+        unexplained = (*loads_and_stores, *others, *other_copies)
+        result.append(replace(compiled, mmas=of_tensor_cores, copies=copies, unexplained=unexplained))
     return tuple(result)
 
 
@@ -151,7 +155,11 @@ def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]
 
 def _printed_sites(kernel: Kernel, line_of: Mapping[int, int], params: Mapping[str, int]) -> list[PrintedSite]:
     is_after_barrier = after_barrier(kernel.body)
-    result = [site for site in sites(kernel, params) if site.access.array.space in SPACES]
+    result = [
+        site
+        for site in sites(kernel, params)
+        if site.access.array.space in SPACES and site.instruction is None and site.access.kind != "barrier"
+    ]
     return [PrintedSite(site, line_of[site.access.serial], is_after_barrier.get(site.access.serial)) for site in result]
 
 
@@ -227,6 +235,7 @@ def _compiled(
         tuple(results),
         compiler_generated,
         matches.ambiguous,
+        (),
         (),
         matches.unexplained,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cugen.analysis.totals.exact import Totals
@@ -11,6 +11,9 @@ from cugen.analysis.verdicts.constant_reasons import doubt
 from cugen.compiled.kernels import CompiledAccess, CompiledKernel
 from cugen.compiled.sass import Instruction
 from cugen.machine import target
+from cugen.machine.requests.boxes import LINE_BYTES
+from cugen.machine.requests.warp import SECTOR_BYTES, WORD_BYTES
+from cugen.plan.pipeline_nodes import TensorLoad, TensorStore, Wgmma
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,18 @@ _COUNTERS = {
 CONSTANT_REQUESTS = "idc__requests.sum"
 CONSTANT_REPLAYS = "sm__idc_divergent_instruction_replays.sum"
 METRICS = (*_COUNTERS, CONSTANT_REQUESTS, CONSTANT_REPLAYS)
+# Of kernels with wgmma and TMA. What each counts was measured on an H200.
+OPERAND_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum"
+WGMMAS = "sm__inst_executed_pipe_tensor_op_gmma.sum"  # once for each warp
+COPIED_BYTES = "l1tex__m_xbar2l1tex_read_bytes.sum"
+WORDS_READ, WORDS_WRITTEN = "l1tex__data_bank_reads.sum", "l1tex__data_bank_writes.sum"
+ASYNC_METRICS = (OPERAND_WAVEFRONTS, WGMMAS, COPIED_BYTES, WORDS_READ, WORDS_WRITTEN)
+_WORDS_OF_WAVEFRONT = LINE_BYTES // WORD_BYTES  # that wgmma reads
 
 
 def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
-    """Predicted counters of one launch, by the metric names of Nsight Compute, in the order of `METRICS`."""
+    """Predicted counters of one launch, by the metric names of Nsight Compute, in the order of `METRICS`; of one with
+    wgmma or TMA also those of `ASYNC_METRICS`."""
     counters = {metric: _sum(kernel, counter) for metric, counter in _COUNTERS.items()}
     addressed = _constant_loads(kernel)
     executions, uncounted = _known_loads(kernel)
@@ -70,7 +81,46 @@ def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
     counters[CONSTANT_REPLAYS] = Prediction(sum(replays)) if addressed.value is not None else addressed
     if reason := doubt(kernel.constant_bytes, target(kernel.target)):
         counters |= dict.fromkeys((CONSTANT_REQUESTS, CONSTANT_REPLAYS), Prediction(None, f"unproved: {reason}"))
+    if kernel.copies or any(isinstance(mma.node, Wgmma) for mma in kernel.mmas):
+        counters |= _async_counters(kernel)
     return counters
+
+
+def _async_counters(kernel: CompiledKernel) -> Mapping[str, Prediction]:
+    """What TMA and wgmma add to the counters. Those of words and bytes count global accesses of threads, too, which are
+    not predicted."""
+    wgmmas = [mma for mma in kernel.mmas if isinstance(mma.node, Wgmma)]
+    loads = [copy for copy in kernel.copies if isinstance(copy.node, TensorLoad)]
+    stores = [copy for copy in kernel.copies if isinstance(copy.node, TensorStore)]
+    operands = _sum_of([mma.wavefronts for mma in wgmmas])
+    counters = {
+        OPERAND_WAVEFRONTS: operands,
+        WGMMAS: _sum_of([mma.executions for mma in wgmmas]),
+        COPIED_BYTES: _sum_of([copy.sectors and copy.sectors * SECTOR_BYTES for copy in loads]),
+        WORDS_READ: _sum_of(
+            [operands.value and operands.value * _WORDS_OF_WAVEFRONT, *(copy.words for copy in stores)]
+        ),
+        WORDS_WRITTEN: _sum_of([*(copy.words for copy in loads), *map(_stored_words, kernel.accesses)]),
+    }
+    if any((access.space, access.access.kind) != ("shared", "store") for access in kernel.accesses):
+        others = Prediction(None, "threads access memory by more than stores to shared memory")
+        counters |= dict.fromkeys((COPIED_BYTES, WORDS_READ, WORDS_WRITTEN), others)
+    return counters
+
+
+def _sum_of(parts: Sequence[int | None]) -> Prediction:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return Prediction(None, "the executions of an instruction, or what it accesses, are unknown")
+    return Prediction(sum(known))
+
+
+def _stored_words(access: CompiledAccess) -> int | None:
+    """32-bit words that an access stores, of elements of at least one."""
+    if access.lanes is None or any(i.bytes % WORD_BYTES for i in access.instructions):
+        return None
+    widths = {i.bytes for i in access.instructions}
+    return access.lanes * widths.pop() // WORD_BYTES if len(widths) == 1 else None
 
 
 def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:

@@ -21,6 +21,7 @@ _TARGET = re.compile(r"`\(([^)]*)\)")
 _BITS = re.compile(r"[US](8|16)$")
 _MATRIX_BYTES = 4  # per lane, of a matrix of 8 x 8 16-bit elements (PTX ISA: ldmatrix, stmatrix)
 
+TENSOR_COPIES = ("UTMALDG", "UTMASTG")  # of boxes, by TMA
 _SPACES = {
     "LDG": ("global", "load"),
     "STG": ("global", "store"),

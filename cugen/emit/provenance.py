@@ -20,6 +20,7 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Copy, For, If, Node, Section
+from cugen.plan.pipeline_nodes import TensorLoad, TensorStore
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal.walking import accesses, walk_nodes
 
@@ -123,8 +124,11 @@ def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     marked = render_raw(environment(plan.templates), context, plan, remarks or Remarks(), _MarkingPrinter).source
     line_of_access = {int(name): line for name, line in _lines_of_marks(marked)}
     # Line tables have both accesses of an asynchronous copy, which is one call, on the first line of its statement.
+    # That of an array with a tensor map is printed as arguments.
     for node in (node for kernel in plan.kernels for node in walk_nodes(kernel.body)):
-        if isinstance(node, Copy) and node.asynchronous:
+        if isinstance(node, TensorStore):
+            line_of_access[node.target.serial] = line_of_access[node.source.serial]
+        elif isinstance(node, TensorLoad) or (isinstance(node, Copy) and node.asynchronous):
             line_of_access[node.source.serial] = line_of_access[node.target.serial]
     planned = [access for kernel in plan.kernels for access in accesses(kernel.body)]
     return {number: line_of_access[access.serial] for number, access in enumerate(planned)}

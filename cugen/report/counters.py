@@ -94,12 +94,12 @@ def counters_of(page: Page, content: Mapping[str, Any]) -> Counters | None:
 
 
 def _matched(entries: tuple[Entry, ...], rows: list[dict[str, Any]]) -> dict[int, AccessCounters] | None:
-    """The rows of the accesses, by order among those to one array; None if they are of another plan. Those of constants
-    have no rows."""
+    """The rows of the accesses, by order among those to one array; None if they are of another plan. Those of
+    constants, TMA and wgmma have no rows."""
     pending: dict[tuple[str, str], list[Entry]] = {}
     for entry in entries:
         report = entry.report
-        if report.space != "constant":
+        if report.space != "constant" and report.access.kind not in ("tensor_load", "tensor_store", "operand"):
             space = "generic" if report.access.rank is not None else report.space  # distributed shared memory
             key = (report.access.array.symbol, f"{space} {report.access.kind}")
             pending.setdefault(key, []).append(entry)

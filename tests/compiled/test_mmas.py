@@ -58,6 +58,8 @@ def of_code(kernel: Kernel, *opcodes: str) -> tuple[tuple[CompiledMma, ...], tup
         ("IMMA.16832.S8.S8", 16 * 8 * 32),
         ("IMMA.8816.S8.S8", 8 * 8 * 16),
         ("QMMA.16832.F32.E4M3.E4M3", 16 * 8 * 32),
+        ("HGMMA.64x256x16.F32.BF16", 16 * 256 * 16),  # of one warp of four
+        ("QGMMA.64x8x32.F32.E4M3.E4M3", 16 * 8 * 32),
         ("DMMA.884", 8 * 8 * 4),
         ("DMMA.16x8x4", 16 * 8 * 4),
         ("HMMA.SP.16832.F32", 0),

@@ -18,7 +18,13 @@ from cugen.analysis.launches.conditional_code import (
     selects,
     wide_divisions,
 )
-from cugen.analysis.launches.latency_hiding import LatencyHiding, latency_hiding, warp_instructions
+from cugen.analysis.launches.latency_hiding import (
+    CopiesInFlight,
+    LatencyHiding,
+    copies_in_flight,
+    latency_hiding,
+    warp_instructions,
+)
 from cugen.analysis.launches.launch import (
     LaunchFacts,
     OccupancyFacts,
@@ -112,8 +118,8 @@ class Facts:
     """One launch on a target, and on a device if there is one (`is_default`: the target's default device).
 
     choices: `a ? b : c` expressions that compile to selects: the others are among the branches. instructions: warp
-    instructions besides those of addresses and loops. work, traffic, roofline, hiding and instructions are None if
-    execution counts are unknown, for the reason in `unknown`.
+    instructions besides those of addresses and loops. copies: by TMA. work, traffic, roofline, hiding, copies and
+    instructions are None if execution counts are unknown, for the reason in `unknown`.
     """
 
     kernel: str
@@ -132,6 +138,7 @@ class Facts:
     traffic: Traffic | None = None
     roofline: Roofline | None = None
     hiding: LatencyHiding | None = None
+    copies: CopiesInFlight | None = None
     instructions: int | None = None
     unknown: str = ""
 
@@ -199,11 +206,12 @@ def _counted(
         done = work(walked, executions)
         moved = traffic(walked, all_sites, accesses, params, executions, basis.constant.bytes_read)
         hiding = latency_hiding(walked, all_sites, basis.occupancy, device, executions) if device else None
+        copies = copies_in_flight(all_sites, basis.occupancy, device) if device else None
         issued = warp_instructions(walked, all_sites, executions)
     except Unknown as why:
         return replace(basis, unknown=str(why))
     roof = roofline(done, moved, device, kernel.idle_unit) if device else None
-    return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding, instructions=issued)
+    return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding, copies=copies, instructions=issued)
 
 
 def _in_expressions(kernel: Kernel, walked: tuple[Step, ...], target: Target) -> Iterator[BranchFacts]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 
 from cugen.analysis.launches.launch import OccupancyFacts
 from cugen.analysis.launches.roofline import bytes_in_flight, warps_to_hide
@@ -17,7 +18,7 @@ from cugen.machine import Device
 from cugen.machine.latency import Latency, memory_latency
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Accumulate, For, If, Mma
-from cugen.plan.pipeline_nodes import PipelineNode
+from cugen.plan.pipeline_nodes import PipelineNode, TensorLoad
 from cugen.plan.traversal.walking import accesses, values_of
 from cugen.spec.expressions import Expr, Op, walk
 
@@ -70,6 +71,37 @@ def latency_hiding(
         bytes_in_flight=per_thread * occupancy.threads * blocks,
         bytes_needed=bytes_in_flight(device.bandwidth, latency.seconds) / device.sms,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesInFlight:
+    """Copies by TMA that are outstanding on an SM: at most all stages of the tiles that they fill. Warps hide none of
+    their latency. `bytes_needed` as in `LatencyHiding`."""
+
+    latency: Latency
+    bytes_in_flight: int
+    bytes_needed: float
+
+    @property
+    def bandwidth_share(self) -> float:
+        """Fraction of the bandwidth that the bytes in flight can sustain."""
+        return min(1.0, self.bytes_in_flight / self.bytes_needed)
+
+
+def copies_in_flight(sites: Iterable[Site], occupancy: OccupancyFacts, device: Device) -> CopiesInFlight | None:
+    """Copies in flight, or None without TMA or resident blocks."""
+    tiles: dict[str, int] = {}
+    for site in sites:
+        array = site.access.array
+        if isinstance(site.instruction, TensorLoad) and array.space == "shared":
+            elements = prod(int(extent.xreplace(site.definitions)) for extent in array.shape)
+            tiles[array.symbol] = elements * array.dtype.bytes
+    blocks = occupancy.occupancy.blocks_per_sm
+    if not tiles or not blocks:
+        return None
+    latency = memory_latency(device)
+    needed = bytes_in_flight(device.bandwidth, latency.seconds) / device.sms
+    return CopiesInFlight(latency, sum(tiles.values()) * blocks, needed)
 
 
 def warp_instructions(steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts) -> int:

@@ -104,7 +104,8 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
         "arithmetic": done.all_flop / peak,
     }
     uneven = -(-blocks // device.sms) * device.sms / blocks
-    in_flight = launch.hiding.bandwidth_share if launch.hiding else 1.0
+    loads = launch.hiding or launch.copies
+    in_flight = loads.bandwidth_share if loads else 1.0
     limits = {name: seconds * uneven for name, seconds in on_chip.items()}
     limits |= {"memory": traffic.touched / (device.bandwidth * in_flight), "launch": LAUNCH_SECONDS}
     bounds = {"memory": traffic.compulsory / device.bandwidth, "arithmetic": done.all_flop / peak}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cugen.analysis.launches.ceilings import Roofline
 from cugen.analysis.launches.facts import BranchFacts, Facts
-from cugen.analysis.launches.latency_hiding import LatencyHiding
+from cugen.analysis.launches.latency_hiding import CopiesInFlight, LatencyHiding
 from cugen.analysis.launches.launch import OccupancyFacts
 from cugen.analysis.launches.operations import Work
 from cugen.analysis.launches.traffic import Traffic
@@ -39,6 +39,8 @@ def sentences(facts: Facts, branch_texts: Sequence[str]) -> tuple[Sentence, ...]
             texts.append(("roofline", f"{facts.flop_per_byte_read:.4g} FLOP per requested read byte{constants}"))
     elif facts.work and facts.device:
         texts.append(("roofline", f"unknown: {facts.device} has no published rate for this arithmetic"))
+    if facts.copies:
+        texts += [("latency", text) for text in _in_flight(facts.copies, facts.device, "in the stages that TMA fills")]
     if facts.hiding:
         texts += [("latency", text) for text in _hiding(facts.hiding, facts.device)]
     return tuple(texts)
@@ -248,14 +250,18 @@ def _hiding(hiding: LatencyHiding, device: str) -> Iterator[str]:
         f"{hiding.instructions_between:.1f} instructions for {loads}; {hiding.warps_held:g} are resident: "
         f"{verdict} ({mark}{latency.source})"
     )
+    yield from _in_flight(hiding, device, f"{hiding.bytes_per_thread} per thread")
+
+
+def _in_flight(loads: LatencyHiding | CopiesInFlight, device: str, where: str) -> Iterator[str]:
     yield (
-        f"{hiding.bytes_in_flight:,} bytes in flight per SM, {hiding.bytes_per_thread} per thread; {device} needs "
-        f"{hiding.bytes_needed:,.0f} by Little's law, unloaded: {hiding.bandwidth_share:.0%} of its bandwidth"
+        f"{loads.bytes_in_flight:,} bytes in flight per SM, {where}; {device} needs "
+        f"{loads.bytes_needed:,.0f} by Little's law, unloaded: {loads.bandwidth_share:.0%} of its bandwidth"
     )
-    if latency.saturating_bytes:
+    if loads.latency.saturating_bytes:
         yield (
-            f"{latency.saturating_bytes:,} bytes in flight per SM were measured to saturate {device}: this has "
-            f"{min(1.0, hiding.bytes_in_flight / latency.saturating_bytes):.0%} of them"
+            f"{loads.latency.saturating_bytes:,} bytes in flight per SM were measured to saturate {device}: this has "
+            f"{min(1.0, loads.bytes_in_flight / loads.latency.saturating_bytes):.0%} of them"
         )
 
 

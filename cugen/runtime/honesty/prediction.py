@@ -1,7 +1,8 @@
 """The predicted access sequence of a plan: the addresses that each thread of its kernels accesses.
 
 An interpreter executes the nodes of a kernel for all threads of a launch, with masks for guards. It doesn't use the
-text of the .cu, except for the line of each access.
+text of the .cu, except for the line of each access. TMA, wgmma and mbarriers access memory without loads and stores of
+threads: traces have none of them, and there is no prediction either.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
+from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.symbols import Integer, symbol
 from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.reference.tracked import Tracked
@@ -207,6 +209,8 @@ class _Interpreter:
                     self._value(node.value, on)
                     if node.local.name in self.relevant:
                         self._update(node.local.name, self.values.of(node.value), on)
+            case _ if isinstance(node, PipelineNode):
+                pass  # accesses nothing by loads and stores of threads
         return on
 
     def _load(self, node: Load, on: Mask) -> None:

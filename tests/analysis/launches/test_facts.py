@@ -190,6 +190,8 @@ schedule: {family: wgmma, block: {m: 128, n: 256}, split_k: 1}
     assert found.traffic.untiled == 2 * 2 * 512 * 1024 * 768
     assert found.roofline.units == ("tensor_bfloat16",)
     assert found.occupancy.occupancy.blocks_per_sm == 1
+    assert found.hiding is None
+    assert found.copies.bytes_in_flight == 4 * (128 + 256) * 128  # stages of rows of 128 bytes
 
 
 def test_without_registers_other_resources_limit_and_with_them_the_next_step_is_given():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cugen.kernel import generate
 from cugen.spec.diagnostics import SpecError
-from cugen.spec.load import load, load_all
+from cugen.spec.load import load, load_all, load_text
 
 ROOT = Path(__file__).parents[3]
 GALLERY = [(path.name, spec.kernel) for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
@@ -48,6 +48,26 @@ def test_just_below_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small,
     comparison = check(kernel.kernel, kernel.dynamic)
     assert not comparison.mismatches, report(comparison)
     assert comparison.unknown == 0 or has_samples(kernel.kernel), report(comparison)
+
+
+@pytest.mark.parametrize(("out", "stores"), [("bfloat16", 72 * 136 // 2), ("float32", 72 * 136 // 2)])
+def test_threads_touch_what_the_plan_says_beside_what_tma_and_wgmma_access(check, out, stores):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: product
+target: sm_90a
+params: {{M: 72, N: 136, K: 200}}
+arrays:
+  A: {{shape: [M, K], dtype: bfloat16}}
+  B: {{shape: [N, K], dtype: bfloat16}}
+  C: {{shape: [M, N], dtype: {out}}}
+compute: C[m, n] = sum(A[m, k] * B[n, k], k)
+schedule: {{family: wgmma, block: {{m: 64, n: 64}}, split_k: 1}}
+""")
+    comparison = check(generate(spec), {})
+    assert comparison.compared == stores  # pairs of results, to shared or to global memory
+    assert not comparison.mismatches, report(comparison)
+    assert comparison.unknown == 0
 
 
 @pytest.mark.thinned(4)

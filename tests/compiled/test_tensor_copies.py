@@ -1,0 +1,91 @@
+"""Kernels of wgmma and TMA as compiled: every instruction belongs to a node of the plan, and counters are predicted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cugen.compiled.kernels import CompiledKernel
+from cugen.compiled.predictions import (
+    ASYNC_METRICS,
+    COPIED_BYTES,
+    METRICS,
+    OPERAND_WAVEFRONTS,
+    WGMMAS,
+    WORDS_READ,
+    WORDS_WRITTEN,
+    predictions,
+)
+from cugen.compiled.tensor_copies import compiled_copies
+from cugen.kernel import Kernel, generate
+from cugen.plan.traversal.walking import accesses
+from cugen.spec.load import load_text
+from tests.compiled.test_kernels import compiled
+
+
+def gemm(b: str = "[N, K]", out: str = "bfloat16") -> Kernel:
+    read = "n, k" if b == "[N, K]" else "k, n"
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: product
+target: sm_90a
+params: {{M: 2048, N: 2048, K: 2048}}
+arrays:
+  A: {{shape: [M, K], dtype: bfloat16}}
+  B: {{shape: {b}, dtype: bfloat16}}
+  C: {{shape: [M, N], dtype: {out}}}
+compute: C[m, n] = sum(A[m, k] * B[{read}], k)
+schedule: {{family: wgmma, block: {{m: 128, n: 256}}, split_k: 1}}
+""")
+    return generate(spec, analysis=False)
+
+
+@pytest.fixture(scope="module")
+def product() -> CompiledKernel:
+    (kernel,) = compiled(gemm(), "sm_90a")
+    return kernel
+
+
+@pytest.mark.parametrize(("b", "out", "loads_of_b"), [("[N, K]", "float32", 1), ("[K, N]", "bfloat16", 4)])
+def test_every_instruction_of_tma_and_wgmma_belongs_to_a_node(b, out, loads_of_b):
+    (kernel,) = compiled(gemm(b, out), "sm_90a")
+    assert kernel.unexplained == ()
+    k_tiles, tiles = 32, 16 * 8
+    assert [mma.executions for mma in kernel.mmas] == [k_tiles * tiles * 4 * 2 * 4]  # by each of 2 x 4 warps
+    loads = [k_tiles * tiles, loads_of_b * k_tiles * tiles]
+    stores = [4 * 2 * tiles] if out == "bfloat16" else []
+    assert [copy.executions for copy in kernel.copies] == loads + stores
+    assert all(access.instructions for access in kernel.accesses)
+
+
+def test_counters_of_wgmma_and_tma_are_those_measured(product):
+    """Of this tile at this size, on an H200 (stmatrix stored as many words of results)."""
+    actual = predictions(product)
+    assert list(actual) == [*METRICS, *ASYNC_METRICS]
+    wgmmas = 32 * 128 * 4 * 2
+    assert actual[OPERAND_WAVEFRONTS].value == 80 * wgmmas
+    assert actual[WGMMAS].value == 4 * wgmmas
+    assert actual[WORDS_READ].value == 83_886_080 + 2_097_152
+    assert actual[WORDS_WRITTEN].value == 50_331_648 + 2_097_152
+    assert actual[COPIED_BYTES].value == 4 * 50_331_648
+
+
+def test_counters_that_other_accesses_of_threads_share_are_not_predicted():
+    (kernel,) = compiled(gemm(out="float32"), "sm_90a")
+    actual = predictions(kernel)
+    assert actual[OPERAND_WAVEFRONTS].value == 80 * 32 * 128 * 4 * 2
+    assert [actual[name].value for name in (COPIED_BYTES, WORDS_READ, WORDS_WRITTEN)] == [None] * 3
+
+
+def test_a_copy_without_an_instruction_for_each_unrolled_trip_is_unexplained(product):
+    (planned,) = (kernel := gemm()).plan.kernels
+    lines = kernel.access_lines()
+    line_of = {access.serial: lines[n] for n, access in enumerate(accesses(planned.body))}
+    params = {"M": 2048, "N": 2048, "K": 2048}
+    *_, last = (i for i in product.program.instructions if i.name == "UTMASTG")
+    fewer = tuple(i for i in product.program.instructions if i is not last)
+    found, others = compiled_copies(planned, replace(product.program, instructions=fewer), line_of, params)
+    assert [copy.executions is None for copy in found] == [False, False, True]
+    assert found[-1].reason.startswith("unexplained: 3 instructions for 4 trips")
+    assert others == ()
