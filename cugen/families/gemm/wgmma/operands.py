@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.machine.target import TENSOR_ALIGNMENT
-from cugen.machine.wgmma import SWIZZLED_ROW_BYTES
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, value_of
 from cugen.plan.alignment import divisor
@@ -22,6 +22,7 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Index, Node
 from cugen.plan.pipeline_nodes import TensorLoad
+from cugen.plan.request import Refusal
 from cugen.plan.symbols import FloorDiv, Integer, integer
 from cugen.plan.tensor_maps import TensorMap
 from cugen.spec.expressions import Expr, IndexValue
@@ -33,18 +34,49 @@ _SWIZZLED_ROWS = 8  # after which the swizzle repeats
 def tensor_refusals(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Iterator[str]:
     """Why no tensor map describes the boxes of an array that is read or written at the indices themselves; `along` is
     the index of the rows."""
+    forms = list(_form_refusals(array, subscripts))
+    yield from forms
+    if not forms and (reason := _layout_refusal(array, subscripts, along, context)):
+        yield reason
+
+
+def _form_refusals(array: Array, subscripts: tuple[Expr, ...]) -> Iterator[str]:
     if array.space not in ("global", "readonly"):
         yield f"TMA copies from and to global memory, and {array.name} is in {array.space} memory"
     if not 2 <= len(array.shape) <= _MAX_DIMENSIONS or not all(isinstance(s, IndexValue) for s in subscripts):
         yield f"tensor maps have two or three dimensions, and subscripts of {array.name} must be indices alone"
-        return
+
+
+def _layout_refusal(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> str:
+    """Why the layout of an array in memory isn't that of a tensor map; empty if it is."""
     order = _by_stride(array, context)
     if order is None:
-        yield f"the strides of {array.name} depend on its sizes"
-    elif array.strides[order[-1]] != 1 or subscripts[order[-1]] != IndexValue(along):
-        yield f"{array.name} isn't contiguous along {along}"
-    elif any(divisor(array.strides[d], context) * array.dtype.bytes % TENSOR_ALIGNMENT for d in order[:-1]):
-        yield f"rows of {array.name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
+        return f"the strides of {array.name} depend on its sizes"
+    if array.strides[order[-1]] != 1 or subscripts[order[-1]] != IndexValue(along):
+        return f"{array.name} isn't contiguous along {along}"
+    if any(divisor(array.strides[d], context) * array.dtype.bytes % TENSOR_ALIGNMENT for d in order[:-1]):
+        return f"rows of {array.name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
+    return ""
+
+
+def operand_refusals(operand: Operand) -> Iterator[Refusal]:
+    """Why neither TMA can copy an operand, nor another array can take its place."""
+    name, memory, read = operand.read.array, operand.memory, operand.read
+    yield from map(Refusal, _form_refusals(operand.array, read.subscripts))
+    if read.boundary is not None or read.exact:
+        yield Refusal(f"copies {name} by boxes, which have zeros outside the array alone")
+    if memory.space not in (None, "shared", "scratch") or memory.pad or memory.swizzle:
+        yield Refusal(f"chooses the layout of {name} in shared memory", f"arrays.{name}.memory")
+
+
+def layout_refusal(contraction: Contraction, operand: Operand, instruction: WgmmaInstruction) -> str:
+    """Why wgmma can't read an operand, or TMA can't copy it, as it is in memory; empty if they can."""
+    k, mn = contraction.k.name, operand.mn.name
+    if not operand.is_k_major and not instruction.may_be_mn_major:
+        name = operand.read.array
+        return f"reads operands of {instruction.types} that are contiguous along {k}, and {name} is along {mn}"
+    along = k if operand.is_k_major else mn
+    return _layout_refusal(operand.array, operand.read.subscripts, along, contraction.context)
 
 
 def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: str, context: Context) -> Array:
