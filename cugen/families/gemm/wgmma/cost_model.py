@@ -58,10 +58,11 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     """Microseconds with cold caches."""
     problem, device = problem_of(contraction), device_of(contraction.request.target)
     block_m, block_n = int(config.block_m), int(config.block_n)
-    tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
-    resident = dict(fitted.clusters)[config.split_k]
+    rows = -(-problem.m // (block_m * config.multicast))
+    tiles = rows * -(-problem.n // block_n) * problem.batch
+    resident = dict(fitted.clusters)[config.cluster]
     waves = -(-tiles // resident)
-    active = min(tiles, resident) * config.split_k
+    active = min(tiles, resident) * config.cluster
     k_tiles = -(-problem.k // int(config.block_k) // config.split_k)
     operands = block_m // WGMMA_M * _INSTRUCTIONS * operand_wavefronts(WGMMA_M + block_n)
     k_tile = max(
@@ -90,5 +91,5 @@ def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration)
         factor = 1.0
         if apart % SWIZZLED_ROW_BYTES:
             factor = fitted.apart_by_less if apart % SECTOR_BYTES else fitted.apart_by_sectors
-        rows += factor * int(config.block_m if operand.is_along_m else config.block_n)
+        rows += factor * int(config.block_m if operand.is_along_m else config.block_n // config.multicast)
     return rows
