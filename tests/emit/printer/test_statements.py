@@ -13,11 +13,10 @@ from cugen.emit.printer.statements import EmissionError, Sections, StatementPrin
 from cugen.machine.mma import float64_instruction
 from cugen.machine.wgmma import INSTRUCTIONS
 from cugen.plan import nodes, pipeline_nodes
-from cugen.plan.memory import Access, Array
+from cugen.plan.memory import Access, Array, TensorMap
 from cugen.plan.memory import Start as BasePointer
 from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node, Section, Store
 from cugen.plan.symbols import Integer, integer, symbol
-from cugen.plan.tensor_maps import TensorMap
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.expressions import Const, Local
