@@ -19,12 +19,11 @@ from cugen.pieces.loop_variables import repeated, value_of
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array
+from cugen.plan.memory import Access, Array, TensorMap
 from cugen.plan.nodes import Index, Node
 from cugen.plan.pipeline_nodes import TensorLoad
 from cugen.plan.request import Refusal
 from cugen.plan.symbols import FloorDiv, Integer, integer
-from cugen.plan.tensor_maps import TensorMap
 from cugen.spec.expressions import Expr, IndexValue
 
 _MAX_DIMENSIONS = 3
