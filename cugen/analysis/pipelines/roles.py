@@ -34,6 +34,7 @@ from cugen.plan.nodes import (
     For,
     Guard,
     If,
+    Loop,
     NamedBarrier,
     Node,
     ReturnUnless,
@@ -248,7 +249,7 @@ class _Walk:
             raise NotRecognised("a loop over k-tiles is in a branch")
         values = dict(scope.values)
         if not over_k:
-            values |= {counter.index.symbol: _counted(counter) for counter in node.counted}
+            values |= {counter.index.symbol: _counted(counter, node.loop) for counter in node.counted}
             body = tuple(n for n in node.body if n not in node.counted)
             items = tuple(self.items(body, replace(scope, values=values)))
             return PipelineLoop(start, stop, step, False, scope.threads, items, 0)
@@ -288,9 +289,12 @@ def _defined(node: Define, scope: Scope) -> Integer:
     return _numbered(node.index.definition.xreplace(scope.values), scope.base)
 
 
-def _counted(counter: Define) -> Integer:
+def _counted(counter: Define, loop: Loop) -> Integer:
+    """WAVE, of a counter that is defined as the number of the loop's trips before, and printed as 0 first and one more
+    after each."""
     name = counter.index.symbol
-    if counter.then != name + 1 or counter.index.definition != 0:
+    trips = FloorDiv(loop.index.symbol - loop.start, integer(loop.step))
+    if counter.then != name + 1 or counter.index.definition != trips:
         raise NotRecognised(f"`{name}` doesn't count the output tiles of a block")
     return WAVE
 

@@ -111,7 +111,7 @@ def reason(site: Site, totals: Totals) -> str:
         return (
             f"{rows} rows or columns of {K_BYTES} bytes, which wgmma reads {LINE_BYTES} bytes at a time, one word of "
             f"each bank: {wavefronts} wavefronts. The tile begins at a multiple of {SWIZZLE_PERIOD_BYTES:,} bytes and "
-            f"has swizzled rows of {SWIZZLED_ROW_BYTES} bytes, the matrix begins at a multiple of {_ROWS_OF_PERIOD}"
+            f"has swizzled rows of {SWIZZLED_ROW_BYTES} bytes, the matrix begins at a multiple of 8 rows"
         )
     rows, row_bytes = _box_of(mapped(site).array)
     if site.access.array.space != "tensor":
