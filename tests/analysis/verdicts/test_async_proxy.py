@@ -148,7 +148,7 @@ def test_a_tile_that_is_not_proved_to_be_aligned_is_unknown():
 def test_mbarriers_have_one_line_in_the_head_and_no_remark():
     kernel = gemm("256", "256", "256")
     reported = reports_of(kernel.context, kernel.plan)
-    remarks = remarks_on(reported, "sm_90a", lists_ideal=True)
+    remarks = remarks_on(kernel.plan, reported, lists_ideal=True)
     (launch,) = kernel.plan.kernels
     waits = [node.barrier.serial for node in walk_nodes(launch.body) if isinstance(node, AwaitBarrier)]
     assert waits
