@@ -8,6 +8,8 @@
 // conv_channels_last_x_unfolded  grid (1, 1, 272), block (8, 4, 3); family map
 // conv_channels_last_y           grid (1, 9, 1), block (256, 1, 1), 26112 bytes of dynamic shared memory; family
 //                                gemm
+// pipeline                       conv_channels_last_y: proved for every number of k-tiles: 3 stages, commit groups
+//                                and barriers order copies and reads
 // analysis                       sm_90: 19 accesses, 17 ideal, 2 costly
 //                                worst: x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c], 4 wavefronts, ideal
 //                                1 (lanes 0 and 8 copy from one bank)

@@ -6,6 +6,7 @@
 // B         input, float32 [72, 100], aligned to 16 bytes
 // C         output, float32 [66, 100], aligned to 8 bytes
 // launch    grid (2, 3, 1), block (128, 1, 1), 18432 bytes of shared memory; family gemm
+// pipeline  proved for at most 5 k-tiles: 3 stages, commit groups and barriers order copies and reads
 // analysis  sm_90: 15 accesses, 8 ideal, 3 costly, 4 unknown
 //           worst: C[m * N + n], 12 sectors, ideal 8 (256 bytes in 8 runs)
 //

@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input a3ffb1cc9bcca7d3, text cb6ac51f0887de17.
+// Input 6836208db11dd252, text 04870ff830ac066b.

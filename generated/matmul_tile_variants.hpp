@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input a3ffb1cc9bcca7d3, text 8a3b564122523acd.
+// Input 6836208db11dd252, text e8c80909ed2b4368.

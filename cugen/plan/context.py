@@ -10,13 +10,13 @@ import sympy
 from cugen.plan.kernel import Texture, Upload
 from cugen.plan.memory import Array, row_major
 from cugen.plan.names import Names
-from cugen.plan.rounding import rounded
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Maximum, Range, bounds, integer, symbol
 from cugen.plan.textures.addressing import Texture2D, pitched_texture
 from cugen.spec import model
 from cugen.spec.expressions import Index
 from cugen.spec.model import Spec
+from cugen.spec.rounding import rounded
 
 
 @dataclass(frozen=True, eq=False, repr=False)

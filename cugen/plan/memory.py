@@ -1,4 +1,4 @@
-"""Arrays, memory accesses, and values in registers.
+"""Arrays, tensor maps, memory accesses, and values in registers.
 
 Values are expression trees of `cugen.spec.expressions` with leaves `Local`, constants, params and scalars: a memory
 read is a `Load` node, or an `Element` operand.
@@ -12,7 +12,6 @@ from itertools import count
 import sympy
 
 from cugen.plan.symbols import BitXor, Integer, Mod, integer, symbol
-from cugen.plan.tensor_maps import TensorMap
 from cugen.plan.textures.addressing import Texture2D
 from cugen.spec.expressions import Local
 from cugen.spec.types import DType
@@ -31,6 +30,18 @@ FETCHED_TYPES = {
     "uint8": "unsigned char",
 }
 UNKNOWN_OFFSET = symbol("filtered fetch")  # no name in C
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """How a tensor map (CUDA driver API, tensor map object management) divides an array into boxes of so many
+    elements, one number per dimension as in its shape. In shared memory the innermost dimension of a box is a row of
+    `swizzle_bytes`, whose 16-byte chunks are swizzled; 0 for boxes that aren't. `rounds_to_tf32`: loads round float32
+    to tf32, to nearest (measured on an H200)."""
+
+    box: tuple[int, ...]
+    swizzle_bytes: int
+    rounds_to_tf32: bool = False
 
 
 @dataclass(frozen=True, slots=True)

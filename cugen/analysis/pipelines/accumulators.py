@@ -6,35 +6,44 @@ from collections.abc import Iterator
 
 from cugen.analysis.pipelines.claims import Claim, Fault, claim_of
 from cugen.analysis.pipelines.roles import Event, Role
-from cugen.analysis.pipelines.stages import is_complete
 from cugen.analysis.pipelines.structure import Pipeline
 from cugen.plan.nodes import Declare
-from cugen.plan.pipeline_nodes import FenceWgmma, Wgmma
+from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, Wgmma
 from cugen.plan.traversal.walking import accesses_of
 
 
 def accumulators(pipeline: Pipeline) -> Claim:
-    reason = "accumulators are read after a wait for all wgmma groups, and a fence precedes the next wgmma"
+    reason = "accumulators are accessed after a wait for all wgmma groups, and a fence precedes the next wgmma"
     faults = (fault for role in pipeline.consumers for fault in _faults(role))
     return claim_of("accumulators", reason, faults)
 
 
 def _faults(role: Role) -> Iterator[Fault]:
-    multiplies = [n for n, event in enumerate(role.body) if isinstance(event.node, Wgmma)]
-    if not multiplies:
-        return
-    node = role.body[multiplies[0]].node
-    assert isinstance(node, Wgmma)
-    names = {node.acc_upper.array.symbol, node.acc_lower.array.symbol}
-    if not any(isinstance(event.node, FenceWgmma) for event in (*role.tile_before, *role.body[: multiplies[0]])):
-        yield Fault("no fence orders the accesses of accumulators before the first wgmma of an output tile", 0, 0)
-    if any(_accesses(event, names) for event in role.body):
-        yield Fault("threads access accumulators in the loop over k-tiles", refutes=False)
-    following = role.body[multiplies[-1] + 1 :]
-    for position, event in enumerate(role.tile_after):
-        if _accesses(event, names) and not is_complete((*following, *role.tile_after[:position])):
-            yield Fault("accumulators are read while a wgmma may write them", 0, 0)
-            return
+    """Of the events of two output tiles, with one k-tile and with three: what a k-tile leaves pending doesn't grow."""
+    wgmmas = [event.node for event in role.body if isinstance(event.node, Wgmma)]
+    names = {access.array.symbol for node in wgmmas for access in (node.acc_upper, node.acc_lower)}
+    for k_tiles in (1, 3):
+        pending: list[int] = []  # committed groups' wgmmas
+        uncommitted, is_fenced = 0, False
+        for event in 2 * (*role.tile_before, *k_tiles * role.body, *role.tile_after):
+            match event.node:
+                case Wgmma():
+                    if not is_fenced:
+                        yield Fault("no fence orders the accesses of accumulators before the next wgmma", 0, 0)
+                        return
+                    uncommitted += 1
+                case FenceWgmma():
+                    is_fenced = True
+                case CommitWgmmas():
+                    pending.append(uncommitted)
+                    uncommitted = 0
+                case AwaitWgmmas(pending=kept):
+                    pending = pending[-kept:] if kept else []
+                case _ if _accesses(event, names):
+                    is_fenced = False
+                    if uncommitted or any(pending):
+                        yield Fault("accumulators are accessed while a wgmma may write them", 0, 0)
+                        return
 
 
 def _accesses(event: Event, names: set[str]) -> bool:

@@ -37,7 +37,7 @@ def _initialisation_faults(pipeline: Pipeline) -> Iterator[Fault]:
     inits = [n for n, event in enumerate(events) if isinstance(event.node, InitBarrier)]
     users = (AwaitBarrier, ArriveBarrier, TensorLoad)
     first_use = next((n for n, event in enumerate(events) if isinstance(event.node, users)), len(events))
-    for array in (pipeline.full, pipeline.empty):
+    for array in pipeline.arrays:
         initialised = [events[n] for n in inits if barrier_of(events[n].node).array.symbol == array]
         subscripts = (event.per_thread(barrier_of(event.node).subscripts[0]) for event in initialised)
         stages = sorted(stage for of_threads in subscripts for stage in of_threads.values())
@@ -97,6 +97,11 @@ def _bytes_faults(pipeline: Pipeline) -> Iterator[Fault]:
 
 def phases(pipeline: Pipeline) -> Claim:
     stages = pipeline.stages
+    if not pipeline.empty:
+        reason = (
+            f"k-tile f is phase 0 of stage f: waits for `{pipeline.full}` take its parity, and no stage is refilled"
+        )
+        return claim_of("phases", reason, _phase_faults(pipeline))
     reason = (
         f"k-tile f is phase f // {stages} of stage f % {stages}: waits for `{pipeline.full}` take its parity, those "
         f"for `{pipeline.empty}` the other, which a fresh barrier passes; no waiter is two phases off"
@@ -107,6 +112,10 @@ def phases(pipeline: Pipeline) -> Claim:
 def _phase_faults(pipeline: Pipeline) -> Iterator[Fault]:
     for consumer in pipeline.consumers:
         yield from _waits(pipeline, consumer, pipeline.full, 0, frozenset(consumer.threads), (Wgmma,))
+    if not pipeline.empty:
+        if pipeline.max_fills > pipeline.stages:
+            yield Fault("a stage is refilled without a wait for its reads", pipeline.stages, 0)
+        return
     yield from _waits(
         pipeline, pipeline.producer, pipeline.empty, 1, pipeline.producing_threads, (ArriveBarrier, TensorLoad)
     )

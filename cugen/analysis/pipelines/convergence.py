@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations
 
 from cugen.analysis.pipelines.claims import Claim, Fault, claim_of
-from cugen.analysis.pipelines.roles import Event, events_in
+from cugen.analysis.pipelines.roles import Event, Role, events_in
 from cugen.analysis.pipelines.structure import Pipeline, whole_warps
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.wgmma import WARPGROUP
@@ -35,13 +35,15 @@ def _convergence_faults(pipeline: Pipeline) -> Iterator[Fault]:
                     yield Fault(f"a warpgroup doesn't execute {type(event.node).__name__} together")
                 elif event.scope.first:
                     yield Fault(f"{type(event.node).__name__} isn't executed for each k-tile", refutes=False)
-            case Barrier() if event.threads != everyone:
+            case Barrier() | ClusterBarrier(half="") if event.threads != everyone:
                 missing = min(everyone - event.threads)
                 yield Fault(f"thread {missing} doesn't reach a barrier of the block")
             case NamedBarrier():
                 yield from _named_barrier_faults(event, event.node)
-            case ClusterBarrier():
-                yield Fault("barriers of a cluster", refutes=False)
+            case ClusterBarrier(half=half) if half:
+                yield Fault("halves of a cluster's barrier", refutes=False)
+            case ClusterBarrier() | Barrier():
+                pass
             case _:
                 continue
         if not event.scope.certain:
@@ -69,9 +71,17 @@ def _memory_faults(pipeline: Pipeline) -> Iterator[Fault]:
     extents = sorted((array.dynamic_offset, array.dynamic_offset + _bytes(array), array.symbol) for array in arrays)
     if any(not array.dynamic for array in arrays):
         yield Fault("arrays are in static shared memory", refutes=False)
-    for (_, end, name), (start, _, next_name) in pairwise(extents):
-        if start < end:
-            yield Fault(f"`{name}` and `{next_name}` overlap in shared memory")
+    tiles = {load.node.target.array.symbol for load in pipeline.loads if isinstance(load.node, TensorLoad)}
+    reused = set[str]()
+    for (_, end, name), (start, later_end, later) in combinations(extents, 2):
+        if not (start < end and start < later_end):
+            continue
+        if len(tiles & {name, later}) == 1:
+            reused |= {name, later} - tiles
+        else:
+            yield Fault(f"`{name}` and `{later}` overlap in shared memory")
+    for role in (pipeline.producer, *pipeline.consumers):
+        yield from _reuse_faults(pipeline, role, reused)
     if extents and max(end for _, end, _ in extents) > kernel.dynamic_shared_bytes:
         yield Fault("arrays are outside of the launch's shared memory")
     for event in events_in(pipeline.items):
@@ -82,6 +92,33 @@ def _memory_faults(pipeline: Pipeline) -> Iterator[Fault]:
             swizzle = mapped.tensor_map.swizzle_bytes if mapped.tensor_map else 0
             if swizzle and tile.dynamic_offset % (swizzle * _SWIZZLED_ROWS):
                 yield Fault(f"`{tile.symbol}` isn't aligned to {swizzle * _SWIZZLED_ROWS} bytes, as its swizzle needs")
+
+
+def _reuse_faults(pipeline: Pipeline, role: Role, reused: set[str]) -> Iterator[Fault]:
+    """Unless a role accesses arrays in the memory of the stages only after all consumers have read the last of these:
+    once their wgmmas are complete, and a barrier of them all has followed."""
+
+    def accesses(event: Event) -> bool:
+        return any(access.array.symbol in reused for access in accesses_of(event.node))
+
+    if any(map(accesses, (*role.before, *role.tile_before, *role.body))):
+        yield Fault("threads access arrays in the memory of the stages before these have been read", 0, 0)
+    after = (*role.tile_after, *role.after)
+    first = next((n for n, event in enumerate(after) if accesses(event)), len(after))
+    if first == len(after):
+        return
+    if role.tiles is not None:
+        yield Fault("arrays in the memory of the stages may be in use at the next output tile", refutes=False)
+    waits = [event.node.pending for event in role.body if isinstance(event.node, AwaitWgmmas)]
+    is_complete, are_all = role is pipeline.producer or waits[-1:] == [0], False
+    for event in after[:first]:
+        is_complete |= isinstance(event.node, AwaitWgmmas) and event.node.pending == 0
+        is_barrier = isinstance(event.node, Barrier | NamedBarrier | ClusterBarrier)
+        are_all |= is_complete and is_barrier and pipeline.consuming_threads <= event.all_threads
+    if not is_complete:
+        yield Fault("arrays in the memory of the stages are accessed while a wgmma may read these", 0, 0)
+    elif not are_all:
+        yield Fault("arrays in the memory of the stages are accessed without a barrier of all consumers", 0, 0)
 
 
 def _bytes(array: Array) -> int:

@@ -14,7 +14,7 @@ from cugen.analysis.pipelines.claims import Claim, NotRecognised, PipelineProof
 from cugen.analysis.pipelines.convergence import convergence, shared_memory
 from cugen.analysis.pipelines.stages import arrivals, copies, order, reads
 from cugen.analysis.pipelines.stores import stores
-from cugen.analysis.pipelines.structure import pipeline_of
+from cugen.analysis.pipelines.structure import Pipeline, pipeline_of
 from cugen.plan.kernel import Kernel
 from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.traversal.walking import walk_nodes
@@ -34,6 +34,15 @@ _CLAIMS = (
 )
 
 
+def _sizes(pipeline: Pipeline) -> str:
+    """The sizes for which the proof holds. One without a wait for empty stages relies on those of the kernel."""
+    if not pipeline.empty:
+        return f"at most {pipeline.max_fills} k-tiles"
+    loop = pipeline.producer.k_tiles
+    assert loop is not None
+    return f"{loop.trips} k-tiles and every number of tiles" if loop.trips.is_Integer else "every K and number of tiles"
+
+
 def prove_pipeline(kernel: Kernel) -> PipelineProof | None:
     """The claims about a kernel with mbarriers, or commit groups of `cp.async`; None for one without."""
     if not any(isinstance(node, PipelineNode) for node in walk_nodes(kernel.body)):
@@ -44,8 +53,6 @@ def prove_pipeline(kernel: Kernel) -> PipelineProof | None:
     except NotRecognised as gap:
         return PipelineProof(kernel.name, (Claim("structure", "unknown", str(gap)),), "")
     claims = tuple(claim(pipeline) for claim in _CLAIMS)
-    summary = (
-        f"for every K and number of tiles: {pipeline.stages} stages, full and empty phases pair, "
-        f"{stage_bytes} bytes per stage"
-    )
+    phases_pair = "full and empty phases pair" if pipeline.empty else "none is refilled"
+    summary = f"for {_sizes(pipeline)}: {pipeline.stages} stages, {phases_pair}, {stage_bytes} bytes per stage"
     return PipelineProof(kernel.name, claims, summary)

@@ -76,6 +76,7 @@ class Event:
 
     node: Node
     scope: Scope
+    all_threads: frozenset[int] = frozenset()  # that execute it, where `scope` has those of one role
 
     @property
     def threads(self) -> frozenset[int]:
@@ -96,10 +97,10 @@ class Event:
     def per_fill(self, expr: Integer, stages: int) -> dict[int, int]:
         """The expression's value for each k-tile of two rounds of the stages, after which it repeats; for a single one
         where the event is executed once."""
-        value = self.value(expr)
+        value, base = self.value(expr), self.scope.base
         fills = np.arange(2 * stages)
-        if self.scope.base is not None and self.scope.base.is_Integer:
-            fills = np.array([int(self.scope.base)])
+        if base is not None and base.is_Integer and reduced(value).is_Integer:
+            value, fills = reduced(value), np.array([int(base)])
         elif not value.free_symbols <= {FILL} or (period := quasi_period(value, FILL)) is None:
             raise NotRecognised(f"`{expr}` isn't a function of the k-tile's number WAVE * K_TILES + K_TILE")
         elif period[1] != 0 or 2 * stages % period[0]:
@@ -118,7 +119,7 @@ class PipelineLoop:
     over_k: bool
     threads: frozenset[int]
     items: tuple[Item, ...]
-    minimum_trips: int
+    trip_range: tuple[int, int]
 
     @property
     def trips(self) -> Integer:
@@ -159,7 +160,9 @@ def items_of(kernel: Kernel) -> tuple[Item, ...]:
     if kernel.block[1:] != (1, 1):
         raise NotRecognised("the block has more than one dimension")
     walk = _Walk(dict(kernel.ranges))
-    return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), {})))
+    # Sizes that are known: names of numbers of tiles are numbers, too.
+    known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
+    return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), known)))
 
 
 def events_in(items: tuple[Item, ...]) -> Iterator[Event]:
@@ -199,7 +202,8 @@ def _split(items: tuple[Item, ...], group: range) -> tuple[tuple[Event, ...], Pi
         if not item.threads & members:
             continue
         if isinstance(item, Event):
-            (after if loop else before).append(replace(item, scope=replace(item.scope, threads=item.threads & members)))
+            own = replace(item.scope, threads=item.threads & members)
+            (after if loop else before).append(Event(item.node, own, item.threads))
         elif loop is not None:
             raise NotRecognised("a role has more than one loop over k-tiles or output tiles")
         else:
@@ -249,17 +253,22 @@ class _Walk:
             raise NotRecognised("a loop over k-tiles is in a branch")
         values = dict(scope.values)
         if not over_k:
-            values |= {counter.index.symbol: _counted(counter, node.loop) for counter in node.counted}
+            values |= {counter.index.symbol: _counted(counter, loop) for counter in node.counted}
             body = tuple(n for n in node.body if n not in node.counted)
             items = tuple(self.items(body, replace(scope, values=values)))
-            return PipelineLoop(start, stop, step, False, scope.threads, items, 0)
+            return PipelineLoop(start, stop, step, False, scope.threads, items, self._trips(loop, stop))
         if node.counted or start != 0:
             raise NotRecognised("a loop over k-tiles has another counter, or doesn't begin at 0")
         values[loop.index.symbol] = step * K_TILE
-        minimum = -(-bounds(stop, self.ranges)[0] // step)
-        made = PipelineLoop(start, stop, step, True, scope.threads, (), minimum)
+        made = PipelineLoop(start, stop, step, True, scope.threads, (), self._trips(loop, stop))
         inner = replace(scope, values=values, base=_base(scope, made.trips, K_TILE))
         return replace(made, items=tuple(self.items(node.body, inner)))
+
+    def _trips(self, loop: Loop, stop: Integer) -> tuple[int, int]:
+        """Bounds of the number of trips from 0 on, by the range of the end or of its name."""
+        ends = [bounds(end, self.ranges) for end in (loop.stop, stop)]
+        step = int(loop.step)
+        return -(-max(low for low, _ in ends) // step), -(-min(high for _, high in ends) // step)
 
     def _loop(self, node: For, scope: Scope) -> Iterator[Item]:
         loop = node.loop
@@ -290,11 +299,9 @@ def _defined(node: Define, scope: Scope) -> Integer:
 
 
 def _counted(counter: Define, loop: Loop) -> Integer:
-    """WAVE, of a counter that is defined as the number of the loop's trips before, and printed as 0 first and one more
-    after each."""
     name = counter.index.symbol
-    trips = FloorDiv(loop.index.symbol - loop.start, integer(loop.step))
-    if counter.then != name + 1 or counter.index.definition != trips:
+    definitions = (0, FloorDiv(loop.index.symbol - loop.start, integer(int(loop.step))))
+    if counter.then != name + 1 or counter.index.definition not in definitions:
         raise NotRecognised(f"`{name}` doesn't count the output tiles of a block")
     return WAVE
 

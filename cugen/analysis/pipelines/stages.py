@@ -24,7 +24,7 @@ def _order_faults(pipeline: Pipeline) -> Iterator[Fault]:
     producer = pipeline.producer
     if producer.k_tiles is None:
         raise NotRecognised("the producer has no loop over k-tiles")
-    if producer.k_tiles.minimum_trips < 1:
+    if producer.k_tiles.trip_range[0] < 1 and pipeline.empty:
         reason = "there may be no k-tile, and stages are released as after one"
         yield Fault(reason, refutes=producer.k_tiles.stop.is_Symbol)  # whose range has no other reason to begin at 0
     for consumer in pipeline.consumers:
@@ -76,7 +76,9 @@ def _other_stage(pipeline: Pipeline, event: Event, access: Access, verb: str) ->
 
 def arrivals(pipeline: Pipeline) -> Claim:
     """That each phase has as many arrivals as its barrier expects."""
-    warps = sum(len(role.threads) for role in pipeline.consumers) // WARP_SIZE
+    warps = len(pipeline.consuming_threads) // WARP_SIZE
+    if not pipeline.empty:
+        return claim_of("arrivals", f"`{pipeline.full}`: the producer's, with the bytes", _arrival_faults(pipeline))
     reason = (
         f"`{pipeline.full}`: the producer's, with the bytes; `{pipeline.empty}`: one lane of each of {warps} consumer "
         f"warps, for every k-tile once and less than {pipeline.stages} k-tiles later, so that no wait is endless"
@@ -88,7 +90,7 @@ def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
     for role in (pipeline.producer, *pipeline.consumers):
         array = pipeline.full if role is pipeline.producer else pipeline.empty
         awaited = pipeline.empty if role is pipeline.producer else pipeline.full
-        if at_barrier(role.events, ArriveBarrier, awaited):
+        if awaited and at_barrier(role.events, ArriveBarrier, awaited):
             yield Fault(f"a role arrives at `{awaited}`, which it awaits", refutes=False)
         if any(not event.scope.certain for event in at_barrier(role.events, ArriveBarrier, array)):
             raise NotRecognised(f"the condition of an arrival at `{array}` isn't one of threads and k-tiles")
@@ -101,6 +103,8 @@ def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
             yield Fault(f"no arrival at `{pipeline.full}` for the first k-tiles of an output tile", 0, 0)
     made, expected = sum(len(e.threads) for e in filling), arrivals_per_phase(pipeline, pipeline.full)
     yield from _unequal(pipeline.full, made, expected, 0)
+    if not pipeline.empty:
+        return
     releases = [Releases(pipeline, role) for role in pipeline.consumers]
     for release in releases:
         yield from release.faults()
@@ -174,7 +178,7 @@ class Releases:
             yield Fault(f"{where} of an output tile is never released, and the producer waits forever", stages, 0)
         if set(self.after) - expected or self.repeated:
             yield Fault("a k-tile is released twice: its stage is overwritten before it is read", 0, 0)
-        if loop is not None and 0 < loop.minimum_trips < needed:
+        if loop is not None and 0 < loop.trip_range[0] < needed:
             yield Fault(f"with fewer than {needed} k-tiles, some before the first are released", refutes=False)
         warps = {thread // WARP_SIZE for thread in self.role.threads}
         for event in (*((self.within,) if self.within else ()), *self.after.values()):
@@ -185,6 +189,9 @@ class Releases:
 
 def reads(pipeline: Pipeline) -> Claim:
     reason = "the wgmma groups that read a k-tile are complete before the arrival that releases it"
+    if not pipeline.empty:
+        reason = f"at most {pipeline.max_fills} k-tiles in {pipeline.stages} stages: none is refilled"
+        return claim_of("reads", reason, ())
     return claim_of("reads", reason, (fault for role in pipeline.consumers for fault in _read_faults(pipeline, role)))
 
 

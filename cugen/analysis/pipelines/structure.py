@@ -22,8 +22,8 @@ from cugen.plan.pipeline_nodes import (
 
 @dataclass(frozen=True)
 class Pipeline:
-    """`stages` of shared memory with the mbarriers `full` and `empty` of each, by the symbols of their arrays. TMA
-    loads of the `producer` count at `full`. `loads` are those of one k-tile."""
+    """`stages` of shared memory with the mbarriers `full` and `empty` of each, by the symbols of their arrays. `empty`
+    is "" where no stage is refilled. TMA loads of the `producer` count at `full`. `loads` are those of one k-tile."""
 
     kernel: Kernel
     items: tuple[Item, ...]
@@ -37,6 +37,22 @@ class Pipeline:
     @property
     def producing_threads(self) -> frozenset[int]:
         return self.loads[0].threads
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The arrays of mbarriers."""
+        return (self.full, self.empty) if self.empty else (self.full,)
+
+    @property
+    def max_fills(self) -> int:
+        """K-tiles that a block copies, at most."""
+        tiles, k_tiles = self.producer.tiles, self.producer.k_tiles
+        assert k_tiles is not None
+        return k_tiles.trip_range[1] * (tiles.trip_range[1] if tiles else 1)
+
+    @property
+    def consuming_threads(self) -> frozenset[int]:
+        return frozenset(thread for role in self.consumers for thread in role.threads)
 
     @property
     def stage_bytes(self) -> int:
@@ -65,9 +81,9 @@ def pipeline_of(kernel: Kernel) -> Pipeline:
         for event in events_in(items)
         if isinstance(event.node, InitBarrier | ArriveBarrier | AwaitBarrier)
     }
-    if len(counted) != 1 or len(used | counted) != 2:
+    if len(counted) != 1 or len(used | counted) > 2:
         raise NotRecognised("a stage has other barriers than one for copies and one for reads")
-    (full,), (empty,) = counted, used - counted
+    (full,), empty = counted, "".join(used - counted)
     (stages,) = {int(barrier_of(event.node).array.shape[0]) for event in loads}
     return Pipeline(kernel, items, stages, full, empty, producer, consumers, loads)
 

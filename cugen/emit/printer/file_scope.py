@@ -10,9 +10,9 @@ from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan.context import Context
 from cugen.plan.memory import ARGUMENTS, Array
 from cugen.plan.nodes import Node
-from cugen.plan.rounding import rounded
 from cugen.plan.symbols import Integer, integer
 from cugen.plan.traversal import usage
+from cugen.spec.rounding import rounded
 
 
 def symbols(context: Context, bodies: tuple[Node, ...]) -> tuple[list[str], dict[str, None]]:

@@ -61,7 +61,15 @@ KERNELS = {
     "two matrices": lambda: gemm(schedule="block: {m: 256, n: 96}, stages: 2"),
     "MN-major": lambda: gemm(layouts="KM KN"),
     "stores of registers": lambda: gemm(types=("bfloat16", "float32")),
-    "one tile": lambda: gemm(256, 256, 192, schedule="block: {m: 64, n: 128}"),
+    "one tile": lambda: gemm(256, 256, 4096, schedule="block: {m: 64, n: 128}, split_k: 1"),
+}
+# Without a refill of stages; with K split by a cluster, whose partial sums are in the memory of the stages; with sums
+# that threads add in float32.
+FORMS = {
+    "no refill": lambda: gemm(256, 256, 192, schedule="block: {m: 64, n: 128}"),
+    "split-K": lambda: gemm(64, 256, 4096, schedule="block: {m: 64, n: 64}, split_k: 4"),
+    "unequal split-K": lambda: gemm(128, 256, 1104, schedule="block: {m: 128, n: 64}, split_k: 4, stages: 3"),
+    "float8": lambda: gemm(types=("float8_e4m3", "float32")),
 }
 
 
@@ -76,9 +84,17 @@ def refuted(kernel: Kernel) -> list[str]:
     return [claim.name for claim in proof_of(kernel).claims if claim.verdict == "refuted"]
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("kernel", (KERNELS | FORMS).values(), ids=KERNELS | FORMS)
 def test_every_form_of_the_kernel_is_proved(kernel):
-    assert proof_of(kernel()).verdict == "proved"
+    proof = proof_of(kernel())
+    assert proof.verdict == "proved", proof.line
+
+
+def test_what_is_proved_names_its_sizes():
+    assert "for 64 k-tiles and every number of tiles: 5 stages" in proof_of(KERNELS["one consumer"]()).line
+    dynamic = gemm("dynamic", "{multiple_of: 8}", "{multiple_of: 8, range: [8, 4096]}")
+    assert "for every K and number of tiles" in proof_of(dynamic).line
+    assert "for at most 3 k-tiles: 3 stages, none is refilled" in proof_of(FORMS["no refill"]()).line
 
 
 @settings(max_examples=60)
@@ -90,14 +106,15 @@ def test_every_form_of_the_kernel_is_proved(kernel):
     st.sampled_from(BLOCK_N),
     st.integers(2, 16),
     st.sampled_from([0, 3]),
+    st.sampled_from(["", "split_k: 1, ", "split_k: 2, "]),
 )
-def test_every_config_of_drawn_shapes_is_proved(sizes, layouts, types, block_m, block_n, stages, batch):
+def test_every_config_of_drawn_shapes_is_proved(sizes, layouts, types, block_m, block_n, stages, batch, split):
     try:
-        kernel = gemm(*sizes, types, layouts, f"block: {{m: {block_m}, n: {block_n}}}, stages: {stages}", batch)
+        kernel = gemm(*sizes, types, layouts, f"{split}block: {{m: {block_m}, n: {block_n}}}, stages: {stages}", batch)
     except SpecError:
         assume(False)
     proof = proof_of(kernel)
-    assert proof.verdict == "proved"
+    assert proof.verdict == "proved", proof.line
     assert f"{stages} stages" in proof.line
 
 
@@ -107,7 +124,9 @@ def test_sizes_that_are_known_at_launch_are_proved():
 
 def test_a_k_that_may_be_0_at_launch_is_refuted():
     """The last k-tile is released where there is none."""
-    assert refuted(gemm("dynamic", "{multiple_of: 8}", "{multiple_of: 8}")) == ["order"]
+    kernel = gemm("dynamic", "{multiple_of: 8}", "{multiple_of: 8, range: [8, 4096]}")
+    ranges = tuple((name, (0, 4096)) if name == symbol("K") else (name, known) for name, known in kernel.ranges)
+    assert refuted(replace(kernel, ranges=ranges)) == ["order"]
 
 
 def test_a_kernel_without_mbarriers_has_no_proof():
@@ -370,3 +389,27 @@ def test_arrays_that_overlap_in_shared_memory_are_refuted():
         return (replace(node, array=replace(array, dynamic_offset=array.dynamic_offset - 1024)),)
 
     assert refuted(changed(gemm(), lower)) == ["shared memory"]
+
+
+def test_a_refill_without_a_wait_is_refuted():
+    """Of one stage less than there are k-tiles."""
+    kernel = FORMS["no refill"]()
+    assert refuted(with_loop(with_loop(kernel, "k0", 0, one_more), "k0", 1, one_more)) == ["phases"]
+
+
+def one_more(loop: Loop) -> Loop:
+    return replace(loop, stop=loop.stop + 64)
+
+
+@pytest.mark.parametrize("name", ["split-K", "unequal split-K"])
+def test_partial_sums_in_the_memory_of_stages_that_others_may_read_are_refuted(name):
+    kernel = FORMS[name]()
+    assert refuted(nth(kernel, NamedBarrier, 0, lambda node: ())) == ["shared memory"]
+    early = nth(kernel, AwaitWgmmas, 1, lambda node: ())
+    assert {"shared memory", "reads"} & set(refuted(early))
+
+
+def test_sums_that_threads_add_while_wgmmas_write_them_are_refuted():
+    kernel = FORMS["float8"]()
+    assert "accumulators" in refuted(nth(kernel, AwaitWgmmas, 0, lambda node: ()))
+    assert "accumulators" in refuted(nth(kernel, FenceWgmma, 0, lambda node: ()))

@@ -15,9 +15,8 @@ from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.sites import Counter as LoopCounter
 from cugen.analysis.totals.sites import Predicate, Site
 from cugen.machine.requests.boxes import Extent
-from cugen.plan.memory import Access, Array
+from cugen.plan.memory import Access, Array, TensorMap
 from cugen.plan.symbols import FloorDiv, Mod, integer, symbol
-from cugen.plan.tensor_maps import TensorMap
 from cugen.spec.types import BFLOAT16
 
 SECTOR = 32

@@ -11,6 +11,7 @@ from cugen.emit.environment import environment, template_folder
 from cugen.emit.printer.ctypes import c_name
 from cugen.emit.printer.functions import function_text
 from cugen.kernel import generate
+from cugen.machine.wgmma import INSTRUCTIONS, TF32, instruction_of_name
 from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES, FLOAT32, FLOAT64, INT32, INT64
 from cugen.toolchain import nvrtc
@@ -62,6 +63,27 @@ OF_WORDS = {
 }
 ROUNDING = ("to_tf32",)  # of sm_80 and newer
 LOADS_OF_MATRICES = ("ldmatrix_x4", "ldmatrix_x4_trans")
+# Of asynchronous pipelines, by their uses; for sm_90a.
+OF_PIPELINES = {
+    "prefetch_tensor_map": "prefetch_tensor_map(&map)",
+    "mbarrier_init": "mbarrier_init(&full, 1)",
+    "mbarrier_init_fence": "mbarrier_init_fence()",
+    "mbarrier_arrive": "mbarrier_arrive(&full)",
+    "mbarrier_arrive_expect_tx": "mbarrier_arrive_expect_tx(&full, 1024)",
+    "mbarrier_wait": "mbarrier_wait(&full, 0)",
+    "tma_load_2d": "tma_load_2d(tile, &map, &full, 1, 2)",
+    "tma_load_3d": "tma_load_3d(tile, &map, &full, 1, 2, 3)",
+    "tma_store_2d": "tma_store_2d(&map, tile, 1, 2)",
+    "tma_store_3d": "tma_store_3d(&map, tile, 1, 2, 3)",
+    "tma_store_commit": "tma_store_commit()",
+    "tma_store_wait_read": "tma_store_wait_read<1>()",
+    "fence_proxy_async": "fence_proxy_async()",
+    "wgmma_fence": "wgmma_fence()",
+    "wgmma_commit": "wgmma_commit()",
+    "wgmma_wait": "wgmma_wait<0>()",
+}
+MATRICES = ("k_major_matrix", "mn_major_matrix")
+WGMMAS = tuple(instruction.name(n) for instruction in (*INSTRUCTIONS.values(), TF32) for n in (32, 256))
 CASES = [(name, dtype) for name, (_, types) in FUNCTIONS.items() for dtype in types]
 
 
@@ -161,7 +183,7 @@ def spelled(value, dtype):
 def test_every_template_is_in_this_table():
     files = {path.name.removesuffix(".cu.j2") for path in (template_folder() / "functions").iterdir()}
     on_tensor_cores = {*ON_TENSOR_CORES, *OF_WORDS, *LOADS_OF_MATRICES, *ROUNDING}
-    assert files == set(FUNCTIONS) | set(GENERIC) | on_tensor_cores
+    assert files == set(FUNCTIONS) | set(GENERIC) | on_tensor_cores | set(OF_PIPELINES) | {*MATRICES, "wgmma"}
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +246,46 @@ def test_tensor_cores_load_and_multiply_every_type_without_a_warning(target):
     ]
     cubin = compile_cubin("\n".join([*functions, *body]), "k", f"sm_{target}")
     assert [str(warning) for warning in cubin.warnings] == []
+
+
+def test_pipelines_compile_for_sm_90a_without_a_warning():
+    if nvrtc.find() is None:
+        pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
+    functions = [function_text(environment(), name, "") for name in (*OF_PIPELINES, *MATRICES)]
+    body = [
+        "struct alignas(64) CUtensorMap { unsigned long long opaque[16]; };",
+        *functions,
+        'extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, unsigned long long* out) {',
+        "    __shared__ __align__(1024) float tile[256];",
+        "    __shared__ unsigned long long full;",
+        *(f"    {use};" for use in OF_PIPELINES.values()),
+        "    out[threadIdx.x] = k_major_matrix(tile) + mn_major_matrix<8192>(tile);",
+        "}",
+    ]
+    assert [str(warning) for warning in compile_cubin("\n".join(body), "k", "sm_90a").warnings] == []
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if "n32" in n else pytest.mark.slow) for n in WGMMAS])
+def test_warpgroups_multiply_every_type_without_a_warning(name):
+    if nvrtc.find() is None:
+        pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
+    instruction, n = instruction_of_name(name)
+    kind = "int" if instruction.is_integer else "float"
+    layouts = [f"<{a}, {b}>" for a in ("false", "true") for b in ("false", "true")]
+    calls = [
+        f"    wgmma_fence(); {name}{layout}(sums[0], sums[1], a, b, true); wgmma_commit(); wgmma_wait<0>();"
+        for layout in (layouts if instruction.may_be_mn_major else [""])
+    ]
+    body = [
+        *(function_text(environment(), name, "") for name in ("wgmma_fence", "wgmma_commit", "wgmma_wait", name)),
+        f'extern "C" __global__ void k({kind}* out, unsigned long long a, unsigned long long b) {{',
+        f"    {kind} sums[2][{n // 4}] = {{}};",
+        *calls,
+        f"    for (int i = 0; i < {n // 4}; ++i)",
+        "        out[i * 128 + threadIdx.x] = sums[0][i] + sums[1][i];",
+        "}",
+    ]
+    assert [str(warning) for warning in compile_cubin("\n".join(body), "k", "sm_90a").warnings] == []
 
 
 def _accumulators(name):

@@ -11,15 +11,16 @@ from cugen.emit.environment import environment
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
 from cugen.machine.mma import float64_instruction
-from cugen.plan import nodes
-from cugen.plan.memory import Access, Array
+from cugen.machine.wgmma import INSTRUCTIONS
+from cugen.plan import nodes, pipeline_nodes
+from cugen.plan.memory import Access, Array, TensorMap
 from cugen.plan.memory import Start as BasePointer
 from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node, Section, Store
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.expressions import Const, Local
-from cugen.spec.types import FLOAT32, INT32
+from cugen.spec.types import FLOAT32, INT32, UINT64
 
 ROW, K, N = symbol("row"), symbol("k"), symbol("N")
 RANGES = {ROW: (0, 999), K: (0, 9), N: (1, 1000)}
@@ -36,10 +37,26 @@ def array(name: str, space: str = "global", *, count: int = 16) -> Array:
 
 A, TILE, ACC = array("A"), array("tile", "shared"), array("acc", "register")
 FLAGS, BLOCK = array("flags"), array("block", "shared", count=1)
+FULL = Array("full", "full", UINT64, (integer(2),), (integer(1),), "shared", flat=False, writable=True)
+BOXES = Array(
+    "A",
+    "A_map",
+    FLOAT32,
+    (integer(64), integer(64)),
+    (integer(64), integer(1)),
+    "tensor",
+    flat=False,
+    writable=True,
+    tensor_map=TensorMap((8, 32), 128),
+)
 
 
 def access(accessed: Array, subscript: Integer, kind: str = "load") -> Access:
     return Access(accessed, (subscript,), kind)
+
+
+def box(outer: Integer, inner: Integer, kind: str = "load") -> Access:
+    return Access(BOXES, (outer, inner), kind)
 
 
 def loop(*body: Node, stop: int = 10, unroll: bool = False, rolled: bool = False, unroll_by: int = 0) -> For:
@@ -76,6 +93,30 @@ EVERY_NODE: tuple[Node, ...] = (
         float64_instruction(8),
     ),
     nodes.LoadMatrix(Access(ACC, (integer(0),), "store", 4), access(TILE, integer(0), "matrix_load")),
+    pipeline_nodes.PrefetchTensorMap(BOXES),
+    pipeline_nodes.InitBarrier(access(FULL, integer(0), "store"), 1),
+    pipeline_nodes.FenceBarrierInit(),
+    pipeline_nodes.ArriveBarrier(access(FULL, integer(0), "store"), integer(1024)),
+    pipeline_nodes.ArriveBarrier(access(FULL, integer(1), "store")),
+    pipeline_nodes.TensorLoad(access(TILE, integer(0), "store"), box(ROW, K), access(FULL, integer(0), "store")),
+    pipeline_nodes.AwaitBarrier(access(FULL, integer(0)), integer(1)),
+    pipeline_nodes.FenceWgmma(),
+    pipeline_nodes.Wgmma(
+        access(ACC, integer(0)),
+        access(ACC, integer(8)),
+        access(TILE, integer(0)),
+        access(TILE, integer(4)),
+        INSTRUCTIONS["bfloat16", "bfloat16"],
+        32,
+        K,
+        b_block_bytes=8192,
+    ),
+    pipeline_nodes.CommitWgmmas(),
+    pipeline_nodes.AwaitWgmmas(0),
+    pipeline_nodes.FenceProxy(),
+    pipeline_nodes.TensorStore(box(ROW, K, "store"), access(TILE, integer(0))),
+    pipeline_nodes.CommitTensorStores(),
+    pipeline_nodes.AwaitTensorStores(1),
     nodes.FetchBlockId(access(BLOCK, integer(0), "store"), access(FLAGS, integer(0), "atomic")),
     nodes.LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), access(BLOCK, integer(0))),
     nodes.CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), 4),
@@ -103,6 +144,21 @@ for (int k = 0; k < 10; ++k) {
 }
 mma_m16n8k8(&acc[0], &acc[2], tile, tile[1]);
 ldmatrix_x4(&acc[0], &tile[0]);
+prefetch_tensor_map(&A_map);
+mbarrier_init(&full[0], 1);
+mbarrier_init_fence();
+mbarrier_arrive_expect_tx(&full[0], 1024);
+mbarrier_arrive(&full[1]);
+tma_load_2d(&tile[0], &A_map, &full[0], k, row);
+mbarrier_wait(&full[0], 1);
+wgmma_fence();
+wgmma_m64n32k16_bf16<false, true>(&acc[0], &acc[8], k_major_matrix(&tile[0]), mn_major_matrix<8192>(&tile[4]), k > 0);
+wgmma_commit();
+wgmma_wait<0>();
+fence_proxy_async();
+tma_store_2d(&A_map, &tile[0], k, row);
+tma_store_commit();
+tma_store_wait_read<1>();
 block[0] = atomicAdd(&flags[0], 1);
 const int id = block[0];
 __threadfence();

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.tensor_cores import unit_and_peak
+from cugen.families.gemm.wgmma.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
-from cugen.families.gemm.wgmma.operands import tensor_refusals
+from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import WgmmaInstruction, instruction_for
 from cugen.plan.kernel import Kernel
-from cugen.spec.expressions import Index, Reduce, factors_of_product
+from cugen.spec.expressions import Reduce, factors_of_product
+
+# Of a GEMM whose operands are copied before: fewer take `gemm` less time than the copies (heuristic).
+_MIN_COPIED_MULTIPLY_ADDS = 1 << 26
 
 
 def match(request: Request) -> Match | Refusals:
@@ -33,7 +38,9 @@ def match(request: Request) -> Match | Refusals:
         return Refusals(tuple(reasons))
     instruction = _instruction_of(contraction)
     assert instruction is not None
-    reasons = list(_operand_refusals(contraction, instruction))
+    for operand in contraction.operands:
+        layout = layout_refusal(contraction, operand, instruction)
+        reasons += [*operand_refusals(operand), *([Refusal(layout)] if layout else [])]
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(contraction, instruction)
@@ -86,21 +93,20 @@ def _form_refusals(contraction: Contraction) -> Iterator[Refusal]:
         yield Refusal(f"has no instruction for {a} x {b} with sums in {reduction.dtype.name}")
 
 
-def _operand_refusals(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Refusal]:
-    """What TMA and wgmma can't read."""
-    for operand in contraction.operands:
-        name, memory, read = operand.read.array, operand.memory, operand.read
-        if not operand.is_k_major and not instruction.may_be_mn_major:
-            types, k, mn = instruction.types, contraction.k.name, operand.mn.name
-            yield Refusal(f"reads operands of {types} that are contiguous along {k}, and {name} is along {mn}")
-            continue
-        along: Index = contraction.k if operand.is_k_major else operand.mn
-        for reason in tensor_refusals(operand.array, read.subscripts, along.name, contraction.context):
-            yield Refusal(reason)
-        if read.boundary is not None or read.exact:
-            yield Refusal(f"copies {name} by boxes, which have zeros outside the array alone")
-        if memory.space not in (None, "shared") or memory.pad or memory.swizzle:
-            yield Refusal(f"chooses the layout of {name} in shared memory", f"arrays.{name}.memory")
+def split(single: Single) -> Steps | None:
+    """Copies of operands that TMA or wgmma can't read, and the GEMM of these; None where it needs none, or where they
+    don't pay off."""
+    request = single.request()
+    contraction = recognise(request) if WGMMA.is_on(request.target) and Reduce in request.node_kinds() else None
+    if not isinstance(contraction, Contraction) or any(_form_refusals(contraction)):
+        return None
+    instruction = _instruction_of(contraction)
+    assert instruction is not None
+    sizes = map(contraction.context.max_extent, (contraction.m, contraction.n, contraction.k, *contraction.batch))
+    is_requested = single.schedule.family == FAMILY.name
+    if math.prod(sizes) < _MIN_COPIED_MULTIPLY_ADDS and not is_requested:
+        return None
+    return with_aligned_copies(single, contraction, instruction)
 
 
 FAMILY = Family(
@@ -110,4 +116,5 @@ FAMILY = Family(
     doc="GEMM on the tensor cores of sm_90a: wgmma and TMA, one warp copies, warpgroups multiply",
     match=match,
     tunables=TUNABLES,
+    split=split,
 )

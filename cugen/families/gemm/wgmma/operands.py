@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.machine.target import TENSOR_ALIGNMENT
-from cugen.machine.wgmma import SWIZZLED_ROW_BYTES
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, value_of
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array
+from cugen.plan.memory import Access, Array, TensorMap
 from cugen.plan.nodes import Index, Node
 from cugen.plan.pipeline_nodes import TensorLoad
+from cugen.plan.request import Refusal
 from cugen.plan.symbols import FloorDiv, Integer, integer
-from cugen.plan.tensor_maps import TensorMap
 from cugen.spec.expressions import Expr, IndexValue
 
 _MAX_DIMENSIONS = 3
@@ -33,18 +33,49 @@ _SWIZZLED_ROWS = 8  # after which the swizzle repeats
 def tensor_refusals(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Iterator[str]:
     """Why no tensor map describes the boxes of an array that is read or written at the indices themselves; `along` is
     the index of the rows."""
+    forms = list(_form_refusals(array, subscripts))
+    yield from forms
+    if not forms and (reason := _layout_refusal(array, subscripts, along, context)):
+        yield reason
+
+
+def _form_refusals(array: Array, subscripts: tuple[Expr, ...]) -> Iterator[str]:
     if array.space not in ("global", "readonly"):
         yield f"TMA copies from and to global memory, and {array.name} is in {array.space} memory"
     if not 2 <= len(array.shape) <= _MAX_DIMENSIONS or not all(isinstance(s, IndexValue) for s in subscripts):
         yield f"tensor maps have two or three dimensions, and subscripts of {array.name} must be indices alone"
-        return
+
+
+def _layout_refusal(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> str:
+    """Why the layout of an array in memory isn't that of a tensor map; empty if it is."""
     order = _by_stride(array, context)
     if order is None:
-        yield f"the strides of {array.name} depend on its sizes"
-    elif array.strides[order[-1]] != 1 or subscripts[order[-1]] != IndexValue(along):
-        yield f"{array.name} isn't contiguous along {along}"
-    elif any(divisor(array.strides[d], context) * array.dtype.bytes % TENSOR_ALIGNMENT for d in order[:-1]):
-        yield f"rows of {array.name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
+        return f"the strides of {array.name} depend on its sizes"
+    if array.strides[order[-1]] != 1 or subscripts[order[-1]] != IndexValue(along):
+        return f"{array.name} isn't contiguous along {along}"
+    if any(divisor(array.strides[d], context) * array.dtype.bytes % TENSOR_ALIGNMENT for d in order[:-1]):
+        return f"rows of {array.name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
+    return ""
+
+
+def operand_refusals(operand: Operand) -> Iterator[Refusal]:
+    """Why neither TMA can copy an operand, nor another array can take its place."""
+    name, memory, read = operand.read.array, operand.memory, operand.read
+    yield from map(Refusal, _form_refusals(operand.array, read.subscripts))
+    if read.boundary is not None or read.exact:
+        yield Refusal(f"copies {name} by boxes, which have zeros outside the array alone")
+    if memory.space not in (None, "shared", "scratch") or memory.pad or memory.swizzle:
+        yield Refusal(f"chooses the layout of {name} in shared memory", f"arrays.{name}.memory")
+
+
+def layout_refusal(contraction: Contraction, operand: Operand, instruction: WgmmaInstruction) -> str:
+    """Why wgmma can't read an operand, or TMA can't copy it, as it is in memory; empty if they can."""
+    k, mn = contraction.k.name, operand.mn.name
+    if not operand.is_k_major and not instruction.may_be_mn_major:
+        name = operand.read.array
+        return f"reads operands of {instruction.types} that are contiguous along {k}, and {name} is along {mn}"
+    along = k if operand.is_k_major else mn
+    return _layout_refusal(operand.array, operand.read.subscripts, along, contraction.context)
 
 
 def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: str, context: Context) -> Array:
@@ -81,6 +112,10 @@ def _by_stride(array: Array, context: Context) -> tuple[int, ...] | None:
     return tuple(range(len(strides))) if strides[-1] == 1 else None
 
 
+def _shares(operand: Operand, config: WgmmaConfig) -> int:
+    return 1 if operand.is_along_m else config.multicast
+
+
 @dataclass(frozen=True)
 class OperandTiles:
     """The stages of one operand's tile, and the tensor map that fills them."""
@@ -103,7 +138,7 @@ class OperandTiles:
         if operand.is_k_major:
             # No rows beyond a matrix of fewer: those of the tile's results are left out.
             rows = -(-contraction.context.max_extent(operand.mn) // _SWIZZLED_ROWS) * _SWIZZLED_ROWS
-            box = (min(int(extent), rows), int(config.block_k))
+            box = (min(int(extent) // _shares(operand, config), rows), int(config.block_k))
             shape: tuple[int, ...] = (config.stages, extent, config.block_k)
         else:
             box = (int(config.block_k), row)
@@ -114,7 +149,8 @@ class OperandTiles:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
         tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, shape, "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
-        block = Index(names.allocate("c"), integer(0), (0, int(extent) // row - 1))
+        blocks = int(extent) // row // _shares(operand, config)
+        block = Index(names.allocate("c"), integer(0), (0, max(blocks, 1) - 1))
         lowering.ranges[block.symbol] = block.range
         return OperandTiles(operand, config, source, tile, block, context)
 
@@ -132,22 +168,34 @@ class OperandTiles:
     def box_bytes(self) -> int:
         """Bytes that one k-tile's copies count at their barrier."""
         assert self.source.tensor_map is not None
-        boxes = self.block.range[1] + 1 if self.block_bytes else 1
+        boxes = self.extent // (SWIZZLED_ROW_BYTES // self.tile.dtype.bytes) if self.block_bytes else self.shares
         return boxes * math.prod(self.source.tensor_map.box) * self.tile.dtype.bytes
 
-    def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer]) -> tuple[Node, ...]:
-        """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element."""
+    @property
+    def shares(self) -> int:
+        """Blocks of a cluster that each copy a part of the tile for all of them."""
+        return _shares(self.operand, self.config)
+
+    def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
+        """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element, `rank`
+        is the block's in its cluster."""
         row = integer(SWIZZLED_ROW_BYTES // self.tile.dtype.bytes)
-        block = value_of(self.block)
-        subscripts: tuple[Integer, ...] = (stage, integer(0), integer(0))
-        if not self.operand.is_k_major:
-            mn = self.operand.mn.name
-            coordinates = {**coordinates, mn: coordinates[mn] + row * block}
-            subscripts = (stage, block, integer(0), integer(0))
+        mn, shares = self.operand.mn.name, self.shares
+        subscripts: tuple[Integer, ...]
+        if self.operand.is_k_major:
+            part = rank * integer(self.extent // shares) if shares > 1 else integer(0)
+            offset, subscripts = part, (stage, part, integer(0))
+        else:
+            block = value_of(self.block) + (rank * (self.block.range[1] + 1) if shares > 1 else 0)
+            offset, subscripts = row * block, (stage, block, integer(0), integer(0))
+        coordinates = {**coordinates, mn: coordinates[mn] + offset}
         read = (coordinates[sub.name] for sub in self.operand.read.subscripts if isinstance(sub, IndexValue))
         source = tensor_subscripts(self.operand.array, tuple(read), self.context)
         load = TensorLoad(
-            Access(self.tile, subscripts, "tensor_store"), Access(self.source, source, "tensor_load"), replace(barrier)
+            Access(self.tile, subscripts, "tensor_store"),
+            Access(self.source, source, "tensor_load"),
+            replace(barrier),
+            shares,
         )
         return (load,) if self.operand.is_k_major else repeated(self.block, (load,))
 
