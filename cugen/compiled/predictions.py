@@ -10,6 +10,7 @@ from cugen.analysis.totals.exact import Totals
 from cugen.analysis.verdicts.constant_reasons import doubt
 from cugen.compiled.kernels import CompiledAccess, CompiledKernel
 from cugen.compiled.sass import Instruction
+from cugen.compiled.tensor_copies import CompiledCopy
 from cugen.machine import target
 from cugen.machine.requests.boxes import LINE_BYTES
 from cugen.machine.requests.warp import SECTOR_BYTES, WORD_BYTES
@@ -96,7 +97,7 @@ def _async_counters(kernel: CompiledKernel) -> Mapping[str, Prediction]:
     counters = {
         OPERAND_WAVEFRONTS: operands,
         WGMMAS: _sum_of([mma.executions for mma in wgmmas]),
-        COPIED_BYTES: _sum_of([copy.sectors and copy.sectors * SECTOR_BYTES for copy in loads]),
+        COPIED_BYTES: _sum_of([_received_bytes(copy) for copy in loads]),
         WORDS_READ: _sum_of(
             [operands.value and operands.value * _WORDS_OF_WAVEFRONT, *(copy.words for copy in stores)]
         ),
@@ -106,6 +107,12 @@ def _async_counters(kernel: CompiledKernel) -> Mapping[str, Prediction]:
         others = Prediction(None, "threads access memory by more than stores to shared memory")
         counters |= dict.fromkeys((COPIED_BYTES, WORDS_READ, WORDS_WRITTEN), others)
     return counters
+
+
+def _received_bytes(copy: CompiledCopy) -> int | None:
+    """Bytes that multiprocessors receive; each block of a multicast gets them all."""
+    blocks = copy.node.blocks if isinstance(copy.node, TensorLoad) else 1
+    return None if copy.sectors is None else copy.sectors * SECTOR_BYTES * blocks
 
 
 def _sum_of(parts: Sequence[int | None]) -> Prediction:

@@ -92,6 +92,11 @@ def mapped(site: Site) -> Access:
     raise TypeError(f"no copy: {site.instruction}")
 
 
+def blocks_of(site: Site) -> int:
+    """Blocks whose shared memory a copy accesses: those of a multicast, or one."""
+    return site.instruction.blocks if isinstance(site.instruction, TensorLoad) else 1
+
+
 def cause(site: Site) -> str:
     """What is accessed, as a clause of a claim."""
     if isinstance(site.instruction, Wgmma):
@@ -111,13 +116,15 @@ def reason(site: Site, totals: Totals) -> str:
         return (
             f"{rows} rows or columns of {K_BYTES} bytes, which wgmma reads {LINE_BYTES} bytes at a time, one word of "
             f"each bank: {wavefronts} wavefronts. The tile begins at a multiple of {SWIZZLE_PERIOD_BYTES:,} bytes and "
-            f"has swizzled rows of {SWIZZLED_ROW_BYTES} bytes, the matrix begins at a multiple of {_ROWS_OF_PERIOD}"
+            f"has swizzled rows of {SWIZZLED_ROW_BYTES} bytes, the matrix begins at a multiple of 8 rows"
         )
     rows, row_bytes = _box_of(mapped(site).array)
     if site.access.array.space != "tensor":
+        blocks = blocks_of(site)
+        where = f" in each of {blocks} blocks of the cluster" if blocks > 1 else ""
         return (
-            f"TMA moves a box of {rows} x {row_bytes} bytes to or from consecutive bytes, each word once: {wavefronts} "
-            f"times {LINE_BYTES} bytes, one word of each bank"
+            f"TMA moves a box of {rows} x {row_bytes} bytes to or from consecutive bytes{where}, each word once: "
+            f"{wavefronts} times {LINE_BYTES} bytes, one word of each bank"
         )
     begin = (
         "at sector boundaries" if sectors == ideal else f"between sector boundaries: {sectors} sectors, ideal {ideal}"
@@ -208,7 +215,7 @@ def _shared_cost(site: Site, multiples: Mapping[sympy.Symbol, int] = _NO_MULTIPL
     else:
         rows, row_bytes = _box_of(mapped(site).array)
         _check_tile(site, multiples)
-        wavefronts = rows * row_bytes // LINE_BYTES
+        wavefronts = rows * row_bytes // LINE_BYTES * blocks_of(site)
     return 1, wavefronts, wavefronts, 0, 0
 
 

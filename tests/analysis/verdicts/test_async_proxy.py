@@ -16,7 +16,7 @@ from cugen.analysis.verdicts.report import AccessReport, analyze_kernel, site_to
 from cugen.kernel import Kernel, generate
 from cugen.machine import target
 from cugen.plan.memory import Access
-from cugen.plan.pipeline_nodes import AwaitBarrier, TensorStore, Wgmma
+from cugen.plan.pipeline_nodes import AwaitBarrier, TensorLoad, TensorStore, Wgmma
 from cugen.plan.symbols import integer
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.load import load_text
@@ -148,7 +148,7 @@ def test_a_tile_that_is_not_proved_to_be_aligned_is_unknown():
 def test_mbarriers_have_one_line_in_the_head_and_no_remark():
     kernel = gemm("256", "256", "256")
     reported = reports_of(kernel.context, kernel.plan)
-    remarks = remarks_on(reported, "sm_90a", lists_ideal=True)
+    remarks = remarks_on(kernel.plan, reported, lists_ideal=True)
     (launch,) = kernel.plan.kernels
     waits = [node.barrier.serial for node in walk_nodes(launch.body) if isinstance(node, AwaitBarrier)]
     assert waits
@@ -156,3 +156,17 @@ def test_mbarriers_have_one_line_in_the_head_and_no_remark():
     assert [line for line in remarks.summary if "mbarrier" in line] == [
         "mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static"
     ]
+
+
+def test_a_multicast_writes_the_shared_memory_of_all_its_blocks_and_reads_the_box_once():
+    kernel = gemm("256", "256", "256")
+    (launch,) = kernel.plan.kernels
+    load = next(node for node in walk_nodes(launch.body) if isinstance(node, TensorLoad))
+    found = {site.access.serial: site for site in sites(launch, {"M": 256, "N": 256, "K": 256})}
+
+    def totals(access: Access, blocks: int):
+        site = replace(found[access.serial], instruction=replace(load, blocks=blocks))
+        return site_totals(launch, site, SM_90A)[0]
+
+    assert totals(load.target, 4).wavefronts == 4 * totals(load.target, 1).wavefronts > 0
+    assert totals(load.source, 4).sectors == totals(load.source, 1).sectors > 0
