@@ -188,8 +188,22 @@ inline void Block::warpgroup_step(WarpgroupStep step, const void* code_address) 
   memset(state_ + first, static_cast<int>(State::ready), kWarpgroup);
 }
 
+// 0 for a thread that waits for something else.
+inline unsigned Block::progress_of(unsigned thread) {
+  const Lane& lane = lanes_[thread];
+  return state_[thread] == State::at_mbarrier ? mbarriers_.known(lane.mbarrier, lane.line).progress() : 0;
+}
+
+inline unsigned Block::progress() {
+  unsigned most = 0;
+  for (unsigned i = 0; i < count_; ++i) most = std::max(most, progress_of(i));
+  return most;
+}
+
 inline void Block::report_mbarriers(const std::string& blocks) {
-  const unsigned waiting = first_at_mbarrier();
+  const unsigned most = progress();
+  unsigned waiting = 0;
+  while (progress_of(waiting) != most) ++waiting;
   const int line = lanes_[waiting].line;
   const Mbarrier& barrier = mbarriers_.at(lanes_[waiting].mbarrier, line);
   std::vector<int> lines;

@@ -148,6 +148,7 @@ class Block {
   Pause pause() const { return pause_; }
   bool has_begun() const { return has_begun_; }
   bool has_ended() const { return pause_ == Pause::ended; }
+  unsigned progress();  // the most of the mbarriers at which threads wait (Mbarrier::progress), or 0
   int mbarrier_line() const { return lanes_[first_at_mbarrier()].line; }  // of a wait
   int line() const { return barrier_.line; }  // of the last barrier
   unsigned thread() const { return lane_; }
@@ -285,6 +286,8 @@ class Block {
   unsigned first_at_mbarrier() const {
     return static_cast<unsigned>(std::find(state_, state_ + count_, State::at_mbarrier) - state_);
   }
+
+  unsigned progress_of(unsigned thread);
 
   void set_index() const {
     const uint3 grid = launch_->grid;

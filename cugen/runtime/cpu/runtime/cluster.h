@@ -124,7 +124,8 @@ class Cluster {
   // Reports a block with threads at an mbarrier, and what the others wait for, once no block can run.
   [[noreturn]] void report_hang() {
     unsigned waiting = 0;
-    while (blocks_[waiting]->pause() != Pause::at_mbarrier) ++waiting;
+    for (unsigned rank = 1; rank < size_; ++rank)
+      if (blocks_[rank]->progress() > blocks_[waiting]->progress()) waiting = rank;
     std::string others;
     for (unsigned rank = 0; rank < size_; ++rank) {
       if (rank == waiting) continue;

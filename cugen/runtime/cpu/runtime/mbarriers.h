@@ -23,6 +23,9 @@ struct Mbarrier {
   uint32_t cluster_barriers;  // of the block before the initialisation
   int line;  // of the initialisation
 
+  // How near the end of the phase is: the nearest of several that don't end is rather the cause of a hang. Not 0.
+  unsigned progress() const { return pending == 0 ? 3 : pending < arrivals || bytes != 0 ? 2 : 1; }
+
   // What shared memory holds: 20, 20, 21 bits and one.
   uint64_t packed() const {
     return uint64_t{arrivals} | uint64_t{pending} << 20 | (static_cast<uint64_t>(bytes) & 0x1fffff) << 40 |
