@@ -215,6 +215,34 @@ def test_what_the_hardware_does_not_allow_is_a_fault(
     assert fault.line == line_of(f"tma_{'store' if is_store else 'load'}_{copy.instruction_rank or len(copy.box)}d")
 
 
+# One thread, whose waits no other thread can end.
+ALONE = r"""
+#include <cuda.h>
+extern "C" __global__ void k(const float* A, float* out) {
+  __shared__ __align__(128) float tile[32];
+  __shared__ unsigned long long full;
+  const CUtensorMap map = {(unsigned char*)A, {32, 4}, {4, 128}, {32, 1}, 2, 0, 4, 0};
+  mbarrier_init(&full, 1);
+  mbarrier_init_fence();
+  for (int y = 0; y < 4; ++y) {
+    mbarrier_arrive_expect_tx(&full, 128);
+    tma_load_2d(tile, &map, &full, 0, y);
+    mbarrier_wait(&full, y % 2);
+    for (int x = 0; x < 32; ++x) out[32 * y + x] = tile[x];
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
+def test_a_load_arrives_in_a_block_of_one_thread(make_job: MakeJob, options: dict[str, Any]) -> None:
+    numbers = np.arange(128, dtype=np.float32)
+    arrays = {"A": numbers, "out": np.full_like(numbers, np.nan)}
+    outcome = CpuDevice(**options).run(make_job(ALONE, arrays, block=(1, 1, 1), alignment=16))
+    assert outcome.faults == ()
+    assert (outcome.buffers["out"] == numbers).all()
+
+
 def test_a_box_ends_inside_of_shared_memory(make_job: MakeJob) -> None:
     fault = fault_of(make_job, replace(GOOD, offset=65536))
     assert (fault.kind, fault.line) == ("out of bounds", line_of("tma_load_2d"))

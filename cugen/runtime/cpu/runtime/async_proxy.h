@@ -12,13 +12,15 @@ namespace cugen {
 // Barriers, reads and copies by the async proxy, for the race detector (trace.h).
 #if defined(CUGEN_TRACE)
 void record_async_read(const void* address, size_t bytes, const void* code_address, int line);
-void record_load(const Box& box, const void* code_address);
+void record_load(const Box& box, unsigned blocks, const void* code_address);  // of these ranks
+void record_arrival(const Box& box);
 void record_store(const Box& box, const void* code_address);
 void record_proxy_fence();
 void record_barrier(void* barrier, bool is_init, const void* code_address);
 #else
 inline void record_async_read(const void*, size_t, const void*, int) {}
-inline void record_load(const Box&, const void*) {}
+inline void record_load(const Box&, unsigned, const void*) {}
+inline void record_arrival(const Box&) {}
 inline void record_store(const Box&, const void*) {}
 inline void record_proxy_fence() {}
 inline void record_barrier(void*, bool, const void*) {}
@@ -32,16 +34,46 @@ inline void Block::check_shared(const char* what, const MemoryRange& range, int 
            static_cast<size_t>(memory.start + memory.bytes - range.start));
 }
 
+inline void Block::check_load(const Box& box) const {
+  check_box("TMA load", box);
+  check_shared("target of a TMA load", box.range(), box.line);
+}
+
 inline void Block::init_mbarrier(void* barrier, unsigned arrivals, int line) {
   if (reinterpret_cast<uintptr_t>(barrier) % 8 != 0) fail_misaligned("mbarrier", barrier, 8, line);
   check_shared("mbarrier", {static_cast<char*>(barrier), 8}, line);
-  mbarriers_.init(barrier, arrivals, line);
+  mbarriers_.init(barrier, arrivals, cluster_barriers_, line);
 }
 
 inline void Block::arrive_mbarrier(void* address, unsigned bytes, int line) {
   Mbarrier& barrier = mbarriers_.at(address, line);
-  sync_clock.arrive(address, lane_);
+  sync_clock.arrive(address, sync_clock.release(lane_));
   if (mbarriers_.arrive(barrier, bytes, line)) end_phase(barrier);
+}
+
+inline void Block::add_remote_arrival(const RemoteArrival& arrival) {
+  remote_arrivals_.push_back(arrival);
+  wake();
+}
+
+// Faults are those of the thread that arrived.
+inline void Block::take_remote_arrivals() {
+  for (const RemoteArrival& arrival : remote_arrivals_) {
+    threadIdx = arrival.thread;
+    blockIdx = arrival.block;
+    Mbarrier& barrier = mbarriers_.at(arrival.barrier, arrival.line);
+    sync_clock.arrive(arrival.barrier, arrival.order);
+    if (mbarriers_.arrive(barrier, 0, arrival.line)) end_phase(barrier);
+  }
+  remote_arrivals_.clear();
+}
+
+// For another block, which uses an mbarrier of this one, of rank `rank`.
+inline void Block::check_mbarrier(unsigned rank, const void* address, int line) {
+  const Mbarrier& barrier = mbarriers_.known(address, line);
+  if (this != running_block && barrier.cluster_barriers == cluster_barriers_)
+    fail("race", line, "the mbarrier of block rank %u is used with no cluster barrier since line %d initialised it", rank,
+         barrier.line);
 }
 
 // A thread that is woken polls again: the next phase may have ended, too.
@@ -72,7 +104,7 @@ inline bool Block::deliver() {
     if (awaited.empty()) return false;
     const TensorLoads::Load arrived = loads_.take(awaited[launch_->shuffled ? random_() % awaited.size() : 0]);
     load(arrived.box);
-    record_load(arrived.box, nullptr);
+    record_arrival(arrived.box);
     Mbarrier& barrier = mbarriers_.at(arrived.barrier, arrived.box.line);
     if (mbarriers_.complete(barrier, static_cast<uint32_t>(arrived.box.bytes()), arrived.box.line)) {
       end_phase(barrier);
@@ -82,9 +114,13 @@ inline bool Block::deliver() {
 }
 
 inline void Block::load_box(const Box& box, void* barrier, const void* code_address) {
-  check_box("TMA load", box);
-  check_shared("target of a TMA load", box.range(), box.line);
+  check_load(box);
   mbarriers_.at(barrier, box.line);
+  add_load(box, barrier, box.start);
+  record_load(box, 1u << cluster_rank(), code_address);
+}
+
+inline void Block::add_load(const Box& box, const void* barrier, void* memory) {
   if (const int other = loads_.line_of(box.range()))
     fail("race", box.line, "a TMA load to bytes that the one in line %d has not written yet: no wait for it", other);
   for (unsigned i = 0; i < count_; ++i)
@@ -93,8 +129,8 @@ inline void Block::load_box(const Box& box, void* barrier, const void* code_addr
   for (const Warpgroup& warpgroup : warpgroups_)
     if (const int other = warpgroup.line_of(box.range()))
       fail("race", box.line, "a TMA load to operands of the wgmma in line %d, which is in flight: no wait for it", other);
-  loads_.add(box, barrier);
-  record_load(box, code_address);
+  loads_.add(box, barrier, memory);
+  wake();
 }
 
 inline void Block::check_loads_have_arrived() const {
@@ -152,8 +188,22 @@ inline void Block::warpgroup_step(WarpgroupStep step, const void* code_address) 
   memset(state_ + first, static_cast<int>(State::ready), kWarpgroup);
 }
 
-inline void Block::report_mbarriers() {
-  const unsigned waiting = static_cast<unsigned>(std::find(state_, state_ + count_, State::at_mbarrier) - state_);
+// 0 for a thread that waits for something else.
+inline unsigned Block::progress_of(unsigned thread) {
+  const Lane& lane = lanes_[thread];
+  return state_[thread] == State::at_mbarrier ? mbarriers_.known(lane.mbarrier, lane.line).progress() : 0;
+}
+
+inline unsigned Block::progress() {
+  unsigned most = 0;
+  for (unsigned i = 0; i < count_; ++i) most = std::max(most, progress_of(i));
+  return most;
+}
+
+inline void Block::report_mbarriers(const std::string& blocks) {
+  const unsigned most = progress();
+  unsigned waiting = 0;
+  while (progress_of(waiting) != most) ++waiting;
   const int line = lanes_[waiting].line;
   const Mbarrier& barrier = mbarriers_.at(lanes_[waiting].mbarrier, line);
   std::vector<int> lines;
@@ -165,8 +215,8 @@ inline void Block::report_mbarriers() {
   for (const int other : lines) others += (others.empty() ? "; others wait in line " : ", ") + std::to_string(other);
   make_current(waiting);
   fail("hang", line,
-       "a thread waits in line %d for the mbarrier that line %d initialised, whose phase lacks %u of %u arrivals and %d bytes%s",
-       line, barrier.line, barrier.pending, barrier.arrivals, barrier.bytes, others.c_str());
+       "a thread waits in line %d for the mbarrier that line %d initialised, whose phase lacks %u of %u arrivals and %d bytes%s%s",
+       line, barrier.line, barrier.pending, barrier.arrivals, barrier.bytes, others.c_str(), blocks.c_str());
 }
 
 void init_mbarrier(void* barrier, unsigned arrivals, int line) {

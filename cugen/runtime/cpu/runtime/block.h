@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -39,6 +40,17 @@ struct Launch {
   unsigned number;  // in the launch list
   bool shuffled;
   uint64_t seed;
+};
+
+// What a block does that is not running.
+enum class Pause : uint8_t { runnable, at_mbarrier, at_cluster_barrier, ended };
+
+// An arrival at an mbarrier by a thread of another block.
+struct RemoteArrival {
+  const void* barrier;
+  int line;
+  uint3 thread, block;
+  Order order;
 };
 
 enum class State : uint8_t { unstarted, ready, at_barrier, at_collective, at_mbarrier, returned };
@@ -98,32 +110,46 @@ class Block {
     addresses_.clear();
     for (Warpgroup& warpgroup : warpgroups_) warpgroup.clear();
     returned_ = waiting_ = position_ = 0;
-    interval_ = 0;
+    cluster_barriers_ = 0;
     has_begun_ = false;
+    pause_ = Pause::runnable;
   }
 
-  // Runs the threads until all have returned or all wait at the cluster barrier. True if they wait.
-  bool resume() {
-    const uint3 grid = launch_->grid;
-    blockIdx = {static_cast<unsigned>(linear_ % grid.x), static_cast<unsigned>(linear_ / grid.x % grid.y),
-                static_cast<unsigned>(linear_ / grid.x / grid.y)};
-    blockDim = launch_->block;
-    gridDim = grid;
+  // Runs the threads until all have returned, all wait at the cluster barrier, or only other blocks can continue them.
+  void resume() {
     running_block = this;
-    sync_clock.begin_block(launch_->number, linear_, interval_);
+    if (!has_begun_) sync_clock.begin_block(launch_->number, linear_);
     memory_order.begin_block(linear_ / launch_->kernel->cluster);
+    take_remote_arrivals();
+    set_index();
     switch_fiber(host_, has_begun_ ? *lanes_[lane_].fiber : free_fiber());
-    if (returned_ == count_) check_loads_have_arrived();
+    if (returned_ == count_) {
+      check_loads_have_arrived();
+      pause_ = Pause::ended;
+    }
     repeated_writes.check();
     shared_values.end_interval();
-    interval_ = sync_clock.end_block();
     has_begun_ = true;
     running_block = nullptr;
-    return returned_ < count_;
   }
 
+  // All blocks of the cluster wait at its barrier.
+  void pass_cluster_barrier() {
+    if (pause_ == Pause::at_cluster_barrier) pause_ = Pause::runnable;
+  }
+
+  // Reports a thread that nothing can continue. `others` is what the other blocks of the cluster do.
+  [[noreturn]] void report_hang(const std::string& others) {
+    running_block = this;
+    set_index();
+    report_mbarriers(others);
+  }
+
+  Pause pause() const { return pause_; }
   bool has_begun() const { return has_begun_; }
-  bool has_ended() const { return returned_ == count_; }
+  bool has_ended() const { return pause_ == Pause::ended; }
+  unsigned progress();  // the most of the mbarriers at which threads wait (Mbarrier::progress), or 0
+  int mbarrier_line() const { return lanes_[first_at_mbarrier()].line; }  // of a wait
   int line() const { return barrier_.line; }  // of the last barrier
   unsigned thread() const { return lane_; }
   AsyncCopies& copies() { return copies_[lane_]; }
@@ -153,7 +179,10 @@ class Block {
       shared_values.end_interval();
       sync_clock.block_barrier();
       memory_order.block_barrier();
-      if (vote == Vote::cluster) yield_to_cluster();
+      if (vote == Vote::cluster) {
+        ++cluster_barriers_;
+        yield_to_cluster(Pause::at_cluster_barrier);
+      }
       return result_;
     }
     wait(State::at_barrier, line);
@@ -191,6 +220,10 @@ class Block {
   void arrive_mbarrier(void* barrier, unsigned bytes, int line);
   void await_mbarrier(void* barrier, unsigned parity, int line);
   void load_box(const Box& box, void* barrier, const void* code_address);
+  void check_load(const Box& box) const;
+  void add_load(const Box& box, const void* barrier, void* memory);  // `memory` as for TensorLoads::add
+  void check_mbarrier(unsigned rank, const void* address, int line);
+  void add_remote_arrival(const RemoteArrival& arrival);
   void store_box(const Box& box, const void* code_address);
   void warpgroup_step(WarpgroupStep step, const void* code_address);
 
@@ -203,7 +236,7 @@ class Block {
     lane.seen_changes = now;
     const auto is_eligible = [&](unsigned i) {
       const bool is_idle = lanes_[i].is_stalled && lanes_[i].seen_changes == now;
-      return state_[i] == State::unstarted || (state_[i] == State::ready && !is_idle);
+      return i != lane_ && (state_[i] == State::unstarted || (state_[i] == State::ready && !is_idle));
     };
     unsigned position = next(is_eligible);
     if (position == kNone && deliver()) position = next(is_eligible);
@@ -231,21 +264,48 @@ class Block {
   unsigned next(Predicate is_eligible) const {
     for (unsigned p = position_ + 1; p < count_; ++p)
       if (is_eligible(order_[p])) return p;
-    for (unsigned p = 0; p < position_; ++p)
+    for (unsigned p = 0; p <= position_; ++p)
       if (is_eligible(order_[p])) return p;
     return kNone;
   }
 
-  // Position of the next runnable thread. Loads arrive only when there is none.
+  // Position of the next runnable thread, which may be this one. Loads arrive only when there is none, and the other
+  // blocks of the cluster run when none arrives.
   unsigned next() {
     const auto is_runnable = [this](unsigned i) { return state_[i] <= State::ready; };
-    const unsigned position = next(is_runnable);
-    return position == kNone && deliver() ? next(is_runnable) : position;
+    for (;;) {
+      unsigned position = next(is_runnable);
+      if (position == kNone && deliver()) position = next(is_runnable);
+      if (position != kNone) return position;
+      if (launch_->kernel->cluster == 1 || first_at_mbarrier() == count_) report_deadlock();
+      yield_to_cluster(Pause::at_mbarrier);
+    }
+  }
+
+  // Number of the first thread that waits at an mbarrier, or the number of threads.
+  unsigned first_at_mbarrier() const {
+    return static_cast<unsigned>(std::find(state_, state_ + count_, State::at_mbarrier) - state_);
+  }
+
+  unsigned progress_of(unsigned thread);
+
+  void set_index() const {
+    const uint3 grid = launch_->grid;
+    blockIdx = {static_cast<unsigned>(linear_ % grid.x), static_cast<unsigned>(linear_ / grid.x % grid.y),
+                static_cast<unsigned>(linear_ / grid.x / grid.y)};
+    blockDim = launch_->block;
+    gridDim = grid;
   }
 
   // Delivers awaited loads until the phase of an mbarrier ends, in random order where threads are shuffled. False if no
   // phase does.
   bool deliver();
+  void take_remote_arrivals();
+
+  // Another block may have continued a thread.
+  void wake() {
+    if (pause_ == Pause::at_mbarrier) pause_ = Pause::runnable;
+  }
   void end_phase(const Mbarrier& barrier);
   void check_shared(const char* what, const MemoryRange& range, int line) const;
   void check_loads_have_arrived() const;
@@ -254,13 +314,13 @@ class Block {
     lanes_[lane_].line = line;
     state_[lane_] = state;
     const unsigned position = next();
-    if (position == kNone) report_deadlock();
-    switch_to(position);
+    if (order_[position] != lane_) switch_to(position);
   }
 
   // Returns to the cluster scheduler, which runs the cluster's other blocks.
-  void yield_to_cluster() {
+  void yield_to_cluster(Pause pause) {
     const unsigned lane = lane_;
+    pause_ = pause;
     switch_fiber(*lanes_[lane].fiber, host_);
     make_current(lane);
   }
@@ -310,7 +370,6 @@ class Block {
       Fiber* to = &host_;
       if (++returned_ < count_) {
         position_ = next();
-        if (position_ == kNone) report_deadlock();
         if (state_[order_[position_]] == State::unstarted) continue;
         to = lanes_[order_[position_]].fiber;
       }
@@ -319,11 +378,11 @@ class Block {
     }
   }
 
-  [[noreturn]] void report_mbarriers();
+  [[noreturn]] void report_mbarriers(const std::string& blocks);
 
   // Deadlock: reports a waiting thread, and one that waits elsewhere or has returned.
   [[noreturn]] void report_deadlock() {
-    if (std::find(state_, state_ + count_, State::at_mbarrier) != state_ + count_) report_mbarriers();
+    if (first_at_mbarrier() < count_) report_mbarriers("");
     unsigned waiting = kNone, elsewhere = kNone;
     for (unsigned i = 0; i < count_; ++i)
       if (state_[i] == State::at_barrier || state_[i] == State::at_collective) {
@@ -380,7 +439,8 @@ class Block {
 
   const Launch* launch_ = nullptr;
   uint64_t linear_ = 0, idle_since_ = 0;
-  uint32_t interval_ = 0;
+  uint32_t cluster_barriers_ = 0;  // that the block has reached
+  Pause pause_ = Pause::runnable;
   bool has_begun_ = false;
   unsigned count_ = 0, returned_ = 0, waiting_ = 0, position_ = 0, lane_ = 0;
   int result_ = 0;
@@ -399,6 +459,7 @@ class Block {
   std::minstd_rand random_;
   Mbarriers mbarriers_;
   TensorLoads loads_;
+  std::vector<RemoteArrival> remote_arrivals_;  // since the block last ran
   TensorStores stores_[kMaximumThreads];
   SharedAddresses addresses_;
   Warpgroup warpgroups_[kMaximumThreads / kWarpgroup];

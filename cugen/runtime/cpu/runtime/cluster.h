@@ -1,5 +1,5 @@
-// Cluster scheduler: the blocks of one cluster run alternately on one worker, each until its threads wait at the
-// cluster barrier or have returned. Blocks without a cluster are clusters of one.
+// Cluster scheduler: the blocks of one cluster run alternately on one worker, each until its threads have returned, or
+// wait for other blocks, at the cluster barrier or at mbarriers. Blocks without a cluster are clusters of one.
 //
 // Shared memory is that of the running block. It is saved and restored at each switch; map_shared_rank maps the copies.
 #pragma once
@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "block.h"
@@ -34,25 +35,29 @@ class Cluster {
     for (unsigned i = 0; i < size_; ++i) save_shared(i);
     std::minstd_rand random(static_cast<unsigned>(launch.seed * 7 + launch.number * 13 + number + 1));
     running_cluster = this;
-    for (unsigned waiting = size_; waiting > 0;) {
-      if (launch.shuffled)
-        for (unsigned i = size_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
-      waiting = 0;
+    do {
       sync_clock.cluster_barrier();
-      for (const unsigned rank : order_) {
-        rank_ = rank;
-        sync_clock.begin_rank(rank);
-        restore_shared(rank);
-        waiting += blocks_[rank]->resume();
-        save_shared(rank);
+      while (count(Pause::runnable) > 0) {
+        if (launch.shuffled)
+          for (unsigned i = size_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
+        for (const unsigned rank : order_) {
+          if (blocks_[rank]->pause() != Pause::runnable) continue;
+          switch_to(rank);
+          blocks_[rank]->resume();
+          save_shared(rank);
+        }
       }
-      check_barrier(waiting);
-    }
+      if (count(Pause::at_mbarrier) > 0) report_hang();
+      check_barrier();
+      for (unsigned i = 0; i < size_; ++i) blocks_[i]->pass_cluster_barrier();
+    } while (count(Pause::ended) < size_);
     running_cluster = nullptr;
   }
 
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
+
+  Block& block(unsigned rank) { return *blocks_[rank]; }
 
   // Address of the variable at `address` in the shared memory of block `rank`.
   void* map(void* address, int rank, int line) {
@@ -105,12 +110,42 @@ class Cluster {
       if (!copies_[rank][i].empty()) memcpy((*shared_)[i].start, copies_[rank][i].data(), (*shared_)[i].bytes);
   }
 
+  void switch_to(unsigned rank) {
+    rank_ = rank;
+    sync_clock.begin_rank(rank);
+    restore_shared(rank);
+  }
+
+  unsigned count(Pause pause) const {
+    return static_cast<unsigned>(std::count_if(blocks_.begin(), blocks_.begin() + size_,
+                                               [=](const auto& block) { return block->pause() == pause; }));
+  }
+
+  // Reports a block with threads at an mbarrier, and what the others wait for, once no block can run.
+  [[noreturn]] void report_hang() {
+    unsigned waiting = 0;
+    for (unsigned rank = 1; rank < size_; ++rank)
+      if (blocks_[rank]->progress() > blocks_[waiting]->progress()) waiting = rank;
+    std::string others;
+    for (unsigned rank = 0; rank < size_; ++rank) {
+      if (rank == waiting) continue;
+      const Block& block = *blocks_[rank];
+      others += "; block rank " + std::to_string(rank);
+      if (block.pause() == Pause::ended) others += " has ended";
+      if (block.pause() == Pause::at_mbarrier) others += " waits in line " + std::to_string(block.mbarrier_line());
+      if (block.pause() == Pause::at_cluster_barrier)
+        others += " waits at the cluster barrier in line " + std::to_string(block.line());
+    }
+    switch_to(waiting);
+    blocks_[waiting]->report_hang(others);
+  }
+
   // All blocks must wait at the same barrier, or have ended.
-  void check_barrier(unsigned waiting) const {
+  void check_barrier() const {
     const Block* first = nullptr;
     for (unsigned i = 0; i < size_; ++i) {
       if (blocks_[i]->has_ended()) continue;
-      if (waiting < size_)
+      if (count(Pause::ended) > 0)
         fail("divergence", blocks_[i]->line(), "a block waits at the cluster barrier in line %d, while another block has "
              "ended", blocks_[i]->line());
       if (first == nullptr) first = blocks_[i].get();

@@ -9,6 +9,7 @@
 #include "block.h"
 #include "cluster.h"
 #include "collective.h"
+#include "multicast.h"
 
 namespace cugen {
 

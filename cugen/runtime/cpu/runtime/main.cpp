@@ -16,6 +16,7 @@
 #include "cluster.h"
 #include "collective.h"
 #include "job.h"
+#include "multicast.h"
 #include "shared_addresses.h"
 #include "trace.h"
 

@@ -20,7 +20,11 @@ struct Mbarrier {
   uint32_t pending;
   int32_t bytes;
   uint32_t parity;
+  uint32_t cluster_barriers;  // of the block before the initialisation
   int line;  // of the initialisation
+
+  // How near the end of the phase is: the nearest of several that don't end is rather the cause of a hang. Not 0.
+  unsigned progress() const { return pending == 0 ? 3 : pending < arrivals || bytes != 0 ? 2 : 1; }
 
   // What shared memory holds: 20, 20, 21 bits and one.
   uint64_t packed() const {
@@ -33,22 +37,28 @@ class Mbarriers {
  public:
   void clear() { barriers_.clear(); }
 
-  void init(void* address, uint32_t arrivals, int line) {
+  void init(void* address, uint32_t arrivals, uint32_t cluster_barriers, int line) {
     if (arrivals == 0 || arrivals > kMaximumCount)
       fail("undefined", line, "an mbarrier for %u arrivals: they are 1 to %u", arrivals, kMaximumCount);
     if (const Mbarrier* const barrier = find(address))
       fail("undefined", line, "an mbarrier is initialised again, after line %d", barrier->line);
-    barriers_.push_back({static_cast<uint64_t*>(address), arrivals, arrivals, 0, 0, line});
+    barriers_.push_back({static_cast<uint64_t*>(address), arrivals, arrivals, 0, 0, cluster_barriers, line});
     *barriers_.back().word = barriers_.back().packed();
   }
 
   // Fails where there is none.
-  Mbarrier& at(const void* address, int line) {
+  Mbarrier& known(const void* address, int line) {
     Mbarrier* const barrier = find(address);
     if (barrier == nullptr) fail("undefined", line, "an mbarrier is used that no thread has initialised");
-    if (*barrier->word != barrier->packed())
-      fail("undefined", line, "the mbarrier that line %d initialised has been overwritten", barrier->line);
     return *barrier;
+  }
+
+  // The same, of the running block.
+  Mbarrier& at(const void* address, int line) {
+    Mbarrier& barrier = known(address, line);
+    if (*barrier.word != barrier.packed())
+      fail("undefined", line, "the mbarrier that line %d initialised has been overwritten", barrier.line);
+    return barrier;
   }
 
   // Returns whether the phase has ended, as does complete().

@@ -4,6 +4,11 @@
 
 #include <stdint.h>
 
+#include <array>
+#include <vector>
+
+#include "sync_clock.h"
+
 namespace cugen {
 
 // The last write of one byte by a thread.
@@ -14,17 +19,21 @@ struct ProxyWrite {
 
 class ProxyFences {
  public:
-  void begin_block() { first_ = ++clock_; }
-  void fence(unsigned thread) { last_[thread] = ++clock_; }
+  // Of `size` blocks.
+  void begin_cluster(unsigned size) { last_.assign(size, {}), first_ = ++clock_; }
+  void fence(unsigned thread) { last_[sync_clock.rank][thread] = ++clock_; }
   ProxyWrite write_by(unsigned thread) const { return {clock_, static_cast<uint16_t>(thread)}; }
 
   bool is_visible(const ProxyWrite& write, unsigned reader) const {
-    return write.time < first_ || last_[write.thread] > write.time || last_[reader] > write.time;
+    const Fences& last = last_[sync_clock.rank];
+    return write.time < first_ || last[write.thread] > write.time || last[reader] > write.time;
   }
 
  private:
+  using Fences = std::array<uint32_t, kThreads>;  // the last one of each thread
+
   uint32_t clock_ = 0, first_ = 0;
-  uint32_t last_[1024] = {};
+  std::vector<Fences> last_;  // by rank
 };
 
 inline ProxyFences proxy_fences;

@@ -11,6 +11,7 @@
 #if defined(CUGEN_TRACE)
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 #endif
 
@@ -18,34 +19,60 @@ namespace cugen {
 
 #if defined(CUGEN_TRACE)
 
-// Of each thread of a block, the step before which its accesses come before what a thread does next.
+constexpr uint32_t kThreads = 1024;  // per block, at most
+
+// Of each thread of a cluster, by rank and number, the step before which its accesses come before what a thread does
+// next. Empty for nothing.
 using Order = std::vector<uint32_t>;
 
-struct SyncClock {
-  uint32_t launch = 0;
+inline void add(Order& known, const Order& more) {
+  if (known.size() < more.size()) known.resize(more.size());
+  for (size_t i = 0; i < more.size(); ++i) known[i] = std::max(known[i], more[i]);
+}
+
+// What belongs to one block of a cluster.
+struct BlockClock {
+  struct Phase {
+    Order current, ended;
+  };
+
   uint32_t block = 0;
-  uint32_t rank = 0;      // of the block in its cluster
-  uint32_t interval = 0;  // of this block
-  uint32_t epoch = 0;     // intervals of all blocks
-  uint32_t step = 0;
+  uint32_t interval = 0;
+  uint32_t epoch = 0;  // of this interval, among the intervals of all blocks
   uint32_t barrier_step = 0;  // that began at the last block barrier
-  uint32_t cluster_step = 0;  // that began at the last cluster barrier
   uint32_t lane_sync[32][32][32] = {};  // by warp and two lanes: step of their last __syncwarp
   uint32_t warp_sync[32][32] = {};               // by two warps: step of their last named barrier
+  std::map<const void*, Phase> phases;  // of mbarriers
+  Order mbarrier_order[kThreads];       // by the thread that knows
+};
 
-  void begin_block(unsigned number, uint64_t linear, uint32_t first_interval) {
+// The clock of the running block, and what is common to all.
+struct SyncClock : BlockClock {
+  uint32_t launch = 0;
+  uint32_t rank = 0;  // of the block in its cluster
+  uint32_t step = 0;
+  uint32_t cluster_step = 0;  // that began at the last cluster barrier
+
+  void begin_block(unsigned number, uint64_t linear) {
     launch = number;
     block = static_cast<uint32_t>(linear);
-    interval = first_interval;
-    ++epoch;
+    interval = 0;
+    epoch = ++epochs_;
     barrier_step = ++step;
-    phases_.clear();
+    phases.clear();
+    for (Order& order : mbarrier_order) order.clear();
   }
-  uint32_t end_block() const { return interval; }
-  void begin_rank(uint32_t number) { rank = number; }
+  // Continues with the clock of another block.
+  void begin_rank(uint32_t number) {
+    if (number == rank) return;
+    std::swap(static_cast<BlockClock&>(*this), suspended_[rank]);
+    std::swap(static_cast<BlockClock&>(*this), suspended_[number]);
+    rank = number;
+  }
   void cluster_barrier() { cluster_step = ++step; }
   void block_barrier() {
-    ++interval, ++epoch;
+    ++interval;
+    epoch = ++epochs_;
     barrier_step = ++step;
   }
   void warp_barrier(unsigned first_lane, unsigned mask) {
@@ -63,72 +90,66 @@ struct SyncClock {
     share([=](unsigned thread) { return (warps >> thread / 32 & 1u) != 0; });
   }
 
-  // A thread arrives at an mbarrier, a phase of it ends, and a thread has waited for that.
-  void arrive(const void* barrier, unsigned thread) {
+  // What comes before an arrival of the thread.
+  Order release(unsigned thread) {
     ++step;
-    Phase& phase = phases_[barrier];
-    Order& known = phase.current;
-    known.resize(kThreads);
-    known[thread] = step;
+    Order known = mbarrier_order[thread];
+    known.resize(std::max<size_t>(known.size(), (rank + 1) * kThreads));
+    uint32_t* const own = known.data() + rank * kThreads;
+    own[thread] = step;
     for (unsigned past = 0; past < kThreads; ++past) {
       const unsigned warp = past / 32;
-      uint32_t before = warp_sync[warp][thread / 32];
-      if (warp == thread / 32) before = std::max(before, lane_sync[warp][past % 32][thread % 32]);
-      if (!mbarrier_order_[thread].empty()) before = std::max(before, mbarrier_order_[thread][past]);
-      known[past] = std::max(known[past], before);
+      own[past] = std::max(own[past], warp_sync[warp][thread / 32]);
+      if (warp == thread / 32) own[past] = std::max(own[past], lane_sync[warp][past % 32][thread % 32]);
     }
+    return known;
   }
+
+  // An arrival at an mbarrier, the end of a phase, and a thread that has waited for that.
+  void arrive(const void* barrier, const Order& order) { add(phases[barrier].current, order); }
   void end_phase(const void* barrier) {
-    Phase& phase = phases_[barrier];
+    Phase& phase = phases[barrier];
     phase.ended.swap(phase.current);
     phase.current.clear();
   }
-  void await(const void* barrier, unsigned thread) { add(mbarrier_order_[thread], phases_[barrier].ended); }
+  void await(const void* barrier, unsigned thread) { add(mbarrier_order[thread], phases[barrier].ended); }
 
-  // Whether mbarriers order what a thread did in a step before what another does now.
+  // Whether mbarriers order what a thread of the block did in a step before what another does now.
   bool is_ordered(unsigned past, uint32_t past_step, unsigned thread) const {
-    return !mbarrier_order_[thread].empty() && mbarrier_order_[thread][past] > past_step;
+    const Order& known = mbarrier_order[thread];
+    const size_t position = rank * kThreads + past;
+    return position < known.size() && known[position] > past_step;
   }
 
  private:
-  static constexpr unsigned kThreads = 1024;
-
-  struct Phase {
-    Order current, ended;
-  };
-
-  static void add(Order& known, const Order& more) {
-    if (more.empty()) return;
-    known.resize(kThreads);
-    for (unsigned i = 0; i < kThreads; ++i) known[i] = std::max(known[i], more[i]);
-  }
-
   // Unites what the selected threads know by mbarriers.
   template <class Predicate>
   void share(Predicate is_member) {
     Order all;
     for (unsigned i = 0; i < kThreads; ++i)
-      if (is_member(i)) add(all, mbarrier_order_[i]);
+      if (is_member(i)) add(all, mbarrier_order[i]);
     if (all.empty()) return;
     for (unsigned i = 0; i < kThreads; ++i)
-      if (is_member(i)) mbarrier_order_[i] = all;
+      if (is_member(i)) mbarrier_order[i] = all;
   }
 
-  std::map<const void*, Phase> phases_;  // of the block's mbarriers
-  Order mbarrier_order_[kThreads];       // by the thread that knows; empty for nothing
+  uint32_t epochs_ = 0;
+  std::map<uint32_t, BlockClock> suspended_;  // by rank
 };
 
 #else
 
+struct Order {};
+
 struct SyncClock {
-  void begin_block(unsigned, uint64_t, uint32_t) {}
-  uint32_t end_block() const { return 0; }
+  void begin_block(unsigned, uint64_t) {}
   void begin_rank(uint32_t) {}
   void cluster_barrier() {}
   void block_barrier() {}
   void warp_barrier(unsigned, unsigned) {}
   void named_barrier(unsigned) {}
-  void arrive(const void*, unsigned) {}
+  Order release(unsigned) { return {}; }
+  void arrive(const void*, const Order&) {}
   void end_phase(const void*) {}
   void await(const void*, unsigned) {}
 };

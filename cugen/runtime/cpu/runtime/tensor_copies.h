@@ -134,8 +134,9 @@ class TensorLoads {
   const std::vector<Load>& outstanding() const { return outstanding_; }
 
   // All ones until it arrives, NaN in every floating-point format, so that a missing wait is visible in the result.
-  void add(const Box& box, const void* barrier) {
-    memset(box.start, kPoison, box.bytes());
+  // `memory` is where the bytes of the box are now: those of a block that is not running are a copy.
+  void add(const Box& box, const void* barrier, void* memory) {
+    memset(memory, kPoison, box.bytes());
     outstanding_.push_back({box, barrier});
   }
 

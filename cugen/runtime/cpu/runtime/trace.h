@@ -57,9 +57,12 @@ struct TracedArray {
   std::string name;
   char* start;
   size_t bytes;
-  std::vector<ShadowCell> cells;    // shared arrays only
-  ValueFlags has_value;             // shared arrays only
-  GlobalWrite* writes = nullptr;    // of each byte; global arrays that kernels write
+  std::vector<std::vector<ShadowCell>> shadows;  // by the block's rank in its cluster; shared arrays only
+  ValueFlags has_value;                          // shared arrays only
+  GlobalWrite* writes = nullptr;                 // of each byte; global arrays that kernels write
+
+  bool is_shared() const { return !shadows.empty(); }
+  std::vector<ShadowCell>& cells() { return shadows[sync_clock.rank]; }
 };
 
 inline std::vector<TracedArray> traced_arrays;
@@ -67,7 +70,8 @@ inline FILE* trace_file = nullptr;
 
 inline void trace_array(const std::string& name, void* start, size_t bytes, bool shared) {
   dprintf(report, "array %s %s\n", shared ? "shared" : "global", name.c_str());
-  traced_arrays.push_back({name, static_cast<char*>(start), bytes, std::vector<ShadowCell>(shared ? bytes : 0), {}});
+  traced_arrays.push_back({name, static_cast<char*>(start), bytes, {}, {}});
+  if (shared) traced_arrays.back().shadows.emplace_back(bytes);
 }
 
 // Remembers the last write of each byte. Pages of untouched memory cost nothing.
@@ -140,9 +144,12 @@ inline void check_race(const TracedArray& array, ShadowCell& cell, size_t offset
 
 // Of a cluster of `size` blocks that begins: its shared memory holds no values.
 inline void forget_values(unsigned size) {
-  proxy_fences.begin_block();
-  for (TracedArray& array : traced_arrays)
-    array.has_value.assign(size, std::vector<char>(array.cells.size()));
+  proxy_fences.begin_cluster(size);
+  for (TracedArray& array : traced_arrays) {
+    if (!array.is_shared()) continue;
+    array.has_value.assign(size, std::vector<char>(array.bytes));
+    array.shadows.resize(std::max<size_t>(size, array.shadows.size()), std::vector<ShadowCell>(array.bytes));
+  }
 }
 
 // An atomic reads and writes.
@@ -230,25 +237,27 @@ inline void access(const void* pointer, size_t bytes, Access kind, const void* r
     fwrite(&record, sizeof record, 1, trace_file);
   } else if (array->writes != nullptr) {
     check_order(*array, offset, bytes, kind, is_strong || kind == Access::atomic, counter, thread);
-  } else {
+  } else if (array->is_shared()) {
+    std::vector<ShadowCell>& cells = array->cells();
     const PastAccess now = {counter, sync_clock.step, 1u << thread % 32, static_cast<uint8_t>(thread / 32), kind};
-    for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i) {
-      check_race(*array, array->cells[i], i, now);
-      check_copy(*array, array->cells[i], i, now);
-      if (kind != Access::read) array->cells[i].write = proxy_fences.write_by(thread);
+    for (size_t i = offset; i < std::min(offset + bytes, cells.size()); ++i) {
+      check_race(*array, cells[i], i, now);
+      check_copy(*array, cells[i], i, now);
+      if (kind != Access::read) cells[i].write = proxy_fences.write_by(thread);
     }
-    if (!array->cells.empty()) check_values(*array, offset, bytes, sync_clock.rank, kind, counter);
+    check_values(*array, offset, bytes, sync_clock.rank, kind, counter);
   }
 }
 
-// The bytes hold no value until the copy has completed.
-inline void set_copy(void* destination, size_t bytes, const void* copy) {
+// Of the block `rank` of the cluster. The bytes hold no value until the copy has completed.
+inline void set_copy(void* destination, size_t bytes, const void* copy, unsigned rank) {
   const auto array = find_array(destination);
-  if (array == traced_arrays.end() || array->cells.empty()) return;
+  if (array == traced_arrays.end() || !array->is_shared()) return;
+  std::vector<ShadowCell>& cells = array->shadows[rank];
   const size_t offset = static_cast<size_t>(static_cast<char*>(destination) - array->start);
-  for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i) {
-    array->cells[i].copy = copy, array->cells[i].copying_block = sync_clock.block;
-    array->has_value[sync_clock.rank][i] = 0;
+  for (size_t i = offset; i < std::min(offset + bytes, cells.size()); ++i) {
+    cells[i].copy = copy, cells[i].copying_block = sync_clock.block - sync_clock.rank + rank;
+    array->has_value[rank][i] = 0;
   }
 }
 
@@ -256,9 +265,9 @@ inline void set_copy(void* destination, size_t bytes, const void* copy) {
 template <class Action>
 void for_each_byte(const Box& box, Action action) {
   const auto array = find_array(box.start);
-  if (trace_file != nullptr || array == traced_arrays.end() || array->cells.empty()) return;
+  if (trace_file != nullptr || array == traced_arrays.end() || !array->is_shared()) return;
   const size_t offset = static_cast<size_t>(box.start - array->start);
-  for (size_t i = offset; i < std::min(offset + box.bytes(), array->cells.size()); ++i) action(*array, i);
+  for (size_t i = offset; i < std::min(offset + box.bytes(), array->bytes); ++i) action(*array, i);
 }
 
 // Of the elements of a box that are inside the tensor.
@@ -269,17 +278,18 @@ inline void access_global(const Box& box, Access kind, const void* code_address)
   });
 }
 
-// Issue of a load at `code_address`, with which its reads of global memory are checked, or its arrival, where that is
-// null.
-void record_load(const Box& box, const void* code_address) {
-  if (code_address != nullptr) {
-    record_issue(box.start, box.bytes(), code_address);
-    access_global(box, Access::read, code_address);
-    return;
-  }
+// With which its reads of global memory are checked.
+void record_load(const Box& box, unsigned blocks, const void* code_address) {
+  if (trace_file != nullptr) return;
+  for (unsigned left = blocks; left != 0; left &= left - 1)
+    set_copy(box.start, box.bytes(), static_cast<const char*>(code_address) - 1, static_cast<unsigned>(__builtin_ctz(left)));
+  access_global(box, Access::read, code_address);
+}
+
+void record_arrival(const Box& box) {
   for_each_byte(box, [](TracedArray& array, size_t i) {
-    array.cells[i].copy = nullptr;
-    array.cells[i].write = {};
+    array.cells()[i].copy = nullptr;
+    array.cells()[i].write = {};
     array.has_value[sync_clock.rank][i] = 1;
   });
 }
@@ -289,19 +299,19 @@ void record_load(const Box& box, const void* code_address) {
 void record_store(const Box& box, const void* code_address) {
   const void* const store = code_address == nullptr ? nullptr : static_cast<const char*>(code_address) - 1;
   for_each_byte(box, [=](TracedArray& array, size_t i) {
-    array.cells[i].store = store;
-    array.cells[i].copying_block = sync_clock.block;
+    array.cells()[i].store = store;
+    array.cells()[i].copying_block = sync_clock.block;
   });
   if (store != nullptr) access_global(box, Access::write, code_address);
 }
 
 void record_async_read(const void* address, size_t bytes, const void* code_address, int line) {
   const auto array = find_array(address);
-  if (trace_file != nullptr || array == traced_arrays.end() || array->cells.empty()) return;
+  if (trace_file != nullptr || array == traced_arrays.end() || !array->is_shared()) return;
   access(address, bytes, Access::read, code_address);
   const size_t offset = static_cast<size_t>(static_cast<const char*>(address) - array->start);
-  for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i)
-    if (const ProxyWrite& write = array->cells[i].write; !proxy_fences.is_visible(write, running_block->thread()))
+  for (size_t i = offset; i < std::min(offset + bytes, array->bytes); ++i)
+    if (const ProxyWrite& write = array->cells()[i].write; !proxy_fences.is_visible(write, running_block->thread()))
       fail("race", line, "asynchronous read of byte %zu of %s with no fence.proxy.async since thread %u wrote it", i,
            array->name.c_str(), unsigned{write.thread});
 }
@@ -313,13 +323,13 @@ void record_barrier(void* barrier, bool is_init, const void* code_address) {
 }
 
 void record_issue(void* destination, size_t bytes, const void* code_address) {
-  if (trace_file == nullptr) set_copy(destination, bytes, static_cast<const char*>(code_address) - 1);
+  if (trace_file == nullptr) set_copy(destination, bytes, static_cast<const char*>(code_address) - 1, sync_clock.rank);
 }
 
 // Traces have the write of an asynchronous copy where it is issued; races are checked at issue and completion.
 void record_completion(void* destination, size_t bytes, const void* code_address) {
   if (trace_file != nullptr) return;
-  set_copy(destination, bytes, nullptr);
+  set_copy(destination, bytes, nullptr, sync_clock.rank);
   access(destination, bytes, Access::write, code_address);
 }
 

@@ -8,6 +8,9 @@ void init_mbarrier(void* barrier, unsigned arrivals, int line);
 // Arrives, after `bytes` were added to those that the phase expects.
 void arrive_mbarrier(void* barrier, unsigned bytes, int line);
 
+// Arrives at the barrier at the same offset in the shared memory of block `rank` of the cluster.
+void arrive_mbarrier_of(unsigned rank, void* barrier, int line);
+
 // Returns when the phase of this parity has ended.
 void await_mbarrier(void* barrier, unsigned parity, int line);
 
@@ -27,6 +30,10 @@ CUGEN_INLINE void mbarrier_arrive(unsigned long long* barrier, int line = __buil
 #define CUGEN_MBARRIER_ARRIVE_EXPECT_TX
 CUGEN_INLINE void mbarrier_arrive_expect_tx(unsigned long long* barrier, unsigned bytes, int line = __builtin_LINE()) {
   cugen::arrive_mbarrier(barrier, bytes, line);
+}
+#define CUGEN_MBARRIER_ARRIVE_CLUSTER
+CUGEN_INLINE void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank, int line = __builtin_LINE()) {
+  cugen::arrive_mbarrier_of(rank, barrier, line);
 }
 #define CUGEN_MBARRIER_WAIT
 CUGEN_INLINE void mbarrier_wait(unsigned long long* barrier, unsigned parity, int line = __builtin_LINE()) {

@@ -12,6 +12,9 @@ struct BoxCoordinates {
 };
 
 void load_box(void* target, const CUtensorMap& map, void* barrier, const BoxCoordinates& first, int line);
+// To the shared memory of each block of the cluster whose bit is set in `blocks`.
+void multicast_box(void* target, const CUtensorMap& map, void* barrier, unsigned blocks, const BoxCoordinates& first,
+                   int line);
 void store_box(const CUtensorMap& map, const void* source, const BoxCoordinates& first, int line);
 void commit_stores();
 void await_stores(size_t pending);
@@ -30,6 +33,16 @@ CUGEN_INLINE void tma_load_2d(void* target, const CUtensorMap* map, unsigned lon
 CUGEN_INLINE void tma_load_3d(void* target, const CUtensorMap* map, unsigned long long* barrier, int x, int y, int z,
                         int line = __builtin_LINE()) {
   cugen::load_box(target, *map, barrier, {3, {x, y, z}}, line);
+}
+#define CUGEN_TMA_LOAD_2D_MULTICAST
+CUGEN_INLINE void tma_load_2d_multicast(void* target, const CUtensorMap* map, unsigned long long* barrier,
+                        unsigned short blocks, int x, int y, int line = __builtin_LINE()) {
+  cugen::multicast_box(target, *map, barrier, blocks, {2, {x, y, 0}}, line);
+}
+#define CUGEN_TMA_LOAD_3D_MULTICAST
+CUGEN_INLINE void tma_load_3d_multicast(void* target, const CUtensorMap* map, unsigned long long* barrier,
+                        unsigned short blocks, int x, int y, int z, int line = __builtin_LINE()) {
+  cugen::multicast_box(target, *map, barrier, blocks, {3, {x, y, z}}, line);
 }
 #define CUGEN_TMA_STORE_2D
 CUGEN_INLINE void tma_store_2d(const CUtensorMap* map, const void* source, int x, int y, int line = __builtin_LINE()) {
