@@ -1,88 +1,299 @@
-"""GEMMs of 16- and 8-bit types and tf32 on tensor cores, in time and bits beside cuBLAS, as PyTorch calls it.
+"""GEMMs of 16- and 8-bit types and tf32 on tensor cores, beside cuBLAS: times, errors and bits.
 
-    python benchmarks/tensor_products.py [--seed 1] [--cases 24] [--output docs/results/tensor_products_h200.json]
+    python benchmarks/tensor_products.py [--target sm_90a] [--group cubes ...] [--seed 1] [--drawn 20]
+                                         [--output docs/results/tensor_products_h100.json]
+    python benchmarks/tensor_products.py --sustained [--output docs/results/tensor_products_sustained_h100.json]
     python benchmarks/tensor_products.py --sass
 
-Squares of 2048 to 8192 of each type, then shapes drawn from the seed: log-uniform from 32 to 6000 along each axis,
-about half of them multiples of 8. Caches are cold, samples interleaved, medians shown; `error` is the greatest
-difference from float64 over the sum of the terms' magnitudes, `equal` whether 100 reruns gave the same bits. With
-`--sass` nothing is run: the instructions of the main loop are printed for each target, and needs no GPU.
+All cases of `tensor_products_cases.py`, or those of some groups. Inputs are uniform in [-1, 1], int8 over its range.
+Caches are cold: 256 MB are overwritten before a sample (`write`), or read (`read`), which leaves no dirty lines in L2.
+Samples of all contenders are interleaved in one process; times are medians in microseconds. The peer is the fastest of
+PyTorch's function (`torch`) and cuBLASLt's proposals (`cublasLt`), a ratio its time over that of cugen. PyTorch takes
+8-bit floats as K-major only: it copies others first, within the time. `error` is the greatest difference from float64
+over the sum of the terms' magnitudes (that of the outputs' magnitude with an epilogue), `peer_error` PyTorch's; `equal`
+tells whether reruns gave the same bits.
+
+With `--sustained` the largest cube of each type and layout runs for 3 seconds, contenders in turns, as clocks fall
+under load. With `--sass` nothing is run: the instructions of the main loop of `mma.sync` kernels are printed for each
+target, without a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import math
 import statistics
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from figures import command, save
+from tensor_products_cases import GROUPS, RESULTS, Case, cases
 
-import cugen
+from cugen.abi.manifest import Manifest
 from cugen.compiled.sass import parse
-from cugen.kernel import generate
-from cugen.runtime.gpu import target_for
+from cugen.kernel import Kernel, generate
+from cugen.machine import architecture_specific
+from cugen.runtime.call.callable import GpuFunction
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.errors import CompileError
 
-# Types of operands and of C; float32 in tf32.
-TYPES = {"float16": "float16", "bfloat16": "bfloat16", "int8": "int32", "float8_e4m3": "bfloat16", "float32": "float32"}
-TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
-SQUARES = (2048, 4096, 8192)
-SAMPLES, RERUNS = 15, 100
-FLUSHED = 1 << 26  # float32 elements that are overwritten before each sample
-IDLE_CYCLES = 1_500_000  # of the GPU before each sample, so that no launch is late
+Call = Callable[[], Any]
+Row = dict[str, Any]
 
-
-def shapes(random: Random, count: int) -> Iterator[tuple[str, tuple[bool, bool], tuple[int, int, int]]]:
-    """Types, whether A and B are K-major, and M, N and K."""
-    for dtype in TYPES:
-        yield from ((dtype, (True, True), (n, n, n)) for n in SQUARES)
-    for _ in range(count):
-        sizes = [int(32 * (6000 / 32) ** random.random()) for _ in range(3)]
-        if random.random() < 0.5:
-            sizes = [size // 8 * 8 for size in sizes]
-        m, n, k = sizes
-        k_major = random.random() < 0.5, random.random() < 0.5
-        yield random.choice(("float16", "bfloat16", "int8", "float32")), k_major, (m, n, k)
+SASS_TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
+SAMPLES, RERUNS, WARM_UPS = 15, 20, 2
+PROPOSALS = 8  # of cuBLASLt's heuristic that are tried; all 32 would take minutes
+FLUSHED = 1 << 26  # float32 elements that are overwritten or read before each sample
+IDLE_CYCLES = 400_000  # of the GPU before each sample, so that no launch is late
+SUSTAINED_S, TURN_MS = 3.0, 50.0
 
 
-def spec_of(
-    dtype: str, k_major: tuple[bool, bool], sizes: tuple[int, int, int], target: str = "sm_90", more: str = ""
-) -> str:
-    a, b = ("m, k" if k_major[0] else "k, m"), ("n, k" if k_major[1] else "k, n")
-    m, n, k = sizes
-    return f"""
-cugen: 1
-kernel: product
-target: {target}
-params: {{M: {m}, N: {n}, K: {k}}}
-arrays:
-  A: {{shape: [{a.upper()}], dtype: {dtype}}}
-  B: {{shape: [{b.upper()}], dtype: {dtype}}}
-  C: {{shape: [M, N], dtype: {TYPES[dtype]}}}
-compute: C[m, n] = sum(A[{a}] * B[{b}], k)
-accumulate: {{tf32: true}}
-{more}"""
+@dataclass(frozen=True)
+class Built:
+    """Source of a case's kernel, and its config in words; `failure` if there is none."""
+
+    source: str = ""
+    manifest: Manifest | None = None
+    config: str = ""
+    failure: str = ""
 
 
-def peer_of(torch: Any, dtype: str, a: Any, b: Any) -> Callable[[], Any]:
-    """The library's product of [M, K] and [K, N]."""
+def built(case: Case, target: str) -> Built:
+    """The kernel of a case, whose machine code is in the cache."""
+    try:
+        kernel = generate(load_text(case.spec(target))[0], analysis=False)
+        compile_cubin(kernel.source, kernel.name, target)
+    except (SpecError, CompileError) as error:
+        return Built(failure=str(error))
+    return Built(kernel.source, kernel.manifest, config_of(kernel))
+
+
+def config_of(kernel: Kernel) -> str:
+    """Family and config of the GEMM, which is the last launch, and what it needs beside."""
+    *copies, gemm = kernel.plan.kernels
+    cluster = kernel.manifest.launches[-1].cluster
+    more = [f"clusters of {cluster}"] * (cluster > 1) + [f"{len(copies)} copies before"] * bool(copies)
+    return "; ".join((f"{gemm.family}: {gemm.reasons[0]}", *more))
+
+
+class Inputs:
+    """Operands of a case as they are stored, as [M, K] and [K, N], and the bias of an epilogue."""
+
+    def __init__(self, torch: Any, case: Case) -> None:
+        m, n, k = case.sizes
+        is_a_transposed, is_b_transposed = (letter == "t" for letter in case.layout)
+        self.stored_a = uniform(torch, case.dtype, (k, m) if is_a_transposed else (m, k))
+        self.stored_b = uniform(torch, case.dtype, (n, k) if is_b_transposed else (k, n))
+        self.a = self.stored_a.T if is_a_transposed else self.stored_a
+        self.b = self.stored_b.T if is_b_transposed else self.stored_b
+        self.bias: Any = uniform(torch, case.dtype, (n,)) if case.has_epilogue else None
+
+
+def uniform(torch: Any, dtype: str, shape: tuple[int, ...]) -> Any:
     if dtype == "int8":
+        return torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda")
+    return (2 * torch.rand(shape, device="cuda") - 1).to(torch_type(torch, dtype))
+
+
+def torch_type(torch: Any, dtype: str) -> Any:
+    return getattr(torch, dtype.replace("e4m3", "e4m3fn"))
+
+
+def own_call(torch: Any, case: Case, kernel: Built, inputs: Inputs, result: Any) -> Call:
+    """cugen's GEMM into `result`."""
+    assert kernel.manifest is not None
+    function = GpuFunction(kernel.source, kernel.manifest)
+    arrays = {"A": inputs.stored_a, "B": inputs.stored_b, "C": result}
+    if case.has_epilogue:
+        arrays["bias"] = inputs.bias
+    return partial(function, arrays, stream=torch.cuda.current_stream())
+
+
+def torch_call(torch: Any, case: Case, inputs: Inputs) -> Call:
+    """PyTorch's function for the case."""
+    a, b, bias = inputs.a, inputs.b, inputs.bias
+    if case.has_epilogue:
+        return lambda: torch.nn.functional.gelu(torch.addmm(bias, a, b), approximate="tanh")
+    if case.dtype == "int8":
         return lambda: torch._int_mm(a, b)
-    if dtype.startswith("float8"):
-        scale = torch.ones((), device="cuda")
-        return lambda: torch._scaled_mm(a, b, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
+    if case.dtype == "float8_e4m3":
+        one = torch.ones((), device="cuda")
+        options = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16, "use_fast_accum": case.is_fast}
+        if case.layout == "nt":
+            return lambda: torch._scaled_mm(a, b, **options)
+        return lambda: torch._scaled_mm(a.contiguous(), b.T.contiguous().T, **options)
     return lambda: torch.matmul(a, b)
+
+
+def cublaslt_call(case: Case, inputs: Inputs) -> Call:
+    import cublaslt
+
+    is_fast = case.is_fast or case.dtype == "float32"
+    return lambda: cublaslt.matmul(inputs.a, inputs.b, gelu_bias=inputs.bias, is_fast=is_fast, proposals=PROPOSALS)
+
+
+def contenders(torch: Any, case: Case, kernel: Built, inputs: Inputs, result: Any) -> dict[str, Call]:
+    """Calls by name, without those of libraries that don't take the case."""
+    calls = {"cugen": own_call(torch, case, kernel, inputs, result)}
+    for name, call in (("torch", torch_call(torch, case, inputs)), ("cublasLt", cublaslt_call(case, inputs))):
+        try:
+            call()
+        except (RuntimeError, ValueError):
+            continue
+        calls[name] = call
+    return calls
+
+
+def timed(torch: Any, calls: dict[str, Call], spare: Any) -> dict[str, dict[str, float]]:
+    """Median microseconds of each call by the kind of flush, samples interleaved."""
+    flushes: dict[str, Call] = {"write": lambda: spare.fill_(1.0), "read": lambda: spare.sum()}
+    samples: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for call in calls.values():
+        for _ in range(WARM_UPS):
+            call()
+    for _ in range(SAMPLES):
+        events = {}
+        for flush, clear in flushes.items():
+            for name, call in calls.items():
+                start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                clear()
+                torch.cuda._sleep(IDLE_CYCLES)
+                start.record()
+                call()
+                stop.record()
+                events[flush, name] = start, stop
+        torch.cuda.synchronize()
+        for key, (start, stop) in events.items():
+            samples[key].append(1e3 * start.elapsed_time(stop))
+    return {flush: {name: statistics.median(samples[flush, name]) for name in calls} for flush in flushes}
+
+
+def sustained(torch: Any, calls: dict[str, Call]) -> dict[str, float]:
+    """Median microseconds of each call in turns of 50 ms, for 3 seconds."""
+    runs, samples = dict.fromkeys(calls, 1), defaultdict(list)
+    end = time.monotonic() + SUSTAINED_S
+    while time.monotonic() < end:
+        for name, call in calls.items():
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(runs[name]):
+                call()
+            stop.record()
+            torch.cuda.synchronize()
+            us = 1e3 * start.elapsed_time(stop) / runs[name]
+            samples[name].append(us)
+            runs[name] = max(math.ceil(1e3 * TURN_MS / us), 1)
+    return {name: statistics.median(times[1:] or times) for name, times in samples.items()}
+
+
+def ratio_of(times: dict[str, float]) -> float | None:
+    """Time of the fastest peer over that of cugen; None without a peer."""
+    peers = [us for name, us in times.items() if name != "cugen"]
+    return round(min(peers) / times["cugen"], 3) if peers else None
+
+
+def measured(torch: Any, case: Case, kernel: Built, spare: Any, *, is_sustained: bool) -> Row:
+    """Times, errors and reproducibility of a case."""
+    about: Row = {"group": case.group, "type": case.dtype, "layout": case.layout, "sizes": case.sizes}
+    if kernel.failure:
+        return {**about, "failure": kernel.failure}
+    m, n, _ = case.sizes
+    inputs = Inputs(torch, case)
+    result = torch.empty((m, n), dtype=torch_type(torch, RESULTS[case.dtype]), device="cuda")
+    calls = contenders(torch, case, kernel, inputs, result)
+    if is_sustained:
+        times = {"sustained": sustained(torch, calls)}
+        checks: Row = {}
+    else:
+        checks = checked(torch, case, inputs, result, calls)
+        times = timed(torch, calls, spare)
+    ratios = {f"ratio_{kind}": ratio_of(of_kind) for kind, of_kind in times.items()}
+    return {**about, **times, **ratios, **checks, "config": kernel.config}
+
+
+def checked(torch: Any, case: Case, inputs: Inputs, result: Any, calls: dict[str, Call]) -> Row:
+    """Errors of cugen and PyTorch against float64, and whether reruns gave the same bits."""
+    a, b = inputs.a.double(), inputs.b.double()
+    exact, magnitude = a @ b, a.abs() @ b.abs()
+    if inputs.bias is not None:
+        exact = torch.nn.functional.gelu(exact + inputs.bias.double(), approximate="tanh")
+        magnitude = magnitude + inputs.bias.double().abs()
+
+    def error(computed: Any) -> float:
+        return float(((computed.double() - exact).abs() / magnitude.clamp(min=1e-30)).max())
+
+    calls["cugen"]()
+    bits = result.view(torch.uint8).clone()
+    equal = True
+    for _ in range(RERUNS):
+        result.view(torch.uint8).fill_(0x5A)
+        calls["cugen"]()
+        equal = equal and torch.equal(result.view(torch.uint8), bits)
+    errors = {"error": error(result)}
+    if "torch" in calls:
+        errors["peer_error"] = error(calls["torch"]())
+    return {**errors, "equal": equal}
+
+
+def line_of(row: Row) -> str:
+    """A row as a line of text."""
+    name = f"{row['group']:<11} {row['type']:<11} {row['layout']} {'x'.join(map(str, row['sizes'])):<16}"
+    if "failure" in row:
+        return f"{name} FAILED: {row['failure'].splitlines()[0]}"
+    parts = []
+    for kind in ("write", "read", "sustained"):
+        if kind in row:
+            times = " ".join(f"{contender} {us:.1f}" for contender, us in row[kind].items())
+            parts.append(f"{kind}: {times} ratio {row[f'ratio_{kind}']}")
+    if "error" in row:
+        peer = f" (torch {row['peer_error']:.1e})" if "peer_error" in row else ""
+        parts.append(f"error {row['error']:.1e}{peer}" + ("" if row["equal"] else " BITS DIFFER"))
+    return f"{name} {' | '.join(parts)} | {row['config']}"
+
+
+def summary(rows: Iterable[Row]) -> Iterator[Row]:
+    """Geometric mean and worst of the ratios by group, type and layout, and of all, for each way to time."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        for kind in ("write", "read", "sustained"):
+            if row.get(f"ratio_{kind}") is not None:
+                for name in (f"{row['group']} {row['type']} {row['layout']}", f"{row['group']} {row['type']}", "all"):
+                    groups[name, kind].append(row)
+    for (name, kind), of_group in sorted(groups.items(), key=lambda item: (item[0][1], item[0][0])):
+        worst = min(of_group, key=lambda row: float(row[f"ratio_{kind}"]))
+        mean = statistics.geometric_mean(row[f"ratio_{kind}"] for row in of_group)
+        worst_case = f"{worst['type']} {worst['layout']} {'x'.join(map(str, worst['sizes']))}"
+        yield {
+            "group": name,
+            "timing": kind,
+            "cases": len(of_group),
+            "geometric_mean": round(mean, 3),
+            "worst": worst[f"ratio_{kind}"],
+            "worst_case": worst_case,
+        }
+
+
+def largest(wanted: list[Case]) -> list[Case]:
+    """The cubes with the most multiply-adds of each group, type and layout."""
+    best: dict[tuple[str, str, str], Case] = {}
+    for case in wanted:
+        key = case.group, case.dtype, case.layout
+        if case.group != "drawn" and len(set(case.sizes)) == 1:
+            best[key] = max(best.get(key, case), case, key=lambda case: case.multiply_adds)
+    return list(best.values())
 
 
 def main_loops(dtype: str) -> Iterator[str]:
@@ -91,10 +302,10 @@ def main_loops(dtype: str) -> Iterator[str]:
     schedule = (
         f"block: {{m: 128, n: 128}}, thread: {{m: 8, n: 16}}, step: {{k: {64 // size}}}, stages: 4, cores: tensor"
     )
-    for target in TARGETS:
-        text = spec_of(dtype, (True, True), (4096, 4096, 4096), target, f"schedule: {{family: gemm, {schedule}}}\n")
+    case = Case("cubes", dtype, "nt", (4096, 4096, 4096))
+    for target in SASS_TARGETS:
         try:
-            kernel = generate(load_text(text)[0])
+            kernel = generate(load_text(case.spec(target, f"schedule: {{family: gemm, {schedule}}}\n"))[0])
         except SpecError:
             continue
         cubin = compile_cubin(kernel.source, kernel.name, target)
@@ -112,87 +323,49 @@ def main_loops(dtype: str) -> Iterator[str]:
         )
 
 
-def compiled(case: tuple[str, tuple[bool, bool], tuple[int, int, int]], capability: str) -> None:
-    """Fills the cache of machine code."""
-    kernel = generate(load_text(spec_of(*case))[0], remarks="none")
-    compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
+def run(arguments: argparse.Namespace) -> None:
+    """Compiles and measures the cases."""
+    import torch
 
-
-def timed(torch: Any, calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Median microseconds of each call, samples interleaved."""
-    flushed = torch.empty(FLUSHED, device="cuda")
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(SAMPLES):
-        for name, call in calls.items():
-            flushed.fill_(1.0)
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(IDLE_CYCLES)
-            start.record()
-            call()
-            stop.record()
-            torch.cuda.synchronize()
-            samples[name].append(1e3 * start.elapsed_time(stop))
-    return {name: round(statistics.median(times), 1) for name, times in samples.items()}
-
-
-def measured(torch: Any, dtype: str, k_major: tuple[bool, bool], sizes: tuple[int, int, int]) -> dict[str, Any]:
-    """Times, error and reproducibility of one product."""
-    m, n, k = sizes
-
-    def operand(shape: tuple[int, int]) -> Any:
-        if dtype == "int8":
-            return torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda")
-        return (2 * torch.rand(shape, device="cuda") - 1).to(getattr(torch, dtype.replace("e4m3", "e4m3fn")))
-
-    stored_a, stored_b = operand((m, k) if k_major[0] else (k, m)), operand((n, k) if k_major[1] else (k, n))
-    a, b = stored_a if k_major[0] else stored_a.T, stored_b.T if k_major[1] else stored_b
-    product = cugen.torch_op(load_text(spec_of(dtype, k_major, sizes))[0])
-    result = product(stored_a, stored_b)
-    exact, magnitude = a.double() @ b.double(), a.double().abs() @ b.double().abs()
-    error = ((result.double() - exact).abs() / magnitude.clamp(min=1e-30)).max().item()
-    bits = result.view(torch.uint8)
-    equal = all(torch.equal(product(stored_a, stored_b).view(torch.uint8), bits) for _ in range(RERUNS))
-    calls = {"cugen": lambda: product(stored_a, stored_b)}
-    peer = peer_of(torch, dtype, a, b)
-    try:
-        peer()
-        calls["cublas"] = peer
-    except RuntimeError:
-        pass  # what the library does not take: its row has no time
-    times = timed(torch, calls)
-    ratio = round(times["cublas"] / times["cugen"], 3) if "cublas" in times else None
-    layout = "".join("t" if major else "n" for major in k_major)
-    return {"type": dtype, "k_major": layout, "sizes": sizes, **times, "ratio": ratio, "error": error, "equal": equal}
+    torch.backends.cuda.matmul.allow_tf32 = True
+    target = arguments.target or architecture_specific("sm_{}{}".format(*torch.cuda.get_device_capability()))
+    chosen = [c for c in cases(Random(arguments.seed), arguments.drawn) if c.group in arguments.group]
+    chosen = largest(chosen) if arguments.sustained else chosen
+    print(f"{torch.cuda.get_device_name()}, {target}, seed {arguments.seed}, {len(chosen)} cases", flush=True)
+    begin = time.monotonic()
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        kernels = list(pool.map(built, chosen, [target] * len(chosen)))
+    print(f"compiled in {time.monotonic() - begin:.0f} s", flush=True)
+    spare = torch.empty(FLUSHED, device="cuda")
+    rows = []
+    for case, kernel in zip(chosen, kernels, strict=True):
+        rows.append(measured(torch, case, kernel, spare, is_sustained=arguments.sustained))
+        print(line_of(rows[-1]), flush=True)
+    means = list(summary(rows))
+    for mean in means:
+        print("{group}, {timing}: geometric mean {geometric_mean}, worst {worst} ({worst_case})".format(**mean))
+    if arguments.output:
+        about = {"device": torch.cuda.get_device_name(), "date": datetime.date.today().isoformat(), "target": target}
+        about |= {"torch": torch.__version__, "seed": arguments.seed}
+        save(Path(arguments.output), {"command": command(), **about, "means": means, "rows": rows})
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=24)
-    parser.add_argument("--output")
+    parser.add_argument("--target", help="by default the architecture-specific one of the GPU")
+    parser.add_argument("--group", nargs="+", choices=GROUPS, default=GROUPS, help="cases to measure")
+    parser.add_argument("--seed", type=int, default=1, help="of the drawn shapes")
+    parser.add_argument("--drawn", type=int, default=20, help="drawn shapes")
+    parser.add_argument("--output", help="JSON file")
+    parser.add_argument("--sustained", action="store_true", help="the largest cubes, for 3 s each")
     parser.add_argument("--sass", action="store_true", help="print the instructions of main loops, without a GPU")
     arguments = parser.parse_args()
     if arguments.sass:
-        for dtype in TYPES:
+        for dtype in RESULTS:
             for line in main_loops(dtype):
                 print(line, flush=True)
-        return 0
-    import torch
-
-    torch.backends.cuda.matmul.allow_tf32 = True
-    rows = []
-    cases = list(shapes(Random(arguments.seed), arguments.cases))
-    major, minor = torch.cuda.get_device_capability()
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        list(pool.map(compiled, cases, [f"sm_{major}{minor}"] * len(cases)))
-    for dtype, k_major, sizes in cases:
-        rows.append(measured(torch, dtype, k_major, sizes))
-        print(rows[-1], flush=True)
-    ratios = [row["ratio"] for row in rows if row["ratio"] is not None]
-    print(f"geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios)}")
-    if arguments.output:
-        about = {"device": torch.cuda.get_device_name(), "date": datetime.date.today().isoformat()}
-        save(Path(arguments.output), {"command": command(), **about, "rows": rows})
+    else:
+        run(arguments)
     return 0
 
 

@@ -11,20 +11,14 @@ from typing import NamedTuple
 
 import pytest
 
-from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.wgmma import cost_model
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.selection import configs
 from cugen.machine import device
 from cugen.machine.wgmma import INSTRUCTIONS
-from cugen.plan.context import make_context
-from cugen.schedule.planner import requests
-from cugen.schedule.runs import group
-from cugen.spec.load import load_text
+from tests.families.gemm.wgmma.conftest import contraction_of, product
 
 INSTRUCTION = INSTRUCTIONS["bfloat16", "bfloat16"]
-READS = {"nt": ("A[m, k]", "B[n, k]"), "nn": ("A[m, k]", "B[k, n]"), "tn": ("A[k, m]", "B[k, n]")}
-READS |= {"tt": ("A[k, m]", "B[n, k]")}
 
 
 class Shape(NamedTuple):
@@ -42,19 +36,6 @@ class Timed(NamedTuple):
 
 
 Timings = dict[Shape, list[Timed]]
-
-
-def contraction_of(shape: Shape) -> Contraction:
-    a, b = READS[shape.layout]
-    arrays = "".join(f"  {read[0]}: {{shape: {read[1:].upper()}, dtype: bfloat16}}\n" for read in (a, b, "C[m, n]"))
-    (spec,) = load_text(
-        f"cugen: 1\nkernel: product\ntarget: sm_90a\nparams: {{M: {shape.m}, N: {shape.n}, K: {shape.k}}}\n"
-        f"arrays:\n{arrays}compute: C[m, n] = sum({a} * {b}, k)\n"
-    )
-    context = make_context(spec)
-    contraction = recognise(next(iter(requests(context, group(context)))))
-    assert isinstance(contraction, Contraction)
-    return contraction
 
 
 def sizes(config: WgmmaConfig) -> tuple[int, int, int, int]:
@@ -75,7 +56,7 @@ def timings() -> Iterator[Timings]:
 
 
 def timed(shape: Shape, rows: list[dict[str, str]]) -> Iterator[Timed]:
-    contraction = contraction_of(shape)
+    contraction = contraction_of(product(shape.m, shape.n, shape.k, layout=shape.layout, schedule=""))
     proposed = {sizes(config): config for config in configs(contraction, INSTRUCTION)}
     for row in rows:
         m, n, split_k, multicast = (int(row[name]) for name in ("block_m", "block_n", "split_k", "multicast"))

@@ -1,0 +1,185 @@
+"""What wgmma refuses, and why; and which operands are copied first."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.plan.kernel import Kernel
+from cugen.spec.diagnostics import SpecError
+from tests.families.gemm.wgmma.conftest import product
+
+OF_BATCHES = """
+target: sm_90a
+params: {M: 256, N: 256, K: 256, Y: 3, Z: 2}
+arrays:
+  A: {shape: [Y, Z, M, K], dtype: bfloat16}
+  B: {shape: [Z, Y, N, K], dtype: bfloat16}
+  C: {shape: [Y, Z, M, N], dtype: float32}
+compute: C[y, z, m, n] = sum(A[y, z, m, k] * B[z, y, n, k], k)
+schedule: {family: wgmma}
+"""
+
+
+def placed(array: str, memory: str, **changes: str) -> str:
+    """The GEMM with an operand in this memory."""
+    lines = product(**changes).splitlines()
+    return "\n".join(
+        line[:-1] + f", memory: {{{memory}}}}}" if line.startswith(f"  {array}:") else line for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "key"),
+    [
+        pytest.param(product(target="sm_90"), "sm_90a", "", id="no such instructions"),
+        pytest.param(
+            product(terms="A[{a}] * B[{b}], k, where=k <= m"), "a condition masks single terms", "", id="condition"
+        ),
+        pytest.param(OF_BATCHES, "takes one batch index", "", id="two batch indices"),
+        pytest.param(product(k="dynamic"), "k may have none", "", id="K may be 0"),
+        pytest.param(product(k="{range: [0, 64], multiple_of: 8}"), "k may have none", "", id="K from 0 on"),
+        pytest.param(
+            product(schedule="family: wgmma, thread: {m: 8, n: 8}"), "thread tiles", "schedule.thread", id="thread tile"
+        ),
+        pytest.param(
+            product(schedule="family: wgmma, cores: cuda"), "on tensor cores", "schedule.cores", id="cores: cuda"
+        ),
+        pytest.param(
+            product(schedule="family: wgmma, stages: 17"), "stages may be", "schedule.stages", id="too many stages"
+        ),
+        pytest.param(
+            product(schedule="family: wgmma, split_k: 3"), "split_k may be", "schedule.split_k", id="cluster of 3"
+        ),
+        pytest.param(
+            product(schedule="family: wgmma, sliced_k: 2"), "no tunable", "schedule.sliced_k", id="another tunable"
+        ),
+        pytest.param(
+            product(dtype="float64", result="float64"), "float64 x float64 with sums in float64", "", id="float64"
+        ),
+        pytest.param(product(b_dtype="float16"), "no instruction for bfloat16 x float16", "", id="two 16-bit types"),
+        pytest.param(
+            product(dtype="float32").replace("tf32: true", "tf32: false"), "float32 x float32", "", id="no tf32"
+        ),
+        pytest.param(
+            product(terms="abs(A[{a}]) * B[{b}], k"), "takes sums of A[m, k] * B[k, n]", "", id="another term"
+        ),
+        pytest.param(
+            product(compute="C[{c}] = sum({terms}) / sum(A[{a}] * B[{b}] * B[{b}], k)"), "one sum", "", id="two sums"
+        ),
+        pytest.param(product(k=260), "rows of A aren't multiples of 16 bytes", "", id="rows that TMA can't read"),
+        pytest.param(
+            product(dtype="int8", layout="nn"), "contiguous along k, and B is along n", "", id="MN-major bytes"
+        ),
+        pytest.param(
+            placed("A", "space: shared, pad: 8"),
+            "chooses the layout of A in shared memory",
+            "arrays.A.memory",
+            id="pad",
+        ),
+        pytest.param(
+            product(schedule="family: wgmma, block: {m: 96}"),
+            "has no tile of this size",
+            "schedule.block",
+            id="BM = 96",
+        ),
+        pytest.param(
+            product(layout="nn", schedule="family: wgmma, block: {n: 96}"),
+            "has no tile of this size",
+            "schedule.block",
+            id="MN-major tile that isn't of whole blocks",
+        ),
+        pytest.param(
+            product(schedule="family: wgmma, block: {m: 256, n: 256}"),
+            "has no tile of this size",
+            "schedule.block",
+            id="more accumulators than registers",
+        ),
+    ],
+)
+def test_what_wgmma_cannot_compute_is_refused_with_the_reason(reasons, text: str, reason: str, key: str) -> None:
+    refusals = reasons("wgmma", text)
+    assert [r for r in refusals if reason in r.reason and r.key == key], refusals
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "float8_e4m3", "float8_e5m2", "float32"])
+def test_every_type_that_has_an_instruction_is_taken(reasons, dtype: str) -> None:
+    assert reasons("wgmma", product(dtype=dtype)) == ()
+
+
+# Copies of operands
+
+
+def kernels(made, text: str) -> tuple[tuple[Kernel, ...], Kernel]:
+    """The kernels before the GEMM, and that one."""
+    *copies, gemm = made(text).plan.kernels
+    assert gemm.family == "wgmma"
+    return tuple(copies), gemm
+
+
+@pytest.mark.parametrize(
+    ("changes", "copies"),
+    [
+        pytest.param({}, [], id="none"),
+        pytest.param({"layout": "tn"}, [], id="none of MN-major 16-bit types"),
+        pytest.param({"k": 260}, ["A_copy[m, k] = A", "B_copy[n, k] = B"], id="rows of both"),
+        pytest.param({"n": 260, "layout": "nn"}, ["B_copy[k, n] = B"], id="MN-major rows"),
+        pytest.param({"m": 260, "layout": "tt"}, ["A_copy[k, m] = A"], id="MN-major rows of A"),
+        pytest.param({"dtype": "int8", "layout": "nn"}, ["B_copy[n, k] = B"], id="bytes become K-major"),
+        pytest.param(
+            {"dtype": "float8_e4m3", "layout": "tn"}, ["A_copy[m, k] = A", "B_copy[n, k] = B"], id="floats of 8 bits"
+        ),
+        pytest.param({"dtype": "float32", "layout": "nn"}, ["B_copy[n, k] = B"], id="tf32 becomes K-major"),
+        pytest.param({"k": 260, "batch": 3}, ["A_copy[z, m, k] = A", "B_copy[z, n, k] = B"], id="with the batch index"),
+        pytest.param(
+            {"m": "dynamic", "k": "{range: [1, 4096]}"}, ["A_copy[m, k] = A", "B_copy[n, k] = B"], id="unknown rows"
+        ),
+    ],
+)
+def test_operands_that_tma_or_wgmma_cannot_read_are_copied_first(made, changes: dict[str, object], copies) -> None:
+    before, gemm = kernels(made, product(**changes))
+    assert [statement.partition(",  in")[0] for kernel in before for statement in kernel.computes] == [
+        f"{copy}, in rows that TMA reads" for copy in copies
+    ]
+    copied = [copy.partition("[")[0] for copy in copies]
+    assert [source.name for source in gemm.tensor_maps if source.name.endswith("_copy")] == copied
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layout"), [("bfloat16", "nn"), ("int8", "nn"), ("float32", "tt"), ("float16", "nt")]
+)
+def test_rows_of_a_copy_are_multiples_of_128_bytes_apart(made, dtype: str, layout: str) -> None:
+    text = product(67, 77, 87, dtype=dtype, layout=layout)
+    _, gemm = kernels(made, text)
+    static = made(text).plan.context.static
+    copies = [source for source in gemm.tensor_maps if source.name.endswith("_copy")]
+    assert len(copies) == 2
+    for source in copies:
+        (row, element), (_, columns) = (map(static, sizes) for sizes in (source.strides, source.shape))
+        assert element == 1
+        assert row * source.dtype.bytes % 128 == 0
+        assert 0 <= row - columns < 128 // source.dtype.bytes
+
+
+def test_a_copy_has_a_name_of_its_own(made) -> None:
+    text = product(k=260, more="  A_copy: {shape: [N], dtype: float32}", compute="C[{c}] = sum({terms}) + A_copy[n]")
+    before, _ = kernels(made, text)
+    names = [statement.partition("[")[0] for kernel in before for statement in kernel.computes]
+    assert len(names) == len({*names, "A_copy"}) - 1
+
+
+def test_operands_that_no_copy_helps_are_not_copied(made) -> None:
+    """The layout of a tile that the spec asks for, which the copy wouldn't have."""
+    with pytest.raises(SpecError, match="wgmma"):
+        made(placed("A", "space: shared, pad: 8", k=260))
+
+
+def test_small_gemms_are_copied_only_on_request(made) -> None:
+    """Of 2^24 multiply-adds, which take less time than copies; of 2^26 and more they are."""
+    families = {
+        size: [kernel.family for kernel in made(product(size, size, size + 1, schedule="")).plan.kernels]
+        for size in (256, 512)
+    }
+    assert "wgmma" not in families[256]
+    assert families[512][-1] == "wgmma"
+    _, gemm = kernels(made, product(256, 256, 257))
+    assert gemm.family == "wgmma"
