@@ -15,7 +15,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import OPERATORS, THREAD, reduced
+from cugen.analysis.pipelines.roles import BLOCK, OPERATORS, THREAD, reduced
 from cugen.analysis.totals.affine import evaluator
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import (
@@ -31,10 +31,9 @@ from cugen.plan.nodes import (
     Node,
     ReleaseFlag,
 )
-from cugen.plan.symbols import Integer, integer, symbol
+from cugen.plan.symbols import Integer, integer
 from cugen.plan.traversal.walking import accesses_of, walk_nodes
 
-BLOCK = symbol("blockIdx.x")
 _MAX_CASES = 1 << 24  # blocks x threads x iterations
 
 

@@ -43,7 +43,7 @@ from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, CommitWgmmas,
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 from cugen.plan.traversal.walking import walk_nodes
 
-THREAD = symbol("threadIdx.x")
+THREAD, BLOCK = symbol("threadIdx.x"), symbol("blockIdx.x")
 FILL, K_TILE, WAVE = symbol("fill number"), symbol("k-tile number"), symbol("wave number")  # no names in C
 _MAX_UNROLLED = 256
 OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -163,6 +163,12 @@ def items_of(kernel: Kernel) -> tuple[Item, ...]:
     # Sizes that are known: names of numbers of tiles are numbers, too.
     known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
     return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), known)))
+
+
+def is_of_cluster(loop: PipelineLoop, size: int) -> bool:
+    """Whether all blocks of a cluster of this size have the same bounds of a loop."""
+    of_rank = [{BLOCK: size * symbol("cluster number") + rank} for rank in range(size)]
+    return len({tuple(reduced(end.xreplace(rank)) for end in (loop.start, loop.stop)) for rank in of_rank}) == 1
 
 
 def events_in(items: tuple[Item, ...]) -> Iterator[Event]:

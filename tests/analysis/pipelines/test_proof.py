@@ -14,7 +14,7 @@ from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N
 from cugen.machine.wgmma import WARPGROUP
 from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import Barrier, Comparison, For, Guard, If, Loop, NamedBarrier, Node
+from cugen.plan.nodes import Barrier, ClusterBarrier, Comparison, For, Guard, If, Loop, NamedBarrier, Node
 from cugen.plan.pipeline_nodes import (
     ArriveBarrier,
     AwaitBarrier,
@@ -413,3 +413,14 @@ def test_sums_that_threads_add_while_wgmmas_write_them_are_refuted():
     kernel = FORMS["float8"]()
     assert "accumulators" in refuted(nth(kernel, AwaitWgmmas, 0, lambda node: ()))
     assert "accumulators" in refuted(nth(kernel, FenceWgmma, 0, lambda node: ()))
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_a_cluster_that_lacks_one_of_its_barriers_is_refuted(position):
+    """Before the reads of others' shared memory, and before the exit."""
+    kernel = FORMS["split-K"]()
+    assert len(nodes_of(kernel, ClusterBarrier)) == 2
+    assert refuted(nth(kernel, ClusterBarrier, position, lambda node: ())) == ["clusters"]
+    for_some = Guard((Comparison(symbol("threadIdx.x"), "<", integer(128)),))
+    some = nth(kernel, ClusterBarrier, position, lambda node: (If(for_some, (node,)),))
+    assert refuted(some) == ["convergence"]
