@@ -16,6 +16,7 @@ import numpy as np
 import sympy
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, PipelineProof, claim_of
+from cugen.analysis.pipelines.flags import flags
 from cugen.analysis.pipelines.roles import K_TILE, OPERATORS, THREAD, reduced
 from cugen.analysis.pipelines.slices import Slices
 from cugen.analysis.totals.affine import evaluator, quasi_period
@@ -451,7 +452,8 @@ def prove_async_copies(kernel: Kernel) -> PipelineProof | None:
         else f"at most {machine.max_k_tiles} k-tiles"
     )
     summary = f"for {number}: {stages} stages, commit groups and barriers order copies and reads"
-    return PipelineProof(kernel.name, claims, summary)
+    of_flags = flags(kernel)
+    return PipelineProof(kernel.name, (*claims, of_flags) if of_flags else claims, summary)
 
 
 def _repeats(expr: Integer, period: int) -> bool:

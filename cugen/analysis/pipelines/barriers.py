@@ -4,7 +4,8 @@ A wait names the parity of a phase, and phase n - 2 has that of phase n. Inducti
 producer awaits the reads of k-tile f - STAGES before it copies k-tile f, so `full` ends its phase for f only after
 every consumer warp has awaited that for f - STAGES; and a consumer awaits every k-tile before it arrives for it, so
 `empty` is at most one phase further than the producer's last wait. In both the current phase is the awaited one or the
-next, and a parity tells these two apart.
+next, and a parity tells these two apart. Where blocks of a cluster copy to each other's stages, every consumer warp of
+the cluster arrives at the `empty` of each block: its producer awaits the reads of all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
 from cugen.analysis.pipelines.roles import Event, Role, events_in
 from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of
-from cugen.plan.nodes import Barrier
+from cugen.plan.nodes import Barrier, ClusterBarrier
 from cugen.plan.pipeline_nodes import (
     ArriveBarrier,
     AwaitBarrier,
@@ -54,12 +55,14 @@ def _initialisation_faults(pipeline: Pipeline) -> Iterator[Fault]:
     fences = [n for n, e in enumerate(events) if isinstance(e.node, FenceBarrierInit) and by <= e.threads]
     fence = next((n for n in fences if n > inits[-1]), None)
     everyone = frozenset(range(pipeline.kernel.threads))
-    meetings = [n for n, e in enumerate(events) if isinstance(e.node, Barrier) and e.threads == everyone]
+    kinds = (Barrier, ClusterBarrier) if pipeline.cluster == 1 else (ClusterBarrier,)
+    meetings = [n for n, e in enumerate(events) if isinstance(e.node, kinds) and e.threads == everyone]
     if fence is None:
         yield Fault("no fence makes the initialised barriers visible to TMA", 0, 0)
     meeting = next((n for n in meetings if n > (fence if fence is not None else inits[-1])), len(events))
     if meeting > first_use:
-        yield Fault("threads use barriers without a barrier of the block after their initialisation", 0, 0)
+        whole = "block" if pipeline.cluster == 1 else "cluster"
+        yield Fault(f"threads use barriers without a barrier of the {whole} after their initialisation", 0, 0)
 
 
 def arrivals_per_phase(pipeline: Pipeline, array: str) -> int:

@@ -11,6 +11,7 @@ from cugen.analysis.pipelines.accumulators import accumulators
 from cugen.analysis.pipelines.async_copies import prove_async_copies
 from cugen.analysis.pipelines.barriers import expected_bytes, initialisation, phases
 from cugen.analysis.pipelines.claims import Claim, NotRecognised, PipelineProof
+from cugen.analysis.pipelines.clusters import clusters
 from cugen.analysis.pipelines.convergence import convergence, shared_memory
 from cugen.analysis.pipelines.stages import arrivals, copies, order, reads
 from cugen.analysis.pipelines.stores import stores
@@ -31,6 +32,7 @@ _CLAIMS = (
     accumulators,
     stores,
     shared_memory,
+    clusters,
 )
 
 

@@ -43,7 +43,7 @@ from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, CommitWgmmas,
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 from cugen.plan.traversal.walking import walk_nodes
 
-THREAD = symbol("threadIdx.x")
+THREAD, BLOCK = symbol("threadIdx.x"), symbol("blockIdx.x")
 FILL, K_TILE, WAVE = symbol("fill number"), symbol("k-tile number"), symbol("wave number")  # no names in C
 _MAX_UNROLLED = 256
 OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -165,6 +165,12 @@ def items_of(kernel: Kernel) -> tuple[Item, ...]:
     return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), known)))
 
 
+def is_of_cluster(loop: PipelineLoop, size: int) -> bool:
+    """Whether all blocks of a cluster of this size have the same bounds of a loop."""
+    of_rank = [{BLOCK: size * symbol("cluster number") + rank} for rank in range(size)]
+    return len({tuple(reduced(end.xreplace(rank)) for end in (loop.start, loop.stop)) for rank in of_rank}) == 1
+
+
 def events_in(items: tuple[Item, ...]) -> Iterator[Event]:
     for item in items:
         if isinstance(item, Event):
@@ -202,8 +208,8 @@ def _split(items: tuple[Item, ...], group: range) -> tuple[tuple[Event, ...], Pi
         if not item.threads & members:
             continue
         if isinstance(item, Event):
-            own = replace(item.scope, threads=item.threads & members)
-            (after if loop else before).append(Event(item.node, own, item.threads))
+            in_role = replace(item.scope, threads=item.threads & members)
+            (after if loop else before).append(Event(item.node, in_role, item.threads))
         elif loop is not None:
             raise NotRecognised("a role has more than one loop over k-tiles or output tiles")
         else:

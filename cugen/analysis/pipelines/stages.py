@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cugen.analysis.pipelines.barriers import arrivals_per_phase, deviating
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import Event, Role
+from cugen.analysis.pipelines.roles import Event, Role, is_of_cluster
 from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.memory import Access
@@ -27,6 +27,9 @@ def _order_faults(pipeline: Pipeline) -> Iterator[Fault]:
     if producer.k_tiles.trip_range[0] < 1 and pipeline.empty:
         reason = "there may be no k-tile, and stages are released as after one"
         yield Fault(reason, refutes=producer.k_tiles.stop.is_Symbol)  # whose range has no other reason to begin at 0
+    for loop in (producer.tiles, producer.k_tiles):
+        if pipeline.cluster > 1 and loop is not None and not is_of_cluster(loop, pipeline.cluster):
+            yield Fault("blocks of a cluster pass different numbers of tiles", refutes=False)
     for consumer in pipeline.consumers:
         if consumer.k_tiles is None or (consumer.tiles is None) != (producer.tiles is None):
             raise NotRecognised("a consumer has other loops than the producer")
@@ -110,11 +113,30 @@ def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
         yield from release.faults()
     expected = arrivals_per_phase(pipeline, pipeline.empty)
     for lag in sorted({lag for release in releases for lag in release.after}):
-        made = sum(len(r.after[lag].threads) for r in releases if lag in r.after)
+        made = sum(arriving(pipeline, r.after[lag]) for r in releases if lag in r.after)
         yield from _unequal(pipeline.empty, made, expected, pipeline.stages)
     if any(release.within is not None for release in releases):
-        made = sum(len(r.within.threads) for r in releases if r.within is not None)
+        made = sum(arriving(pipeline, r.within) for r in releases if r.within is not None)
         yield from _unequal(pipeline.empty, made, expected, pipeline.stages)
+
+
+def by_block(pipeline: Pipeline, event: Event) -> list[frozenset[int]]:
+    """The threads that arrive at the barrier of each block of a cluster; of their own block alone without a cluster."""
+    assert isinstance(event.node, ArriveBarrier)
+    if event.node.rank is None:
+        return [event.threads]
+    ranks = event.per_thread(event.node.rank)
+    if not set(ranks.values()) <= set(range(pipeline.kernel.cluster)):
+        raise NotRecognised("threads arrive at barriers of blocks outside of the cluster")
+    return [frozenset(t for t, r in ranks.items() if r == rank) for rank in range(pipeline.kernel.cluster)]
+
+
+def arriving(pipeline: Pipeline, event: Event) -> int:
+    """Arrivals at the barrier of a block, of all blocks that execute the event."""
+    threads = by_block(pipeline, event)
+    if len(set(map(len, threads))) > 1:
+        raise NotRecognised("blocks of a cluster get different numbers of arrivals")
+    return len(threads) * len(threads[0])
 
 
 def _unequal(array: str, made: int, expected: int, k_tile: int) -> Iterator[Fault]:
@@ -182,9 +204,13 @@ class Releases:
             yield Fault(f"with fewer than {needed} k-tiles, some before the first are released", refutes=False)
         warps = {thread // WARP_SIZE for thread in self.role.threads}
         for event in (*((self.within,) if self.within else ()), *self.after.values()):
-            missing_warps = warps - {thread // WARP_SIZE for thread in event.threads}
-            if missing_warps:
-                yield Fault(f"warp {min(missing_warps)} reads stages and doesn't arrive at `{empty}`", stages, 0)
+            blocks = by_block(self.pipeline, event)
+            for threads in blocks:
+                missing_warps = warps - {thread // WARP_SIZE for thread in threads}
+                if missing_warps:
+                    yield Fault(f"warp {min(missing_warps)} reads stages and doesn't arrive at `{empty}`", stages, 0)
+            if len(blocks) < self.pipeline.cluster:
+                yield Fault(f"warps don't arrive at `{empty}` of the other blocks that copy to their stages", stages, 0)
 
 
 def reads(pipeline: Pipeline) -> Claim:

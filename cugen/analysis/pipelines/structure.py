@@ -51,12 +51,20 @@ class Pipeline:
         return k_tiles.trip_range[1] * (tiles.trip_range[1] if tiles else 1)
 
     @property
+    def cluster(self) -> int:
+        """Blocks that copy to each other's stages; 1 if each copies for itself."""
+        sizes = {load.node.blocks for load in self.loads if isinstance(load.node, TensorLoad)} - {1}
+        if sizes - {self.kernel.cluster}:
+            raise NotRecognised("a multicast isn't to all blocks of a cluster")
+        return self.kernel.cluster if sizes else 1
+
+    @property
     def consuming_threads(self) -> frozenset[int]:
         return frozenset(thread for role in self.consumers for thread in role.threads)
 
     @property
     def stage_bytes(self) -> int:
-        """Bytes that the loads of one k-tile count at `full`."""
+        """Bytes that the loads of one k-tile count at `full`, those of all blocks of a cluster that copy to it."""
         return sum(map(box_bytes, self.loads))
 
 
@@ -105,7 +113,8 @@ def box_bytes(load: Event) -> int:
     assert isinstance(node, TensorLoad)
     if node.source.array.tensor_map is None or load.scope.times is None:
         raise NotRecognised("the number of bytes of a TMA load is unknown")
-    return math.prod(node.source.array.tensor_map.box) * node.source.array.dtype.bytes * load.scope.times
+    boxes = load.scope.times * node.blocks  # every block of the cluster copies one to each
+    return math.prod(node.source.array.tensor_map.box) * node.source.array.dtype.bytes * boxes
 
 
 def whole_warps(threads: frozenset[int], size: int) -> bool:

@@ -45,8 +45,7 @@ def gemm(
         + f"compute: C[{subscripts['C']}] = sum(A[{subscripts['A']}] * B[{subscripts['B']}], k)\n"
         f"schedule: {{family: wgmma{', ' + schedule if schedule else ''}}}{sums}\n"
     )
-    (kernel,) = make_plan(spec).kernels
-    return kernel
+    return make_plan(spec).kernels[-1]  # before it may be copies of operands with aligned rows
 
 
 def nodes_of(kernel: Kernel, *kinds: type) -> list[Node]:
@@ -94,14 +93,14 @@ def nth(kernel: Kernel, kind: type, position: int, change: Change) -> Kernel:
     """The kernel with the change to one node of a kind."""
     count = -1
 
-    def at(node: Node) -> tuple[Node, ...] | None:
+    def change_one(node: Node) -> tuple[Node, ...] | None:
         nonlocal count
         if not isinstance(node, kind):
             return None
         count += 1
         return change(node) if count == position else None
 
-    return changed(kernel, at)
+    return changed(kernel, change_one)
 
 
 def with_subscripts(access: Access, first: Callable[[sympy.Expr], sympy.Expr]) -> Access:

@@ -1,0 +1,190 @@
+"""Claims about release flags between blocks, as stream-K has them: each wait is for a flag that a block with a lower
+dynamic id sets, once, after its writes.
+
+Which blocks and threads wait and release follows from the conditions round these statements, which are evaluated for
+every block, thread and iteration of a launch with known sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
+from cugen.analysis.pipelines.roles import BLOCK, OPERATORS, THREAD, reduced
+from cugen.analysis.totals.affine import evaluator
+from cugen.plan.kernel import Kernel
+from cugen.plan.nodes import (
+    AcquireSpinWait,
+    Barrier,
+    Comparison,
+    Define,
+    FetchBlockId,
+    For,
+    Guard,
+    If,
+    LoadBlockId,
+    Node,
+    ReleaseFlag,
+)
+from cugen.plan.symbols import Integer, integer
+from cugen.plan.traversal.walking import accesses_of, walk_nodes
+
+_MAX_CASES = 1 << 24  # blocks x threads x iterations
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A statement with the conditions and loops round it; None for a condition on data."""
+
+    node: Node
+    conditions: tuple[Comparison | None, ...]
+    loops: tuple[tuple[sympy.Symbol, range], ...]
+    values: Mapping[sympy.Symbol, Integer]
+
+
+def flags(kernel: Kernel) -> Claim | None:
+    """The claim about a kernel's release flags; None for one without."""
+    nodes = list(walk_nodes(kernel.body))
+    if not any(isinstance(node, ReleaseFlag) for node in nodes):
+        return None
+    reason = (
+        "each flag that a block waits for is set once, by a block with a lower dynamic id and after a barrier that "
+        "follows its writes"
+    )
+    return claim_of("flags", reason, _faults(kernel))
+
+
+def _faults(kernel: Kernel) -> Iterator[Fault]:
+    known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
+    steps = list(_steps(kernel.body, (), (), known))
+    if not any(isinstance(step.node, FetchBlockId) for step in steps):
+        yield Fault("blocks have no dynamic ids: one may wait for another that hasn't begun", refutes=False)
+    released = list(_flags_of(kernel, [step for step in steps if isinstance(step.node, ReleaseFlag)]))
+    awaited = list(_flags_of(kernel, [step for step in steps if isinstance(step.node, AcquireSpinWait)]))
+    setters: dict[int, int] = {}
+    for flag, block in released:
+        if flag in setters:
+            yield Fault(f"flag {flag} is set twice, by blocks {setters[flag]} and {block}")
+        setters[flag] = block
+    for flag, block in awaited:
+        if flag not in setters:
+            yield Fault(f"block {block} waits for flag {flag}, which none sets")
+        elif setters[flag] >= block:
+            yield Fault(f"block {block} waits for block {setters[flag]}, which may begin later")
+    waits = [flag for flag, _ in awaited]
+    if len(waits) != len(set(waits)) or set(waits) != set(setters):
+        yield Fault("a flag isn't awaited by exactly one thread, which clears it", refutes=False)
+    yield from _order_faults(kernel, steps)
+
+
+def _order_faults(kernel: Kernel, steps: list[_Step]) -> Iterator[Fault]:
+    """Unless a barrier is between the writes of a block and its release, and between a wait and the reads."""
+    guarded = {step.access.array.symbol for step in _flag_nodes(steps)}
+    exchanged = {array.symbol for array in kernel.workspace} - guarded
+
+    def accesses(step: _Step, *, loads: bool) -> bool:
+        return any(a.array.symbol in exchanged and a.is_load == loads for a in accesses_of(step.node))
+
+    for position, step in enumerate(steps):
+        if isinstance(step.node, ReleaseFlag):
+            before = [n for n in range(position) if accesses(steps[n], loads=False)]
+            if before and not _has_barrier(steps[before[-1] : position], step):
+                yield Fault("a flag is set without a barrier after the writes of the block's threads")
+        if isinstance(step.node, AcquireSpinWait):
+            after = [n for n in range(position, len(steps)) if accesses(steps[n], loads=True)]
+            if after and not _has_barrier(steps[position : after[0]], steps[after[0]]):
+                yield Fault("data is read without a barrier after the wait for its flag")
+
+
+def _has_barrier(steps: list[_Step], step: _Step) -> bool:
+    """Whether a barrier is among steps, under no other conditions than those of a step."""
+    barriers = (s for s in steps if isinstance(s.node, Barrier))
+    return any(set(barrier.conditions) <= set(step.conditions) for barrier in barriers)
+
+
+def _flag_nodes(steps: list[_Step]) -> list[ReleaseFlag | AcquireSpinWait]:
+    return [step.node for step in steps if isinstance(step.node, ReleaseFlag | AcquireSpinWait)]
+
+
+def _steps(
+    nodes: tuple[Node, ...],
+    conditions: tuple[Comparison | None, ...],
+    loops: tuple[tuple[sympy.Symbol, range], ...],
+    values: Mapping[sympy.Symbol, Integer],
+) -> Iterator[_Step]:
+    """All statements in source order."""
+    values = dict(values)
+    for node in nodes:
+        match node:
+            case Define() if node.then is None:
+                values[node.index.symbol] = reduced(node.index.definition.xreplace(values))
+            case LoadBlockId():
+                values[node.index.symbol] = node.index.definition.xreplace(values)
+                yield _Step(node, conditions, loops, values)
+            case For():
+                start, stop = (reduced(end.xreplace(values)) for end in (node.loop.start, node.loop.stop))
+                inner = loops
+                if start.is_Integer and stop.is_Integer:
+                    trips = range(int(start), int(stop), int(node.loop.step))
+                    inner = (*loops, (node.loop.index.symbol, trips))
+                yield from _steps(node.body, conditions, inner, values)
+            case If():
+                terms = node.condition.terms if isinstance(node.condition, Guard) else (None,)
+                resolved = tuple(
+                    term and Comparison(term.left.xreplace(values), term.operator, term.right.xreplace(values))
+                    for term in terms
+                )
+                yield from _steps(node.then, (*conditions, *resolved), loops, values)
+                yield from _steps(node.orelse, (*conditions, *_negated(resolved)), loops, values)
+            case _:
+                yield _Step(node, conditions, loops, values)
+
+
+def _negated(terms: tuple[Comparison | None, ...]) -> tuple[Comparison | None, ...]:
+    opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+    if len(terms) != 1 or terms[0] is None:
+        return (None,)
+    return (Comparison(terms[0].left, opposite[terms[0].operator], terms[0].right),)
+
+
+def _flags_of(kernel: Kernel, steps: list[_Step]) -> Iterator[tuple[int, int]]:
+    """The flags that steps access, with their blocks, once for each thread and iteration."""
+    blocks = kernel.grid[0].xreplace({name: integer(low) for name, (low, high) in kernel.ranges if low == high})
+    if not blocks.is_Integer or kernel.grid[1:] != (1, 1):
+        raise NotRecognised("the number of blocks is known at launch only")
+    for step in steps:
+        assert isinstance(step.node, ReleaseFlag | AcquireSpinWait)
+        axes = ((BLOCK, range(int(blocks))), (THREAD, range(kernel.threads)), *step.loops)
+        shape = tuple(len(values) for _, values in axes)
+        if np.prod(shape) > _MAX_CASES:
+            raise NotRecognised("a launch has too many blocks, threads and iterations")
+        numbers = {
+            name: np.array(values).reshape([-1 if n == axis else 1 for n in range(len(axes))])
+            for axis, (name, values) in enumerate(axes)
+        }
+        executes = np.ones(shape, dtype=bool)
+        for term in step.conditions:
+            if term is None:
+                raise NotRecognised("a flag is under a condition of data")
+            executes &= OPERATORS[term.operator](_values(term.left, numbers), _values(term.right, numbers))
+        flag = np.broadcast_to(_values(_subscript(step), numbers), shape)
+        block = np.broadcast_to(numbers[BLOCK], shape)
+        yield from zip(map(int, flag[executes]), map(int, block[executes]), strict=True)
+
+
+def _subscript(step: _Step) -> Integer:
+    assert isinstance(step.node, ReleaseFlag | AcquireSpinWait)
+    return step.node.access.subscripts[0].xreplace(step.values)
+
+
+def _values(expr: Integer, numbers: Mapping[sympy.Symbol, NDArray[np.int64]]) -> NDArray[np.int64]:
+    if not expr.free_symbols <= numbers.keys():
+        raise NotRecognised(f"`{expr}` isn't a function of the block, the thread and loops with constant bounds")
+    ranges = {name: (int(values.min(initial=0)), int(values.max(initial=0))) for name, values in numbers.items()}
+    result: NDArray[np.int64] = np.asarray(evaluator(expr, ranges)(numbers))
+    return result
