@@ -202,8 +202,8 @@ def _split(items: tuple[Item, ...], group: range) -> tuple[tuple[Event, ...], Pi
         if not item.threads & members:
             continue
         if isinstance(item, Event):
-            own = replace(item.scope, threads=item.threads & members)
-            (after if loop else before).append(Event(item.node, own, item.threads))
+            scope = replace(item.scope, threads=item.threads & members)
+            (after if loop else before).append(Event(item.node, scope, item.threads))
         elif loop is not None:
             raise NotRecognised("a role has more than one loop over k-tiles or output tiles")
         else:

@@ -94,14 +94,14 @@ def nth(kernel: Kernel, kind: type, position: int, change: Change) -> Kernel:
     """The kernel with the change to one node of a kind."""
     count = -1
 
-    def at(node: Node) -> tuple[Node, ...] | None:
+    def replaced(node: Node) -> tuple[Node, ...] | None:
         nonlocal count
         if not isinstance(node, kind):
             return None
         count += 1
         return change(node) if count == position else None
 
-    return changed(kernel, at)
+    return changed(kernel, replaced)
 
 
 def with_subscripts(access: Access, first: Callable[[sympy.Expr], sympy.Expr]) -> Access:

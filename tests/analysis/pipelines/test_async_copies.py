@@ -125,30 +125,30 @@ def test_a_subscript_of_another_stage_is_refuted(stages, kind, data):
     shift = data.draw(st.integers(1, stages - 1))
     operand = "target" if kind is Copy else "source"
 
-    def other(node: Node) -> tuple[Node, ...]:
+    def replaced(node: Node) -> tuple[Node, ...]:
         access = with_subscripts(getattr(node, operand), lambda stage: Mod(stage + shift, integer(stages)))
         return (replace(node, **{operand: access}),)
 
-    assert refuted(nth(kernel, kind, position, other))
+    assert refuted(nth(kernel, kind, position, replaced))
 
 
 @pytest.mark.parametrize("name", ["write_stage", "next_stage"])
 def test_an_index_that_is_printed_as_another_is_not_proved(name):
-    def other(node: Node) -> tuple[Node, ...] | None:
+    def replaced(node: Node) -> tuple[Node, ...] | None:
         if not isinstance(node, Define) or node.index.name != name:
             return None
         return (replace(node, index=replace(node.index, shown=integer(0))),)
 
-    assert proof_of(changed(gemm(), other)).verdict == "unknown"
+    assert proof_of(changed(gemm(), replaced)).verdict == "unknown"
 
 
 def test_a_counter_that_does_not_wrap_is_not_proved():
-    def other(node: Node) -> tuple[Node, ...] | None:
+    def replaced(node: Node) -> tuple[Node, ...] | None:
         if not isinstance(node, Define) or node.then is None:
             return None
         return (replace(node, then=node.index.symbol + 1),)
 
-    assert proof_of(changed(gemm(), other)).verdict == "unknown"
+    assert proof_of(changed(gemm(), replaced)).verdict == "unknown"
 
 
 def test_groups_of_threads_that_share_a_slice_are_not_proved():

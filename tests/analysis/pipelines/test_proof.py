@@ -153,11 +153,11 @@ def test_no_kernel_that_lacks_one_of_its_nodes_is_proved(name, kind):
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_other_parity_is_refuted_at_the_first_k_tile(name, position):
-    def other(node: Node) -> tuple[Node, ...]:
+    def changed_parity(node: Node) -> tuple[Node, ...]:
         assert isinstance(node, AwaitBarrier)
         return (replace(node, parity=Mod(node.parity + 1, integer(2))),)
 
-    proof = proof_of(nth(KERNELS[name](), AwaitBarrier, position, other))
+    proof = proof_of(nth(KERNELS[name](), AwaitBarrier, position, changed_parity))
     assert [(c.name, c.k_tile, c.stage) for c in proof.claims if c.verdict == "refuted"] == [("phases", 0, 0)]
 
 
@@ -176,12 +176,12 @@ def test_another_number_of_arrivals_is_refuted(position, more):
 
 @pytest.mark.parametrize("more", [-16, 16])
 def test_other_bytes_than_those_of_the_boxes_are_refuted(more):
-    def other(node: Node) -> tuple[Node, ...]:
+    def changed_bytes(node: Node) -> tuple[Node, ...]:
         assert isinstance(node, ArriveBarrier)
         assert node.expected_bytes is not None
         return (replace(node, expected_bytes=node.expected_bytes + more),)
 
-    assert refuted(nth(gemm(), ArriveBarrier, 0, other)) == ["bytes"]
+    assert refuted(nth(gemm(), ArriveBarrier, 0, changed_bytes)) == ["bytes"]
 
 
 @given(st.data())
@@ -200,10 +200,10 @@ def test_a_subscript_of_another_stage_is_refuted(data):
         )
     )
 
-    def other(node: Node) -> tuple[Node, ...]:
+    def changed_node(node: Node) -> tuple[Node, ...]:
         return (replace(node, **{operand: with_subscripts(getattr(node, operand), change)}),)
 
-    assert proof_of(nth(kernel, kind, position, other)).verdict != "proved"
+    assert proof_of(nth(kernel, kind, position, changed_node)).verdict != "proved"
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -271,10 +271,10 @@ def test_a_release_of_the_current_k_tile_is_refuted():
     assert {"arrivals", "reads"} <= set(refuted(kernel))
 
 
-def moved(kernel: Kernel, kind: type, position: int, before: type, at: int) -> Kernel:
+def moved(kernel: Kernel, kind: type, position: int, before: type, nth_before: int) -> Kernel:
     """The kernel with one node moved in front of another."""
     node = nodes_of(kernel, kind)[position]
-    return nth(nth(kernel, kind, position, lambda _: ()), before, at, lambda target: (node, target))
+    return nth(nth(kernel, kind, position, lambda _: ()), before, nth_before, lambda target: (node, target))
 
 
 def test_a_release_in_front_of_the_wait_for_its_readers_is_refuted():
@@ -303,14 +303,14 @@ def with_loop(kernel: Kernel, name: str, position: int, change) -> Kernel:
     """The kernel with the header of one of the loops over an index changed."""
     count = -1
 
-    def at(node: Node) -> tuple[Node, ...] | None:
+    def replaced(node: Node) -> tuple[Node, ...] | None:
         nonlocal count
         if not isinstance(node, For) or node.loop.index.name != name:
             return None
         count += 1
         return (replace(node, loop=change(node.loop)),) if count == position else None
 
-    return changed(kernel, at)
+    return changed(kernel, replaced)
 
 
 @pytest.mark.parametrize("name", ["k0", "tile"])
@@ -367,10 +367,10 @@ def test_two_store_buffers_do_not_alternate_across_tiles_of_three_chunks():
     """The second output tile begins with the buffer of the last store, which one pending group doesn't cover."""
 
     def alternate(node: Node) -> tuple[Node, ...] | None:
-        def other(expr: sympy.Expr) -> sympy.Expr:
+        def modulo_2(expr: sympy.Expr) -> sympy.Expr:
             return expr.replace(lambda e: isinstance(e, Mod) and e.args[1] == 3, lambda e: Mod(e.args[0], integer(2)))
 
-        return (with_expressions(node, other),) if hasattr(node, "access") or isinstance(node, TensorStore) else None
+        return (with_expressions(node, modulo_2),) if hasattr(node, "access") or isinstance(node, TensorStore) else None
 
     kernel = changed(KERNELS["two consumers"](), alternate)
     kernel = nth(kernel, AwaitTensorStores, 0, lambda node: (replace(node, pending=1),))
