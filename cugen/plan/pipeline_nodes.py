@@ -38,10 +38,12 @@ class FenceBarrierInit:
 @dataclass(frozen=True, slots=True, eq=False)
 class ArriveBarrier:
     """Arrives at an mbarrier: `mbarrier_arrive(&empty[stage])`. With `expected_bytes` the phase ends when these have
-    been copied, too: `mbarrier_arrive_expect_tx(&full[stage], 49152)`."""
+    been copied, too: `mbarrier_arrive_expect_tx(&full[stage], 49152)`. With a `rank` it is the barrier of that block of
+    the cluster: `mbarrier_arrive_cluster(&empty[stage], lane)`."""
 
     barrier: Access
     expected_bytes: Integer | None = None
+    rank: Integer | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,11 +61,13 @@ class TensorLoad:
     `tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0)`.
 
     Elements outside the array are zero. The bytes of the whole box count at the barrier. The coordinates of `source`
-    may be outside, too."""
+    may be outside, too. With `blocks` the first so many blocks of the cluster all get the box, and count its bytes:
+    `tma_load_2d_multicast(&Bs[stage][n][0], &B_map, &full[stage], 3, k0, n0)`."""
 
     target: Access
     source: Access
     barrier: Access
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

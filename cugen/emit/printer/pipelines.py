@@ -39,6 +39,8 @@ def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:
             return call("mbarrier_init", _address(node.barrier, printer), str(node.arrivals))
         case FenceBarrierInit():
             return call("mbarrier_init_fence")
+        case ArriveBarrier(rank=rank) if rank is not None:
+            return call("mbarrier_arrive_cluster", _address(node.barrier, printer), printer.integer(rank))
         case ArriveBarrier(expected_bytes=None):
             return call("mbarrier_arrive", _address(node.barrier, printer))
         case ArriveBarrier(expected_bytes=count) if count is not None:
@@ -48,6 +50,9 @@ def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:
         case TensorLoad():
             target, (tensor_map, *box) = _address(node.target, printer), _box(node.source, printer)
             barrier = _address(node.barrier, printer)
+            if node.blocks > 1:
+                mask = str((1 << node.blocks) - 1)
+                return call(f"tma_load_{len(box)}d_multicast", target, tensor_map, barrier, mask, *box)
             return call(f"tma_load_{len(box)}d", target, tensor_map, barrier, *box)
         case TensorStore():
             source, (tensor_map, *box) = _address(node.source, printer), _box(node.target, printer)

@@ -60,8 +60,8 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
                 yield from _of_condition(node.condition)
             case NamedBarrier() if not node.is_of_warp:
                 yield node.number
-            case ArriveBarrier(expected_bytes=bytes) if bytes is not None:
-                yield bytes
+            case ArriveBarrier():
+                yield from (expr for expr in (node.expected_bytes, node.rank) if expr is not None)
             case AwaitBarrier(parity=parity):
                 yield parity
             case Wgmma(k=k):

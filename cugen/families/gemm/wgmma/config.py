@@ -18,16 +18,23 @@ _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 class WgmmaConfig(TileConfig):
     """A block tile of BM x BN: each of `consumers` warpgroups multiplies BM / consumers rows, and one more warp copies
     the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums
-    of a k-tile are added to others in float32, since the instruction keeps fewer bits."""
+    of a k-tile are added to others in float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster
+    have consecutive tiles along M: each copies a part of B's tile for all of them."""
 
     instruction: WgmmaInstruction | None = None
     consumers: int = 1
     promotes: bool = False
+    multicast: int = 1
 
     @property
     def wgmma(self) -> WgmmaInstruction:
         assert self.instruction is not None
         return self.instruction
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return max(self.split_k, self.multicast)
 
     @property
     def consumer_threads(self) -> int:
@@ -78,6 +85,7 @@ def config_of(
     raster: int = 1,
     split_k: int = 1,
     promotes: bool = False,
+    multicast: int = 1,
 ) -> WgmmaConfig:
     """The config of a block tile: a consumer for each 64 rows up to three, and for each 128 of larger tiles. `split_k`
     blocks of a cluster divide the k-tiles of an output tile."""
@@ -97,6 +105,7 @@ def config_of(
         instruction=instruction,
         consumers=consumers,
         promotes=promotes,
+        multicast=multicast,
     )
 
 

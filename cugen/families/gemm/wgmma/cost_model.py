@@ -25,33 +25,33 @@ class Calibration:
     """What was measured, in microseconds and in cycles of a multiprocessor at `clock` MHz.
 
     `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at most.
-    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32.
-    `row_write`: cycles for each row of 128 bytes that TMA writes to shared memory. `l2_row`: L2's bytes per cycle
-    for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and `narrow_pitch_factor` times as long for
-    other pitches. `epilogue`: cycles for each accumulator of a thread's matrix. `exchange` of a cluster's partial
-    sums, and for each element of a tile. `read` and `write`: fractions of the memory bandwidth. `clusters`: how many
-    are resident."""
+    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32. `l2`:
+    its bytes per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and
+    `narrow_pitch_factor` times as long for other pitches. `epilogue`: cycles for each accumulator of a thread's
+    matrix. `exchange` of a cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile.
+    `read` and `write`: fractions of the memory bandwidth. `clusters`: how many of each size are resident."""
 
-    launch: float = 3.71
-    consumer: float = 0.39
-    latency: float = 0.55
+    launch: float = 3.45
+    consumer: float = 0.5
+    latency: float = 0.48
     latency_k_tiles: int = 4
-    clock: float = 1792
-    k_tile: float = 102
+    clock: float = 1777
+    k_tile: float = 151
     promotion: float = 275
-    row_write: float = 0.28
-    l2: float = 10395
-    sector_pitch_factor: float = 2.25
-    narrow_pitch_factor: float = 3.25
-    epilogue: float = 7.9
-    exchange: float = 0.75
-    exchange_of_element: float = 1.38e-4
-    read: float = 0.838
-    write: float = 0.695
+    l2: float = 12000
+    sector_pitch_factor: float = 2.3
+    narrow_pitch_factor: float = 3.2
+    epilogue: float = 12.2
+    exchange: float = 0.56
+    exchange_of_element: float = 1.7e-4
+    multicast: float = 1.2
+    multicast_k_tile: float = 9
+    read: float = 0.805
+    write: float = 0.743
     clusters: tuple[tuple[int, int], ...] = ((1, 132), (2, 66), (4, 30), (8, 15))
 
 
-# 2,002 configs of 93 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv).
+# 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv).
 HOPPER = Calibration()
 
 
@@ -59,18 +59,20 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     """Microseconds with cold caches."""
     problem, device = problem_of(contraction), device_of(contraction.request.target)
     block_m, block_n = int(config.block_m), int(config.block_n)
-    tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
-    resident = dict(fitted.clusters)[config.split_k]
+    rows = -(-problem.m // (block_m * config.multicast))
+    tiles = rows * -(-problem.n // block_n) * problem.batch
+    resident = dict(fitted.clusters)[config.cluster]
     waves = -(-tiles // resident)
-    active = min(tiles, resident) * config.split_k
+    active = min(tiles, resident) * config.cluster
     k_tiles = -(-problem.k // int(config.block_k) // config.split_k)
     operands = block_m // WGMMA_M * _INSTRUCTIONS * operand_wavefronts(WGMMA_M + block_n)
     k_tile = max(
         block_m * block_n / 32,
-        operands + fitted.row_write * (block_m + block_n),
+        operands,
         _l2_rows(contraction, config, fitted) * SWIZZLED_ROW_BYTES * active / fitted.l2,
     )
     k_tile += fitted.k_tile + (fitted.promotion if config.promotes else 0.0)
+    k_tile += fitted.multicast_k_tile if config.multicast > 1 else 0.0
     tile = k_tiles * k_tile + fitted.epilogue * block_n * config.matrices_m
     computation = waves * tile / fitted.clock
     read = sum((problem.m if o.is_along_m else problem.n) * o.element_bytes for o in problem.operands) * problem.k
@@ -78,6 +80,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     seconds = (read / fitted.read + written / fitted.write) * problem.batch / device.bandwidth
     overlapped: float = math.hypot(computation**2, (1e6 * seconds) ** 2) ** 0.5  # nearly the longer one
     exchange = fitted.exchange + fitted.exchange_of_element * block_m * block_n if config.split_k > 1 else 0.0
+    exchange += fitted.multicast if config.multicast > 1 else 0.0
     latency = fitted.latency * min(k_tiles, fitted.latency_k_tiles) / fitted.latency_k_tiles
     return fitted.launch + fitted.consumer * config.consumers + latency + overlapped + exchange
 
@@ -91,5 +94,5 @@ def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration)
         factor = 1.0
         if pitch_bytes % SWIZZLED_ROW_BYTES:
             factor = fitted.narrow_pitch_factor if pitch_bytes % SECTOR_BYTES else fitted.sector_pitch_factor
-        rows += factor * int(config.block_m if operand.is_along_m else config.block_n)
+        rows += factor * int(config.block_m if operand.is_along_m else config.block_n // config.multicast)
     return rows

@@ -18,6 +18,7 @@ from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
 from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
+from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_constant, define_index, digits
 from cugen.pieces.grid import divides
@@ -29,12 +30,12 @@ from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,
     Barrier,
+    ClusterBarrier,
     Comment,
     Comparison,
     Declare,
     Define,
     For,
-    Guard,
     Loop,
     Node,
     Section,
@@ -121,30 +122,36 @@ class WgmmaKernel:
             Section("thread_coordinates", tuple(thread_definitions)),
             Section("tile_coordinates", () if self.is_persistent else tuple(tile_definitions)),
             Section("initialise_barriers", (init,)),
-            Section("barriers_initialised", (Barrier(),)),
+            Section("barriers_initialised", (ClusterBarrier() if config.multicast > 1 else Barrier(),)),
             Section("roles", (roles,)),
             *(epilogue.reduce_cluster(self.rank) if isinstance(epilogue, ClusterEpilogue) else ()),
+            Section("cluster_copied", (ClusterBarrier(),) if config.multicast > 1 else ()),
         )
         used = free_symbols(dissolved(sections))
         sizes = Section("sizes", tuple(node for name, node in self.sizes.items() if name in used))
-        blocks = self._unnamed(self.tile_count) * config.split_k
+        clusters = self._unnamed(self.tile_count)
         if config.split_k == 1:
-            blocks = Minimum(blocks, integer(self._sms))
+            clusters = Minimum(clusters, integer(self._clusters))
         return assemble(
             self.request,
             lowering,
             "wgmma",
             (sizes, *sections),
-            (blocks, integer(1), integer(1)),
+            (clusters * config.cluster, integer(1), integer(1)),
             (config.block_threads, 1, 1),
             minimum_blocks=1,
             reasons=(self._reason(),),
-            cluster=config.split_k,
+            cluster=config.cluster,
         )
 
     @property
     def _sms(self) -> int:
         return device_of(self.request.target).sms
+
+    @property
+    def _clusters(self) -> int:
+        """Clusters, or single blocks, that are resident at once."""
+        return self._sms // self.config.multicast
 
     @property
     def _consumer_threads(self) -> Integer:
@@ -191,6 +198,10 @@ class WgmmaKernel:
         rows = WGMMA_M * config.matrices_m
         warp = FloorDiv(self.thread_of_warpgroup, integer(WARP))
         m = self.warpgroup * rows + 16 * warp + FloorDiv(self.lane, integer(ACCUMULATOR_LANES_N))
+        self.cluster_index, self.rank = FloorDiv(symbol("blockIdx.x"), integer(config.cluster)), integer(0)
+        lowering.ranges[symbol("blockIdx.x")] = (0, MAX_BLOCKS - 1)
+        if config.cluster > 1:
+            self.rank = self._define("rank", Mod(symbol("blockIdx.x"), integer(config.cluster)), nodes)
         thread_m = self._define("thread_m", m, nodes)
         thread_n = self._define("thread_n", 2 * Mod(self.lane, integer(ACCUMULATOR_LANES_N)), nodes)
         lowering.ranges[thread_m] = (0, int(config.block_m) - 1)
@@ -219,30 +230,35 @@ class WgmmaKernel:
         m, n = contraction.m.name, contraction.n.name
         tiles_m, tiles_n = self.tiles_m, self.tiles_n
         batches = [self.extents[index.name] for index in contraction.batch]
+        if config.multicast > 1:  # the tiles of a cluster count as one
+            tiles_m = ceil_div(tiles_m, config.multicast)
+        self.cluster_rows = tiles_m
         self.tile_count = tiles_m * tiles_n * sympy.Mul(*batches)
         count = bounds(self.tile_count, lowering.ranges)[1]
-        splits = config.split_k
-        lowering.ranges[symbol("blockIdx.x")] = (0, count * splits - 1 if splits > 1 else min(count, self._sms) - 1)
-        self.is_persistent = splits == 1 and count > self._sms
+        clusters = count if config.split_k > 1 else min(count, self._clusters)
+        lowering.ranges[symbol("blockIdx.x")] = (0, clusters * config.cluster - 1)
+        self.is_persistent = clusters < count
         nodes: list[Node] = []
         if self.is_persistent:
             self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, count - 1))
             lowering.ranges[self.tile_index.symbol] = self.tile_index.range
-            before = self.tile_index.symbol - symbol("blockIdx.x")
-            self.wave = define("wave", FloorDiv(before, integer(self._sms)), lowering)
-            last = -(-count // self._sms) - 1
+            before = self.tile_index.symbol - self.cluster_index
+            self.wave = define("wave", FloorDiv(before, integer(self._clusters)), lowering)
+            last = -(-count // self._clusters) - 1
             self.wave = replace(self.wave, index=replace(self.wave.index, range=(0, last)))
             self.wave = replace(self.wave, then=self.wave.index.symbol + 1)
             lowering.ranges[self.wave.index.symbol] = (0, last)
             tile: Integer = self.tile_index.symbol
         else:
-            tile = FloorDiv(symbol("blockIdx.x"), integer(splits))
+            tile = self.cluster_index
         tile, *batch = digits(tile, [tiles_m * tiles_n, *batches])
         for index, coordinate in zip(contraction.batch, batch, strict=True):
             nodes.append(define_index(index.name, coordinate, self.extents[index.name], lowering))
         if batch:
             tile = self._define("tile_of_matrix", tile, nodes)
         row, column = self._rasterised(tile, nodes)
+        if config.multicast > 1:
+            row = row * config.multicast + self.rank
         origin = {
             m: self._define(f"{m}0", row * integer(config.block_m), nodes),
             n: self._define(f"{n}0", column * integer(config.block_n), nodes),
@@ -252,7 +268,7 @@ class WgmmaKernel:
 
     def _rasterised(self, tile: Integer, nodes: list[Node]) -> tuple[Integer, Integer]:
         """The row and column of a tile's number: `raster` rows of tiles at a time, column by column."""
-        raster, tiles_m = self.config.raster, self.tiles_m
+        raster, tiles_m = self.config.raster, self.cluster_rows
         if bounds(tiles_m, self.lowering.ranges)[1] <= raster:
             return Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
         nodes.append(Comment(f"raster: {raster} rows of tiles at a time, column by column"))
@@ -275,7 +291,6 @@ class WgmmaKernel:
             return
         k_tiles = self.k_tiles
         nodes.append(Comment(f"split-K: the {size} blocks of a cluster each take a range of {name}"))
-        self.rank = self._define("rank", Mod(symbol("blockIdx.x"), integer(size)), nodes)
         self.k_offset = self._define("k_offset", block_k * FloorDiv(self.rank * k_tiles, integer(size)), nodes)
         end = block_k * FloorDiv((self.rank + 1) * k_tiles, integer(size))
         self.k_length = self._define("k_length", end - self.k_offset, nodes)
@@ -287,7 +302,7 @@ class WgmmaKernel:
         if not self.is_persistent:
             return body
         sections = (Section("tile_coordinates", tuple(definitions)), *body)
-        loop = Loop(self.tile_index, symbol("blockIdx.x"), self.tile_count, self._sms, rolled=True)
+        loop = Loop(self.tile_index, self.cluster_index, self.tile_count, self._clusters, rolled=True)
         return (Section("output_tiles", (For(loop, (Section("wave", (self.wave,)), *sections)),)),)
 
     def _fills(self) -> int:
@@ -319,7 +334,7 @@ class WgmmaKernel:
         stage, batch = self.filled_stage, {i.name: self.lowering.symbols[i.name] for i in self.contraction.batch}
         coordinates = {**self.thread.tile_origin, **batch, k: self.k_offset + self.k0.symbol}
         barrier = self.pipeline.full_barrier(stage)
-        copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates))
+        copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates, self.rank))
         body = (
             Section("stage", tuple(self.fill_definitions)),
             Section("await_empty", self.pipeline.await_empty(stage, self.fill)),
@@ -338,8 +353,7 @@ class WgmmaKernel:
         """Sums stay in the accumulators of the instruction; a k-tile is multiplied while the one before is waited
         for."""
         fill, stages = self.fill, self.config.stages
-        first_lane = Comparison(self.lane, "==", integer(0))
-        after_first = Guard((Comparison(self.k0.symbol, ">", integer(0)), first_lane))
+        after_first = Comparison(self.k0.symbol, ">", integer(0))
         previous = self.pipeline.stage_of(fill + integer(stages) - 1)
         last = (self.k_tiles if self.config.split_k == 1 else ceil_div(self.k_length, self.config.block_k)) - 1
         if self.is_persistent:
@@ -347,9 +361,9 @@ class WgmmaKernel:
         body = (
             *self._multiplied(sums, self.k0.symbol),
             Section("await_previous", (AwaitWgmmas(1),)),
-            Section("release_previous", self.pipeline.release(previous, after_first)),
+            Section("release_previous", self.pipeline.release(previous, self.lane, after_first)),
         )
-        release_last = self.pipeline.release(self.pipeline.stage_of(last), Guard((first_lane,)))
+        release_last = self.pipeline.release(self.pipeline.stage_of(last), self.lane)
         return (
             Section("accumulators", (Declare(sums),)),
             self._over_k(body, "k_tiles"),
@@ -365,7 +379,7 @@ class WgmmaKernel:
         element = Element.of(Access(partials, (i.symbol, j.symbol), "load"))
         add = Accumulate(Access(sums, (i.symbol, j.symbol), "store"), element)
         columns = unrolled(j, (add,), stop=self.config.thread_n)
-        release = self.pipeline.release(self.filled_stage, Guard((Comparison(self.lane, "==", integer(0)),)))
+        release = self.pipeline.release(self.filled_stage, self.lane)
         body = (
             Section("partials", (Declare(partials),)),
             *self._multiplied(partials, integer(0)),

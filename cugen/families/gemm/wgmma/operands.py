@@ -112,6 +112,10 @@ def _by_stride(array: Array, context: Context) -> tuple[int, ...] | None:
     return tuple(range(len(strides))) if strides[-1] == 1 else None
 
 
+def _shares(operand: Operand, config: WgmmaConfig) -> int:
+    return 1 if operand.is_along_m else config.multicast
+
+
 @dataclass(frozen=True)
 class OperandTiles:
     """The stages of one operand's tile, and the tensor map that fills them."""
@@ -134,7 +138,7 @@ class OperandTiles:
         if operand.is_k_major:
             # No rows beyond a matrix of fewer: those of the tile's results are left out.
             rows = -(-contraction.context.max_extent(operand.mn) // _SWIZZLED_ROWS) * _SWIZZLED_ROWS
-            box = (min(int(extent), rows), int(config.block_k))
+            box = (min(int(extent) // _shares(operand, config), rows), int(config.block_k))
             shape: tuple[int, ...] = (config.stages, extent, config.block_k)
         else:
             box = (int(config.block_k), row)
@@ -145,7 +149,8 @@ class OperandTiles:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
         tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, shape, "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
-        block = Index(names.allocate("c"), integer(0), (0, int(extent) // row - 1))
+        blocks = int(extent) // row // _shares(operand, config)
+        block = Index(names.allocate("c"), integer(0), (0, max(blocks, 1) - 1))
         lowering.ranges[block.symbol] = block.range
         return OperandTiles(operand, config, source, tile, block, context)
 
@@ -163,22 +168,34 @@ class OperandTiles:
     def box_bytes(self) -> int:
         """Bytes that one k-tile's copies count at their barrier."""
         assert self.source.tensor_map is not None
-        boxes = self.block.range[1] + 1 if self.block_bytes else 1
+        boxes = self.extent // (SWIZZLED_ROW_BYTES // self.tile.dtype.bytes) if self.block_bytes else self.shares
         return boxes * math.prod(self.source.tensor_map.box) * self.tile.dtype.bytes
 
-    def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer]) -> tuple[Node, ...]:
-        """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element."""
+    @property
+    def shares(self) -> int:
+        """Blocks of a cluster that each copy a part of the tile for all of them."""
+        return _shares(self.operand, self.config)
+
+    def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
+        """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element, `rank`
+        is the block's in its cluster."""
         row = integer(SWIZZLED_ROW_BYTES // self.tile.dtype.bytes)
-        block = value_of(self.block)
-        subscripts: tuple[Integer, ...] = (stage, integer(0), integer(0))
-        if not self.operand.is_k_major:
-            mn = self.operand.mn.name
-            coordinates = {**coordinates, mn: coordinates[mn] + row * block}
-            subscripts = (stage, block, integer(0), integer(0))
+        mn, shares = self.operand.mn.name, self.shares
+        subscripts: tuple[Integer, ...]
+        if self.operand.is_k_major:
+            part = rank * integer(self.extent // shares) if shares > 1 else integer(0)
+            offset, subscripts = part, (stage, part, integer(0))
+        else:
+            block = value_of(self.block) + (rank * (self.block.range[1] + 1) if shares > 1 else 0)
+            offset, subscripts = row * block, (stage, block, integer(0), integer(0))
+        coordinates = {**coordinates, mn: coordinates[mn] + offset}
         read = (coordinates[sub.name] for sub in self.operand.read.subscripts if isinstance(sub, IndexValue))
         source = tensor_subscripts(self.operand.array, tuple(read), self.context)
         load = TensorLoad(
-            Access(self.tile, subscripts, "tensor_store"), Access(self.source, source, "tensor_load"), replace(barrier)
+            Access(self.tile, subscripts, "tensor_store"),
+            Access(self.source, source, "tensor_load"),
+            replace(barrier),
+            shares,
         )
         return (load,) if self.operand.is_k_major else repeated(self.block, (load,))
 

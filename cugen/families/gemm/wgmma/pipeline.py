@@ -16,7 +16,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Comment, Declare, Define, Guard, If, Index, Node
+from cugen.plan.nodes import Comment, Comparison, Declare, Define, Guard, If, Index, Node
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierInit, InitBarrier
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.types import UINT64
@@ -53,7 +53,7 @@ class Pipeline:
         """By one thread, before a barrier of the block."""
         barriers = [InitBarrier(_barrier(self.full, self.stage.symbol), 1)]
         if self.empty is not None:
-            arrivals = _WARPS_PER_WARPGROUP * self.config.consumers
+            arrivals = _WARPS_PER_WARPGROUP * self.config.consumers * self.config.multicast
             barriers.append(InitBarrier(_barrier(self.empty, self.stage.symbol), arrivals))
         return unrolled(self.stage, barriers, stop=self.config.stages), FenceBarrierInit()
 
@@ -81,9 +81,18 @@ class Pipeline:
         phase = FloorDiv(fill, self.stages) if self.refills else integer(0)
         return AwaitBarrier(_barrier(self.full, stage), Mod(phase, integer(2)))
 
-    def release(self, stage: Integer, by: Guard) -> tuple[Node, ...]:
-        """By one lane of each consumer warp, once its warpgroup has read the stage."""
-        return (If(by, (ArriveBarrier(_barrier(self.empty, stage)),)),) if self.empty is not None else ()
+    def release(self, stage: Integer, lane: Integer, *conditions: Comparison) -> tuple[Node, ...]:
+        """By one lane of each consumer warp, once its warpgroup has read the stage; one for each block that copies to
+        it."""
+        if self.empty is None:
+            return ()
+        blocks = self.config.multicast
+        if blocks == 1:
+            arrive, lanes = ArriveBarrier(_barrier(self.empty, stage)), Comparison(lane, "==", integer(0))
+        else:
+            arrive = ArriveBarrier(_barrier(self.empty, stage), rank=lane)
+            lanes = Comparison(lane, "<", integer(blocks))
+        return (If(Guard((*conditions, lanes)), (arrive,)),)
 
 
 def _barriers(name: str, config: WgmmaConfig, lowering: Lowering, offset: int) -> Array:

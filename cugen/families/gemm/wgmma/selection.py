@@ -23,6 +23,7 @@ BLOCK_N = (32, 64, 96, 128, 160, 192, 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
+_SWIZZLED_ROWS = 8  # after which the swizzle repeats
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
     Tunable(
@@ -31,6 +32,7 @@ TUNABLES = (
     Tunable(
         "split_k", (1, *CLUSTER_SIZES), "by shape", "blocks of a cluster that split the K of a tile", reorders=True
     ),
+    Tunable("multicast", (1, 2), "by shape", "blocks of a cluster that share tiles of B, along M"),
     Tunable("cores", ("tensor", "cuda"), "tensor", "units that multiply", reorders=True),
 )
 
@@ -38,19 +40,40 @@ TUNABLES = (
 def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[WgmmaConfig]:
     """The configs that fit a block and the schedule."""
     for block_m, block_n in _block_tiles(contraction, instruction):
-        for split_k in _splits(contraction, block_m, block_n, instruction):
+        for split_k, multicast in _clusters(contraction, block_m, block_n, instruction):
             config = config_of(
                 instruction,
                 block_m,
                 block_n,
                 _MIN_STAGES,
-                raster=_raster_of(contraction, block_m, block_n),
+                raster=_raster_of(contraction, block_m * multicast, block_n),
                 split_k=split_k,
                 promotes=promotes(contraction, instruction),
+                multicast=multicast,
             )
             stages = _stages_of(contraction, config)
             if stages:
                 yield replace(config, stages=stages)
+
+
+def _clusters(
+    contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction
+) -> Iterator[tuple[int, int]]:
+    """The clusters of a block tile: blocks that split K, and blocks that share tiles of B."""
+    requested = contraction.tunables.get("multicast", 0)
+    for split_k in _splits(contraction, block_m, block_n, instruction):
+        if requested in (0, 1):
+            yield split_k, 1
+        if split_k == 1 and requested in (0, 2) and _may_share(contraction, block_m, block_n, instruction):
+            yield 1, 2
+
+
+def _may_share(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> bool:
+    """Whether two blocks with consecutive tiles along M can each copy half a tile of B."""
+    (b,) = contraction.b_operands
+    extent_m, extent_n = map(contraction.context.max_extent, (contraction.m, contraction.n))
+    unit = _SWIZZLED_ROWS if b.is_k_major else SWIZZLED_ROW_BYTES // instruction.element_bytes
+    return extent_m > block_m and extent_n >= block_n and block_n % (2 * unit) == 0
 
 
 def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
@@ -151,6 +174,11 @@ def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Itera
 def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
     """The schedule that requests a config."""
     written = contraction.request.schedule
-    tunables = {"stages": int(config.stages), "raster": int(config.raster), "split_k": config.split_k}
+    tunables = {
+        "stages": int(config.stages),
+        "raster": int(config.raster),
+        "split_k": config.split_k,
+        "multicast": config.multicast,
+    }
     sizes = ((contraction.m.name, int(config.block_m)), (contraction.n.name, int(config.block_n)))
     return replace(written, family="wgmma", block=sizes, tunables=tuple(tunables.items()))

@@ -1,0 +1,118 @@
+"""The cost model of wgmma GEMMs against measured kernels: `tests/data/wgmma_drawn_h100.csv`."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.gemm.wgmma import cost_model
+from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.selection import configs
+from cugen.machine import device
+from cugen.machine.wgmma import INSTRUCTIONS
+from cugen.plan.context import make_context
+from cugen.schedule.planner import requests
+from cugen.schedule.runs import group
+from cugen.spec.load import load_text
+
+INSTRUCTION = INSTRUCTIONS["bfloat16", "bfloat16"]
+READS = {"nt": ("A[m, k]", "B[n, k]"), "nn": ("A[m, k]", "B[k, n]"), "tn": ("A[k, m]", "B[k, n]")}
+READS |= {"tt": ("A[k, m]", "B[n, k]")}
+
+
+class Shape(NamedTuple):
+    m: int
+    n: int
+    k: int
+    layout: str
+
+
+class Timed(NamedTuple):
+    """Measured and predicted microseconds of a config."""
+
+    us: float
+    predicted: float
+
+
+Timings = dict[Shape, list[Timed]]
+
+
+def contraction_of(shape: Shape) -> Contraction:
+    a, b = READS[shape.layout]
+    arrays = "".join(f"  {read[0]}: {{shape: {read[1:].upper()}, dtype: bfloat16}}\n" for read in (a, b, "C[m, n]"))
+    (spec,) = load_text(
+        f"cugen: 1\nkernel: product\ntarget: sm_90a\nparams: {{M: {shape.m}, N: {shape.n}, K: {shape.k}}}\n"
+        f"arrays:\n{arrays}compute: C[m, n] = sum({a} * {b}, k)\n"
+    )
+    context = make_context(spec)
+    contraction = recognise(next(iter(requests(context, group(context)))))
+    assert isinstance(contraction, Contraction)
+    return contraction
+
+
+def sizes(config: WgmmaConfig) -> tuple[int, int, int, int]:
+    return int(config.block_m), int(config.block_n), config.split_k, config.multicast
+
+
+@pytest.fixture(scope="module")
+def timings() -> Iterator[Timings]:
+    """Configs that were timed and are proposed, by shape, with predictions for the device of the measurements."""
+    path = Path(__file__).parents[3] / "data" / "wgmma_drawn_h100.csv"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    rows: dict[Shape, list[dict[str, str]]] = defaultdict(list)
+    for row in csv.DictReader(lines):
+        rows[Shape(int(row["m"]), int(row["n"]), int(row["k"]), row["layout"])].append(row)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cost_model, "device_of", lambda _: device("H100"))
+        yield {shape: list(timed(shape, of_shape)) for shape, of_shape in rows.items()}
+
+
+def timed(shape: Shape, rows: list[dict[str, str]]) -> Iterator[Timed]:
+    contraction = contraction_of(shape)
+    proposed = {sizes(config): config for config in configs(contraction, INSTRUCTION)}
+    for row in rows:
+        m, n, split_k, multicast = (int(row[name]) for name in ("block_m", "block_n", "split_k", "multicast"))
+        config = proposed.get((m, n, split_k, multicast))
+        if config is not None:
+            yield Timed(float(row["us"]), cost_model.predict(contraction, config))
+
+
+def fastest(configs: list[Timed]) -> float:
+    return min(config.us for config in configs)
+
+
+def pick(configs: list[Timed]) -> Timed:
+    """The config with the least predicted time, as the family picks it."""
+    return min(configs, key=lambda config: config.predicted)
+
+
+def test_the_table_has_many_shapes_and_configs(timings: Timings) -> None:
+    """So that the tests below compare with something."""
+    assert len(timings) == 94
+    assert sum(map(len, timings.values())) > 800
+    assert all(len(configs) > 1 for configs in timings.values())
+
+
+def test_predictions_of_fast_configs_are_within_10_percent(timings: Timings) -> None:
+    """Root mean square of the errors of configs that take up to 1.3 times as long as the fastest."""
+    errors = [
+        math.log(config.predicted / config.us)
+        for configs in timings.values()
+        for config in configs
+        if config.us < 1.3 * fastest(configs)
+    ]
+    assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.1
+
+
+def test_picks_are_within_3_percent_of_the_fastest(timings: Timings) -> None:
+    """In geometric mean, and within 30 percent each."""
+    regrets = [pick(configs).us / fastest(configs) for configs in timings.values()]
+    assert math.prod(regrets) ** (1 / len(regrets)) < 1.03
+    assert max(regrets) < 1.3
