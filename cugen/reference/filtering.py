@@ -77,9 +77,9 @@ class Interpolation:
 def fraction_bits(largest_extent: int) -> tuple[int, int]:
     """The fewest and the most fraction bits that the normalized coordinates of a texture may have, by the larger of its
     extents; equal but for extents where no measurement tells."""
-    fewest = next((bits for bits, _, more in _FRACTION_BITS if largest_extent < more), _MOST_FRACTION_BITS)
-    most = next((bits for bits, last, _ in _FRACTION_BITS if largest_extent <= last), _MOST_FRACTION_BITS)
-    return fewest, most
+    minimum = next((bits for bits, _, more in _FRACTION_BITS if largest_extent < more), _MOST_FRACTION_BITS)
+    maximum = next((bits for bits, last, _ in _FRACTION_BITS if largest_extent <= last), _MOST_FRACTION_BITS)
+    return minimum, maximum
 
 
 def axis_of(coordinate: Tracked, extent: int, boundary: Boundary | None, bits: tuple[int, int]) -> Axis:
@@ -90,10 +90,10 @@ def axis_of(coordinate: Tracked, extent: int, boundary: Boundary | None, bits: t
     low, high = x - coordinate.slack, x + coordinate.slack
     if boundary is not None and boundary.mode in NORMALIZED:
         is_lost = is_lost | (np.abs(x) >= 2.0**31)
-        fewest, most = bits
+        minimum, maximum = bits
         ends = [
             _normalized(np.where(is_lost, 0.0, value), extent, count)
-            for value, count in ((low, fewest), (x, fewest), (high, most))
+            for value, count in ((low, minimum), (x, minimum), (high, maximum))
         ]
     else:  # a point farther outside is as one at 2 elements
         near = (np.clip(np.where(is_lost, 0.0, value), -2.0, extent + 1.0) for value in (low, x, high))
@@ -157,10 +157,10 @@ def _weight_error(
         candidates.append((low, np.where(between > low, between, low), high))
         has_inner |= high - low > 1
     corners = [interpolation_at(steps) for steps in product(*candidates)]
-    most = np.max([deviation(value[is_open], corner.value) for corner in corners], axis=0)
+    largest = np.max([deviation(value[is_open], corner.value) for corner in corners], axis=0)
     # The fourth weight is off by half a step at a point inside, and by another half at a corner.
     mixed = np.max([np.abs(corner.mixed) for corner in corners], axis=0)
-    error[is_open] = most + np.where(has_inner & np.isfinite(most), mixed / WEIGHTS, 0.0)
+    error[is_open] = largest + np.where(has_inner & np.isfinite(largest), mixed / WEIGHTS, 0.0)
     return error
 
 

@@ -169,11 +169,11 @@ def barrier_moves(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_barrier_that_leaves_or_enters_a_loop_is_an_error(template: str) -> None:
     lines = (template_folder() / template).read_text().splitlines()
-    for line, mutated in barrier_moves(lines):
-        kernel = next((kernel for kernel, printed in printed_lines(template) if line in printed), None)
-        if kernel is not None:
-            with pytest.raises(EmissionError):
-                rendered(kernel, template, "\n".join(mutated) + "\n")
+    for line, text in barrier_moves(lines):
+        mutated = "\n".join(text) + "\n"
+        with_barrier = [kernel for kernel, printed in printed_lines(template) if line in printed]
+        # A kernel in which the loop is executed once, without its braces, is the same program.
+        assert not with_barrier or any(is_rejected(kernel, template, mutated) for kernel in with_barrier)
 
 
 @pytest.mark.sampled(3)
@@ -202,10 +202,11 @@ def body_lines(source: str, name: str) -> Iterator[int]:
 def test_no_section_prints_more_lines_than_a_reader_can_keep_in_mind(family: str) -> None:
     for kernel in kernels(family):
         source, marks = kernel.source.splitlines(), marks_of(kernel.name)
-        longest: dict[str, int] = {}
-        for number, mark in marks.items():
-            code = source[number - 1].strip()
-            if mark.startswith(f"templates/{family}.cu.j2") and not code.startswith("//"):
-                section = mark.partition(",")[0]
-                longest[section] = longest.get(section, 0) + 1
-        assert {section: count for section, count in longest.items() if count > MAX_LINES} == {}
+        for part in kernel.plan.kernels:
+            longest: dict[str, int] = {}
+            for number in body_lines(kernel.source, part.name):
+                mark = marks.get(number, "")
+                if mark.startswith(f"templates/{family}.cu.j2") and not source[number - 1].strip().startswith("//"):
+                    section = mark.partition(",")[0]
+                    longest[section] = longest.get(section, 0) + 1
+            assert {section: count for section, count in longest.items() if count > MAX_LINES} == {}

@@ -179,9 +179,9 @@ def test_the_fraction_of_a_period_is_truncated(period: int, mirrored: int) -> No
     data = np.arange(3, dtype=np.float32)[None].repeat(2, 0)
     boundary = "symmetric" if mirrored else "wrap"
     bits = 21
-    at = Fraction(1, 3) + Fraction(1, 2 * 256 * extent)  # of weight 1/2 + 1/512 between elements 0 and 1
-    least = math.ceil(at * 2**bits)
-    for fraction, weight in ((least, 129), (least - 1, 128)):
+    point = Fraction(1, 3) + Fraction(1, 2 * 256 * extent)  # of weight 1/2 + 1/512 between elements 0 and 1
+    first = math.ceil(point * 2**bits)
+    for fraction, weight in ((first, 129), (first - 1, 128)):
         x = np.float32((period + fraction / 2**bits + 2.0**-22) * extent - 0.5)
         found = sampled(data, np.array([[0.0], [x]]), boundary)
         is_mirrored = mirrored and period % 2
@@ -216,11 +216,11 @@ def test_both_coordinates_have_the_bits_of_the_larger_extent(shape: tuple[int, i
     fraction[:, ::2] = generator.integers(0, 256, fraction[:, ::2].shape) / 256 + 1 / 512
     points = (whole + fraction).astype(np.float32)
     found = sampled(data, points, boundary)
-    fewest, most = fraction_bits(max(shape))
-    for bits in (fewest, most):
+    minimum, maximum = fraction_bits(max(shape))
+    for bits in (minimum, maximum):
         expected = np.array([as_measured(data, tuple(point), boundary, bits) for point in points.T])
         assert (np.abs(found.value - expected) <= found.slack + 2.0**-50).all()
-    assert (found.slack < 1e-6).all() == (fewest == most)
+    assert (found.slack < 1e-6).all() == (minimum == maximum)
 
 
 def test_between_elements_the_value_may_differ_most_at_one() -> None:
@@ -271,12 +271,12 @@ def test_a_nan_beside_a_point_has_no_bound() -> None:
 
 
 def test_subnormal_elements_count_as_0() -> None:
-    least = np.float32(2.0**-126)
-    data = np.array([[1e-40, 1e-40, least]], np.float32)
+    smallest = np.float32(2.0**-126)
+    data = np.array([[1e-40, 1e-40, smallest]], np.float32)
     found = sampled(data, np.array([[0.0] * 4, [0.0, 0.5, 1.5, 2.0]]), "clamp")
-    assert found.value.tolist() == [0, 0, least / 2, least]
+    assert found.value.tolist() == [0, 0, smallest / 2, smallest]
     assert (found.slack > 0).tolist() == [False, True, True, False]
-    assert found.slack[2] >= least / 2  # a subnormal result may be 0
+    assert found.slack[2] >= smallest / 2  # a subnormal result may be 0
 
 
 def test_of_float16_elements_the_sum_is_one_of_float16() -> None:

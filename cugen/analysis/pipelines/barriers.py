@@ -155,7 +155,7 @@ def _waits(
     yield from deviating(pipeline, wait, f"the wait for `{array}`")
     for fill, parity in wait.per_fill(wait.node.parity, stages).items():
         phase = fill // stages - distance
-        if parity != phase % 2:
+        if parity != phase % 2 and fill < pipeline.max_fills:
             what = f"phase {phase}" if phase >= 0 else "a fresh barrier"
             yield Fault(f"waits for parity {parity} of `{array}`, where {what} has {phase % 2}", fill, fill % stages)
             return

@@ -96,10 +96,10 @@ class Copy:
         """Offsets in shared memory and in the tensor of each element; None outside of it."""
         pairs: list[tuple[int, int | None]] = []
         for number, index in enumerate(product(*map(range, self.box))):
-            at = [f + i for f, i in zip(self.first, index, strict=True)]
-            is_inside = all(0 <= i < size for i, size in zip(at, self.shape, strict=True))
-            row = int(np.ravel_multi_index(at[:-1], self.shape[:-1])) if is_inside else 0
-            offset = row * self.pitch + at[-1] * self.element_bytes if is_inside else None
+            coordinates = [f + i for f, i in zip(self.first, index, strict=True)]
+            is_inside = all(0 <= i < size for i, size in zip(coordinates, self.shape, strict=True))
+            row = int(np.ravel_multi_index(coordinates[:-1], self.shape[:-1])) if is_inside else 0
+            offset = row * self.pitch + coordinates[-1] * self.element_bytes if is_inside else None
             pairs.append((self.swizzled(number * self.element_bytes), offset))
         return pairs
 

@@ -25,11 +25,11 @@ class Calibration:
     """What was measured, in microseconds and in cycles of a multiprocessor at `clock` MHz.
 
     `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at most.
-    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32.
-    `l2`: its bytes per cycle for rows that are multiples of 128 bytes apart; `apart_by_sectors` and `apart_by_less`
-    times as long for other pitches. `epilogue`: cycles for each accumulator of a thread's matrix. `exchange` of a
-    cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile. `read` and `write`:
-    fractions of the memory bandwidth. `clusters`: how many of each size are resident."""
+    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32. `l2`:
+    its bytes per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and
+    `narrow_pitch_factor` times as long for other pitches. `epilogue`: cycles for each accumulator of a thread's
+    matrix. `exchange` of a cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile.
+    `read` and `write`: fractions of the memory bandwidth. `clusters`: how many of each size are resident."""
 
     launch: float = 3.45
     consumer: float = 0.5
@@ -39,8 +39,8 @@ class Calibration:
     k_tile: float = 151
     promotion: float = 275
     l2: float = 12000
-    apart_by_sectors: float = 2.3
-    apart_by_less: float = 3.2
+    sector_pitch_factor: float = 2.3
+    narrow_pitch_factor: float = 3.2
     epilogue: float = 12.2
     exchange: float = 0.56
     exchange_of_element: float = 1.7e-4
@@ -90,9 +90,9 @@ def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration)
     rows = 0.0
     for operand in contraction.operands:
         pitches = (stride for stride in operand.array.strides if stride != 1)
-        apart = min((divisor(s, contraction.context) * operand.array.dtype.bytes for s in pitches), default=0)
+        pitch_bytes = min((divisor(s, contraction.context) * operand.array.dtype.bytes for s in pitches), default=0)
         factor = 1.0
-        if apart % SWIZZLED_ROW_BYTES:
-            factor = fitted.apart_by_less if apart % SECTOR_BYTES else fitted.apart_by_sectors
+        if pitch_bytes % SWIZZLED_ROW_BYTES:
+            factor = fitted.narrow_pitch_factor if pitch_bytes % SECTOR_BYTES else fitted.sector_pitch_factor
         rows += factor * int(config.block_m if operand.is_along_m else config.block_n // config.multicast)
     return rows

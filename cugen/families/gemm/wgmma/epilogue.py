@@ -8,7 +8,7 @@ from dataclasses import replace
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
-from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
 from cugen.families.gemm.wgmma.operands import tensor_array, tensor_refusals, tensor_subscripts
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define
@@ -60,7 +60,8 @@ class TensorStoreEpilogue(Epilogue):
         tile = dense_array(names.allocate("c_tile"), self.output.dtype, shape, "shared")
         self.tile = replace(tile, name=self.output.name, dynamic=True, dynamic_offset=offset)
         # The swizzle of TMA: 16-byte chunk c of row r is at c ^ (r % 8), in rows of 64 bytes at c ^ (r / 2 % 4).
-        chunk = thread.lane_m if row_bytes == SWIZZLED_ROW_BYTES else FloorDiv(thread.lane_m, integer(2))
+        rows = 1 if row_bytes == SWIZZLED_ROW_BYTES else 2
+        chunk = FloorDiv(thread.lane, integer(rows * ACCUMULATOR_LANES_N))
         self.swizzle = define("c_swizzle", thread.n_in_tile + 8 * chunk, thread.lowering)
 
     @property

@@ -318,11 +318,12 @@ class WgmmaKernel:
         return Section(name, (For(loop, body),))
 
     def _define_fill(self) -> tuple[list[Node], Integer, Integer]:
-        """The k-tile's number among those of the block, and its stage."""
+        """The k-tile's number among those of the block, named where stages are refilled, and its stage."""
         nodes: list[Node] = []
         k_tile = FloorDiv(self.k0.symbol, integer(self.config.block_k))
-        before = self.wave.index.symbol * self.k_tiles if self.is_persistent else integer(0)
-        fill = self._define("fill", before + k_tile, nodes)
+        fill = (self.wave.index.symbol * self.k_tiles if self.is_persistent else integer(0)) + k_tile
+        if self.pipeline.refills:
+            fill = self._define("fill", fill, nodes)
         stage = self.pipeline.define_stage(fill)
         return [*nodes, stage], fill, stage.index.symbol
 

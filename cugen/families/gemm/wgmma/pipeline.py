@@ -16,7 +16,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Comparison, Declare, Define, Guard, If, Index, Node
+from cugen.plan.nodes import Comment, Comparison, Declare, Define, Guard, If, Index, Node
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierInit, InitBarrier
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.types import UINT64
@@ -39,8 +39,15 @@ class Pipeline:
         self.stage = Index(lowering.names.allocate("stage"), integer(0), (0, int(config.stages) - 1))
         lowering.ranges[self.stage.symbol] = self.stage.range
 
+    @property
+    def refills(self) -> bool:
+        return self.empty is not None
+
     def declarations(self) -> tuple[Node, ...]:
-        return tuple(Declare(barriers) for barriers in (self.full, self.empty) if barriers is not None)
+        text = "mbarriers: full once the tiles of a stage have been copied"
+        if self.empty is None:
+            return Comment(text), Declare(self.full)
+        return Comment(f"{text}, empty once all consumers have read them"), Declare(self.full), Declare(self.empty)
 
     def initialisation(self) -> tuple[Node, ...]:
         """By one thread, before a barrier of the block."""
@@ -71,7 +78,8 @@ class Pipeline:
         return _barrier(self.full, stage)
 
     def await_full(self, stage: Integer, fill: Integer) -> AwaitBarrier:
-        return AwaitBarrier(_barrier(self.full, stage), Mod(FloorDiv(fill, self.stages), integer(2)))
+        phase = FloorDiv(fill, self.stages) if self.refills else integer(0)
+        return AwaitBarrier(_barrier(self.full, stage), Mod(phase, integer(2)))
 
     def release(self, stage: Integer, lane: Integer, *conditions: Comparison) -> tuple[Node, ...]:
         """By one lane of each consumer warp, once its warpgroup has read the stage; one for each block that copies to
