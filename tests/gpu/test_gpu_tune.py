@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_the_command_writes_a_lock_that_generate_takes(
     assert "candidates timed" in capsys.readouterr().out
     (entry,) = read(tmp_path / "cugen.lock").entries
     assert entry.device == gpus()[0].name
-    kernel = generate(load(file), lock=tmp_path / "cugen.lock")
+    kernel = generate(replace(load(file), target=entry.target), lock=tmp_path / "cugen.lock")
     assert "from cugen.lock" in kernel.source
 
 

@@ -11,6 +11,7 @@ ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: la
 BARRIER_BYTES = 8
 _CHUNK_N = 64  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
 _WIDE_OFFSET_REGISTERS = 24
+_COMPUTED_REGISTERS = 16
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 
 
@@ -109,10 +110,11 @@ def config_of(
     )
 
 
-def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool) -> int:
-    """Registers that a thread needs; it spills with fewer. `has_wide_offsets`: it stores to offsets of 64 bits."""
-    sums = config.thread_m * config.thread_n
-    return (2 * sums if config.promotes else sums) + _OTHER_REGISTERS + has_wide_offsets * _WIDE_OFFSET_REGISTERS
+def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bool) -> int:
+    """Registers that a thread needs; it spills with fewer. `has_wide_offsets`: it stores to offsets of 64 bits;
+    `is_computed`: what it stores is more than the sums."""
+    sums = config.thread_m * config.thread_n * (2 if config.promotes else 1)
+    return sums + _OTHER_REGISTERS + has_wide_offsets * _WIDE_OFFSET_REGISTERS + is_computed * _COMPUTED_REGISTERS
 
 
 def available_registers(config: WgmmaConfig, registers_per_sm: int, maximum: int) -> int:

@@ -19,11 +19,14 @@ from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_con
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import WgmmaInstruction, instruction_for
+from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Reduce, factors_of_product
 
-# Of a GEMM whose operands are copied before: fewer take `gemm` less time than the copies (heuristic).
-_MIN_COPIED_MULTIPLY_ADDS = 1 << 26
+# Of a GEMM whose operands are copied before: fewer take `gemm` less time than the copies. It copies rows that aren't
+# multiples of a word element by element (between shapes that were measured on an H200).
+_MIN_COPIED_MULTIPLY_ADDS, _MIN_COPIED_MULTIPLY_ADDS_ODD = 1 << 25, 1 << 23
+_WORD_BYTES = 4
 
 
 def match(request: Request) -> Match | Refusals:
@@ -104,9 +107,19 @@ def split(single: Single) -> Steps | None:
     assert instruction is not None
     sizes = map(contraction.context.max_extent, (contraction.m, contraction.n, contraction.k, *contraction.batch))
     is_requested = single.schedule.family == FAMILY.name
-    if math.prod(sizes) < _MIN_COPIED_MULTIPLY_ADDS and not is_requested:
+    minimum = _MIN_COPIED_MULTIPLY_ADDS_ODD if _has_odd_rows(contraction) else _MIN_COPIED_MULTIPLY_ADDS
+    if math.prod(sizes) < minimum and not is_requested:
         return None
     return with_aligned_copies(single, contraction, instruction)
+
+
+def _has_odd_rows(contraction: Contraction) -> bool:
+    """Whether rows of an operand aren't multiples of a word apart."""
+    return any(
+        stride != 1 and divisor(stride, contraction.context) * operand.array.dtype.bytes % _WORD_BYTES
+        for operand in contraction.operands
+        for stride in operand.array.strides
+    )
 
 
 FAMILY = Family(

@@ -16,6 +16,7 @@ from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.plan.symbols import INT32_MAX, bounds
+from cugen.spec.expressions import Reduce
 from cugen.spec.model import Schedule
 
 BLOCK_M = (64, 128, 192, 256)
@@ -92,9 +93,16 @@ def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Ite
         if any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands):
             continue  # blocks of an MN-major tile are whole
         config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
-        needed = registers_of(config, has_wide_offsets=_has_wide_offsets(contraction))
+        needed = registers_of(
+            config, has_wide_offsets=_has_wide_offsets(contraction), is_computed=_is_computed(contraction)
+        )
         if needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread):
             yield block_m, block_n
+
+
+def _is_computed(contraction: Contraction) -> bool:
+    """Whether the results are other values than the sums."""
+    return any(not isinstance(s.value, Reduce) or s.accumulate for s in contraction.request.group.statements)
 
 
 def _has_wide_offsets(contraction: Contraction) -> bool:

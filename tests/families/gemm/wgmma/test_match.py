@@ -174,12 +174,15 @@ def test_operands_that_no_copy_helps_are_not_copied(made) -> None:
 
 
 def test_small_gemms_are_copied_only_on_request(made) -> None:
-    """Of 2^24 multiply-adds, which take less time than copies; of 2^26 and more they are."""
-    families = {
-        size: [kernel.family for kernel in made(product(size, size, size + 1, schedule="")).plan.kernels]
-        for size in (256, 512)
-    }
-    assert "wgmma" not in families[256]
-    assert families[512][-1] == "wgmma"
-    _, gemm = kernels(made, product(256, 256, 257))
+    """Of 2^24 multiply-adds with rows of whole words, which take less time than copies; of 2^25 they are, and with odd
+    rows of 2^23."""
+
+    def families(m: int, n: int, k: int) -> list[str]:
+        return [kernel.family for kernel in made(product(m, n, k, schedule="")).plan.kernels]
+
+    assert "wgmma" not in families(256, 256, 258)
+    assert families(512, 256, 258)[-1] == "wgmma"
+    assert families(256, 256, 257)[-1] == "wgmma"
+    assert "wgmma" not in families(128, 128, 257)
+    *_, gemm = kernels(made, product(256, 256, 258))
     assert gemm.family == "wgmma"
