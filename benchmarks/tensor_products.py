@@ -130,8 +130,8 @@ def torch_call(torch: Any, case: Case, inputs: Inputs) -> Call:
     if case.dtype == "int8":
         return lambda: torch._int_mm(a, b)
     if case.dtype == "float8_e4m3":
-        one = torch.ones((), device="cuda")
-        options = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16, "use_fast_accum": case.is_fast}
+        unit = torch.ones((), device="cuda")
+        options = {"scale_a": unit, "scale_b": unit, "out_dtype": torch.bfloat16, "use_fast_accum": case.is_fast}
         if case.layout == "nt":
             return lambda: torch._scaled_mm(a, b, **options)
         return lambda: torch._scaled_mm(a.contiguous(), b.T.contiguous().T, **options)

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 6836208db11dd252, text e8c80909ed2b4368.
+// Input 7c376e5b5f990aff, text c026a4e8072ec546.

@@ -63,12 +63,14 @@ KERNELS = {
     "stores of registers": lambda: gemm(types=("bfloat16", "float32")),
     "one tile": lambda: gemm(256, 256, 4096, schedule="block: {m: 64, n: 128}, split_k: 1"),
 }
-# Without a refill of stages; with K split by a cluster, whose partial sums are in the memory of the stages; with sums
-# that threads add in float32.
+# Without a refill of stages; with K split by a cluster, whose partial sums are in the memory of the stages; with tiles
+# of B that the blocks of a cluster copy for each other; with sums that threads add in float32.
 FORMS = {
     "no refill": lambda: gemm(256, 256, 192, schedule="block: {m: 64, n: 128}"),
     "split-K": lambda: gemm(64, 256, 4096, schedule="block: {m: 64, n: 64}, split_k: 4"),
     "unequal split-K": lambda: gemm(128, 256, 1104, schedule="block: {m: 128, n: 64}, split_k: 4, stages: 3"),
+    "multicast": lambda: gemm(layouts="MK NK", schedule="block: {m: 128, n: 256}, multicast: 2"),
+    "MN-major multicast": lambda: gemm(layouts="KM KN", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "float8": lambda: gemm(types=("float8_e4m3", "float32")),
 }
 
@@ -106,7 +108,7 @@ def test_what_is_proved_names_its_sizes():
     st.sampled_from(BLOCK_N),
     st.integers(2, 16),
     st.sampled_from([0, 3]),
-    st.sampled_from(["", "split_k: 1, ", "split_k: 2, "]),
+    st.sampled_from(["", "split_k: 1, ", "split_k: 2, ", "multicast: 2, "]),
 )
 def test_every_config_of_drawn_shapes_is_proved(sizes, layouts, types, block_m, block_n, stages, batch, split):
     try:
@@ -424,3 +426,33 @@ def test_a_cluster_that_lacks_one_of_its_barriers_is_refuted(position):
     for_some = Guard((Comparison(symbol("threadIdx.x"), "<", integer(128)),))
     some = nth(kernel, ClusterBarrier, position, lambda node: (If(for_some, (node,)),))
     assert refuted(some) == ["convergence"]
+
+
+def test_an_arrival_at_its_own_block_alone_is_refuted_where_others_copy_to_its_stages():
+    kernel = FORMS["multicast"]()
+    for position in (1, 2):
+        own = nth(kernel, ArriveBarrier, position, lambda node: (replace(node, rank=None),))
+        assert refuted(own) == ["arrivals"]
+        first = nth(kernel, ArriveBarrier, position, lambda node: (replace(node, rank=integer(0)),))
+        assert proof_of(first).verdict != "proved"
+
+
+def test_a_multicast_counts_at_every_block():
+    kernel = nth(FORMS["multicast"](), TensorLoad, 1, lambda node: (replace(node, blocks=1),))
+    assert "bytes" in refuted(kernel)
+
+
+@pytest.mark.parametrize(("position", "claim"), [(0, "initialisation"), (1, "clusters")])
+def test_a_multicast_needs_barriers_of_the_cluster(position, claim):
+    """Not of the block alone."""
+    kernel = FORMS["multicast"]()
+    assert refuted(nth(kernel, ClusterBarrier, position, lambda node: (Barrier(),))) == [claim]
+    assert refuted(nth(kernel, ClusterBarrier, position, lambda node: ())) == [claim]
+
+
+def test_blocks_of_a_cluster_with_other_tiles_are_not_proved():
+    def of_the_block(loop: Loop) -> Loop:
+        return replace(loop, start=symbol("blockIdx.x"))
+
+    kernel = FORMS["multicast"]()
+    assert proof_of(with_loop(with_loop(kernel, "tile", 0, of_the_block), "tile", 1, of_the_block)).verdict != "proved"

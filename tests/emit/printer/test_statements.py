@@ -98,7 +98,9 @@ EVERY_NODE: tuple[Node, ...] = (
     pipeline_nodes.FenceBarrierInit(),
     pipeline_nodes.ArriveBarrier(access(FULL, integer(0), "store"), integer(1024)),
     pipeline_nodes.ArriveBarrier(access(FULL, integer(1), "store")),
+    pipeline_nodes.ArriveBarrier(access(FULL, integer(1), "store"), rank=K),
     pipeline_nodes.TensorLoad(access(TILE, integer(0), "store"), box(ROW, K), access(FULL, integer(0), "store")),
+    pipeline_nodes.TensorLoad(access(TILE, integer(0), "store"), box(ROW, K), access(FULL, integer(0), "store"), 2),
     pipeline_nodes.AwaitBarrier(access(FULL, integer(0)), integer(1)),
     pipeline_nodes.FenceWgmma(),
     pipeline_nodes.Wgmma(
@@ -149,7 +151,9 @@ mbarrier_init(&full[0], 1);
 mbarrier_init_fence();
 mbarrier_arrive_expect_tx(&full[0], 1024);
 mbarrier_arrive(&full[1]);
+mbarrier_arrive_cluster(&full[1], k);
 tma_load_2d(&tile[0], &A_map, &full[0], k, row);
+tma_load_2d_multicast(&tile[0], &A_map, &full[0], 3, k, row);
 mbarrier_wait(&full[0], 1);
 wgmma_fence();
 wgmma_m64n32k16_bf16<false, true>(&acc[0], &acc[8], k_major_matrix(&tile[0]), mn_major_matrix<8192>(&tile[4]), k > 0);

@@ -33,7 +33,7 @@ def product(
     """The text of a spec. `terms` and `compute` may have the subscripts of A, B and C, `more` further arrays."""
     a, b = READS[layout]
     of_batch = "z, " if batch else ""
-    at = {"a": of_batch + a, "b": of_batch + b, "c": f"{of_batch}m, n"}
+    reads = {"a": of_batch + a, "b": of_batch + b, "c": f"{of_batch}m, n"}
     result = result or RESULTS.get(dtype, "bfloat16")
     return f"""
 target: {target}
@@ -43,7 +43,7 @@ arrays:
   B: {{shape: [{at["b"].upper()}], dtype: {b_dtype or dtype}}}
   C: {{shape: [{at["c"].upper()}], dtype: {result}}}
 {more}
-compute: {compute.format(terms=terms.format(**at), **at)}
+compute: {compute.format(terms=terms.format(**reads), **reads)}
 accumulate: {{tf32: true, fp8: {fp8}}}
 schedule: {{{schedule}}}
 """
