@@ -39,9 +39,9 @@ def product(
 target: {target}
 params: {{M: {m}, N: {n}, K: {k}{f", Z: {batch}" if batch else ""}}}
 arrays:
-  A: {{shape: [{at["a"].upper()}], dtype: {dtype}}}
-  B: {{shape: [{at["b"].upper()}], dtype: {b_dtype or dtype}}}
-  C: {{shape: [{at["c"].upper()}], dtype: {result}}}
+  A: {{shape: [{reads["a"].upper()}], dtype: {dtype}}}
+  B: {{shape: [{reads["b"].upper()}], dtype: {b_dtype or dtype}}}
+  C: {{shape: [{reads["c"].upper()}], dtype: {result}}}
 {more}
 compute: {compute.format(terms=terms.format(**reads), **reads)}
 accumulate: {{tf32: true, fp8: {fp8}}}
