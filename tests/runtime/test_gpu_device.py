@@ -245,6 +245,9 @@ def test_a_launch_takes_tensor_maps_before_its_arguments(driver, manifest, monke
             assert (module, name) == (7, "scale")
             return 8
 
+        def symbol(self, module: int, name: str) -> int:
+            return SYMBOL
+
         def launch(self, function, grid, block, shared_bytes, stream, arguments) -> None:
             first, second, size = arguments
             assert [memory.sizes for _, memory in maps.values()] == [(8,), (8,)]
