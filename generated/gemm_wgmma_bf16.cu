@@ -6,20 +6,20 @@
 // B         input, bfloat16 [192, 320], aligned to 16 bytes
 // bias      input, float32 [192], aligned to 8 bytes
 // C         output, bfloat16 [M, 192], aligned to 16 bytes
-// launch    grid (minimum((((M + 63) // 64 + 1) // 2) * 3, 66) * 2, 1, 1), block (160, 1, 1), clusters of 2, 57392
-//           bytes of dynamic shared memory; family wgmma
+// launch    grid (minimum(((M + 63) // 64) * 3, 132), 1, 1), block (160, 1, 1), 57392 bytes of dynamic shared
+//           memory; family wgmma
 // pipeline  proved for 5 k-tiles and every number of tiles: 3 stages, full and empty phases pair, 16384 bytes per
 //           stage
 // analysis  sm_90a: 10 accesses, 10 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
-// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 9f3258901ad9bf2d) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 5edd99a26656326b) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[stage][0][0]                                      64 wavefronts, ideal 64 (at any M)
 //   A_map(k0, m0)                                        256 sectors, ideal 256 (at any M)
-//   Bs[stage][32 * rank][0]                              64 wavefronts, ideal 64 (at any M)
-//   B_map(k0, n0 + 32 * rank)                            128 sectors, ideal 128 (at any M)
+//   Bs[stage][0][0]                                      64 wavefronts, ideal 64 (at any M)
+//   B_map(k0, n0)                                        256 sectors, ideal 256 (at any M)
 //   As[stage][0][k]                                      16 wavefronts, ideal 16 (at any M)
 //   Bs[stage][0][k]                                      16 wavefronts, ideal 16 (at any M)
 //   bias[n]                                              1 sector, ideal 1 (at any M)
@@ -27,7 +27,6 @@
 //   c_tile[0][0][0][0]                                   64 wavefronts, ideal 64 (at any M)
 //   C_map(n0, m0)                                        256 sectors, ideal 256 (at any M)
 
-#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 
 #if defined(__CUDACC_RTC__)
@@ -81,19 +80,13 @@ __device__ __forceinline__ Vector<T, count> load(const T* address)
 }
 #endif
 
-#ifndef CUGEN_MBARRIER_ARRIVE_CLUSTER
-#define CUGEN_MBARRIER_ARRIVE_CLUSTER
-// Arrives at the barrier of the same offset in the shared memory of block `rank` of the cluster (PTX ISA: mapa,
-// mbarrier.arrive). Orders no accesses of other blocks to global memory: that would need .release.cluster.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
+#ifndef CUGEN_MBARRIER_ARRIVE
+#define CUGEN_MBARRIER_ARRIVE
+// Arrives at a barrier (PTX ISA: mbarrier.arrive).
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
-    asm volatile(
-        "{\n"
-        ".reg .b32 remote;\n"
-        "mapa.shared::cluster.u32 remote, %0, %1;\n"
-        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
-        "}"
-        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(rank) : "memory");
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))) : "memory");
 }
 #endif
 
@@ -173,22 +166,6 @@ __device__ __forceinline__ void tma_load_2d(
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
         :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(target))), "l"(map),
            "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(x), "r"(y)
-        : "memory");
-}
-#endif
-
-#ifndef CUGEN_TMA_LOAD_2D_MULTICAST
-#define CUGEN_TMA_LOAD_2D_MULTICAST
-// As tma_load_2d, but the box is copied to the same offset in the shared memory of every block of the cluster whose bit
-// is set in `blocks`, by rank, and its bytes count at the barrier of the same offset in each of them.
-__device__ __forceinline__ void tma_load_2d_multicast(
-    void* target, const CUtensorMap* map, unsigned long long* barrier, unsigned short blocks, int x, int y)
-{
-    asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-        " [%0], [%1, {%3, %4}], [%2], %5;"
-        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(target))), "l"(map),
-           "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(x), "r"(y), "h"(blocks)
         : "memory");
 }
 #endif
@@ -285,17 +262,16 @@ __device__ __forceinline__ void wgmma_wait()
 }
 #endif
 
-extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) gemm_wgmma_bf16(
+extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
     const __grid_constant__ CUtensorMap A_map,
     const __grid_constant__ CUtensorMap B_map,
     const __grid_constant__ CUtensorMap C_map,
     const float* __restrict__ bias,
     int M)
 {
-    const auto cluster = cooperative_groups::this_cluster();
     extern __shared__ __align__(1024) unsigned char shared_memory[];
 
-    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 3, RASTER = 8, TILES_N = 3, K_TILES = 5;
+    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 3, RASTER = 11, TILES_N = 3, K_TILES = 5;
 
     // circular buffer of 3 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
@@ -307,7 +283,6 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
-    const int rank = blockIdx.x % 2;
     const int thread_m = 16 * (thread / 32) + lane / 4;
     const int thread_n = 2 * (lane % 4);
 
@@ -318,22 +293,21 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
         #pragma unroll
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&full[stage], 1);
-            mbarrier_init(&empty[stage], 8);
+            mbarrier_init(&empty[stage], 4);
         }
         mbarrier_init_fence();
     }
-    cluster.sync();
+    __syncthreads();
 
     if (thread >= 128) {
         // producer: one thread of its warp copies k-tiles to the stages that are empty
         if (thread == 128) {
             #pragma unroll 1
-            for (int tile = blockIdx.x / 2, wave = 0; tile < TILES_N * (((M + BM - 1) / BM + 1) / 2);
-                tile += 66, ++wave) {
-                // raster: 8 rows of tiles at a time, column by column
+            for (int tile = blockIdx.x, wave = 0; tile < TILES_N * ((M + BM - 1) / BM); tile += 132, ++wave) {
+                // raster: 11 rows of tiles at a time, column by column
                 const int group = tile / (RASTER * TILES_N);
-                const int rows = min(((M + BM - 1) / BM + 1) / 2 - RASTER * group, RASTER);
-                const int m0 = BM * (rank + 2 * RASTER * group + 2 * (tile % (RASTER * TILES_N) % rows));
+                const int rows = min((M + BM - 1) / BM - RASTER * group, RASTER);
+                const int m0 = BM * (RASTER * group + tile % (RASTER * TILES_N) % rows);
                 const int n0 = BN * (tile % (RASTER * TILES_N) / rows);
                 #pragma unroll 1
                 for (int k0 = 0; k0 < K; k0 += BK) {
@@ -342,18 +316,18 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
                     mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
                     mbarrier_arrive_expect_tx(&full[stage], 16384);
                     tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
-                    tma_load_2d_multicast(&Bs[stage][32 * rank][0], &B_map, &full[stage], 3, k0, n0 + 32 * rank);
+                    tma_load_2d(&Bs[stage][0][0], &B_map, &full[stage], k0, n0);
                 }
             }
         }
     } else {
         // consumers: each warpgroup multiplies its rows of the stages that are full
         #pragma unroll 1
-        for (int tile = blockIdx.x / 2, wave = 0; tile < TILES_N * (((M + BM - 1) / BM + 1) / 2); tile += 66, ++wave) {
-            // raster: 8 rows of tiles at a time, column by column
+        for (int tile = blockIdx.x, wave = 0; tile < TILES_N * ((M + BM - 1) / BM); tile += 132, ++wave) {
+            // raster: 11 rows of tiles at a time, column by column
             const int group = tile / (RASTER * TILES_N);
-            const int rows = min(((M + BM - 1) / BM + 1) / 2 - RASTER * group, RASTER);
-            const int m0 = BM * (rank + 2 * RASTER * group + 2 * (tile % (RASTER * TILES_N) % rows));
+            const int rows = min((M + BM - 1) / BM - RASTER * group, RASTER);
+            const int m0 = BM * (RASTER * group + tile % (RASTER * TILES_N) % rows);
             const int n0 = BN * (tile % (RASTER * TILES_N) / rows);
             float acc[2][16];
             #pragma unroll 1
@@ -370,13 +344,13 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
                 wgmma_commit();
                 // until the k-tile before has been read
                 wgmma_wait<1>();
-                if (k0 > 0 && lane < 2) {
-                    mbarrier_arrive_cluster(&empty[(fill + STAGES - 1) % STAGES], lane);
+                if (k0 > 0 && lane == 0) {
+                    mbarrier_arrive(&empty[(fill + STAGES - 1) % STAGES]);
                 }
             }
             wgmma_wait<0>();
-            if (lane < 2) {
-                mbarrier_arrive_cluster(&empty[(K_TILES * wave + K_TILES - 1) % STAGES], lane);
+            if (lane == 0) {
+                mbarrier_arrive(&empty[(K_TILES * wave + K_TILES - 1) % STAGES]);
             }
 
             const int c_swizzle = 8 * (lane / 4) + thread_n;
@@ -415,8 +389,6 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
             tma_store_wait_read<0>();
         }
     }
-    // no block exits while others copy to it or arrive at its barriers
-    cluster.sync();
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
@@ -482,15 +454,14 @@ extern "C" cudaError_t gemm_wgmma_bf16_launch(
     CUtensorMap B_map;
     if (status == cudaSuccess)
         status = gemm_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {(long long)K, (long long)N},
-            {2LL * K}, {64, 32}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
         status = gemm_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {(long long)N, (long long)M},
             {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
-    gemm_wgmma_bf16<<<dim3(2 * min(3 * (((M + 63) / 64 + 1) / 2), 66)), dim3(160), 57392,
-        stream>>>(A_map, B_map, C_map, bias, M);
+    gemm_wgmma_bf16<<<dim3(min(3 * ((M + 63) / 64), 132)), dim3(160), 57392, stream>>>(A_map, B_map, C_map, bias, M);
     return cudaGetLastError();
 }
 

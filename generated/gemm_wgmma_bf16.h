@@ -6,10 +6,10 @@
 // B         input, bfloat16 [192, 320], aligned to 16 bytes
 // bias      input, float32 [192], aligned to 8 bytes
 // C         output, bfloat16 [M, 192], aligned to 16 bytes
-// launch    grid (minimum((((M + 63) // 64 + 1) // 2) * 3, 66) * 2, 1, 1), block (160, 1, 1), clusters of 2, 57392
-//           bytes of dynamic shared memory; family wgmma
+// launch    grid (minimum(((M + 63) // 64) * 3, 132), 1, 1), block (160, 1, 1), 57392 bytes of dynamic shared
+//           memory; family wgmma
 //
-// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 9f3258901ad9bf2d) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 5edd99a26656326b) for sm_90a. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

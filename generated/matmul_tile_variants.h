@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 7c376e5b5f990aff, text 1ac2a559c5c2ccc9.
+// Input e45ce20520a0d4a4, text 18a5b7485f7095e3.

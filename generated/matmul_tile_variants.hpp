@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 7c376e5b5f990aff, text c026a4e8072ec546.
+// Input e45ce20520a0d4a4, text 68618e3edab30d5a.

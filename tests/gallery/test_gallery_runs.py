@@ -53,6 +53,7 @@ def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: d
 @pytest.mark.sampled(11)
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_source_compiles_without_a_warning(kernel: Kernel, target: str) -> None:
-    cubin = compile_cubin(kernel.source, kernel.name, target)
+    is_specific = kernel.spec.target == "sm_90a"  # whose code runs on no other GPU
+    cubin = compile_cubin(kernel.source, kernel.name, kernel.spec.target if is_specific else target)
     assert [str(warning) for warning in cubin.warnings] == []
     assert sorted(cubin.kernels) == sorted(launch.kernel for launch in kernel.manifest.launches)

@@ -55,6 +55,7 @@ def meaning_of(*kernels: str) -> Callable[[Callable[..., Array]], Callable[..., 
     "gemm_split",
     "gemm_tensor_f64",
     "gemm_tensor_tf32",
+    "gemm_wgmma_f16",
 )
 def product(A: Array, B: Array) -> Array:
     return np.matmul(A, B)
@@ -65,7 +66,7 @@ def scaled_product_and_bias(A: Array, B: Array, bias: Array, alpha: float) -> Ar
     return alpha * (A @ B) + bias
 
 
-@meaning_of("gemm_f64", "gemm_tensor_bf16")
+@meaning_of("gemm_f64", "gemm_tensor_bf16", "gemm_wgmma_multicast", "gemm_wgmma_split")
 def product_with_turned(A: Array, B: Array) -> Array:
     return A @ B.T
 
@@ -80,7 +81,7 @@ def active_product_of_turned_and_bias(A: Array, B: Array, bias: Array) -> Array:
     return np.maximum(A.T @ B + bias, 0)
 
 
-@meaning_of("gemm_tensor_fp8__float8_e4m3", "gemm_tensor_fp8__float8_e5m2")
+@meaning_of("gemm_tensor_fp8__float8_e4m3", "gemm_tensor_fp8__float8_e5m2", "gemm_wgmma_fp8")
 def scaled_product_with_turned(A: Array, B: Array, scale: float) -> Array:
     return scale * (A @ B.T)
 
@@ -110,7 +111,7 @@ def outer_product(a: Array, b: Array) -> Array:
     return np.outer(a, b)
 
 
-@meaning_of("matmul_int8", "gemm_int8", "gemm_tensor_int8")
+@meaning_of("matmul_int8", "gemm_int8", "gemm_tensor_int8", "gemm_wgmma_int8")
 def product_of_integers(A: Array, B: Array) -> Array:
     return np.matmul(A.astype(np.int32), B.astype(np.int32))
 
@@ -274,6 +275,12 @@ def scaled_to_unit_power(eps: float, x: Array, weight: Array) -> Array:
 @meaning_of("gelu__float32", "gelu__float16", "gelu__bfloat16")
 def weighed_by_normal_probability(x: Array) -> Array:
     return np.array([value * NormalDist().cdf(value) for value in x.astype(np.float64).tolist()])
+
+
+@meaning_of("gemm_wgmma_bf16")
+def gelu_of_product_and_bias(A: Array, B: Array, bias: Array) -> Array:
+    x = A.astype(np.float64) @ B.astype(np.float64).T + bias
+    return weighed_by_normal_probability(x.ravel()).reshape(x.shape)
 
 
 @meaning_of("argmax")

@@ -431,8 +431,8 @@ def test_a_cluster_that_lacks_one_of_its_barriers_is_refuted(position):
 def test_an_arrival_at_its_own_block_alone_is_refuted_where_others_copy_to_its_stages():
     kernel = FORMS["multicast"]()
     for position in (1, 2):
-        of_its_block = nth(kernel, ArriveBarrier, position, lambda node: (replace(node, rank=None),))
-        assert refuted(of_its_block) == ["arrivals"]
+        local = nth(kernel, ArriveBarrier, position, lambda node: (replace(node, rank=None),))
+        assert refuted(local) == ["arrivals"]
         first = nth(kernel, ArriveBarrier, position, lambda node: (replace(node, rank=integer(0)),))
         assert proof_of(first).verdict != "proved"
 
