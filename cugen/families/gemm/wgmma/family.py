@@ -18,7 +18,7 @@ from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
-from cugen.machine.wgmma import WgmmaInstruction, instruction_for
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instruction_for
 from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Reduce, factors_of_product
@@ -44,6 +44,7 @@ def match(request: Request) -> Match | Refusals:
     for operand in contraction.operands:
         layout = layout_refusal(contraction, operand, instruction)
         reasons += [*operand_refusals(operand), *([Refusal(layout)] if layout else [])]
+    reasons += _split_refusals(contraction, instruction)
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(contraction, instruction)
@@ -94,6 +95,16 @@ def _form_refusals(contraction: Contraction) -> Iterator[Refusal]:
     if _instruction_of(contraction) is None:
         a, b = (operand.array.dtype.name for operand in contraction.operands)
         yield Refusal(f"has no instruction for {a} x {b} with sums in {reduction.dtype.name}")
+
+
+def _split_refusals(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Refusal]:
+    """Each block of a cluster has a k-tile at least: its first multiplication overwrites the accumulators."""
+    split_k, k = int(contraction.tunables.get("split_k", 1)), contraction.k
+    k_tiles = -(-contraction.context.min_extent(k) * instruction.element_bytes // SWIZZLED_ROW_BYTES)
+    if k_tiles < split_k:
+        yield Refusal(
+            f"splits k-tiles among {split_k} blocks, and {k.name} may have only {k_tiles}", "schedule.split_k"
+        )
 
 
 def split(single: Single) -> Steps | None:

@@ -51,6 +51,18 @@ def placed(array: str, memory: str, **changes: str) -> str:
             product(schedule="family: wgmma, split_k: 3"), "split_k may be", "schedule.split_k", id="cluster of 3"
         ),
         pytest.param(
+            product(k=448, schedule="family: wgmma, split_k: 8"),
+            "k may have only 7",
+            "schedule.split_k",
+            id="more blocks than k-tiles",
+        ),
+        pytest.param(
+            product(k="{range: [8, 4096], multiple_of: 8}", schedule="family: wgmma, split_k: 2"),
+            "k may have only 1",
+            "schedule.split_k",
+            id="as many k-tiles as blocks in some calls only",
+        ),
+        pytest.param(
             product(schedule="family: wgmma, sliced_k: 2"), "no tunable", "schedule.sliced_k", id="another tunable"
         ),
         pytest.param(
