@@ -1,0 +1,102 @@
+"""GEMMs by wgmma of random types, layouts, sizes, tiles and epilogues equal the reference on the CPU device."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.families.gemm.wgmma.conftest import product
+
+# Types of A and B, and the types that C may have.
+OPERANDS = (
+    ("bfloat16", "bfloat16", ("bfloat16", "float32", "float16")),
+    ("float16", "float16", ("float16", "float32")),
+    ("float8_e4m3", "float8_e4m3", ("bfloat16", "float32")),
+    ("float8_e5m2", "float8_e4m3", ("float16", "float32")),
+    ("int8", "int8", ("int32",)),
+    ("uint8", "int8", ("int32",)),
+    ("float32", "float32", ("float32", "bfloat16")),  # in tf32
+)
+# Epilogues of the sum.
+EPILOGUES = {
+    "none": "C[{c}] = sum({terms})",
+    "bias": "C[{c}] = sum({terms}) + bias[n]",
+    "bias and activation": "C[{c}] = maximum(sum({terms}) + bias[n], 0)",
+    "residual": "C[{c}] = sum({terms}) + R[{c}]",
+    "accumulates": "C[{c}] += sum({terms})",
+}
+EDGES = (1, 2, 7, 13, 37, 61, 67, 97)
+BLOCK_M, BLOCK_N = (64, 128, 192), (64, 128)
+
+
+@dataclass(frozen=True)
+class Draw:
+    text: str
+    params: dict[str, int] = field(default_factory=dict)  # of the call
+    mode: str = ""  # sanitize, races or neither
+
+
+def draw(seed: int) -> Draw:
+    """A GEMM, from its seed alone."""
+    source = random.Random(seed)
+    a, b, results = OPERANDS[seed % len(OPERANDS)]
+    sums = "int32" if "int8" in a else "float32"
+    block_m, block_n = source.choice(BLOCK_M), source.choice(BLOCK_N)
+    schedule = ["family: wgmma", *_tunables(source, block_m, block_n)]
+    m, n, k = _extent(source, block_m), _extent(source, block_n), _extent(source, 64)
+    if "split_k: 2" in schedule:
+        k += 128
+    dynamic = {"M": m, "K": k} if source.random() < 0.3 else {}
+    kind, compute = source.choice(list(EPILOGUES.items()))
+    batch = source.choice((0, 0, 3))
+    of_batch = "Z, " if batch else ""
+    more = {
+        "bias": f"  bias: {{shape: [N], dtype: {sums}}}",
+        "residual": f"  R: {{shape: [{of_batch}M, N], dtype: {sums}}}",
+    }
+    text = product(
+        "dynamic" if dynamic else m,
+        n,
+        f"{{range: [{min(k, 129)}, 4096]}}" if dynamic else k,
+        dtype=a,
+        b_dtype=b,
+        result=source.choice(results),
+        layout=source.choice(("nn", "nt", "tn", "tt")),
+        batch=batch,
+        compute=compute,
+        more=more.get(kind.split()[0], ""),
+        fp8=source.choice(("fast", "exact")),
+        schedule=", ".join(schedule),
+    )
+    return Draw(text, dynamic, source.choice(("", "", "sanitize", "races")))
+
+
+def _tunables(source: random.Random, block_m: int, block_n: int) -> list[str]:
+    """Some of the tunables; those that aren't requested are chosen by the model."""
+    tunables = [f"block: {{m: {block_m}, n: {block_n}}}"] if source.random() < 0.7 else []
+    optional = (f"stages: {source.choice((2, 3))}", f"raster: {source.choice((1, 2, 3))}", "split_k: 2")
+    return tunables + [tunable for tunable in optional if source.random() < 0.3]
+
+
+def _extent(source: random.Random, tile: int) -> int:
+    """Edges of tiles, primes, and rows that TMA copies without others before."""
+    return source.choice((source.choice(EDGES), tile - 1, tile, tile + 1, source.choice((16, 48, 80, 160))))
+
+
+@pytest.mark.thinned(2)
+@pytest.mark.sampled(16)
+@pytest.mark.parametrize("seed", range(240))
+def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
+    drawn = draw(seed)
+    assert made(drawn.text).plan.kernels[-1].family == "wgmma"
+    prove(drawn.text, drawn.params, sanitize=drawn.mode == "sanitize", races=drawn.mode == "races")
+
+
+def test_the_draws_meet_every_case() -> None:
+    """Types, epilogues, tunables, batches, and sizes of the call."""
+    texts = [draw(seed).text for seed in range(240)]
+    features = ("bias", "R[", "+=", "maximum", "dynamic", "Z: 3", "split_k: 2", "stages: ", "raster: ", "fp8: exact")
+    for feature in (*features, *{operand for a, b, _ in OPERANDS for operand in (a, b)}):
+        assert any(feature in text for text in texts), feature
