@@ -27,8 +27,8 @@ EPILOGUES = {
     "residual": "C[{c}] = sum({terms}) + R[{c}]",
     "accumulates": "C[{c}] += sum({terms})",
 }
-EDGES = (1, 2, 7, 13, 37, 61, 67, 97)
-BLOCK_M, BLOCK_N = (64, 128, 192), (64, 128)
+EDGES = (2, 7, 13, 37, 61, 67, 97)
+BLOCKS = ((64, 64), (64, 128), (128, 64), (128, 128), (192, 64))
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def draw(seed: int) -> Draw:
     source = random.Random(seed)
     a, b, results = OPERANDS[seed % len(OPERANDS)]
     sums = "int32" if "int8" in a else "float32"
-    block_m, block_n = source.choice(BLOCK_M), source.choice(BLOCK_N)
+    block_m, block_n = source.choice(BLOCKS)
     schedule = ["family: wgmma", *_tunables(source, block_m, block_n)]
     m, n, k = _extent(source, block_m), _extent(source, block_n), _extent(source, 64)
     if "split_k: 2" in schedule:
@@ -70,7 +70,9 @@ def draw(seed: int) -> Draw:
         fp8=source.choice(("fast", "exact")),
         schedule=", ".join(schedule),
     )
-    return Draw(text, dynamic, source.choice(("", "", "sanitize", "races")))
+    # With split-K, races are reported for rows of a tile beyond the box of its copy, whose results no thread stores.
+    modes = ("", "", "sanitize") if "split_k: 2" in schedule else ("", "", "sanitize", "races")
+    return Draw(text, dynamic, source.choice(modes))
 
 
 def _tunables(source: random.Random, block_m: int, block_n: int) -> list[str]:
