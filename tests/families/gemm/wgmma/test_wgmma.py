@@ -88,7 +88,7 @@ def _extent(source: random.Random, tile: int) -> int:
 
 
 @pytest.mark.thinned(2)
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("seed", range(240))
 def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
     drawn = draw(seed)
