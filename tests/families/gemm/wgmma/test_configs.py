@@ -116,20 +116,23 @@ def tiles_of(kernel: Kernel, sizes: dict[str, int]) -> list[Tile]:
     values: dict[sympy.Symbol, Any] = {symbol(name): value for name, value in sizes.items()}
     for index in (node.index for section, node in nodes if section == "sizes" and isinstance(node, Define)):
         values[index.symbol] = evaluated(index.definition, values)
-    tiles = values[symbol("blockIdx.x")] = np.arange(int(evaluated(kernel.grid[0], values)))
+    blocks = values[symbol("blockIdx.x")] = np.arange(int(evaluated(kernel.grid[0], values)))
     for loop in (node.loop for _, node in nodes if isinstance(node, For) and node.loop.index.name == "tile"):
         stop = int(evaluated(loop.stop, values))
-        starts = evaluated(loop.start, values)
-        tiles = values[loop.index.symbol] = np.concatenate([np.arange(start, stop, loop.step) for start in starts])
+        tiles = [np.arange(start, stop, loop.step) for start in evaluated(loop.start, values)]
+        values[loop.index.symbol] = np.concatenate(tiles)
+        blocks = values[symbol("blockIdx.x")] = np.repeat(blocks, list(map(len, tiles)))
         break  # the consumers' loop is that of the producer
+    for index in (node.index for _, node in nodes if isinstance(node, Define) and node.index.name == "rank"):
+        values[index.symbol] = evaluated(index.definition, values)
     ranges, named = dict(kernel.ranges), {}
     for index in (node.index for section, node in nodes if section == "tile_coordinates" and isinstance(node, Define)):
-        value = np.broadcast_to(evaluated(index.definition, values), tiles.shape)
+        value = np.broadcast_to(evaluated(index.definition, values), blocks.shape)
         low, high = ranges[index.symbol]
         assert low <= value.min()
         assert value.max() <= high
         values[index.symbol] = named[index.name] = value
-    zero, k = np.zeros_like(tiles), np.full_like(tiles, sizes["K"])
+    zero, k = np.zeros_like(blocks), np.full_like(blocks, sizes["K"])
     begin = named.get("k_offset", zero)
     end = np.minimum(begin + named.get("k_length", k), k)
     columns = (named.get("z", zero), named["m0"], named["n0"], begin, end)
