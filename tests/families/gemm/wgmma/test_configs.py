@@ -37,10 +37,11 @@ EXTENTS = st.integers(1, 64) | st.integers(1, 9000) | st.integers(8, 8192).map(l
 
 
 class Gemm(NamedTuple):
-    """A spec, and whether its C may have more than 2^31 elements."""
+    """A spec, whether its C may have more than 2^31 elements, and whether these are more than sums."""
 
     text: str
     is_large: bool
+    is_computed: bool
 
 
 @st.composite
@@ -48,10 +49,12 @@ def gemms(draw: st.DrawFn) -> Gemm:
     dtype, result = draw(TYPES)
     layout = draw(st.sampled_from(["nn", "nt", "tn", "tt"])) if dtype.endswith("16") else "nt"
     m, n = draw(st.tuples(EXTENTS, EXTENTS) | st.tuples(st.just("dynamic"), EXTENTS) | st.just((60_000, 40_000)))
-    compute = draw(st.sampled_from(["C[{c}] = sum({terms})", "C[{c}] += sum({terms})"]))
+    computes = ["C[{c}] = sum({terms})", "C[{c}] += sum({terms})", "C[{c}] = maximum(sum({terms}), 0)"]
+    compute = draw(st.sampled_from(computes))
     fp8, batch = draw(st.sampled_from(["fast", "exact"])), draw(st.sampled_from([0, 3]))
     options = {"dtype": dtype, "result": result, "layout": layout, "fp8": fp8, "batch": batch, "compute": compute}
-    return Gemm(product(m, n, draw(EXTENTS), **options, schedule=""), is_large=m in ("dynamic", 60_000))
+    text = product(m, n, draw(EXTENTS), **options, schedule="")
+    return Gemm(text, is_large=m in ("dynamic", 60_000), is_computed="maximum" in compute)
 
 
 def instruction_of(contraction: Contraction) -> WgmmaInstruction:
@@ -69,7 +72,8 @@ def test_every_config_fits_a_multiprocessor(gemm: Gemm, data: st.DataObject) -> 
     config = data.draw(st.sampled_from(list(configs(contraction, instruction_of(contraction)))))
     kernel = WgmmaKernel(contraction, config).kernel()
     shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
-    registers = registers_of(config, has_wide_offsets=gemm.is_large and not stores_by_tma(contraction))
+    has_wide_offsets = gemm.is_large and not stores_by_tma(contraction)
+    registers = registers_of(config, has_wide_offsets=has_wide_offsets, is_computed=gemm.is_computed)
     assert kernel.threads == config.block_threads
     assert shared <= SM_90A.shared_opt_in
     assert registers <= SM_90A.registers_per_thread
