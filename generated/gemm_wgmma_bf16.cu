@@ -9,7 +9,7 @@
 // launch    grid (minimum((((M + 63) // 64 + 1) // 2) * 3, 66) * 2, 1, 1), block (160, 1, 1), clusters of 2, 57392
 //           bytes of dynamic shared memory; family wgmma
 // pipeline  proved for 5 k-tiles and every number of tiles: 3 stages, full and empty phases pair, 16384 bytes per
-//           stage
+//           stage, B's tiles are shared by 2 blocks
 // analysis  sm_90a: 10 accesses, 10 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
