@@ -56,13 +56,15 @@ def _initialisation_faults(pipeline: Pipeline) -> Iterator[Fault]:
     fence = next((n for n in fences if n > inits[-1]), None)
     everyone = frozenset(range(pipeline.kernel.threads))
     kinds = (Barrier, ClusterBarrier) if pipeline.cluster == 1 else (ClusterBarrier,)
-    meetings = [n for n, e in enumerate(events) if isinstance(e.node, kinds) and e.threads == everyone]
+    possible = [n for n, e in enumerate(events) if isinstance(e.node, kinds) and e.threads == everyone]
+    meetings = [n for n in possible if events[n].node in (Barrier(), ClusterBarrier())]
     if fence is None:
         yield Fault("no fence makes the initialised barriers visible to TMA", 0, 0)
     meeting = next((n for n in meetings if n > (fence if fence is not None else inits[-1])), len(events))
     if meeting > first_use:
         whole = "block" if pipeline.cluster == 1 else "cluster"
-        yield Fault(f"threads use barriers without a barrier of the {whole} after their initialisation", 0, 0)
+        reason = f"threads use barriers without a barrier of the {whole} after their initialisation"
+        yield Fault(reason, 0, 0, refutes=meetings == possible)  # of which halves are none
 
 
 def arrivals_per_phase(pipeline: Pipeline, array: str) -> int:
@@ -81,6 +83,8 @@ def expected_bytes(pipeline: Pipeline) -> Claim:
 
 def _bytes_faults(pipeline: Pipeline) -> Iterator[Fault]:
     arrivals = at_barrier(pipeline.producer.body, ArriveBarrier, pipeline.full)
+    if not all(event.scope.certain for event in (*arrivals, *pipeline.loads)):
+        raise NotRecognised("loads, or the arrival that expects them, are under a condition of data or sizes")
     expected = 0
     for event in arrivals:
         node = event.node

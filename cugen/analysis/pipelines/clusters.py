@@ -23,9 +23,11 @@ def clusters(pipeline: Pipeline) -> Claim:
 def _faults(pipeline: Pipeline) -> Iterator[Fault]:
     events = list(events_in(pipeline.items))
     crossing = [n for n, event in enumerate(events) if _reaches_others(event)]
-    barriers = [n for n, event in enumerate(events) if isinstance(event.node, ClusterBarrier) and not event.node.half]
+    barriers = [n for n, event in enumerate(events) if event.node == ClusterBarrier()]
     if crossing and not any(n > crossing[-1] for n in barriers):
-        yield Fault("a block may exit while others copy to its stages, or arrive at its barriers")
+        has_halves = any(isinstance(event.node, ClusterBarrier) for event in events[crossing[-1] :])
+        reason = "a block may exit while others copy to its stages, or arrive at its barriers"
+        yield Fault(reason, refutes=not has_halves)
     remote = [n for n, event in enumerate(events) if _arrays(event, remote=True)]
     if not remote:
         return

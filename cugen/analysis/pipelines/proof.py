@@ -13,6 +13,7 @@ from cugen.analysis.pipelines.barriers import expected_bytes, initialisation, ph
 from cugen.analysis.pipelines.claims import Claim, NotRecognised, PipelineProof
 from cugen.analysis.pipelines.clusters import clusters
 from cugen.analysis.pipelines.convergence import convergence, shared_memory
+from cugen.analysis.pipelines.parts import parts, shared_tiles
 from cugen.analysis.pipelines.stages import arrivals, copies, order, reads
 from cugen.analysis.pipelines.stores import stores
 from cugen.analysis.pipelines.structure import Pipeline, pipeline_of
@@ -33,6 +34,7 @@ _CLAIMS = (
     stores,
     shared_memory,
     clusters,
+    parts,
 )
 
 
@@ -57,4 +59,7 @@ def prove_pipeline(kernel: Kernel) -> PipelineProof | None:
     claims = tuple(claim(pipeline) for claim in _CLAIMS)
     phases_pair = "full and empty phases pair" if pipeline.empty else "none is refilled"
     summary = f"for {_sizes(pipeline)}: {pipeline.stages} stages, {phases_pair}, {stage_bytes} bytes per stage"
+    if tiles := shared_tiles(pipeline):
+        names = " and ".join(tile.name for tile in tiles)
+        summary += f", {names}'s tiles are shared by {pipeline.cluster} blocks"
     return PipelineProof(kernel.name, claims, summary)

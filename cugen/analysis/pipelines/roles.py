@@ -165,10 +165,14 @@ def items_of(kernel: Kernel) -> tuple[Item, ...]:
     return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), known)))
 
 
+def of_rank(expr: Integer, rank: int, size: int) -> Integer:
+    """The value of an expression in the block `rank` of a cluster of so many."""
+    return reduced(expr.xreplace({BLOCK: size * symbol("cluster number") + rank}))
+
+
 def is_of_cluster(loop: PipelineLoop, size: int) -> bool:
     """Whether all blocks of a cluster of this size have the same bounds of a loop."""
-    of_rank = [{BLOCK: size * symbol("cluster number") + rank} for rank in range(size)]
-    return len({tuple(reduced(end.xreplace(rank)) for end in (loop.start, loop.stop)) for rank in of_rank}) == 1
+    return len({tuple(of_rank(end, rank, size) for end in (loop.start, loop.stop)) for rank in range(size)}) == 1
 
 
 def events_in(items: tuple[Item, ...]) -> Iterator[Event]:

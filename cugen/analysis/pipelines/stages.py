@@ -49,8 +49,10 @@ def _copy_faults(pipeline: Pipeline) -> Iterator[Fault]:
         yield Fault("several threads copy the same tiles", 0, 0)
     for load in pipeline.loads:
         assert isinstance(load.node, TensorLoad)
-        if load.threads != pipeline.producing_threads or load.scope.first or not load.scope.certain:
+        if load.threads != pipeline.producing_threads or load.scope.first:
             yield Fault("a load isn't executed for each k-tile by the producer's thread", 0, 0)
+        elif not load.scope.certain:
+            yield Fault("a load is under a condition of data or sizes", refutes=False)
         yield from deviating(pipeline, load, "the barrier of a load")
         yield from _other_stage(pipeline, load, load.node.target, "is copied to")
     for consumer in pipeline.consumers:

@@ -52,11 +52,12 @@ class Pipeline:
 
     @property
     def cluster(self) -> int:
-        """Blocks that copy to each other's stages; 1 if each copies for itself."""
+        """Blocks that copy to each other's stages, or arrive at each other's barriers; 1 if each is for itself."""
         sizes = {load.node.blocks for load in self.loads if isinstance(load.node, TensorLoad)} - {1}
         if sizes - {self.kernel.cluster}:
             raise NotRecognised("a multicast isn't to all blocks of a cluster")
-        return self.kernel.cluster if sizes else 1
+        arrivals = (e.node for e in events_in(self.items) if isinstance(e.node, ArriveBarrier))
+        return self.kernel.cluster if sizes or any(node.rank is not None for node in arrivals) else 1
 
     @property
     def consuming_threads(self) -> frozenset[int]:
