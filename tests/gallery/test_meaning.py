@@ -222,16 +222,19 @@ def heated_torus(u: Array) -> Array:
 
 @meaning_of("enlarge")
 def enlarged(x: Array) -> Array:
-    def weights(size: int, count: int) -> Array:
+    def steps(size: int, count: int) -> tuple[Array, Array]:
+        """The element before each point, and the weight of the one after it in 1/256."""
         points = (np.arange(count) + 0.5) * size / count - 0.5
-        first = np.floor(points).astype(int)
-        second_weight = np.rint((points - first) * 256) / 256
-        matrix = np.zeros((count, size))
-        for element, weight in ((first, 1 - second_weight), (first + 1, second_weight)):
-            matrix += weight[:, None] * (np.clip(element, 0, size - 1)[:, None] == np.arange(size))
-        return matrix
+        return np.divmod(np.floor(points * 256 + 0.5).astype(int), 256)
 
-    return weights(270, 405) @ x @ weights(480, 720).T
+    (rows, below), (columns, right) = steps(270, 405), steps(480, 720)
+    below = below[:, None]
+    both = (below * right + 128) // 256
+    weights = {(0, 0): 256 - below - right + both, (1, 0): below - both, (0, 1): right - both, (1, 1): both}
+    return sum(
+        weight / 256 * x[np.clip(rows + i, 0, 269)][:, np.clip(columns + j, 0, 479)]
+        for (i, j), weight in weights.items()
+    )
 
 
 @meaning_of("heat3d")
