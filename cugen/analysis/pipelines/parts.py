@@ -61,7 +61,7 @@ def _part_faults(pipeline: Pipeline, name: str) -> Iterator[Fault]:
     elif counts.min() == 0:
         yield Fault(f"a part of a tile of `{name}` isn't copied", refutes=False)
     first, *others = origins
-    differences = {sympy.expand(a - b) for other in others for a, b in zip(first, other, strict=True)} - {0}
+    differences = {sympy.expand(a - b) for start in others for a, b in zip(first, start, strict=True)} - {0}
     if differences:
         refutes = all(difference.is_Integer for difference in differences)
         yield Fault(f"parts of different tiles are copied to `{name}`", 0, 0, refutes)

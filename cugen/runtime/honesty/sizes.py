@@ -9,6 +9,7 @@ import yaml
 
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.nodes import For
+from cugen.plan.pipeline_nodes import TensorLoad
 from cugen.plan.symbols import FloorDiv, Integer
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.model import Spec
@@ -65,8 +66,18 @@ def _tiles(plan: Plan) -> dict[str, int]:
         for loop in _loops(kernel):
             if loop.loop.step > 1:
                 note(loop.loop.stop, loop.loop.step)
+        for load in _tensor_loads(kernel):
+            source = load.source.array
+            if source.tensor_map is not None:
+                for extent, size in zip(source.shape, source.tensor_map.box, strict=True):
+                    note(extent, kernel.cluster * size)
     return tiles
 
 
 def _loops(kernel: Kernel) -> list[For]:
     return [node for node in walk_nodes(kernel.body) if isinstance(node, For)]
+
+
+def _tensor_loads(kernel: Kernel) -> list[TensorLoad]:
+    """Copies of boxes, which tell the tiles of persistent blocks; those of a cluster split or share them."""
+    return [node for node in walk_nodes(kernel.body) if isinstance(node, TensorLoad)]

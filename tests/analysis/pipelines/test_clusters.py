@@ -216,10 +216,10 @@ def test_a_half_that_both_blocks_copy_is_refuted(kernel):
 @every_kernel
 @pytest.mark.parametrize("operand", ["target", "source"])
 def test_a_half_at_the_place_of_another_is_refuted(kernel, operand):
-    def other(node: Node) -> tuple[Node, ...]:
+    def displaced(node: Node) -> tuple[Node, ...]:
         return (replace(node, **{operand: of_rank_0(getattr(node, operand))}),)
 
-    assert refuted(nth(kernel(), TensorLoad, 1, other)) == ["parts"]
+    assert refuted(nth(kernel(), TensorLoad, 1, displaced)) == ["parts"]
 
 
 @pytest.mark.parametrize("kind", [InitBarrier, FenceBarrierInit, ArriveBarrier, AwaitBarrier, TensorLoad])

@@ -62,19 +62,19 @@ def _clusters(
 ) -> Iterator[tuple[int, int]]:
     """The clusters of a block tile: blocks that split K, and blocks that share tiles of B."""
     requested = contraction.tunables.get("multicast", 0)
+    helps = requested == 2 or (requested == 0 and contraction.context.max_extent(contraction.m) > block_m)
     for split_k in _splits(contraction, block_m, block_n, instruction):
         if requested in (0, 1):
             yield split_k, 1
-        if split_k == 1 and requested in (0, 2) and _may_share(contraction, block_m, block_n, instruction):
+        if split_k == 1 and helps and _may_share(contraction, block_n, instruction):
             yield 1, 2
 
 
-def _may_share(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> bool:
-    """Whether two blocks with consecutive tiles along M can each copy half a tile of B."""
+def _may_share(contraction: Contraction, block_n: int, instruction: WgmmaInstruction) -> bool:
+    """Whether two blocks can each copy half a tile of B."""
     (b,) = contraction.b_operands
-    extent_m, extent_n = map(contraction.context.max_extent, (contraction.m, contraction.n))
     unit = _SWIZZLED_ROWS if b.is_k_major else SWIZZLED_ROW_BYTES // instruction.element_bytes
-    return extent_m > block_m and extent_n >= block_n and block_n % (2 * unit) == 0
+    return contraction.context.max_extent(contraction.n) >= block_n and block_n % (2 * unit) == 0
 
 
 def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
