@@ -57,7 +57,7 @@ SASS_TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
 SAMPLES, RERUNS, WARM_UPS = 15, 20, 2
 PROPOSALS = 8  # of cuBLASLt's heuristic that are tried; all 32 would take minutes
 FLUSHED = 1 << 26  # float32 elements that are overwritten or read before each sample
-IDLE_CYCLES = 400_000  # of the GPU before each sample, so that no launch is late
+IDLE_CYCLES = 1_500_000  # of the GPU before each sample, so that no launch is late
 SUSTAINED_S, TURN_MS = 3.0, 50.0
 
 

@@ -17,9 +17,9 @@ from cugen.rewrite.stored_operands import with_stored_operands
 from cugen.rewrite.transposed.stored_products import with_stored_products
 from cugen.spec.expressions import Reduce, walk
 
-# Float32 on CUDA cores of an H100, where register windows take the statement, too: they are 8 % faster at 32 channels,
-# and products 1.2 to 19 times at 64 to 1024; between these lies the limit (measured, benchmarks/transposed.py).
-MIN_STORED_CHANNELS = 48
+# Float32 on CUDA cores, where register windows take the statement, too: from 32 channels on, products were as fast or
+# up to 20 times faster in each of 40 cases (measured on an H200, benchmarks/transposed.py).
+MIN_STORED_CHANNELS = 32
 
 
 def match(request: Request) -> Match | Refusals:

@@ -25,7 +25,7 @@ from cugen.spec.expressions import Reduce, factors_of_product
 
 # Of a GEMM whose operands are copied before: fewer take `gemm` less time than the copies. It copies rows that aren't
 # multiples of a word element by element (between shapes that were measured on an H200).
-_MIN_COPIED_MULTIPLY_ADDS, _MIN_COPIED_MULTIPLY_ADDS_ODD = 1 << 25, 1 << 23
+_MIN_COPIED_MULTIPLY_ADDS, _MIN_COPIED_MULTIPLY_ADDS_ODD = 1 << 25, 1 << 24
 _WORD_BYTES = 4
 
 
