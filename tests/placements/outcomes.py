@@ -40,6 +40,7 @@ KINDS: Mapping[str, str] = {
     "single use": r"reads an element of it once|would stage of|is a single (element|row)|read in the epilogue",
     "capacity": r"constant memory holds|hold at most|bytes of shared memory|size must be known|shape must be fixed",
     "element type": r"of type|element type",
+    "tensor map": r"\bTMA\b",
     "alignment": r"breaks the alignment of (vector|matrix) loads of \d+ elements",
 }
 UNEXPLAINED = "unexplained"

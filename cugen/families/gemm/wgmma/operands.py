@@ -64,8 +64,11 @@ def operand_refusals(operand: Operand) -> Iterator[Refusal]:
     yield from map(Refusal, _form_refusals(operand.array, read.subscripts))
     if read.boundary is not None or read.exact:
         yield Refusal(f"copies {name} by boxes, which have zeros outside the array alone")
-    if memory.space not in (None, "shared", "scratch") or memory.pad or memory.swizzle:
-        yield Refusal(f"chooses the layout of {name} in shared memory", f"arrays.{name}.memory")
+    key = f"arrays.{name}.memory"
+    if memory.space not in (None, "shared", "scratch"):
+        yield Refusal(f"multiplies tiles of {name} that TMA copies from global to shared memory", key)
+    if memory.pad:  # `swizzle: xor` is what TMA does
+        yield Refusal(f"multiplies tiles of {name} that TMA swizzles, without padding", key)
 
 
 def layout_refusal(contraction: Contraction, operand: Operand, instruction: WgmmaInstruction) -> str:

@@ -84,9 +84,15 @@ def placed(array: str, memory: str, **changes: str) -> str:
         ),
         pytest.param(
             placed("A", "space: shared, pad: 8"),
-            "chooses the layout of A in shared memory",
+            "multiplies tiles of A that TMA swizzles, without padding",
             "arrays.A.memory",
             id="pad",
+        ),
+        pytest.param(
+            placed("A", "space: register"),
+            "multiplies tiles of A that TMA copies from global to shared memory",
+            "arrays.A.memory",
+            id="registers",
         ),
         pytest.param(
             product(schedule="family: wgmma, block: {m: 96}"),
