@@ -16,7 +16,7 @@ from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 from tests.rewrite.transposed.drawing import SPELLINGS, Transposed, draw
 
-IMAGE = Transposed("remainder", (64, 64), (128, 128), (4, 4), (2, 2), (1, 1), (1, 1), 16, 32, 64)
+IMAGE = Transposed("remainder", (64, 64), (128, 128), (4, 4), (2, 2), (1, 1), (1, 1), 16, 16, 64)
 
 
 def made(drawn: Transposed, schedule: str = "", **changes):
@@ -51,7 +51,7 @@ def test_rows_that_are_not_aligned_are_stored_one_by_one():
 
 
 def test_rows_of_one_dimension_share_weights_of_several_batches():
-    signal = Transposed("remainder", (4096,), (16384,), (8,), (4,), (1,), (2,), 16, 32, 64)
+    signal = Transposed("remainder", (4096,), (16384,), (8,), (4,), (1,), (2,), 16, 16, 64)
     (kernel,) = made(signal).plan.kernels
     assert kernel.reasons[0] == "register windows of x for 4 x 4 x 4 outputs per thread"
 
