@@ -111,10 +111,11 @@ def capture(folder: Path, specs: Path, names: tuple[str, ...] = ()) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "counters.ncu-rep"
         line = profile(report, specs, names)
+        imported = ["ncu", "--import", str(report), "--csv"]
         (folder / "counters.csv").write_text(
-            _ncu(["ncu", "--import", str(report), "--csv", "--page", "raw", "--metrics", ",".join(ALL_METRICS)])
+            _ncu([*imported, "--page", "raw", "--print-units", "base", "--metrics", ",".join(ALL_METRICS)])
         )
-        table = _ncu(["ncu", "--import", str(report), "--csv", "--page", "source"])
+        table = _ncu([*imported, "--page", "source"])
         (folder / "instructions.json").write_text(json.dumps(read_instructions(table)))
     import pycuda.driver as driver
 

@@ -7,6 +7,7 @@ is compiler-generated, or is unexplained.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from cugen.machine.requests import async_copies
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
 from cugen.plan.nodes import AcquireSpinWait, Barrier, Condition, Define, For, Guard, If, Node
+from cugen.plan.pipeline_nodes import InitBarrier
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.spec.expressions import Op, walk
@@ -79,15 +81,16 @@ class CompiledAccess:
 class CompiledKernel:
     """All accesses of one kernel by loads and stores of threads, and the memory instructions that belong to none.
 
-    warps: number of warps of the launch. constant_bytes: of constant arrays, that it reads at most. compiler_generated:
-    instructions that the compiler added, by purpose. ambiguous: instructions that match several accesses, assigned
-    round-robin. mmas: of tensor cores; operands of wgmma aren't among the accesses. copies: of boxes, by TMA.
-    unexplained: memory and tensor-core instructions that match none of the plan.
+    warps, barriers: number of warps of the launch, and of mbarriers. constant_bytes: of constant arrays, that it reads
+    at most. compiler_generated: instructions that the compiler added, by purpose. ambiguous: instructions that match
+    several accesses, assigned round-robin. mmas: of tensor cores; operands of wgmma aren't among the accesses. copies:
+    of boxes, by TMA. unexplained: memory and tensor-core instructions that match none of the plan.
     """
 
     kernel: str
     target: str
     warps: int
+    barriers: int
     constant_bytes: int
     program: Program
     accesses: tuple[CompiledAccess, ...]
@@ -229,7 +232,8 @@ def _compiled(
     return CompiledKernel(
         kernel.name,
         target.name,
-        _warps(kernel, params),
+        _blocks(kernel, params) * -(-kernel.threads // 32),
+        _blocks(kernel, params) * _barriers(kernel),
         bytes_read(kernel),
         program,
         tuple(results),
@@ -338,12 +342,18 @@ def _after_waits(nodes: Sequence[Node]) -> Iterator[Access]:
                 yield from _after_waits(node.orelse)
 
 
-def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:
+def _barriers(kernel: Kernel) -> int:
+    """mbarriers of a block."""
+    arrays = {node.barrier.array for node in walk_nodes(kernel.body) if isinstance(node, InitBarrier)}
+    return sum(math.prod(array.shape) for array in arrays)
+
+
+def _blocks(kernel: Kernel, params: Mapping[str, int]) -> int:
     values = {symbol(name): integer(value) for name, value in params.items()}
     blocks = 1
     for extent in kernel.grid:
         blocks *= int(extent.xreplace(values))
-    return blocks * -(-kernel.threads // 32)
+    return blocks
 
 
 def _constant_access(

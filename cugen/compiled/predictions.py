@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cugen.analysis.totals.exact import Totals
+from cugen.analysis.totals.sites import THREAD
 from cugen.analysis.verdicts.constant_reasons import doubt
 from cugen.compiled.kernels import CompiledAccess, CompiledKernel
 from cugen.compiled.sass import Instruction
@@ -66,6 +67,7 @@ COPIED_BYTES = "l1tex__m_xbar2l1tex_read_bytes.sum"
 WORDS_READ, WORDS_WRITTEN = "l1tex__data_bank_reads.sum", "l1tex__data_bank_writes.sum"
 ASYNC_METRICS = (OPERAND_WAVEFRONTS, WGMMAS, COPIED_BYTES, WORDS_READ, WORDS_WRITTEN)
 _WORDS_OF_WAVEFRONT = LINE_BYTES // WORD_BYTES  # that wgmma reads
+_WORDS_OF_BARRIER = 2  # that an initialisation reads
 
 
 def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
@@ -99,7 +101,11 @@ def _async_counters(kernel: CompiledKernel) -> Mapping[str, Prediction]:
         WGMMAS: _sum_of([mma.executions for mma in wgmmas]),
         COPIED_BYTES: _sum_of([_received_bytes(copy) for copy in loads]),
         WORDS_READ: _sum_of(
-            [operands.value and operands.value * _WORDS_OF_WAVEFRONT, *(copy.words for copy in stores)]
+            [
+                operands.value and operands.value * _WORDS_OF_WAVEFRONT,
+                kernel.barriers * _WORDS_OF_BARRIER,
+                *(copy.words for copy in stores),
+            ]
         ),
         WORDS_WRITTEN: _sum_of([*(copy.words for copy in loads), *map(_stored_words, kernel.accesses)]),
     }
@@ -134,6 +140,9 @@ def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
     total = 0
     for access in kernel.accesses:
         space = "shared" if access.space == "generic" else access.space  # distributed shared memory
+        if space == counter.space and _is_of_one_block(access):
+            why = "warps that access another block's shared memory aren't counted"
+            return Prediction(None, f"{access.access.array.symbol}, line {access.line}: {why}")
         if space == counter.space and access.access.kind == counter.kind:
             value = _value(access, counter)
             if value is None:
@@ -146,6 +155,12 @@ def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
     if strangers:
         return Prediction(None, f"unexplained: {strangers[0].opcode} at {strangers[0].address:#x}")
     return Prediction(total)
+
+
+def _is_of_one_block(access: CompiledAccess) -> bool:
+    """Whether all lanes of a warp access the shared memory of the same block of the cluster."""
+    rank = access.access.rank
+    return rank is not None and not rank.free_symbols & set(THREAD)
 
 
 def _value(access: CompiledAccess, counter: _Counter) -> int | None:

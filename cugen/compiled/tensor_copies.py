@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.analysis.totals.budget import Unknown
-from cugen.analysis.totals.sites import sites, steps
-from cugen.analysis.verdicts.async_proxy import instruction_totals
+from cugen.analysis.totals.sites import Site, sites, steps
+from cugen.analysis.verdicts.async_proxy import boxes_of, instruction_totals
 from cugen.compiled.differences import unrolled_loops
 from cugen.compiled.mmas import unrolled_trips
 from cugen.compiled.sass import TENSOR_COPIES, Instruction, Program
-from cugen.machine.requests.boxes import LINE_BYTES
+from cugen.machine.requests.boxes import LINE_BYTES, box_bytes, received_sectors
 from cugen.machine.requests.warp import WORD_BYTES
 from cugen.plan.kernel import Kernel
 from cugen.plan.pipeline_nodes import TensorLoad, TensorStore
@@ -21,8 +21,8 @@ from cugen.plan.pipeline_nodes import TensorLoad, TensorStore
 class CompiledCopy:
     """One copy of boxes of the plan with its instructions.
 
-    executions: by one thread each, over the launch; None, with a `reason`, if unknown. So are words, of 4 bytes, of
-    shared memory, and sectors of global memory."""
+    executions: by one thread each, over the launch; None, with a `reason`, if unknown. So are words of shared memory,
+    of 4 bytes, which are written, or those inside the array, which are read; and the sectors that a load receives."""
 
     node: TensorLoad | TensorStore
     line: int
@@ -58,12 +58,28 @@ def compiled_copies(
             reason = f"unexplained: {len(instructions)} instructions for {trips} trips"
             result.append(replace(compiled, reason=reason))
             continue
-        shared, mapped = (node.target, node.source) if name == "UTMALDG" else (node.source, node.target)
         try:
-            tile, boxes = (instruction_totals(kernel, of_access[access.serial])[0] for access in (shared, mapped))
+            result.append(_counted(kernel, of_access, compiled))
         except Unknown as why:
             result.append(replace(compiled, reason=str(why)))
-            continue
-        words = tile.wavefronts * LINE_BYTES // WORD_BYTES
-        result.append(replace(compiled, executions=tile.warps, words=words, sectors=boxes.sectors))
     return tuple(result), tuple(unexplained)
+
+
+def _counted(kernel: Kernel, of_access: Mapping[int, Site], copy: CompiledCopy) -> CompiledCopy:
+    shared, mapped = copy.node.target, copy.node.source
+    if isinstance(copy.node, TensorStore):
+        shared, mapped = mapped, shared
+    launch = boxes_of(kernel, of_access[mapped.serial])
+    executions = sum(each.count for each in launch)
+    if isinstance(copy.node, TensorStore):
+        words = sum(box_bytes(each.extents) * each.count for each in launch) // WORD_BYTES
+        return replace(copy, executions=executions, words=words)
+    assert mapped.array.tensor_map is not None
+    box = mapped.array.tensor_map.box
+    tile, _ = instruction_totals(kernel, of_access[shared.serial])
+    return replace(
+        copy,
+        executions=executions,
+        words=tile.wavefronts * LINE_BYTES // WORD_BYTES,
+        sectors=sum(received_sectors(each.extents, box) * each.count for each in launch),
+    )

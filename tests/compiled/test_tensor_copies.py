@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -23,20 +25,33 @@ from cugen.plan.traversal.walking import accesses
 from cugen.spec.load import load_text
 from tests.compiled.test_kernels import compiled
 
+MEASURED = Path(__file__).parents[1] / "data" / "sm90_tensor_copies.csv"
 
-def gemm(b: str = "[N, K]", out: str = "bfloat16") -> Kernel:
+
+def measured() -> list[dict[str, str]]:
+    lines = [line for line in MEASURED.read_text().splitlines() if not line.startswith("#")]
+    return list(csv.DictReader(lines))
+
+
+def gemm(
+    b: str = "[N, K]",
+    out: str = "bfloat16",
+    sizes: tuple[int, int, int] = (2048, 2048, 2048),
+    schedule: str = "block: {m: 128, n: 256}",
+) -> Kernel:
+    m, n, k = sizes
     read = "n, k" if b == "[N, K]" else "k, n"
     (spec,) = load_text(f"""
 cugen: 1
 kernel: product
 target: sm_90a
-params: {{M: 2048, N: 2048, K: 2048}}
+params: {{M: {m}, N: {n}, K: {k}}}
 arrays:
   A: {{shape: [M, K], dtype: bfloat16}}
   B: {{shape: {b}, dtype: bfloat16}}
   C: {{shape: [M, N], dtype: {out}}}
 compute: C[m, n] = sum(A[m, k] * B[{read}], k)
-schedule: {{family: wgmma, block: {{m: 128, n: 256}}, split_k: 1}}
+schedule: {{family: wgmma, {schedule}, split_k: 1, multicast: 1}}
 """)
     return generate(spec, analysis=False)
 
@@ -66,9 +81,24 @@ def test_counters_of_wgmma_and_tma_are_those_measured(product):
     wgmmas = 32 * 128 * 4 * 2
     assert actual[OPERAND_WAVEFRONTS].value == 80 * wgmmas
     assert actual[WGMMAS].value == 4 * wgmmas
-    assert actual[WORDS_READ].value == 83_886_080 + 2_097_152
+    barriers = 2 * 4 * 128  # of 4 stages in each of 128 blocks
+    assert actual[WORDS_READ].value == 83_886_080 + 2_097_152 + 2 * barriers
     assert actual[WORDS_WRITTEN].value == 50_331_648 + 2_097_152
     assert actual[COPIED_BYTES].value == 4 * 50_331_648
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("row", measured(), ids=lambda row: "x".join(row[size] for size in ("m", "n", "k")))
+def test_counters_of_aligned_and_unaligned_boxes_inside_and_outside_arrays_are_those_measured(row):
+    m, n, k, block_m, block_n, stages = (int(row[key]) for key in ("m", "n", "k", "block_m", "block_n", "stages"))
+    b = "[K, N]" if row["b"] == "n" else "[N, K]"
+    schedule = f"block: {{m: {block_m}, n: {block_n}}}, stages: {stages}"
+    (kernel,) = compiled(gemm(b, sizes=(m, n, k), schedule=schedule), "sm_90a")
+    actual = predictions(kernel)
+    assert actual[OPERAND_WAVEFRONTS].value == int(row["wavefronts_gmma"])
+    assert actual[WORDS_READ].value == int(row["data_bank_reads"])
+    assert actual[WORDS_WRITTEN].value == int(row["data_bank_writes"])
+    assert actual[COPIED_BYTES].value == int(row["xbar2l1tex_read_bytes"])
 
 
 def test_counters_that_other_accesses_of_threads_share_are_not_predicted():
