@@ -345,7 +345,7 @@ def _after_waits(nodes: Sequence[Node]) -> Iterator[Access]:
 def _barriers(kernel: Kernel) -> int:
     """mbarriers of a block."""
     arrays = {node.barrier.array for node in walk_nodes(kernel.body) if isinstance(node, InitBarrier)}
-    return sum(math.prod(array.shape) for array in arrays)
+    return sum(math.prod(map(int, array.shape)) for array in arrays)
 
 
 def _blocks(kernel: Kernel, params: Mapping[str, int]) -> int:

@@ -140,10 +140,10 @@ def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
     total = 0
     for access in kernel.accesses:
         space = "shared" if access.space == "generic" else access.space  # distributed shared memory
-        if space == counter.space and _is_of_one_block(access):
-            why = "warps that access another block's shared memory aren't counted"
-            return Prediction(None, f"{access.access.array.symbol}, line {access.line}: {why}")
         if space == counter.space and access.access.kind == counter.kind:
+            if _is_of_one_block(access):
+                why = "warps that access another block's shared memory aren't counted"
+                return Prediction(None, f"{access.access.array.symbol}, line {access.line}: {why}")
             value = _value(access, counter)
             if value is None:
                 return Prediction(None, f"{access.access.array.symbol}, line {access.line}: {access.reason}")

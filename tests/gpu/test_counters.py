@@ -19,6 +19,8 @@ KERNELS = (
     "ladder_1_naive",
     "ladder_6_stages",
     "ladder_8_wide",
+    "gemm_wgmma_f16",
+    "gemm_wgmma_fp8",
 )
 
 
