@@ -84,20 +84,34 @@ def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
 
 def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int]]:
     """The block tiles that the schedule allows, whose accumulators fit registers."""
-    target, block = contraction.request.target, dict(contraction.request.schedule.block)
-    row = SWIZZLED_ROW_BYTES // instruction.element_bytes
-    for block_m, block_n in product(BLOCK_M, BLOCK_N):
-        if block.get(contraction.m.name, block_m) != block_m or block.get(contraction.n.name, block_n) != block_n:
-            continue
-        sizes = {True: block_m, False: block_n}
-        if any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands):
-            continue  # blocks of an MN-major tile are whole
-        config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
-        needed = registers_of(
-            config, has_wide_offsets=_has_wide_offsets(contraction), is_computed=_is_computed(contraction)
-        )
-        if needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread):
+    for block_m, block_n in _requested_tiles(contraction):
+        if _is_of_whole_rows(contraction, block_m, block_n, instruction) and _fits_registers(
+            contraction, block_m, block_n, instruction
+        ):
             yield block_m, block_n
+
+
+def _requested_tiles(contraction: Contraction) -> Iterator[tuple[int, int]]:
+    block = dict(contraction.request.schedule.block)
+    for block_m, block_n in product(BLOCK_M, BLOCK_N):
+        if block.get(contraction.m.name, block_m) == block_m and block.get(contraction.n.name, block_n) == block_n:
+            yield block_m, block_n
+
+
+def _is_of_whole_rows(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> bool:
+    """Whether tiles of MN-major operands are swizzled rows, each of them whole."""
+    row = SWIZZLED_ROW_BYTES // instruction.element_bytes
+    sizes = {True: block_m, False: block_n}
+    return not any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands)
+
+
+def _fits_registers(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> bool:
+    target = contraction.request.target
+    config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
+    needed = registers_of(
+        config, has_wide_offsets=_has_wide_offsets(contraction), is_computed=_is_computed(contraction)
+    )
+    return needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread)
 
 
 def _is_computed(contraction: Contraction) -> bool:
@@ -167,10 +181,28 @@ def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> Wg
     """The fastest config by the model."""
     found = list(configs(contraction, instruction))
     if not found:
-        return Refusal(
-            "has no tile of this size: M of 64, 128, 192 or 256, N a multiple of 32 up to 256", "schedule.block"
-        )
+        return _refusal(contraction, instruction)
     return min(found, key=lambda config: predict(contraction, config))
+
+
+def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:
+    """The first condition that leaves no config."""
+    requested = list(_requested_tiles(contraction))
+    whole = [tile for tile in requested if _is_of_whole_rows(contraction, *tile, instruction)]
+    tiles = list(_block_tiles(contraction, instruction))
+    if not requested:
+        sizes = f"M of {', '.join(map(str, BLOCK_M))}, and N a multiple of {BLOCK_N[0]} up to {BLOCK_N[-1]}"
+        return Refusal(f"has tiles with {sizes}", "schedule.block")
+    if not whole:
+        row = SWIZZLED_ROW_BYTES // instruction.element_bytes
+        return Refusal(f"has tiles of MN-major operands in multiples of {row}, a swizzled row", "schedule.block")
+    if not tiles:
+        return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")
+    if not any(pair for tile in tiles for pair in _clusters(contraction, *tile, instruction)):
+        unit = "by halves of whole swizzled rows"
+        text = f"shares tiles of B in clusters that don't split K, {unit} inside {contraction.n.name}"
+        return Refusal(text, "schedule.multicast")
+    return Refusal("has too little shared memory for so many stages of this tile", "schedule.stages")
 
 
 def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Schedule]:

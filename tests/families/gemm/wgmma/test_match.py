@@ -96,21 +96,33 @@ def placed(array: str, memory: str, **changes: str) -> str:
         ),
         pytest.param(
             product(schedule="family: wgmma, block: {m: 96}"),
-            "has no tile of this size",
+            "has tiles with M of 64, 128, 192, 256, and N a multiple of 32 up to 256",
             "schedule.block",
             id="BM = 96",
         ),
         pytest.param(
             product(layout="nn", schedule="family: wgmma, block: {n: 96}"),
-            "has no tile of this size",
+            "has tiles of MN-major operands in multiples of 64",
             "schedule.block",
             id="MN-major tile that isn't of whole blocks",
         ),
         pytest.param(
             product(schedule="family: wgmma, block: {m: 256, n: 256}"),
-            "has no tile of this size",
+            "has accumulators in registers, and too few for this tile",
             "schedule.block",
             id="more accumulators than registers",
+        ),
+        pytest.param(
+            product(schedule="family: wgmma, block: {n: 32}, split_k: 2, multicast: 2"),
+            "shares tiles of B in clusters that don't split K",
+            "schedule.multicast",
+            id="shared tiles of split sums",
+        ),
+        pytest.param(
+            product(schedule="family: wgmma, block: {m: 256, n: 128}, stages: 16"),
+            "has too little shared memory for so many stages of this tile",
+            "schedule.stages",
+            id="more stages than shared memory",
         ),
     ],
 )
