@@ -32,6 +32,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
+from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.registers.known_values import Integers, evaluator, position_of
 from cugen.plan.symbols import Integer, Range, bounds
 from cugen.plan.traversal.walking import values_of
@@ -125,6 +126,11 @@ class _Walk:
                     (node.b, node.instruction.b_registers),
                 ):
                     self.read(self.elements(access, count))
+            case Wgmma(acc_upper=upper, acc_lower=lower, k=k):
+                accumulators = [*self.elements(upper, node.n // 4), *self.elements(lower, node.n // 4)]
+                if bounds(self.expanded(k), self.ranges)[0] > 0:  # else the first trip of a loop overwrites them
+                    self.read(accumulators)
+                self.assign(accumulators, is_known=self.position(upper) is not None)
 
     # Loops and branches
 
@@ -144,7 +150,7 @@ class _Walk:
         self.definitions.pop(symbol, None)
         before = {key: set(facts) for key, facts in self.assigned.items()}
         self.run(node.body)
-        if trips:
+        if trips or (trips is None and bounds(loop.stop - loop.start, self.ranges)[0] > 0):
             for key, facts in self.assigned.items():
                 before.setdefault(key, set()).update(fact for fact in facts if fact <= self.conditions)
         self.assigned = before

@@ -11,6 +11,7 @@ from cugen.kernel import generate
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Vector
 from cugen.plan.nodes import Assign, Copy, Declare, For, If, Let, Load, Node, Store
+from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.registers.assignment import unassigned_reads
 from cugen.plan.symbols import integer
 from cugen.plan.traversal.walking import walk_nodes
@@ -100,6 +101,24 @@ def test_accumulators_that_are_not_zeroed_are_named() -> None:
     (accumulators,) = [node for node in walk_nodes(kernel.body) if isinstance(node, Declare) and node.zeroed]
     planted = changed(kernel, accumulators, lambda node: (Declare(accumulators.array),))
     assert set(unassigned_reads(planted)) == {f"{accumulators.array.symbol}[{element}]" for element in range(16)}
+
+
+@pytest.mark.parametrize("k", ["192", "{range: [1, 4096]}"])
+def test_accumulators_of_wgmma_that_the_first_one_does_not_overwrite_are_named(k: str) -> None:
+    kernel = planned(f"""
+target: sm_90a
+params: {{M: 96, K: {k}, N: 64}}
+arrays:
+  A: {{shape: [K, M], dtype: bfloat16}}
+  B: {{shape: [K, N], dtype: bfloat16}}
+  C: {{shape: [M, N], dtype: float32}}
+compute: C[m, n] = sum(A[k, m] * B[k, n], k)
+schedule: {{family: wgmma, block: {{m: 64, n: 64}}, split_k: 1}}
+""")
+    assert unassigned_reads(kernel) == ()
+    (wgmma,) = [node for node in walk_nodes(kernel.body) if isinstance(node, Wgmma)]
+    planted = changed(kernel, wgmma, lambda node: (replace(node, k=wgmma.k + 16),))
+    assert set(unassigned_reads(planted)) == {f"acc[{element}]" for element in range(32)}
 
 
 @pytest.mark.parametrize(("text", "count"), [(GEMM, 2), (SOFTMAX, 2), (SCAN_OF_COLUMNS, 2)], ids=list(TEXTS))

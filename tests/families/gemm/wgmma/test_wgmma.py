@@ -29,6 +29,7 @@ EPILOGUES = {
 }
 EDGES = (2, 7, 13, 37, 61, 67, 97)
 BLOCKS = ((64, 64), (64, 128), (128, 64), (128, 128), (192, 64))
+EXACT_FLOAT8_BLOCKS = ((64, 64), (64, 128), (128, 64))  # with twice the sums, and registers for an epilogue
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ def draw(seed: int) -> Draw:
     source = random.Random(seed)
     a, b, results = OPERANDS[seed % len(OPERANDS)]
     sums = "int32" if "int8" in a else "float32"
-    block_m, block_n = source.choice(BLOCKS)
+    fp8 = source.choice(("fast", "exact"))
+    block_m, block_n = source.choice(EXACT_FLOAT8_BLOCKS if "float8" in a and fp8 == "exact" else BLOCKS)
     schedule = ["family: wgmma", *_tunables(source, block_m, block_n)]
     m, n, k = _extent(source, block_m), _extent(source, block_n), _extent(source, 64)
     if "split_k: 2" in schedule:
@@ -67,7 +69,7 @@ def draw(seed: int) -> Draw:
         batch=batch,
         compute=compute,
         more=more.get(kind.split()[0], ""),
-        fp8=source.choice(("fast", "exact")),
+        fp8=fp8,
         schedule=", ".join(schedule),
     )
     # With split-K, races are reported for rows of a tile beyond the box of its copy, whose results no thread stores.
