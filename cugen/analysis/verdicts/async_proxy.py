@@ -102,7 +102,7 @@ def cause(site: Site) -> str:
     if isinstance(site.instruction, Wgmma):
         return "swizzled rows of 128 bytes"
     rows, row_bytes = _box_of(mapped(site).array)
-    return f"{rows} rows of {row_bytes} bytes" if site.access.array.space == "tensor" else "consecutive bytes"
+    return f"{rows} x {row_bytes} bytes" if site.access.array.space == "tensor" else "consecutive bytes"
 
 
 def reason(site: Site, totals: Totals) -> str:
