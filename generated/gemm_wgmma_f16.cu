@@ -9,14 +9,14 @@
 // pipeline  proved for 2 k-tiles and every number of tiles: 2 stages, full and empty phases pair, 16384 bytes per
 //           stage
 // analysis  sm_90a: 9 accesses, 7 ideal, 2 assumed
-//           worst: B_map(n0, k0), assumed: 288 sectors, ideal 256; 285.33 on average (64 rows of 128 bytes)
+//           worst: B_map(n0, k0), assumed: 288 sectors, ideal 256; 285.33 on average (64 x 128 bytes)
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
 // Made by cugen 0.1.0 from gemm_wgmma_f16.yaml (hash 32db737164bc47b0) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[stage][0][0]                                      64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0, m0)                                        256 sectors, ideal 256 (64 rows of 128 bytes)
+//   A_map(k0, m0)                                        256 sectors, ideal 256 (64 x 128 bytes)
 //   Bs[stage][0][0][0]                                   64 wavefronts, ideal 64 (consecutive bytes)
 //   As[stage][0][k]                                      16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   Bs[stage][0][k][0]                                   16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
@@ -316,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
                     mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
                     mbarrier_arrive_expect_tx(&full[stage], 16384);
                     tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
-                    // B_map(n0, k0): assumed: 288 sectors, ideal 256; 285.33 on average (64 rows of 128 bytes)
+                    // B_map(n0, k0): assumed: 288 sectors, ideal 256; 285.33 on average (64 x 128 bytes)
                     tma_load_2d(&Bs[stage][0][0][0], &B_map, &full[stage], n0, k0);
                 }
             }
@@ -378,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
             fence_proxy_async();
             __barrier_sync_count(1, 128);
             if (thread == 0) {
-                // C_map(n0, m0): assumed: 288 sectors, ideal 256; 282.36 on average (64 rows of 128 bytes)
+                // C_map(n0, m0): assumed: 288 sectors, ideal 256; 282.36 on average (64 x 128 bytes)
                 tma_store_2d(&C_map, &c_tile[0][0][0][0], n0, m0);
                 tma_store_commit();
             }

@@ -23,9 +23,9 @@
 //
 // Ideal accesses of gemm_wgmma_int8_C, without a remark in the code:
 //   As[stage][0][0]       64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0, m0)         256 sectors, ideal 256 (64 rows of 128 bytes)
+//   A_map(k0, m0)         256 sectors, ideal 256 (64 x 128 bytes)
 //   B_copys[stage][0][0]  32 wavefronts, ideal 32 (consecutive bytes)
-//   B_copy_map(k0, n0)    128 sectors, ideal 128 (32 rows of 128 bytes)
+//   B_copy_map(k0, n0)    128 sectors, ideal 128 (32 x 128 bytes)
 //   As[stage][0][k]       16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   B_copys[stage][0][k]  8 wavefronts, ideal 8 (swizzled rows of 128 bytes)
 //   C[m * N + n]          8 sectors, ideal 8 (256 bytes in 8 runs)

@@ -16,9 +16,9 @@
 //
 // Ideal accesses, without a remark in the code:
 //   As[stage][0][0]            64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0, m0)              256 sectors, ideal 256 (64 rows of 128 bytes)
+//   A_map(k0, m0)              256 sectors, ideal 256 (64 x 128 bytes)
 //   Bs[stage][32 * rank][0]    64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(k0, n0 + 32 * rank)  128 sectors, ideal 128 (32 rows of 128 bytes)
+//   B_map(k0, n0 + 32 * rank)  128 sectors, ideal 128 (32 x 128 bytes)
 //   As[stage][0][k]            16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   Bs[stage][0][k]            16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   C[m * N + n]               8 sectors, ideal 8 (256 bytes in 8 runs)

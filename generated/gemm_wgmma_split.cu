@@ -15,9 +15,9 @@
 //
 // Ideal accesses, without a remark in the code:
 //   As[stage][0][0]                               64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0 + k_offset, m0)                      256 sectors, ideal 256 (64 rows of 128 bytes)
+//   A_map(k0 + k_offset, m0)                      256 sectors, ideal 256 (64 x 128 bytes)
 //   Bs[stage][0][0]                               64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(k0 + k_offset, n0)                      256 sectors, ideal 256 (64 rows of 128 bytes)
+//   B_map(k0 + k_offset, n0)                      256 sectors, ideal 256 (64 x 128 bytes)
 //   As[stage][0][k]                               16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   Bs[stage][0][k]                               16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   partials[thread_m + 8 * i][thread_n + 8 * g]  2 wavefronts, ideal 2 (64 words over 32 banks)

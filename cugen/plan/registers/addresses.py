@@ -13,9 +13,10 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Define, For, If, LoadBlockId, Loop, Node
+from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.registers.polynomials import CONSTANT, Polynomial, add, multiply, polynomial
 from cugen.plan.symbols import Integer
-from cugen.plan.traversal.walking import accesses_of
+from cugen.plan.traversal.walking import accesses_of, walk_nodes
 
 POINTER = 2  # registers of an address in global memory
 MAX_VALUES = 4096  # that are enumerated; more are taken to be distinct
@@ -161,9 +162,10 @@ def _at_run_time(address: Address) -> list[Nest]:
 
 def pointers(found: Iterable[Address]) -> dict[int, int]:
     """Registers of the addresses that each loop keeps, by the id of its node: those that are no constant apart. A loop
-    round another one keeps none throughout that one: compilers compute them again (measured with nvcc 13.0)."""
+    round a main loop of wgmma keeps none throughout: compilers compute them again (measured with nvcc 13.0)."""
     found = list(found)
-    around = {id(nest.node) for address in found for nest in _at_run_time(address)[:-1]}
+    nested = {id(nest.node): nest.node for address in found for nest in _at_run_time(address)[:-1]}
+    around = {key for key, loop in nested.items() if any(isinstance(node, Wgmma) for node in walk_nodes(loop.body))}
     groups: dict[int, dict[tuple[object, ...], int]] = {}
     for address in found:
         loops = [position for position, nest in enumerate(address.nests) if not nest.unrolled]
