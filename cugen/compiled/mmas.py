@@ -17,6 +17,7 @@ from cugen.analysis.verdicts.async_proxy import instruction_totals
 from cugen.compiled.differences import unrolled_loops
 from cugen.compiled.sass import Instruction, Program
 from cugen.compiled.transformed_sites import is_loop
+from cugen.machine.wgmma import WARPS_OF_WARPGROUP
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Mma
 from cugen.plan.pipeline_nodes import Wgmma
@@ -26,7 +27,6 @@ _OF_WARPGROUPS = ("HGMMA", "IGMMA", "QGMMA")
 _NAMES = ("HMMA", "IMMA", "DMMA", "QMMA", *_OF_WARPGROUPS)
 _SHAPE = re.compile(r"(16|8)x?(8)x?(\d+)$")  # M, N and K: `HMMA.16816`, `DMMA.16x8x4`
 _WARPGROUP_SHAPE = re.compile(r"(64)x(\d+)x(\d+)$")  # `HGMMA.64x256x16`
-_WARPS_OF_WARPGROUP = 4
 _LANES = 32  # of a warp (CUDA programming guide)
 
 
@@ -111,6 +111,6 @@ def multiply_adds(instruction: Instruction) -> int:
     """Multiply-adds of a warp that a tensor-core instruction makes; 0 if its shape is unknown."""
     shape = instruction.opcode.split(".")[1]
     if of_warpgroup := _WARPGROUP_SHAPE.match(shape):
-        return prod(map(int, of_warpgroup.groups())) // _WARPS_OF_WARPGROUP
+        return prod(map(int, of_warpgroup.groups())) // WARPS_OF_WARPGROUP
     of_warp = _SHAPE.match(shape)
     return prod(map(int, of_warp.groups())) if of_warp else 0

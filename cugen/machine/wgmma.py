@@ -12,12 +12,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-WARPGROUP = 128  # threads
+WARPS_OF_WARPGROUP = 4
+WARPGROUP = 32 * WARPS_OF_WARPGROUP  # threads
 WGMMA_M = 64
 K_BYTES = 32
 MAX_WGMMA_N = 256  # a multiple of 8; of 16 for 8-bit integers beyond 32
 SWIZZLED_ROW_BYTES = 128  # of a tile's row
-SWIZZLE_PERIOD_BYTES = 8 * SWIZZLED_ROW_BYTES  # the swizzle is one of address bits, 4 to 6 by 7 to 9
+SWIZZLE_PERIOD_ROWS = 8
+SWIZZLE_PERIOD_BYTES = SWIZZLE_PERIOD_ROWS * SWIZZLED_ROW_BYTES  # the swizzle is one of address bits, 4 to 6 by 7 to 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ The emitter prints these nodes and nothing else; the analysis reads the same obj
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import sympy
 
@@ -40,9 +42,19 @@ class Index:
         return not (INT32_MIN <= self.range[0] and self.range[1] <= INT32_MAX)
 
 
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`left operator right` between integer expressions; the operator is one of < <= > >= == !=."""
+    """`left operator right` between integer expressions; the operator is one of `COMPARISONS`."""
 
     left: Integer
     operator: str

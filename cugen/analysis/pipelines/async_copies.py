@@ -17,12 +17,13 @@ import sympy
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, PipelineProof, claim_of
 from cugen.analysis.pipelines.flags import flags
-from cugen.analysis.pipelines.roles import K_TILE, OPERATORS, THREAD, reduced
+from cugen.analysis.pipelines.roles import K_TILE, THREAD, reduced
 from cugen.analysis.pipelines.slices import Slices
 from cugen.analysis.totals.affine import evaluator, quasi_period
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import (
+    COMPARISONS,
     AwaitCopies,
     Barrier,
     ClusterBarrier,
@@ -327,7 +328,7 @@ class _Machine:
             difference = self._difference(term.left.xreplace(values), term.right.xreplace(values), state, k)
             if difference is None:
                 return None
-            if not OPERATORS[term.operator](difference, 0):
+            if not COMPARISONS[term.operator](difference, 0):
                 return False
         return True
 

@@ -11,14 +11,13 @@ from cugen.analysis.pipelines.claims import Claim, Fault, claim_of
 from cugen.analysis.pipelines.roles import Event, Role, events_in
 from cugen.analysis.pipelines.structure import Pipeline, whole_warps
 from cugen.machine.requests.warp import WARP_SIZE
-from cugen.machine.wgmma import WARPGROUP
+from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, WARPGROUP
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Barrier, ClusterBarrier, Declare, NamedBarrier
 from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, TensorLoad, TensorStore, Wgmma
 from cugen.plan.traversal.walking import accesses_of, walk_nodes
 
 _MAX_NAMED_BARRIERS = 15  # besides barrier 0, of `__syncthreads()` (PTX ISA, bar)
-_SWIZZLED_ROWS = 8  # after which the swizzle of TMA repeats
 
 
 def convergence(pipeline: Pipeline) -> Claim:
@@ -90,8 +89,10 @@ def _memory_faults(pipeline: Pipeline) -> Iterator[Fault]:
             if mapped.space != "tensor":
                 tile, mapped = mapped, tile
             swizzle = mapped.tensor_map.swizzle_bytes if mapped.tensor_map else 0
-            if swizzle and tile.dynamic_offset % (swizzle * _SWIZZLED_ROWS):
-                yield Fault(f"`{tile.symbol}` isn't aligned to {swizzle * _SWIZZLED_ROWS} bytes, as its swizzle needs")
+            if swizzle and tile.dynamic_offset % (swizzle * SWIZZLE_PERIOD_ROWS):
+                yield Fault(
+                    f"`{tile.symbol}` isn't aligned to {swizzle * SWIZZLE_PERIOD_ROWS} bytes, as its swizzle needs"
+                )
 
 
 def _reuse_faults(pipeline: Pipeline, role: Role, reused: set[str]) -> Iterator[Fault]:

@@ -15,10 +15,11 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import BLOCK, OPERATORS, THREAD, reduced
+from cugen.analysis.pipelines.roles import BLOCK, THREAD, reduced
 from cugen.analysis.totals.affine import evaluator
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import (
+    COMPARISONS,
     AcquireSpinWait,
     Barrier,
     Comparison,
@@ -171,7 +172,7 @@ def _flags_of(kernel: Kernel, steps: list[_Step]) -> Iterator[tuple[int, int]]:
         for term in step.conditions:
             if term is None:
                 raise NotRecognised("a flag is under a condition of data")
-            executes &= OPERATORS[term.operator](_values(term.left, numbers), _values(term.right, numbers))
+            executes &= COMPARISONS[term.operator](_values(term.left, numbers), _values(term.right, numbers))
         flag = np.broadcast_to(_values(_subscript(step), numbers), shape)
         block = np.broadcast_to(numbers[BLOCK], shape)
         yield from zip(map(int, flag[executes]), map(int, block[executes]), strict=True)

@@ -12,8 +12,7 @@ k-tiles FILL is the last of the output tile.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -26,6 +25,7 @@ from cugen.analysis.totals.affine import evaluator, quasi_period
 from cugen.machine.wgmma import WARPGROUP
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import (
+    COMPARISONS,
     Barrier,
     ClusterBarrier,
     Comparison,
@@ -46,14 +46,6 @@ from cugen.plan.traversal.walking import walk_nodes
 THREAD, BLOCK = symbol("threadIdx.x"), symbol("blockIdx.x")
 FILL, K_TILE, WAVE = symbol("fill number"), symbol("k-tile number"), symbol("wave number")  # no names in C
 _MAX_UNROLLED = 256
-OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +326,7 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
         left, right = (side.xreplace(scope.values) for side in (term.left, term.right))
         if (left - right).free_symbols <= {THREAD}:
             threads = np.array(sorted(then.threads), dtype=np.int64)
-            holds = OPERATORS[term.operator](_evaluated(left, threads), _evaluated(right, threads))
+            holds = COMPARISONS[term.operator](_evaluated(left, threads), _evaluated(right, threads))
             then = replace(then, threads=frozenset(int(t) for t in threads[np.asarray(holds, dtype=bool)]))
             continue
         depends_on_thread_alone = False

@@ -22,8 +22,10 @@ from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import (
     K_BYTES,
     SWIZZLE_PERIOD_BYTES,
+    SWIZZLE_PERIOD_ROWS,
     SWIZZLED_ROW_BYTES,
     WARPGROUP,
+    WARPS_OF_WARPGROUP,
     WGMMA_M,
     operand_wavefronts,
 )
@@ -33,8 +35,6 @@ from cugen.plan.pipeline_nodes import TensorLoad, TensorStore, Wgmma
 from cugen.plan.symbols import Integer, bounds
 
 _UNPROVED = "the bank conflicts of this operand aren't modelled"
-_ROWS_OF_PERIOD = SWIZZLE_PERIOD_BYTES // SWIZZLED_ROW_BYTES
-_WARPS_OF_WARPGROUP = WARPGROUP // WARP_SIZE
 _NO_MULTIPLES: Mapping[sympy.Symbol, int] = {}
 
 
@@ -81,7 +81,7 @@ def executions(kernel: Kernel, site: Site, budget: Budget | None = None) -> int:
     count = ExecutionCounts(kernel.block).of(site)
     if count.lanes % WARPGROUP or count.warps * WARP_SIZE != count.lanes:
         raise Unknown("its warps aren't whole warpgroups")
-    return count.warps // _WARPS_OF_WARPGROUP
+    return count.warps // WARPS_OF_WARPGROUP
 
 
 def mapped(site: Site) -> Access:
@@ -229,7 +229,7 @@ def _check_tile(site: Site, multiples: Mapping[sympy.Symbol, int]) -> None:
     tensor_map = mapped(site).array.tensor_map
     assert tensor_map is not None
     rows, row_bytes = _box_of(mapped(site).array)
-    period = max(_ROWS_OF_PERIOD * tensor_map.swizzle_bytes, LINE_BYTES)
+    period = max(SWIZZLE_PERIOD_ROWS * tensor_map.swizzle_bytes, LINE_BYTES)
     array = site.access.array
     offset = site.offset * array.dtype.bytes + array.dynamic_offset
     if not array.dynamic or divisor_of(offset, multiples) % period or rows * row_bytes % LINE_BYTES:

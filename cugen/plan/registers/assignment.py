@@ -6,7 +6,7 @@ may have no trip.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -15,6 +15,7 @@ import sympy
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Component, Element, Vector
 from cugen.plan.nodes import (
+    COMPARISONS,
     Accumulate,
     Assign,
     Comparison,
@@ -44,14 +45,6 @@ Conditions = frozenset[object]
 Key = tuple[str, int, int]  # name in C, element, lane of a vector
 
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-_HOLDS: dict[str, Callable[[int, int], bool]] = {
-    "<": int.__lt__,
-    "<=": int.__le__,
-    ">": int.__gt__,
-    ">=": int.__ge__,
-    "==": int.__eq__,
-    "!=": int.__ne__,
-}
 
 
 def unassigned_reads(kernel: Kernel) -> tuple[str, ...]:
@@ -181,7 +174,7 @@ class _Walk:
             left, right = self.value(term.left), self.value(term.right)
             if left is None or right is None:
                 terms.add(self.term(term, term.operator))
-            elif not _HOLDS[term.operator](left, right):
+            elif not COMPARISONS[term.operator](left, right):
                 return frozenset(("never",))
         return frozenset(terms)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from cugen.plan.nodes import Comparison
+from cugen.plan.nodes import COMPARISONS, Comparison
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Maximum, Minimum, Mod
 
 Numbers = NDArray[np.int64]
@@ -21,14 +20,6 @@ _FUNCTIONS: dict[Any, Callable[[Any, Any], Any]] = {
     BitXor: np.bitwise_xor,
     Minimum: np.minimum,
     Maximum: np.maximum,
-}
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
 }
 
 
@@ -55,6 +46,6 @@ def value_of(expr: Integer, names: Mapping[sympy.Symbol, Numbers]) -> Numbers:
 def holds(term: Comparison, names: Mapping[sympy.Symbol, Numbers]) -> NDArray[np.bool_]:
     """Whether the comparison holds for each thread."""
     result: NDArray[np.bool_] = np.asarray(
-        _COMPARISONS[term.operator](value_of(term.left, names), value_of(term.right, names))
+        COMPARISONS[term.operator](value_of(term.left, names), value_of(term.right, names))
     )
     return result

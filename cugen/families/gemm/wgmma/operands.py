@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.machine.target import TENSOR_ALIGNMENT
-from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
+from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, value_of
 from cugen.plan.alignment import divisor
@@ -27,7 +27,6 @@ from cugen.plan.symbols import FloorDiv, Integer, integer
 from cugen.spec.expressions import Expr, IndexValue
 
 _MAX_DIMENSIONS = 3
-_SWIZZLED_ROWS = 8  # after which the swizzle repeats
 
 
 def tensor_refusals(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Iterator[str]:
@@ -140,7 +139,7 @@ class OperandTiles:
         row = SWIZZLED_ROW_BYTES // array.dtype.bytes
         if operand.is_k_major:
             # No rows beyond a matrix of fewer: those of the tile's results are left out.
-            rows = -(-contraction.context.max_extent(operand.mn) // _SWIZZLED_ROWS) * _SWIZZLED_ROWS
+            rows = -(-contraction.context.max_extent(operand.mn) // SWIZZLE_PERIOD_ROWS) * SWIZZLE_PERIOD_ROWS
             box = (min(int(extent) // _shares(operand, config), rows), int(config.block_k))
             shape: tuple[int, ...] = (config.stages, extent, config.block_k)
         else:

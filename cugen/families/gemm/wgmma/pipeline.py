@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.families.gemm.wgmma.config import BARRIER_BYTES, WgmmaConfig
+from cugen.machine.wgmma import WARPS_OF_WARPGROUP
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.lowering.expressions import Lowering
@@ -20,8 +21,6 @@ from cugen.plan.nodes import Comment, Comparison, Declare, Define, Guard, If, In
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierInit, InitBarrier
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.types import UINT64
-
-_WARPS_PER_WARPGROUP = 4
 
 
 class Pipeline:
@@ -53,7 +52,7 @@ class Pipeline:
         """By one thread, before a barrier of the block."""
         barriers = [InitBarrier(_barrier(self.full, self.stage.symbol), 1)]
         if self.empty is not None:
-            arrivals = _WARPS_PER_WARPGROUP * self.config.consumers * self.config.multicast
+            arrivals = WARPS_OF_WARPGROUP * self.config.consumers * self.config.multicast
             barriers.append(InitBarrier(_barrier(self.empty, self.stage.symbol), arrivals))
         return unrolled(self.stage, barriers, stop=self.config.stages), FenceBarrierInit()
 

@@ -13,7 +13,7 @@ from cugen.families.gemm.wgmma.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.config import WgmmaConfig, available_registers, config_of, registers_of
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
-from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
+from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.plan.symbols import INT32_MAX, bounds
 from cugen.spec.expressions import Reduce
@@ -24,7 +24,6 @@ BLOCK_N = (32, 64, 96, 128, 160, 192, 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
-_SWIZZLED_ROWS = 8  # after which the swizzle repeats
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
     Tunable(
@@ -73,7 +72,7 @@ def _clusters(
 def _may_share(contraction: Contraction, block_n: int, instruction: WgmmaInstruction) -> bool:
     """Whether two blocks can each copy half a tile of B."""
     (b,) = contraction.b_operands
-    unit = _SWIZZLED_ROWS if b.is_k_major else SWIZZLED_ROW_BYTES // instruction.element_bytes
+    unit = SWIZZLE_PERIOD_ROWS if b.is_k_major else SWIZZLED_ROW_BYTES // instruction.element_bytes
     return contraction.context.max_extent(contraction.n) >= block_n and block_n % (2 * unit) == 0
 
 
