@@ -69,6 +69,12 @@ def define_constant(name_hint: str, value: int, lowering: Lowering) -> Define:
     return Define(replace(node.index, constant=True))
 
 
+def define_size(name_hint: str, value: int, indices: Sequence[spec.Index], lowering: Lowering) -> Define:
+    """A constant of the kernel; the indices of the spec keep their names."""
+    is_index = name_hint in {index.name for index in indices}
+    return define_constant(f"{name_hint}_" if is_index else name_hint, value, lowering)
+
+
 def limit(index: Index, extent: Integer, lowering: Lowering) -> None:
     """Records that the index is below `extent` from here on."""
     low, high = index.range

@@ -97,6 +97,10 @@ class Contraction:
         return dict(self.request.schedule.tunables)
 
     @property
+    def indices(self) -> tuple[Index, ...]:
+        return (self.m, self.n, self.k, *self.batch)
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         return (*self.a_operands, *self.b_operands)
 

@@ -154,7 +154,7 @@ def _min_extent(contraction: Contraction) -> int:
 
 
 def _multiply_adds(contraction: Contraction) -> int:
-    indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
+    indices = contraction.indices
     return math.prod(map(contraction.context.max_extent, indices))
 
 

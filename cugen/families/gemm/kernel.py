@@ -25,7 +25,7 @@ from cugen.families.gemm.problem import device_of, fragment_widths, problem_of, 
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.machine.occupancy import occupancy, portable_blocks
-from cugen.pieces.blocks import Blocks, define, define_constant, define_index, make_grid
+from cugen.pieces.blocks import Blocks, define, define_constant, define_index, define_size, make_grid
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
@@ -199,10 +199,7 @@ class GemmKernel:
         return replace(named, lanes_m=named.block_m // named.thread_m) if config.is_strided else named
 
     def _named_size(self, name_hint: str, value: int) -> Size:
-        """A constant of the kernel. Indices of the spec keep their names."""
-        contraction = self.contraction
-        is_index = name_hint in {i.name for i in (contraction.m, contraction.n, contraction.k, *contraction.batch)}
-        node = define_constant(f"{name_hint}_" if is_index else name_hint, value, self.lowering)
+        node = define_size(name_hint, value, self.contraction.indices, self.lowering)
         self.sizes[node.index.symbol] = node
         return Size(value, node.index.symbol)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import sympy
 
+from cugen.analysis.pipelines.claims import PipelineProof
+from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import For, If, Node, Section
@@ -113,3 +115,14 @@ def with_expressions(node: Any, change: Callable[[sympy.Expr], sympy.Expr]) -> A
     accesses = {f.name: getattr(node, f.name) for f in fields(node) if isinstance(getattr(node, f.name), Access)}
     made = {name: replace(a, subscripts=tuple(map(change, a.subscripts))) for name, a in accesses.items()}
     return replace(node, **made)
+
+
+def proof_of(kernel: Kernel) -> PipelineProof:
+    proof = prove_pipeline(kernel)
+    assert proof is not None
+    return proof
+
+
+def refuted(kernel: Kernel) -> list[str]:
+    """The names of the refuted claims."""
+    return [claim.name for claim in proof_of(kernel).claims if claim.verdict == "refuted"]

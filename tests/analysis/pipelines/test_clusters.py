@@ -9,8 +9,6 @@ import sympy
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.pipelines.claims import PipelineProof
-from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Barrier, ClusterBarrier, Comparison, For, Guard, If, Node
@@ -18,7 +16,7 @@ from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierI
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.diagnostics import SpecError
 
-from .conftest import changed, gemm, nodes_of, nth
+from .conftest import changed, gemm, nodes_of, nth, proof_of, refuted
 
 RANK, LANE = symbol("rank"), symbol("lane")
 KERNELS = {
@@ -31,17 +29,6 @@ REFILLED = {name: kernel for name, kernel in KERNELS.items() if name != "no refi
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 every_refilled_kernel = pytest.mark.parametrize("kernel", REFILLED.values(), ids=REFILLED)
-
-
-def proof_of(kernel: Kernel) -> PipelineProof:
-    proof = prove_pipeline(kernel)
-    assert proof is not None
-    return proof
-
-
-def refuted(kernel: Kernel) -> list[str]:
-    """The names of the refuted claims."""
-    return [claim.name for claim in proof_of(kernel).claims if claim.verdict == "refuted"]
 
 
 def unknown(kernel: Kernel) -> list[str]:

@@ -9,7 +9,6 @@ import sympy
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.pipelines.claims import PipelineProof
 from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N
 from cugen.machine.wgmma import WARPGROUP
@@ -35,7 +34,7 @@ from cugen.schedule.planner import make_plan
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 
-from .conftest import changed, gemm, nodes_of, nth, with_expressions, with_subscripts
+from .conftest import changed, gemm, nodes_of, nth, proof_of, refuted, with_expressions, with_subscripts
 
 SYNCHRONISATION = (
     InitBarrier,
@@ -73,17 +72,6 @@ FORMS = {
     "MN-major multicast": lambda: gemm(layouts="KM KN", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "float8": lambda: gemm(types=("float8_e4m3", "float32")),
 }
-
-
-def proof_of(kernel: Kernel) -> PipelineProof:
-    proof = prove_pipeline(kernel)
-    assert proof is not None
-    return proof
-
-
-def refuted(kernel: Kernel) -> list[str]:
-    """The names of the refuted claims."""
-    return [claim.name for claim in proof_of(kernel).claims if claim.verdict == "refuted"]
 
 
 @pytest.mark.parametrize("kernel", (KERNELS | FORMS).values(), ids=KERNELS | FORMS)

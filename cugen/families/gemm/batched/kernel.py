@@ -30,7 +30,7 @@ class BatchedKernel:
     def __init__(self, contraction: Contraction, config: BatchConfig) -> None:
         self.contraction, self.config, self.request = contraction, config, contraction.request
         self.lowering = new_lowering(contraction.request)
-        indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
+        indices = contraction.indices
         self.extents = {index.name: to_integer(index.extent, self.lowering.symbols) for index in indices}
         self.tiles = [MatrixCopies(contraction, tile, config, self.lowering) for tile in config.tiles]
         self.in_matrix = thread("x", config.threads_per_matrix, self.lowering)

@@ -278,7 +278,7 @@ def _stream_k_schedule(
 @lru_cache(maxsize=16)
 def static_extents(contraction: Contraction) -> tuple[int | None, ...]:
     """M, N, K and the batch's extents; None for those that aren't static."""
-    indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
+    indices = contraction.indices
     return tuple(map(contraction.context.static_extent, indices))
 
 

@@ -28,7 +28,7 @@ def with_aligned_copies(single: Single, contraction: Contraction, instruction: W
     copied = [o for o in contraction.operands if layout_refusal(contraction, o, instruction)]
     if not copied:
         return None
-    spec, indices = single.context.spec, (contraction.m, contraction.n, contraction.k, *contraction.batch)
+    spec, indices = single.context.spec, contraction.indices
     taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
     taken |= {index.name for index in indices}
     copies = {o.read: _copy(single, contraction, o, instruction, taken) for o in copied}

@@ -116,7 +116,7 @@ def split(single: Single) -> Steps | None:
         return None
     instruction = _instruction_of(contraction)
     assert instruction is not None
-    sizes = map(contraction.context.max_extent, (contraction.m, contraction.n, contraction.k, *contraction.batch))
+    sizes = map(contraction.context.max_extent, contraction.indices)
     is_requested = single.schedule.family == FAMILY.name
     minimum = _MIN_COPIED_MULTIPLY_ADDS_ODD if _has_odd_rows(contraction) else _MIN_COPIED_MULTIPLY_ADDS
     if math.prod(sizes) < minimum and not is_requested:

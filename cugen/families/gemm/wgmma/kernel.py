@@ -20,7 +20,7 @@ from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
 from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
-from cugen.pieces.blocks import define, define_constant, define_index, digits
+from cugen.pieces.blocks import define, define_index, define_size, digits
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
@@ -78,7 +78,7 @@ class WgmmaKernel:
             raster=self._size("RASTER", config.raster),
         )
         symbols, context = self.lowering.symbols, self.request.context
-        indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
+        indices = contraction.indices
         self.extents = {index.name: to_integer(index.extent, symbols) for index in indices}
         sizes = {contraction.m.name: config.block_m, contraction.n.name: config.block_n}
         self.exact = {name: divides(size, self.extents[name], context) for name, size in sizes.items()}
@@ -158,10 +158,7 @@ class WgmmaKernel:
         return integer(self.config.consumer_threads)
 
     def _size(self, name_hint: str, value: int) -> Size:
-        """A named constant of the kernel. Indices of the spec keep their names."""
-        contraction = self.contraction
-        is_index = name_hint in {i.name for i in (contraction.m, contraction.n, contraction.k, *contraction.batch)}
-        node = define_constant(f"{name_hint}_" if is_index else name_hint, value, self.lowering)
+        node = define_size(name_hint, value, self.contraction.indices, self.lowering)
         self.sizes[node.index.symbol] = node
         return Size(value, node.index.symbol)
 
