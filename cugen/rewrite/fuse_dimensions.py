@@ -39,7 +39,7 @@ class FusedStatements:
 def with_fused_dimensions(statements: tuple[Statement, ...], context: Context) -> FusedStatements:
     """The statements, indices fused wherever all arrays that depend on one of them allow it."""
     current = without_unit_dimensions(_linearised(FusedStatements(statements, context.arrays), context), context)
-    return fused(current, context, _joined_name)
+    return fused(current, context, joined_name)
 
 
 # The name of a fused index, by the slow and the fast one, all that they were fused from, and the names in use.
@@ -61,7 +61,7 @@ def fused(
     return current
 
 
-def _joined_name(slow: Index, fast: Index, parts: tuple[Index, ...], taken: set[str]) -> str:
+def joined_name(slow: Index, fast: Index, parts: tuple[Index, ...], taken: set[str]) -> str:
     separator = "" if all(len(index.name) <= 2 for index in parts) else "_"
     return fresh(separator.join(index.name for index in parts), taken)
 

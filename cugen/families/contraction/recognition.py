@@ -5,12 +5,13 @@ to its minimum or maximum, where a family asks for such."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from cugen.families.contraction.chosen_terms import with_chosen_terms
 from cugen.families.contraction.k_range import k_bounds_refusal
+from cugen.families.contraction.windows import Window, with_linear_windows
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
 from cugen.pieces.loop_variables import loop_variable
@@ -47,7 +48,8 @@ MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its op
 class Operand:
     """An A or B operand: a read of `array` indexed by K and by M or N (`mn`), and the spec's placement of the array.
 
-    `is_k_major`: K has the smaller stride of these two indices. All other subscripts are uniform in a block.
+    `is_k_major`: K has the smaller stride of these two indices. All other subscripts are uniform in a block. A `window`
+    is read at computed subscripts.
     `stages_constant`: whether the family copies it to a tile from constant memory too, which serialises loads of
     different addresses."""
 
@@ -58,6 +60,7 @@ class Operand:
     is_along_m: bool
     is_k_major: bool
     stages_constant: bool = False
+    window: Window | None = None
 
     @property
     def is_staged(self) -> bool:
@@ -115,14 +118,18 @@ class Contraction:
         return all(node.kind == "sum" and vanishes(node.body) for node in self.reductions)
 
 
-def recognise(request: Request, *, fuses_batch: bool = False, masks_padding: bool = False) -> Contraction | Refusal:
+def recognise(
+    request: Request, *, fuses_batch: bool = False, masks_padding: bool = False, takes_windows: bool = False
+) -> Contraction | Refusal:
     """The contraction in the group's first statement, or why there is none.
 
     Dimensions are fused where only one operand depends on a batch index, which then may become a part of M or N, and
     where a sum runs over several indices; with `fuses_batch` wherever they can be. With `masks_padding` the terms may
     be any function of the elements, and be reduced to their minimum or maximum, too: the family masks zero-filled
-    elements of k."""
+    elements of k. With `takes_windows` an operand may be read at computed subscripts."""
     match = _recognise(request, masks_padding)
+    if isinstance(match, Refusal) and takes_windows and (over_windows := _recognise_windows(request)) is not None:
+        return over_windows
     if isinstance(match, Contraction) and not (fuses_batch or _has_single_operand_batch(match)):
         return match
     try:
@@ -166,6 +173,20 @@ def _has_single_operand_batch(contraction: Contraction) -> bool:
 
 @lru_cache(maxsize=16)
 def _recognise(request: Request, masks_padding: bool) -> Contraction | Refusal:
+    return _contraction(request, masks_padding, {})
+
+
+@lru_cache(maxsize=16)
+def _recognise_windows(request: Request) -> Contraction | Refusal | None:
+    """The contraction of an operand read at computed subscripts; None where no operand is, or the schedule needs one of
+    the indices that are fused for it."""
+    linear = with_linear_windows(request)
+    if linear is None or not _keeps_scheduled_indices(request, linear[0]):
+        return None
+    return _contraction(linear[0], False, linear[1])
+
+
+def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, Window]) -> Contraction | Refusal:
     if masks_padding and (chosen := with_chosen_terms(request.group.statements)) != request.group.statements:
         request = request.with_statements(chosen)
     statements = request.group.statements
@@ -197,19 +218,22 @@ def _recognise(request: Request, masks_padding: bool) -> Contraction | Refusal:
     (k,) = reductions[0].indices
     reads = tuple({node: None for reduction in reductions for node in walk(reduction.body) if isinstance(node, Read)})
     for read in reads:
-        if read.boundary is not None or read.exact:
+        if read.boundary is not None and _folds(read, windows):
+            return Refusal(f"takes windows without a boundary, or zero outside; {read.array} has another boundary")
+        if (read.boundary is not None and read not in windows) or read.exact:
             return Refusal(f"takes operands without a boundary; {read.array} has one")
-        if k.name not in _bare(read):
+        if k.name not in _moving(read, windows):
             return Refusal(f"{read.array} has no subscript that is {k.name} alone")
     order = fastest_first(request)
     broadcast = [i.name for i in order if not any(i.name in free_indices(read) for read in reads)]
     if broadcast:
         return Refusal(f"takes output indices on which an operand depends; none depends on {broadcast[0]}")
-    free = [index for index in order if _is_plain(index.name, reads)]
-    n = next((i for i in free if not all(i.name in _bare(read) for read in reads)), None)
-    a_reads = tuple(read for read in reads if n and n.name not in _bare(read))
+    matrices = tuple(read for read in reads if read not in windows)
+    free = [index for index in order if _is_plain(index.name, matrices)]
+    n = next((i for i in free if not all(i.name in _moving(read, windows) for read in reads)), None)
+    a_reads = tuple(read for read in reads if n and n.name not in _moving(read, windows))
     b_reads = tuple(read for read in reads if read not in a_reads)
-    m = next((i for i in free if all((i.name in _bare(read)) == (read in a_reads) for read in reads)), None)
+    m = next((i for i in free if all((i.name in _moving(read, windows)) == (read in a_reads) for read in reads)), None)
     if n is None or m is None:
         return Refusal("takes an M index that only the A operands have and an N index that only the B operands have")
     if not all(_mentions(node.body, a_reads) and _mentions(node.body, b_reads) for node in reductions):
@@ -220,7 +244,8 @@ def _recognise(request: Request, masks_padding: bool) -> Contraction | Refusal:
     along = order[0].name
     if order[0] in batch and all(along in free_indices(read) and along not in _bare(read) for read in reads):
         return Refusal(f"stores rows along M, N or a batch; all operands are read at expressions in {along}")
-    refusal = _fixed_refusal(request, reductions, reads, {index.name for index in batch})
+    refusal = _fixed_refusal(request, reductions, matrices, {index.name for index in batch})
+    refusal = refusal or _windows_refusal(request, reductions, windows)
     refusal = refusal or k_bounds_refusal(request, reductions[0], (m.name, n.name), [index.name for index in batch])
     if refusal is not None:
         return refusal
@@ -231,8 +256,8 @@ def _recognise(request: Request, masks_padding: bool) -> Contraction | Refusal:
         n=n,
         k=k,
         batch=batch,
-        a_operands=tuple(_operand(request, read, m, k, is_along_m=True) for read in a_reads),
-        b_operands=tuple(_operand(request, read, n, k, is_along_m=False) for read in b_reads),
+        a_operands=tuple(_operand(request, read, m, k, windows.get(read), is_along_m=True) for read in a_reads),
+        b_operands=tuple(_operand(request, read, n, k, windows.get(read), is_along_m=False) for read in b_reads),
     )
 
 
@@ -268,6 +293,16 @@ def _bare(read: Read) -> tuple[str, ...]:
     return tuple(sub.name for sub in read.subscripts if isinstance(sub, IndexValue))
 
 
+def _moving(read: Read, windows: Mapping[Read, Window]) -> frozenset[str]:
+    """The indices along which a tile of the operand extends."""
+    return free_indices(read) if read in windows else frozenset(_bare(read))
+
+
+def _folds(read: Read, windows: Mapping[Read, Window]) -> bool:
+    """Whether a window has elements outside of the array that are not zero."""
+    return read in windows and read.boundary is not None and read.boundary.mode != "zero"
+
+
 def _is_plain(name: str, reads: tuple[Read, ...]) -> bool:
     """Whether the index is at most one bare subscript of each operand, and in no compound one."""
     mentions = ([name in free_indices(sub) for sub in read.subscripts].count(True) for read in reads)
@@ -299,6 +334,31 @@ def _fixed_refusal(
     return None
 
 
+def _windows_refusal(
+    request: Request, reductions: tuple[Reduce, ...], windows: Mapping[Read, Window]
+) -> Refusal | None:
+    """Why the subscripts of a window can't be computed while it is copied, or aren't in bounds."""
+    lowering = new_lowering(request)
+    for read, window in windows.items():
+        if any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
+            return Refusal(f"takes subscripts without a gather; {read.array} is gathered")
+        if any(isinstance(node.where, Expr) for node in reductions) or [*_select_conditions(request, reductions)]:
+            return Refusal(f"loads tiles unconditionally; the windows of {read.array} are read under a condition")
+        parts = [index for indices in window.parts.values() for index, _ in indices]
+        symbols = dict(lowering.symbols)
+        symbols |= {i.name: loop_variable(i.name, request.context.extent(i), lowering).symbol for i in parts}
+        try:
+            subscripts = tuple(to_integer(sub, symbols) for sub in window.read.subscripts)
+        except NotAnInteger:
+            return Refusal(f"takes integer subscripts; those of {read.array} are not")
+        is_checked = read.boundary is not None
+        if not is_checked and lowering.inside(subscripts, request.context.arrays[read.array].shape).terms:
+            return Refusal(
+                f"takes windows that are provably inside of {read.array}, or zero outside (`boundary: zero`)"
+            )
+    return None
+
+
 def _select_conditions(request: Request, reductions: tuple[Reduce, ...]) -> Iterator[Expr]:
     """The conditions of selects with a reduction in one of their branches."""
     for statement in request.group.statements:
@@ -311,8 +371,10 @@ def _names(expr: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(expr) if isinstance(node, IndexValue | ParamValue))
 
 
-def _operand(request: Request, read: Read, mn: Index, k: Index, *, is_along_m: bool) -> Operand:
+def _operand(request: Request, read: Read, mn: Index, k: Index, window: Window | None, *, is_along_m: bool) -> Operand:
     array, memory = request.context.arrays[read.array], request.context.spec.array(read.array).memory
+    if window is not None:
+        return Operand(read, array, memory, mn, is_along_m, window.is_contiguous_along(k.name, array), window=window)
     dimension = {sub.name: d for d, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue)}
     is_k_major = dimension[k.name] > dimension[mn.name]
     strides = [array.strides[d] for d in sorted((dimension[k.name], dimension[mn.name]))]

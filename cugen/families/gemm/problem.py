@@ -60,8 +60,7 @@ class Problem:
 @lru_cache(maxsize=16)
 def problem_of(contraction: Contraction) -> Problem:
     """The problem at the largest sizes that its params allow; at assumed sizes where these are unbounded."""
-    sizes = [contraction.context.max_extent(index) for index in (contraction.m, contraction.n, contraction.k)]
-    m, n, k = (size if size < _MAX_PLANNED_EXTENT else _ASSUMED_EXTENT for size in sizes)
+    m, n, k = (_planned_extent(contraction, index) for index in (contraction.m, contraction.n, contraction.k))
     operands = tuple(
         OperandTile(
             operand.is_along_m,
@@ -70,6 +69,7 @@ def problem_of(contraction: Contraction) -> Problem:
             copy_width(contraction, operand, contraction.k if operand.is_k_major else operand.mn),
             pad=operand.memory.pad if operand.memory.space == "shared" else None,
             is_swizzled=operand.memory.swizzle,
+            window_indices=0 if operand.window is None else operand.window.indices,
         )
         for operand in contraction.operands
     )
@@ -80,7 +80,7 @@ def problem_of(contraction: Contraction) -> Problem:
         m=m,
         n=n,
         k=k,
-        batch=math.prod(min(contraction.context.max_extent(index), _ASSUMED_EXTENT) for index in contraction.batch),
+        batch=math.prod(_planned_extent(contraction, index) for index in contraction.batch),
         operands=operands,
         output_bytes=contraction.context.arrays[output].dtype.bytes,
         accumulator_bytes=max(reduction.dtype.bytes for reduction in contraction.reductions),
@@ -92,6 +92,15 @@ def problem_of(contraction: Contraction) -> Problem:
         term_instructions=instructions,
         term_registers=term_registers(contraction.reductions, target),
     )
+
+
+def _planned_extent(contraction: Contraction, index: Index) -> int:
+    """The extent if it is fixed, else the largest one that the params allow, or an assumed one."""
+    fixed = contraction.context.static_extent(index)
+    if fixed is not None:
+        return fixed
+    largest = contraction.context.max_extent(index)
+    return largest if largest < _MAX_PLANNED_EXTENT else _ASSUMED_EXTENT
 
 
 def _store_width(contraction: Contraction) -> int:
@@ -140,6 +149,8 @@ def fragment_widths(contraction: Contraction, config: TileConfig) -> tuple[int, 
 def copy_width(contraction: Contraction, operand: Operand, along: Index) -> int:
     """Vector width of an operand's copies along an index; 1 if it isn't contiguous along it."""
     context = contraction.context
+    if operand.window is not None:
+        return operand.window.copy_width(operand.array, along.name, context)
     width = widest(operand.array, operand.read.subscripts, along.name, context).count
     return math.gcd(width, divisor(context.extent(along), context))
 

@@ -6,8 +6,10 @@ most functions about 10 to 40.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cugen.machine import Device, Target
-from cugen.spec.expressions import MAX_MULTIPLIED_POWER, Const, Op, Reduce, Select, walk
+from cugen.spec.expressions import MAX_MULTIPLIED_POWER, Const, Expr, Op, Read, Reduce, Select, children
 from cugen.spec.types import DType, Kind
 
 # Cost of one multiply-add in issue slots of a float32 FMA (heuristic: no device table has these rates).
@@ -49,7 +51,7 @@ def term_registers(reductions: tuple[Reduce, ...], target: Target) -> int:
     """Registers of terms that aren't accumulated by the instruction that computes them."""
     if all(_instructions(reduction, target) == 1 for reduction in reductions):
         return 0
-    operations = (node for reduction in reductions for node in walk(reduction.body) if isinstance(node, Op | Select))
+    operations = (node for reduction in reductions for node in _operations(reduction.body))
     is_called = any(_instructions_of(node, target) >= _CALLED_INSTRUCTIONS for node in operations)
     return _TERM_REGISTERS + (_CALL_REGISTERS if is_called else 0)
 
@@ -57,10 +59,18 @@ def term_registers(reductions: tuple[Reduce, ...], target: Target) -> int:
 def _instructions(reduction: Reduce, target: Target) -> int:
     """The instructions of one term and its accumulation: one for a product, two for a squared difference."""
     body, kind = reduction.body, reduction.kind
-    operations = [node for node in walk(body) if isinstance(node, Op | Select)]
     is_fused = kind == "sum" and isinstance(body, Op) and body.name in ("mul", "pow")
     accumulation = 0 if is_fused else 1 if kind == "sum" else _extremum(reduction.dtype, target)
-    return max(sum(_instructions_of(node, target) for node in operations) + accumulation, 1)
+    return max(sum(_instructions_of(node, target) for node in _operations(body)) + accumulation, 1)
+
+
+def _operations(expr: Expr) -> Iterator[Op | Select]:
+    """The operations on elements, without those of subscripts: copies compute addresses."""
+    if isinstance(expr, Op | Select):
+        yield expr
+    if not isinstance(expr, Read):
+        for child in children(expr):
+            yield from _operations(child)
 
 
 def _instructions_of(node: Op | Select, target: Target) -> int:

@@ -13,6 +13,7 @@ from functools import cached_property
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import WARP, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.window import WindowSource
 from cugen.families.gemm.problem import copy_width, problem_of, shared_bytes
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS
 from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES
@@ -22,7 +23,7 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Start
 from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Store
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Mod, integer
 from cugen.spec.expressions import Const, IndexValue, Read
 
 _SECTOR_BYTES = 32  # of a global memory transaction (CUDA programming guide)
@@ -236,12 +237,12 @@ class OperandPipeline:
             tile_k += index.symbol
         if count_k % k_per_pass:
             terms.append(Comparison(tile_k, "<", self._group_k + first_k + integer(count_k)))
-        node = self._copy(stage, k, in_bounds, tile_k, tile_mn)
+        nodes = self._copy(stage, k, in_bounds, tile_k, tile_mn)
         if terms:
-            node = If(Guard(tuple(terms)), (node,))
+            nodes = (If(Guard(tuple(terms)), nodes),)
         for index, count, step in loops:
-            node = For(Loop(index, integer(0), integer(count), step, unroll=True), (node,))
-        return (node,)
+            nodes = (For(Loop(index, integer(0), integer(count), step, unroll=True), nodes),)
+        return nodes
 
     def _part(self, first: Integer, count: int) -> tuple[Integer, int, Integer, int]:
         """(first k, count of k, first mn, count of mn) of a part of a k-tile."""
@@ -250,6 +251,31 @@ class OperandPipeline:
 
     def _tile_subscripts(self, stage: Integer, k: Integer, mn: Integer) -> tuple[Integer, ...]:
         return self.in_tile(stage, k, mn)
+
+    @cached_property
+    def _window(self) -> WindowSource:
+        thread, window = self.thread, self.operand.window
+        assert window is not None
+        context = thread.contraction.context
+        parts = (index for indices in window.parts.values() for index, _ in indices)
+        extents = {**thread.extents, **{index.name: context.extent(index) for index in parts}}
+        return WindowSource(window, self.operand.array, thread.lowering, extents)
+
+    def _window_source(
+        self, k: Integer, tile_mn: Integer, *, in_bounds: bool
+    ) -> tuple[tuple[Node, ...], Access, Guard]:
+        """As `_source`, with the definitions of the indices of a window's element."""
+        thread, operand = self.thread, self.operand
+        mn_name, k_name = operand.mn.name, thread.contraction.k.name
+        mn = thread.coordinate(mn_name, tile_mn)
+        terms = [] if thread.exact[mn_name] else [Comparison(mn, "<", thread.extents[mn_name])]
+        inside_k = k
+        if not in_bounds:
+            terms += [Comparison(k, ">=", integer(0)), Comparison(k, "<", thread.extents[k_name])]
+            inside_k = Maximum(k, integer(0))  # no quotients of negative numbers
+        located = self._window.at({mn_name: mn, k_name: inside_k})
+        guard = thread.lowering.needed(Guard((*terms, *located.inside.terms)))
+        return located.definitions, Access(operand.array, located.subscripts, "load", self.width), guard
 
     def _source(self, k: Integer, tile_mn: Integer, *, in_bounds: bool) -> tuple[Access, Guard]:
         """An access to the operand in global memory, and its bounds check; `in_bounds` if `k` is known to be."""
@@ -264,10 +290,18 @@ class OperandPipeline:
                 terms += [Comparison(k, ">=", integer(0)), Comparison(k, "<", thread.extents[k_name])]
         return source, thread.lowering.needed(Guard(tuple(terms)))
 
-    def _copy(self, stage: Integer, k_tile: Integer, in_bounds: bool, tile_k: Integer, tile_mn: Integer) -> Node:
+    def _copy(
+        self, stage: Integer, k_tile: Integer, in_bounds: bool, tile_k: Integer, tile_mn: Integer
+    ) -> tuple[Node, ...]:
         """One copy of the thread; elements outside the matrix become zeros."""
         k = self.thread.k_offset + k_tile + tile_k - self.thread.k_residue
+        if self.operand.window is not None:
+            definitions, source, guard = self._window_source(k, tile_mn, in_bounds=in_bounds)
+            return *definitions, self._copy_from(source, guard, stage, tile_k, tile_mn)
         source, guard = self._source(k, tile_mn, in_bounds=in_bounds)
+        return (self._copy_from(source, guard, stage, tile_k, tile_mn),)
+
+    def _copy_from(self, source: Access, guard: Guard, stage: Integer, tile_k: Integer, tile_mn: Integer) -> Node:
         kind = "async_copy" if self.asynchronous else "store"
         target = Access(self.tile, self._tile_subscripts(stage, tile_k, tile_mn), kind, self.width)
         if guard.terms and not self.asynchronous and self.width == 1:

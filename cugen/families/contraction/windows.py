@@ -1,0 +1,122 @@
+"""Contractions whose operand is read at computed subscripts, as a convolution reads its input.
+
+    y[n, h, w, o] = sum(x[n, h + r - 1, w + s - 1, c] * f[o, r, s, c], r, s, c)
+becomes, with the indices fused that all other arrays hold densely,
+    y[nhw, o] = sum(x[nhw // (H * W), nhw // W % H + rsc // (S * C) - 1, nhw % W + rsc // C % S - 1, rsc % C]
+                    * f[o, rsc], rsc)
+A family that computes these subscripts while it copies a tile needs no unfolded array (implicit im2col).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from cugen.pieces.vectors import widest_at
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
+from cugen.plan.memory import Array
+from cugen.plan.request import Request
+from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
+from cugen.rewrite.fuse_dimensions import (
+    FusedStatements,
+    delinearised,
+    fused,
+    joined_name,
+    without_unit_dimensions,
+)
+from cugen.spec.expressions import Expr, Index, IndexValue, Local, Read, Reduce, free_indices, walk
+from cugen.spec.model import Statement
+from cugen.spec.rewriting import replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A read over the indices that M or N and K were fused from. `parts` has, for each fused index, these indices,
+    slowest first, with their values."""
+
+    read: Read
+    parts: Mapping[str, tuple[tuple[Index, Expr], ...]]
+
+    @property
+    def linear(self) -> Read:
+        """The read over the fused indices."""
+        values: dict[Expr, Expr] = {IndexValue(i.name): value for parts in self.parts.values() for i, value in parts}
+        return replace(self.read, subscripts=tuple(replaced(sub, values.get) for sub in self.read.subscripts))
+
+    @property
+    def indices(self) -> int:
+        """Indices that are computed from those which they are fused into."""
+        return sum(len(parts) for parts in self.parts.values() if len(parts) > 1)
+
+    def is_contiguous_along(self, name: str, array: Array) -> bool:
+        """Whether a fused index alone decides where along the array's contiguous dimension an element is."""
+        if 1 not in array.strides:
+            return False
+        names = free_indices(self.read.subscripts[array.strides.index(1)])
+        return bool(names) and names <= {index.name for index, _ in self.parts[name]}
+
+    def copy_width(self, array: Array, along: str, context: Context) -> int:
+        """Elements, consecutive in the array and along a fused index, that are aligned, and inside or outside
+        together."""
+        index, _ = self.parts[along][-1]
+        if 1 not in array.strides:
+            return 1
+        width = widest_at(array, self.read.subscripts, index.name, context).count
+        extents = (context.extent(index), array.shape[array.strides.index(1)])
+        return math.gcd(width, *(divisor(extent, context) for extent in extents))
+
+
+@lru_cache(maxsize=16)
+def with_linear_windows(request: Request) -> tuple[Request, Mapping[Read, Window]] | None:
+    """The request with indices fused and its windows over them, by their linear reads; None where it has none."""
+    statements = with_common_indices(request.group.statements, request.context)
+    try:
+        reductions = [node for stage in collected(statements) for node in stage]
+    except NotInStages:
+        return None
+    if len({node.indices for node in reductions}) != 1:
+        return None
+    current = without_unit_dimensions(FusedStatements(statements, request.context.arrays), request.context)
+    reads = {
+        read
+        for statement in current.statements
+        for node in walk(statement.value)
+        if isinstance(node, Reduce)
+        for read in walk(node.body)
+        if isinstance(read, Read) and _is_window(read)
+    }
+    if len(reads) != 1:
+        return None
+    (read,) = reads
+    hidden = Local(f"window {read.array}", read.dtype)
+    without = tuple(_with(statement, read, hidden) for statement in current.statements)
+    result = fused(replace(current, statements=without), request.context, joined_name)
+    window = Window(read, {name: _parts(name, parts) for name, parts in _origins(result, read).items()})
+    changed = request.with_statements(tuple(_with(s, hidden, window.linear) for s in result.statements))
+    return replace(changed, context=replace(request.context, arrays=result.arrays)), {window.linear: window}
+
+
+def _with(statement: Statement, old: Expr, new: Expr) -> Statement:
+    return replace(statement, value=replaced(statement.value, lambda node: new if node == old else None))
+
+
+def _is_window(read: Read) -> bool:
+    """Whether subscripts are computed from indices, or may be outside of the array."""
+    computed = any(free_indices(sub) and not isinstance(sub, IndexValue) for sub in read.subscripts)
+    return (computed or read.boundary is not None) and not read.exact
+
+
+def _origins(result: FusedStatements, read: Read) -> dict[str, tuple[Index, ...]]:
+    """The indices that the read depends on, by the fused index that they are part of."""
+    names = free_indices(read)
+    groups = [result.statements[0].indices, *(stage[0].indices for stage in collected(result.statements))]
+    origins = {index.name: result.origins.get(index.name, (index,)) for group in groups for index in group}
+    return {name: parts for name, parts in origins.items() if names & {part.name for part in parts}}
+
+
+def _parts(name: str, parts: tuple[Index, ...]) -> tuple[tuple[Index, Expr], ...]:
+    values = delinearised(IndexValue(name), tuple(part.extent for part in parts))
+    return tuple(zip(parts, values, strict=True))

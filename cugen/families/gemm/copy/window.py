@@ -1,0 +1,75 @@
+"""Source of an operand that is read at computed subscripts (implicit im2col).
+
+A copy computes the indices of its element from those of the GEMM, which they are fused into: `h = nhw / W % H`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cugen.families.contraction.windows import Window
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Define, Guard, Index
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import Integer, Range, bounds
+from cugen.spec.expressions import Expr, free_indices
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a copy reads: definitions of indices, the subscripts of its first element, and whether it is inside."""
+
+    definitions: tuple[Define, ...]
+    subscripts: tuple[Integer, ...]
+    inside: Guard
+
+
+@dataclass(frozen=True)
+class WindowSource:
+    """The elements of a window, by coordinates of the GEMM. All copies use the same names."""
+
+    window: Window
+    array: Array
+    lowering: Lowering
+    extents: Mapping[str, Integer]  # of the window's indices and of those that they are fused into
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def at(self, coordinates: Mapping[str, Integer]) -> Location:
+        """The element at coordinates of the GEMM, which are below their extents where the copy reads."""
+        symbols, definitions = dict(self.lowering.symbols), list[Define]()
+        for name, parts in self.window.parts.items():
+            if name not in coordinates:  # of a batch: defined before
+                continue
+            definitions.append(self._define(name, coordinates[name], self._below(name)))
+            symbols[name] = definitions[-1].index.symbol
+            for index, value in parts if len(parts) > 1 else ():
+                definitions.append(self._define(index.name, to_integer(value, symbols), self._below(index.name)))
+                symbols[index.name] = definitions[-1].index.symbol
+        subscripts = []
+        for sub, extent in zip(self.window.read.subscripts, self.array.shape, strict=True):
+            subscript = to_integer(sub, symbols)
+            if not subscript.is_Symbol and self.lowering.inside((subscript,), (extent,)).terms:
+                values = bounds(subscript, self.lowering.ranges)
+                definitions.append(self._define(f"{self._moving(sub)}_in", subscript, values))
+                subscript = definitions[-1].index.symbol
+            subscripts.append(subscript)
+        return Location(
+            tuple(definitions), tuple(subscripts), self.lowering.inside(tuple(subscripts), self.array.shape)
+        )
+
+    def _below(self, name: str) -> Range:
+        return 0, max(bounds(self.extents[name], self.lowering.ranges)[1] - 1, 0)
+
+    def _moving(self, sub: Expr) -> str:
+        """The output index in a subscript, by which its name is known; else the first index."""
+        names: Iterator[str] = (i.name for parts in self.window.parts.values() for i, _ in parts)
+        return next(name for name in names if name in free_indices(sub))
+
+    def _define(self, hint: str, definition: Integer, values: Range) -> Define:
+        if hint not in self._names:
+            self._names[hint] = self.lowering.names.allocate(hint)
+        index = Index(self._names[hint], definition, values)
+        self.lowering.ranges[index.symbol] = values
+        return Define(index)
