@@ -19,6 +19,7 @@ from cugen.families.gemm.split.cluster import ClusterSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.families.gemm.tensor_cores import FIXED_TUNABLES, are_faster, describe, instruction_of, why_unsupported
+from cugen.families.stencil import family as stencil
 from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.spec.expressions import Reduce
 
@@ -33,7 +34,7 @@ _MAX_PLACED_K_TILES = 6  # of a small GEMM whose operands the spec places in sha
 
 def match(request: Request) -> Match | Refusals:
     """The GEMM with its tile config, or why it is none of the form, size and placement that this family computes."""
-    contraction = recognise(request, masks_padding=True)
+    contraction = recognise(request, masks_padding=True, takes_windows=True)
     if isinstance(contraction, Refusal):
         return Refusals((contraction,))
     contraction = _with_staged_constants(contraction)
@@ -48,7 +49,7 @@ def match(request: Request) -> Match | Refusals:
     config = choose_config(contraction)
     if isinstance(config, Refusal):
         return Refusals((config, *reasons))
-    reasons += _latency_refusals(contraction, config)
+    reasons += [*_latency_refusals(contraction, config), *_window_refusals(request, contraction, config)]
     if reasons:
         return Refusals(tuple(reasons))
     return _match_of(contraction, config)
@@ -66,7 +67,7 @@ def _match_of(contraction: Contraction, config: TileConfig) -> Match:
 
 def uses_tensor_cores(request: Request) -> bool:
     """Whether the request is a GEMM on tensor cores."""
-    contraction = recognise(request, masks_padding=True)
+    contraction = recognise(request, masks_padding=True, takes_windows=True)
     config = None if isinstance(contraction, Refusal) else choose_config(contraction)
     return isinstance(config, TileConfig) and config.uses_tensor_cores
 
@@ -147,6 +148,17 @@ def _latency_refusals(contraction: Contraction, config: TileConfig) -> Iterator[
         waits = _SINGLE_STAGE_LAUNCH_SECONDS + -(-k // TILE) * _SINGLE_STAGE_K_TILE_SECONDS
         if predicted is None or predicted.seconds > waits:
             yield Refusal("takes longer than a single stage, whose k-tiles are few, waits for memory")
+
+
+def _window_refusals(request: Request, contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
+    """Convolutions of which register windows are faster: those with few features, and many outputs of each."""
+    if _is_requested(contraction) or all(operand.window is None for operand in contraction.operands):
+        return
+    problem = problem_of(contraction)
+    predicted = predict(problem, config, contraction.request.target)
+    windows = stencil.predict(request, problem.m * problem.n * problem.batch)
+    if windows is not None and (predicted is None or windows < predicted.seconds):
+        yield Refusal("takes longer than register windows by the cost models")
 
 
 def _min_extent(contraction: Contraction) -> int:

@@ -113,7 +113,7 @@ def choose_config(
     if all(is_free.values()) and registers() > MAX_THREAD_REGISTERS:
         return (Refusal(f"its windows need {registers()} registers, at most {MAX_THREAD_REGISTERS} fit in a thread"),)
     points = sum(len(footprint.points) for footprint in footprints.values())
-    elements, count = _elements(footprints, outputs), math.prod(outputs.values())
+    elements, count = elements_of(footprints, outputs), math.prod(outputs.values())
     is_shared = elements < points * count
     is_unasked = request.schedule.family is None and all(is_free.values()) and not channel_reductions
     if is_unasked and not is_shared and points > MAX_UNSHARED_POINTS:
@@ -271,11 +271,11 @@ def thread_registers(
     registers = sum(max(1, c.reduction.dtype.bytes // 4) * math.prod(outputs.values()) for c in channel_reductions)
     for name, footprint in footprints.items():
         compute_type = request.context.arrays[footprint.array].dtype.compute
-        registers += _elements({name: footprint}, outputs) * max(1, compute_type.bytes // 4)
+        registers += elements_of({name: footprint}, outputs) * max(1, compute_type.bytes // 4)
     return registers
 
 
-def _elements(footprints: Mapping[str, Footprint], outputs: Mapping[str, int]) -> int:
+def elements_of(footprints: Mapping[str, Footprint], outputs: Mapping[str, int]) -> int:
     """Elements of the windows that a thread's outputs read."""
     elements = 0
     for footprint in footprints.values():

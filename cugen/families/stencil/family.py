@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.stencil import cost_model
 from cugen.families.stencil.config import ROWS, VECTOR, StencilConfig, choose_config, smaller_config
 from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, Footprints, find_footprints
 from cugen.families.stencil.kernel import StencilBuilder
@@ -21,6 +22,21 @@ TUNABLES = (VECTOR, ROWS)
 
 def match(request: Request) -> Match | Refusals:
     """The footprints with the config of their windows, or why there are none or the schedule can't be honoured."""
+    chosen = _choose(request)
+    return chosen if isinstance(chosen, Refusals) else _match(*chosen)
+
+
+def predict(request: Request, outputs: int) -> float | None:
+    """The predicted seconds of register windows for so many outputs; None where the family refuses the request."""
+    chosen = _choose(request)
+    if isinstance(chosen, Refusals):
+        return None
+    changed, footprints, config = chosen
+    channels = next(iter(footprints.channel_reductions), None)
+    return cost_model.predict(changed, footprints.by_array, channels, config, outputs)
+
+
+def _choose(request: Request) -> tuple[Request, Footprints, StencilConfig] | Refusals:
     if reasons := tuple(form_refusals(request)):
         return Refusals(reasons)
     along = fastest_first(request)[0].name
@@ -43,7 +59,7 @@ def match(request: Request) -> Match | Refusals:
     )
     if not isinstance(config, StencilConfig):
         return Refusals(config)
-    return _match(request, footprints, config)
+    return request, footprints, config
 
 
 def _match(request: Request, footprints: Footprints, config: StencilConfig) -> Match:

@@ -39,6 +39,7 @@ class Calibration:
     k_tile_instructions: float = 22.47  # of a warp and k-tile: loop counters, addresses, barrier
     copy_instructions: float = 9.1  # of one copy: both addresses, guard, cp.async
     bounds_check_instructions: float = 12.8  # more, of a copy with a bounds check
+    window_index_instructions: float = 3.0  # of a copy, for each index that it computes (convolutions_h100.json)
     epilogue_instructions: float = 94.22  # of a warp, besides stores
     store_instructions: float = 12.12  # of one store of four elements and the computation of their values
     element_instructions: float = 2.452  # of these, for each element
@@ -75,6 +76,7 @@ H200 = Calibration()
 # Of tensor cores: fitted to other measurements, without terms for the lines of copies and simultaneous stores.
 H200_TENSOR = Calibration(
     k_tile_instructions=47.53,
+    window_index_instructions=6.0,
     epilogue_instructions=226.5,
     store_instructions=11.82,
     copied_line_cycles=0.0,
@@ -168,7 +170,9 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KT
     conversions = tensor_cores.conversions(config)
     if not config.uses_tensor_cores:
         conversions = problem.conversion_cost * sum(count for count, _ in sides) * config.warp_k
+    located = sum(count * operand.window_indices for count, operand in zip(requests, problem.operands, strict=True))
     other_slots = loads + conversions + copies * copy_slots + h200.k_tile_instructions
+    other_slots += located * h200.window_index_instructions
     if not config.uses_tensor_cores:
         multiply_slots = multiply_adds * problem.fma_cost * issue_cycles
         lines = copied_lines * h200.copied_line_cycles / h200.shared_load_cycles

@@ -1,0 +1,251 @@
+"""Convolutions: as planned, with register windows, as an implicit GEMM, and by PyTorch.
+
+    python benchmarks/convolutions.py [--seed 1] [--cases 24] [--output docs/results/convolutions_h100.json]
+
+Register windows are `family: stencil`, an implicit GEMM `family: gemm`: its copies compute where the windows are. After
+the listed shapes, of image networks, others are drawn from the seed: ranks, layouts, types, taps, strides, dilations
+and groups. The regret of a case is the time of the plan without requests over the fastest of the three, its ratio the
+time of PyTorch (cuDNN's fastest algorithm, without tf32) over that of the plan, in one run, with cold caches. All
+results are compared with PyTorch's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import math
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from cases import spec_text
+from figures import command, save
+
+import cugen
+from cugen.bench.buffers import Buffers
+from cugen.bench.libraries import library
+from cugen.bench.measure import own_contender
+from cugen.bench.peers import Called, enter
+from cugen.bench.protocol import Contender, Plan, measure
+from cugen.bench.session import Session, session
+from cugen.kernel import Kernel, generate
+from cugen.runtime.gpu import target_for
+from cugen.runtime.inputs import known_params
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
+from cugen.toolchain.cuda import compile_cubin
+
+PLANNED, WINDOWS, GEMM, TORCH = "planned", "windows", "gemm", "torch"
+VARIANTS = (PLANNED, WINDOWS, GEMM)
+MIN_TERMS, MAX_TERMS = 1 << 24, 1 << 36
+MAX_BYTES = 1 << 30  # of an array
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of `batch` images with `sizes` pixels, with as many taps, a stride and a dilation along each
+    dimension; channels `last` or first."""
+
+    dtype: str
+    last: bool
+    batch: int
+    channels: int
+    features: int
+    sizes: tuple[int, ...]
+    taps: tuple[int, ...]
+    stride: int = 1
+    dilation: int = 1
+    is_padded: bool = True
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        return tuple(self.dilation * (count - 1) // 2 if self.is_padded else 0 for count in self.taps)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        spans = (self.dilation * (count - 1) for count in self.taps)
+        moved = zip(self.sizes, self.pads, spans, strict=True)
+        return tuple((size + 2 * pad - span - 1) // self.stride + 1 for size, pad, span in moved)
+
+    @property
+    def terms(self) -> int:
+        return self.batch * self.channels * self.features * math.prod(self.outputs) * math.prod(self.taps)
+
+    def _shape(self, batch: Any, channels: Any, pixels: tuple[Any, ...]) -> str:
+        order = (batch, *pixels, channels) if self.last else (batch, channels, *pixels)
+        return f"[{', '.join(map(str, order))}]"
+
+    @property
+    def text(self) -> str:
+        rank = len(self.sizes)
+        i, r = "ijl"[:rank], "rst"[:rank]
+        arrays = {
+            "x": f"{self._shape(self.batch, self.channels, self.sizes)} | {self.dtype} | boundary: zero",
+            "w": f"{self._shape(self.features, self.channels, self.taps)} | {self.dtype}",
+            "y": f"{self._shape(self.batch, self.features, self.outputs)} | {self.dtype}",
+        }
+        moving = tuple(f"{self.stride}*{i[d]} + {self.dilation}*{r[d]} - {self.pads[d]}" for d in range(rank))
+        read = f"x{self._shape('n', 'c', moving)} * w{self._shape('k', 'c', tuple(r))}"
+        return spec_text("conv", {}, arrays, f"y{self._shape('n', 'k', tuple(i))} = sum({read}, c, {', '.join(r)})")
+
+    @property
+    def peer(self) -> Called:
+        rank = len(self.sizes)
+        first = (0, rank + 1, *range(1, rank + 1))
+        last = (0, *range(2, rank + 2), 1)
+        call = (
+            f"torch.nn.functional.conv{rank}d(x{{0}}, w{{0}}, stride={self.stride}, padding={self.pads},"
+            f" dilation={self.dilation}){{1}}"
+        )
+        views = (f".permute{first}", f".permute{last}") if self.last else ("", "")
+        return Called(TORCH, TORCH, f"def peer(x, w):\n    return ({call.format(*views)},)\n")
+
+
+FLOAT, BRAIN, HALF = "float32", "bfloat16", "float16"
+LISTED = (
+    Case(FLOAT, False, 16, 64, 64, (56, 56), (3, 3)),
+    Case(FLOAT, False, 16, 128, 128, (28, 28), (3, 3)),
+    Case(FLOAT, False, 16, 256, 256, (14, 14), (3, 3)),
+    Case(FLOAT, False, 16, 512, 512, (7, 7), (3, 3)),
+    Case(FLOAT, False, 16, 3, 64, (224, 224), (7, 7), 2),
+    Case(FLOAT, False, 8, 3, 96, (227, 227), (11, 11), 4, 1, False),
+    Case(FLOAT, False, 8, 64, 128, (56, 56), (3, 3), 2),
+    Case(FLOAT, False, 8, 32, 64, (100, 130), (5, 5)),
+    Case(FLOAT, False, 8, 48, 80, (61, 67), (3, 3), 1, 2),
+    Case(FLOAT, False, 16, 64, 128, (4096,), (3,)),
+    Case(FLOAT, False, 4, 16, 32, (24, 48, 48), (3, 3, 3)),
+    Case(FLOAT, False, 1, 16, 16, (512, 512), (3, 3)),
+    Case(FLOAT, True, 16, 64, 64, (56, 56), (3, 3)),
+    Case(BRAIN, True, 32, 64, 64, (56, 56), (3, 3)),
+    Case(BRAIN, True, 32, 128, 128, (28, 28), (3, 3)),
+    Case(BRAIN, True, 32, 256, 256, (14, 14), (3, 3)),
+    Case(BRAIN, True, 32, 512, 512, (7, 7), (3, 3)),
+    Case(BRAIN, True, 32, 128, 256, (56, 56), (3, 3), 2),
+    Case(BRAIN, True, 8, 320, 320, (64, 64), (3, 3)),
+    Case(HALF, True, 8, 96, 192, (50, 70), (5, 5)),
+    Case(BRAIN, False, 16, 128, 128, (28, 28), (3, 3)),
+    Case(BRAIN, True, 4, 64, 64, (16, 56, 56), (3, 3, 3)),
+    Case(BRAIN, True, 16, 3, 64, (224, 224), (7, 7), 2),
+)
+
+
+def drawn(random: Random) -> Case:
+    """A case whose work and arrays are within limits."""
+    while True:
+        rank = random.choice((1, 2, 2, 2, 3))
+        dtype = random.choice((FLOAT, FLOAT, BRAIN, HALF))
+        channels, features = (random.choice((3, 16, 24, 32, 48, 64, 96, 128, 200, 256, 512)) for _ in range(2))
+        limit = (20000, 300, 64)[rank - 1]
+        sizes = tuple(int(6 * (limit / 6) ** random.random()) for _ in range(rank))
+        taps = tuple(random.choice((1, 3, 3, 5, 7)) for _ in range(rank))
+        batch = random.choice((1, 2, 4, 8, 16, 32, 64))
+        last = dtype != FLOAT or random.random() < 0.25
+        stride, dilation = random.choice((1, 1, 1, 2)), random.choice((1, 1, 1, 2))
+        case = Case(dtype, last, batch, channels, features, sizes, taps, stride, dilation, random.random() < 0.8)
+        if min(case.outputs) < 1 or math.prod(taps) == 1:
+            continue
+        pixels = max(channels * math.prod(sizes), features * math.prod(case.outputs))
+        if MIN_TERMS <= case.terms <= MAX_TERMS and 4 * batch * pixels <= MAX_BYTES:
+            return case
+
+
+def planned(case: Case, variant: str) -> Kernel | None:
+    """The kernel of a variant; None if it is refused."""
+    request = {WINDOWS: "schedule: {family: stencil}\n", GEMM: "schedule: {family: gemm}\n"}
+    (spec,) = load_text(case.text + request.get(variant, ""))
+    try:
+        return generate(spec, remarks="none")
+    except SpecError:
+        return None
+
+
+def compiled(case: Case, variant: str, capability: str) -> None:
+    """Fills the cache of machine code."""
+    if (kernel := planned(case, variant)) is not None:
+        compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
+
+
+def row(opened: Session, case: Case) -> dict[str, Any]:
+    """Cold medians of the variants in microseconds, the plan's families, the regret and the ratio."""
+    kernels = {variant: kernel for variant in VARIANTS if (kernel := planned(case, variant)) is not None}
+    spec = kernels[PLANNED].spec
+    buffers = Buffers(opened, spec, kernels[PLANNED].manifest, known_params(spec, {}), 0)
+    flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
+    torch = library(TORCH, opened.stream)
+    contenders: list[Contender] = []
+    try:
+        for variant, kernel in kernels.items():
+            contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, {}, 0)
+            contender.run(0)
+            report, peer = enter(torch, spec, buffers, scalars, case.peer)
+            if peer is None:  # the results differ
+                raise RuntimeError(f"{case}, {variant}: {report.absent}")
+            contenders.append(Contender(variant, contender.run))
+        contenders.append(peer)
+        flush = (lambda: opened.read(flushed, 3 * opened.l2_bytes)) if flushed else None
+        cold = measure(contenders, opened, Plan(buffers.count, flush, samples=60, budget_us=1e5))["cold"]
+        opened.synchronize()
+    finally:
+        contenders.clear()
+        torch.release()
+        buffers.release()
+        if flushed:
+            opened.release(flushed)
+    times = {name: taken.median for name, taken in cold.items()}
+    return {
+        "case": astuple(case),
+        "families": "+".join(launch.family for launch in kernels[PLANNED].plan.kernels),
+        "cold_us": times,
+        "regret": times[PLANNED] / min(times[variant] for variant in kernels),
+        "ratio": times[TORCH] / times[PLANNED],
+    }
+
+
+def mean(rows: list[dict[str, Any]], key: str) -> float:
+    """Geometric mean."""
+    return math.exp(sum(math.log(entry[key]) for entry in rows) / len(rows))
+
+
+def rows_of(cases: list[Case]) -> Iterator[dict[str, Any]]:
+    with session() as opened:
+        with ProcessPoolExecutor() as pool:
+            jobs = [(case, variant, opened.capability) for case in cases for variant in VARIANTS]
+            list(pool.map(compiled, *zip(*jobs, strict=True)))
+        for case in cases:
+            yield row(opened, case)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", type=int, default=24, help="drawn after the listed ones")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="JSON file of the rows")
+    args = parser.parse_args()
+    random = Random(args.seed)
+    rows: list[dict[str, Any]] = []
+    for measured in rows_of([*LISTED, *(drawn(random) for _ in range(args.cases))]):
+        rows.append(measured)
+        times = "  ".join(f"{name} {us:.1f}" for name, us in measured["cold_us"].items())
+        print(
+            f"{measured['regret']:5.2f} {measured['ratio']:6.2f}  {measured['families']:12} {measured['case']} {times}",
+            flush=True,
+        )
+    regrets, ratios = ([entry[key] for entry in rows] for key in ("regret", "ratio"))
+    print(f"{len(rows)} cases: regret {mean(rows, 'regret'):.3f} in geometric mean, {max(regrets):.3f} at worst")
+    print(f"PyTorch over the plan: {mean(rows, 'ratio'):.3f} in geometric mean, {min(ratios):.3f} at worst")
+    if args.output:
+        with session() as opened:
+            device = opened.device
+        head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
+        figures = {"mean_regret": mean(rows, "regret"), "worst_regret": max(regrets)}
+        figures |= {"mean_ratio": mean(rows, "ratio"), "worst_ratio": min(ratios)}
+        save(args.output, head | {"command": command()} | figures | {"cases": rows})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
