@@ -52,10 +52,6 @@ class WgmmaConfig(TileConfig):
         return int(self.block_m) // (WGMMA_M * self.consumers)
 
     @property
-    def stage_bytes(self) -> int:
-        return (int(self.block_m) + int(self.block_n)) * SWIZZLED_ROW_BYTES
-
-    @property
     def chunk_n(self) -> int:
         """Columns that the epilogue stores at once through shared memory: one swizzled row of 128 or 64 bytes."""
         return _CHUNK_N if self.block_n % _CHUNK_N == 0 else _CHUNK_N // 2

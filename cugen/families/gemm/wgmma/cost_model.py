@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
 from cugen.plan.alignment import divisor
@@ -27,10 +28,10 @@ class Calibration:
     `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at most.
     `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32, and
     `third_consumer` where three warpgroups multiply. `l2`: its bytes per cycle for rows that are multiples of 128
-    bytes apart; `sector_pitch_factor` and `narrow_pitch_factor` times as long for other pitches. `epilogue`: cycles
-    for each accumulator of a thread's matrix. `exchange` of a cluster's partial sums, and for each element of a tile;
-    `multicast`, and for each k-tile. `read` and `write`: fractions of the memory bandwidth. `clusters`: how many of
-    each size are resident."""
+    bytes apart; `sector_pitch_factor` and `narrow_pitch_factor` times as long for other pitches, and `half_line_factor`
+    for rows that begin within a line. `epilogue`: cycles for each accumulator of a thread's matrix. `exchange` of a
+    cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile. `read` and `write`:
+    fractions of the memory bandwidth. `clusters`: how many of each size are resident."""
 
     launch: float = 3.45
     consumer: float = 0.5
@@ -43,6 +44,7 @@ class Calibration:
     l2: float = 12000
     sector_pitch_factor: float = 2.3
     narrow_pitch_factor: float = 3.2
+    half_line_factor: float = 2.8
     epilogue: float = 12.2
     exchange: float = 0.56
     exchange_of_element: float = 1.7e-4
@@ -97,5 +99,7 @@ def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration)
         factor = 1.0
         if pitch_bytes % SWIZZLED_ROW_BYTES:
             factor = fitted.narrow_pitch_factor if pitch_bytes % SECTOR_BYTES else fitted.sector_pitch_factor
-        rows += factor * int(config.block_m if operand.is_along_m else config.block_n // config.multicast)
+        if begins_within_a_line(operand, config):
+            factor = max(factor, fitted.half_line_factor)
+        rows += factor * tile_rows(operand, config) / (1 if operand.is_along_m else config.multicast)
     return rows

@@ -92,7 +92,7 @@ class WgmmaKernel:
         offset = 0
         for operand in contraction.operands:
             pieces.append(OperandTiles.of(contraction, operand, config, lowering, offset))
-            offset += int(config.stages) * pieces[-1].extent * 128
+            offset += pieces[-1].bytes
         self.tiles = tuple(pieces)
         thread_definitions, tile_definitions = self._coordinates()
         epilogue: Epilogue

@@ -1,13 +1,14 @@
 """Operands of a warp-specialised GEMM: their tensor maps, their tiles in shared memory, and the matrices of these.
 
 A tile has rows of 128 bytes, swizzled. That of a K-major operand is [stage][BM or BN][BK]; that of an MN-major one
-[stage][block][BK][64], with blocks of 64 rows or columns that a box of the tensor map fills.
+[stage][block][BK][64], with blocks of 64 rows or columns that a box of the tensor map fills. The last of these may be
+partly used: wgmma reads BN columns of them, and BN is a multiple of 32.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from cugen.families.contraction.recognition import Contraction, Operand
@@ -118,6 +119,29 @@ def _shares(operand: Operand, config: WgmmaConfig) -> int:
     return 1 if operand.is_along_m else config.multicast
 
 
+def _extent(operand: Operand, config: WgmmaConfig) -> int:
+    return int(config.block_m if operand.is_along_m else config.block_n)
+
+
+def tile_rows(operand: Operand, config: WgmmaConfig) -> int:
+    """Rows of 128 bytes of an operand's tile."""
+    extent = _extent(operand, config)
+    if operand.is_k_major:
+        return extent
+    row = SWIZZLED_ROW_BYTES // operand.array.dtype.bytes
+    return -(-extent // row) * int(config.block_k)
+
+
+def begins_within_a_line(operand: Operand, config: WgmmaConfig) -> bool:
+    """Whether tiles of an MN-major operand begin at other multiples of bytes than those of a swizzled row."""
+    return not operand.is_k_major and _extent(operand, config) * operand.array.dtype.bytes % SWIZZLED_ROW_BYTES > 0
+
+
+def stage_bytes(operands: Iterable[Operand], config: WgmmaConfig) -> int:
+    """Bytes of a stage: of one tile of each operand."""
+    return sum(tile_rows(operand, config) for operand in operands) * SWIZZLED_ROW_BYTES
+
+
 @dataclass(frozen=True)
 class OperandTiles:
     """The stages of one operand's tile, and the tensor map that fills them."""
@@ -135,23 +159,23 @@ class OperandTiles:
     ) -> OperandTiles:
         """The tiles, `offset` bytes from the start of shared memory."""
         read, array, instruction = operand.read, operand.array, config.wgmma
-        extent = config.block_m if operand.is_along_m else config.block_n
-        row = SWIZZLED_ROW_BYTES // array.dtype.bytes
+        extent, row = _extent(operand, config), SWIZZLED_ROW_BYTES // array.dtype.bytes
         if operand.is_k_major:
             # No rows beyond a matrix of fewer: those of the tile's results are left out.
             rows = -(-contraction.context.max_extent(operand.mn) // SWIZZLE_PERIOD_ROWS) * SWIZZLE_PERIOD_ROWS
-            box = (min(int(extent) // _shares(operand, config), rows), int(config.block_k))
-            shape: tuple[int, ...] = (config.stages, extent, config.block_k)
+            box = (min(extent // _shares(operand, config), rows), int(config.block_k))
+            size = config.block_m if operand.is_along_m else config.block_n
+            shape: tuple[int, ...] = (config.stages, size, config.block_k)
         else:
             box = (int(config.block_k), row)
-            shape = (config.stages, extent // row, config.block_k, row)
+            shape = (config.stages, -(-extent // row), config.block_k, row)
         names, context = lowering.names, contraction.context
         source = tensor_array(array, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
         if instruction.rounds and source.tensor_map is not None:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
         tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, shape, "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
-        blocks = int(extent) // row // _shares(operand, config)
+        blocks = -(-extent // row) // _shares(operand, config)
         block = Index(names.allocate("c"), integer(0), (0, max(blocks, 1) - 1))
         lowering.ranges[block.symbol] = block.range
         return OperandTiles(operand, config, source, tile, block, context)
@@ -159,7 +183,12 @@ class OperandTiles:
     @property
     def extent(self) -> int:
         """Rows or columns of a tile."""
-        return int(self.config.block_m if self.operand.is_along_m else self.config.block_n)
+        return _extent(self.operand, self.config)
+
+    @property
+    def bytes(self) -> int:
+        """Of all stages."""
+        return int(self.config.stages) * stage_bytes((self.operand,), self.config)
 
     @property
     def block_bytes(self) -> int:
@@ -170,7 +199,7 @@ class OperandTiles:
     def box_bytes(self) -> int:
         """Bytes that one k-tile's copies count at their barrier."""
         assert self.source.tensor_map is not None
-        boxes = self.extent // (SWIZZLED_ROW_BYTES // self.tile.dtype.bytes) if self.block_bytes else self.shares
+        boxes = int(self.tile.shape[1]) if self.block_bytes else self.shares
         return boxes * math.prod(self.source.tensor_map.box) * self.tile.dtype.bytes
 
     @property

@@ -13,6 +13,7 @@ from cugen.families.gemm.wgmma.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.config import WgmmaConfig, available_registers, config_of, registers_of
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
+from cugen.families.gemm.wgmma.operands import stage_bytes
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.plan.symbols import INT32_MAX, bounds
@@ -84,9 +85,7 @@ def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
 def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int]]:
     """The block tiles that the schedule allows, whose accumulators fit registers."""
     for block_m, block_n in _requested_tiles(contraction):
-        if _is_of_whole_rows(contraction, block_m, block_n, instruction) and _fits_registers(
-            contraction, block_m, block_n, instruction
-        ):
+        if _fits_registers(contraction, block_m, block_n, instruction):
             yield block_m, block_n
 
 
@@ -95,13 +94,6 @@ def _requested_tiles(contraction: Contraction) -> Iterator[tuple[int, int]]:
     for block_m, block_n in product(BLOCK_M, BLOCK_N):
         if block.get(contraction.m.name, block_m) == block_m and block.get(contraction.n.name, block_n) == block_n:
             yield block_m, block_n
-
-
-def _is_of_whole_rows(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> bool:
-    """Whether tiles of MN-major operands are swizzled rows, each of them whole."""
-    row = SWIZZLED_ROW_BYTES // instruction.element_bytes
-    sizes = {True: block_m, False: block_n}
-    return not any(not o.is_k_major and sizes[o.is_along_m] % row for o in contraction.operands)
 
 
 def _fits_registers(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> bool:
@@ -144,7 +136,9 @@ def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
     """The requested stages, or as many as fit; 0 if there aren't enough."""
     output = contraction.context.arrays[contraction.request.group.statements[-1].target]
     stores = config.store_bytes(output.dtype.bytes) if stores_by_tma(contraction) and config.split_k == 1 else 0
-    fitting = (contraction.request.target.shared_opt_in - stores) // (config.stage_bytes + config.barrier_bytes)
+    fitting = (contraction.request.target.shared_opt_in - stores) // (
+        stage_bytes(contraction.operands, config) + config.barrier_bytes
+    )
     stages = int(contraction.tunables.get("stages", min(fitting, _MAX_STAGES, _fills(contraction, config))))
     if config.split_k > 1:  # the partial sums are in the memory of the stages, or need more
         barriers = stages * config.barrier_bytes
@@ -187,14 +181,10 @@ def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> Wg
 def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:
     """The first condition that leaves no config."""
     requested = list(_requested_tiles(contraction))
-    whole = [tile for tile in requested if _is_of_whole_rows(contraction, *tile, instruction)]
     tiles = list(_block_tiles(contraction, instruction))
     if not requested:
         sizes = f"M of {', '.join(map(str, BLOCK_M))}, and N a multiple of {BLOCK_N[0]} up to {BLOCK_N[-1]}"
         return Refusal(f"has tiles with {sizes}", "schedule.block")
-    if not whole:
-        row = SWIZZLED_ROW_BYTES // instruction.element_bytes
-        return Refusal(f"has tiles of MN-major operands in multiples of {row}, a swizzled row", "schedule.block")
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")
     if not any(pair for tile in tiles for pair in _clusters(contraction, *tile, instruction)):

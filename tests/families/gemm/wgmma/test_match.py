@@ -101,12 +101,6 @@ def placed(array: str, memory: str, **changes: str) -> str:
             id="BM = 96",
         ),
         pytest.param(
-            product(layout="nn", schedule="family: wgmma, block: {n: 96}"),
-            "has tiles of MN-major operands in multiples of 64",
-            "schedule.block",
-            id="MN-major tile that isn't of whole blocks",
-        ),
-        pytest.param(
             product(schedule="family: wgmma, block: {m: 256, n: 256}"),
             "has accumulators in registers, and too few for this tile",
             "schedule.block",

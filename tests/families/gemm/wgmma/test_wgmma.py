@@ -28,7 +28,7 @@ EPILOGUES = {
     "accumulates": "C[{c}] += sum({terms})",
 }
 EDGES = (2, 7, 13, 37, 61, 67, 97)
-BLOCKS = ((64, 64), (64, 128), (128, 64), (128, 128), (192, 64))
+BLOCKS = ((64, 64), (64, 96), (64, 128), (128, 64), (128, 128), (128, 160), (192, 64))
 EXACT_FLOAT8_BLOCKS = ((64, 64), (64, 128), (128, 64))  # with twice the sums, and registers for an epilogue
 
 
