@@ -17,6 +17,7 @@ WARPGROUP = 32 * WARPS_OF_WARPGROUP  # threads
 WGMMA_M = 64
 K_BYTES = 32
 MAX_WGMMA_N = 256  # a multiple of 8; of 16 for 8-bit integers beyond 32
+REGISTER_COUNTS = range(24, 257, 8)  # that setmaxnreg sets
 SWIZZLED_ROW_BYTES = 128  # of a tile's row
 SWIZZLE_PERIOD_ROWS = 8
 SWIZZLE_PERIOD_BYTES = SWIZZLE_PERIOD_ROWS * SWIZZLED_ROW_BYTES  # the swizzle is one of address bits, 4 to 6 by 7 to 9

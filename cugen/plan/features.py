@@ -35,7 +35,14 @@ from cugen.plan.nodes import (
     Node,
     ReleaseFlag,
 )
-from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, PipelineNode, Wgmma
+from cugen.plan.pipeline_nodes import (
+    AwaitWgmmas,
+    CommitWgmmas,
+    FenceWgmma,
+    PipelineNode,
+    SetMaxRegisters,
+    Wgmma,
+)
 from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.traversal import usage
 from cugen.plan.traversal.walking import accesses, accesses_of, walk_nodes
@@ -97,7 +104,7 @@ def _features(kernel: Kernel) -> Iterator[Feature]:
                 yield MATRIX_LOADS
             case Mma():
                 yield node.instruction.feature
-            case Wgmma() | FenceWgmma() | CommitWgmmas() | AwaitWgmmas():
+            case Wgmma() | FenceWgmma() | CommitWgmmas() | AwaitWgmmas() | SetMaxRegisters():
                 yield WGMMA
             case _ if isinstance(node, PipelineNode):
                 yield TENSOR_COPIES

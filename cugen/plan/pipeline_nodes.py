@@ -98,6 +98,15 @@ class FenceProxy:
 
 
 @dataclass(frozen=True, slots=True)
+class SetMaxRegisters:
+    """Sets how many registers each thread of a warpgroup has, by all its threads: `setmaxnreg_dec<40>()` gives some up,
+    and with `increases` `setmaxnreg_inc<232>()` takes them, once there are enough."""
+
+    count: int
+    increases: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FenceWgmma:
     """Orders a warpgroup's accesses of its accumulators before its next wgmma: `wgmma_fence()`."""
 
@@ -156,6 +165,7 @@ PipelineNode = (
     | CommitTensorStores
     | AwaitTensorStores
     | FenceProxy
+    | SetMaxRegisters
     | FenceWgmma
     | CommitWgmmas
     | AwaitWgmmas

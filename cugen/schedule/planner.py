@@ -15,10 +15,12 @@ from cugen.plan.alignment import divisor, unaligned
 from cugen.plan.context import Context
 from cugen.plan.features import types_of, why_unsupported, wide_fetches
 from cugen.plan.kernel import Kernel, Plan
+from cugen.plan.pipeline_nodes import SetMaxRegisters
 from cugen.plan.registers.estimate import Estimate
 from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.symbols import bounds
 from cugen.plan.textures.limits import limits
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.rewrite.grouping import Grouping
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
@@ -238,7 +240,8 @@ def _fits_shared(kernel: Kernel, request: Request) -> bool:
 def fits_registers(kernel: Kernel, request: Request) -> bool:
     """Whether the estimated registers of a thread are as few as the launch allows, and no array in them is indexed at
     run time; else the compiler would keep some of them in local memory."""
-    limit = max_registers(request.target, kernel.threads, max(kernel.minimum_blocks, 1))
+    launched = max_registers(request.target, kernel.threads, max(kernel.minimum_blocks, 1))
+    limit = max((n.count for n in walk_nodes(kernel.body) if isinstance(n, SetMaxRegisters)), default=launched)
     estimate = Estimate(kernel, request.context)
     return estimate.registers() <= limit and not estimate.dynamic
 

@@ -79,7 +79,7 @@ def _memory_faults(pipeline: Pipeline) -> Iterator[Fault]:
             reused |= {name, later} - tiles
         else:
             yield Fault(f"`{name}` and `{later}` overlap in shared memory")
-    for role in (pipeline.producer, *pipeline.consumers):
+    for role in pipeline.roles:
         yield from _reuse_faults(pipeline, role, reused)
     if extents and max(end for _, end, _ in extents) > kernel.dynamic_shared_bytes:
         yield Fault("arrays are outside of the launch's shared memory")

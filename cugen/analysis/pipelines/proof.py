@@ -7,13 +7,13 @@ k-tiles.
 
 from __future__ import annotations
 
-from cugen.analysis.pipelines.accumulators import accumulators
 from cugen.analysis.pipelines.async_copies import prove_async_copies
 from cugen.analysis.pipelines.barriers import expected_bytes, initialisation, phases
 from cugen.analysis.pipelines.claims import Claim, NotRecognised, PipelineProof
 from cugen.analysis.pipelines.clusters import clusters
 from cugen.analysis.pipelines.convergence import convergence, shared_memory
 from cugen.analysis.pipelines.parts import parts, shared_tiles
+from cugen.analysis.pipelines.registers import accumulators, registers
 from cugen.analysis.pipelines.stages import arrivals, copies, order, reads
 from cugen.analysis.pipelines.stores import stores
 from cugen.analysis.pipelines.structure import Pipeline, pipeline_of
@@ -30,6 +30,7 @@ _CLAIMS = (
     copies,
     reads,
     convergence,
+    registers,
     accumulators,
     stores,
     shared_memory,

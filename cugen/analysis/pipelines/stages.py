@@ -61,7 +61,7 @@ def _copy_faults(pipeline: Pipeline) -> Iterator[Fault]:
                 yield from _other_stage(pipeline, event, event.node.a, "is read from")
                 yield from _other_stage(pipeline, event, event.node.b, "is read from")
     tiles = {load.node.target.array.symbol for load in pipeline.loads if isinstance(load.node, TensorLoad)}
-    for role in (pipeline.producer, *pipeline.consumers):
+    for role in pipeline.roles:
         for event in role.events:
             generic = not isinstance(event.node, TensorLoad | Wgmma)
             if generic and any(access.array.symbol in tiles for access in accesses_of(event.node)):
@@ -92,7 +92,7 @@ def arrivals(pipeline: Pipeline) -> Claim:
 
 
 def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
-    for role in (pipeline.producer, *pipeline.consumers):
+    for role in pipeline.roles:
         array = pipeline.full if role is pipeline.producer else pipeline.empty
         awaited = pipeline.empty if role is pipeline.producer else pipeline.full
         if awaited and at_barrier(role.events, ArriveBarrier, awaited):

@@ -35,6 +35,10 @@ class Pipeline:
     loads: tuple[Event, ...]
 
     @property
+    def roles(self) -> tuple[Role, ...]:
+        return (self.producer, *self.consumers)
+
+    @property
     def producing_threads(self) -> frozenset[int]:
         return self.loads[0].threads
 

@@ -17,6 +17,7 @@ from cugen.plan.pipeline_nodes import (
     InitBarrier,
     PipelineNode,
     PrefetchTensorMap,
+    SetMaxRegisters,
     TensorLoad,
     TensorStore,
     Wgmma,
@@ -63,6 +64,8 @@ def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:
             return call("tma_store_wait_read", template=f"<{node.pending}>")
         case FenceProxy():
             return call("fence_proxy_async")
+        case SetMaxRegisters():
+            return call(f"setmaxnreg_{'inc' if node.increases else 'dec'}", template=f"<{node.count}>")
         case FenceWgmma():
             return call("wgmma_fence")
         case CommitWgmmas():

@@ -25,6 +25,7 @@ from cugen.plan.pipeline_nodes import (
     FenceProxy,
     FenceWgmma,
     InitBarrier,
+    SetMaxRegisters,
     TensorLoad,
     TensorStore,
     Wgmma,
@@ -70,7 +71,7 @@ FORMS = {
     "unequal split-K": lambda: gemm(128, 256, 1104, schedule="block: {m: 128, n: 64}, split_k: 4, stages: 3"),
     "multicast": lambda: gemm(layouts="MK NK", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "MN-major multicast": lambda: gemm(layouts="KM KN", schedule="block: {m: 128, n: 256}, multicast: 2"),
-    "float8": lambda: gemm(types=("float8_e4m3", "float32")),
+    "float8": lambda: gemm(types=("float8_e4m3", "float32"), schedule="block: {m: 128, n: 192}"),
 }
 
 
@@ -444,3 +445,52 @@ def test_blocks_of_a_cluster_with_other_tiles_are_not_proved():
 
     kernel = FORMS["multicast"]()
     assert proof_of(with_loop(with_loop(kernel, "tile", 0, of_the_block), "tile", 1, of_the_block)).verdict != "proved"
+
+
+# Registers that the producer gives to the consumers, in `float8`
+
+
+def with_count(count: int):
+    return lambda node: (replace(node, count=count),)
+
+
+GIVES, TAKES = 0, 1  # the positions of these statements
+
+
+def test_consumers_that_take_more_registers_than_the_producer_gives_are_refuted():
+    """They would wait forever: 384 threads are launched with 168."""
+    kernel = FORMS["float8"]()
+    assert [node.count for node in nodes_of(kernel, SetMaxRegisters)] == [40, 232]
+    assert refuted(nth(kernel, SetMaxRegisters, TAKES, with_count(240))) == ["registers"]
+    assert refuted(nth(kernel, SetMaxRegisters, GIVES, with_count(48))) == ["registers"]
+    assert refuted(nth(kernel, SetMaxRegisters, GIVES, lambda node: ())) == ["registers"]
+    both = nth(nth(kernel, SetMaxRegisters, GIVES, with_count(24)), SetMaxRegisters, TAKES, with_count(240))
+    assert proof_of(both).verdict == "proved"
+
+
+def test_registers_that_nobody_takes_are_proved():
+    assert proof_of(nth(FORMS["float8"](), SetMaxRegisters, TAKES, lambda node: ())).verdict == "proved"
+
+
+@pytest.mark.parametrize("count", [16, 44, 160, 264])
+def test_a_number_of_registers_that_no_thread_can_have_or_that_is_no_increase_is_refuted(count):
+    assert "registers" in refuted(nth(FORMS["float8"](), SetMaxRegisters, TAKES, with_count(count)))
+
+
+def test_registers_of_a_part_of_a_warpgroup_are_refuted():
+    def by_three_warps(node: Node) -> tuple[Node, ...]:
+        return (If(Guard((Comparison(Mod(symbol("threadIdx.x"), integer(128)), "<", integer(96)),)), (node,)),)
+
+    for position in (GIVES, TAKES):
+        assert refuted(nth(FORMS["float8"](), SetMaxRegisters, position, by_three_warps)) == ["registers"]
+
+
+def test_registers_that_are_given_after_a_wait_or_in_every_tile_are_not_proved():
+    kernel = FORMS["float8"]()
+    give, take = nodes_of(kernel, SetMaxRegisters)
+    kernel = nth(kernel, SetMaxRegisters, GIVES, lambda node: ())
+    in_tile = nth(kernel, AwaitBarrier, 0, lambda node: (give, node))
+    assert proof_of(in_tile).verdict != "proved"
+    kernel = nth(FORMS["float8"](), SetMaxRegisters, TAKES, lambda node: ())
+    after_wait = nth(kernel, AwaitBarrier, 1, lambda node: (node, take))
+    assert proof_of(after_wait).verdict != "proved"

@@ -81,6 +81,8 @@ OF_PIPELINES = {
     "tma_store_commit": "tma_store_commit()",
     "tma_store_wait_read": "tma_store_wait_read<1>()",
     "fence_proxy_async": "fence_proxy_async()",
+    "setmaxnreg_dec": "setmaxnreg_dec<40>()",
+    "setmaxnreg_inc": "setmaxnreg_inc<232>()",
     "wgmma_fence": "wgmma_fence()",
     "wgmma_commit": "wgmma_commit()",
     "wgmma_wait": "wgmma_wait<0>()",

@@ -102,6 +102,8 @@ EVERY_NODE: tuple[Node, ...] = (
     pipeline_nodes.TensorLoad(access(TILE, integer(0), "store"), box(ROW, K), access(FULL, integer(0), "store")),
     pipeline_nodes.TensorLoad(access(TILE, integer(0), "store"), box(ROW, K), access(FULL, integer(0), "store"), 2),
     pipeline_nodes.AwaitBarrier(access(FULL, integer(0)), integer(1)),
+    pipeline_nodes.SetMaxRegisters(40, increases=False),
+    pipeline_nodes.SetMaxRegisters(232, increases=True),
     pipeline_nodes.FenceWgmma(),
     pipeline_nodes.Wgmma(
         access(ACC, integer(0)),
@@ -155,6 +157,8 @@ mbarrier_arrive_cluster(&full[1], k);
 tma_load_2d(&tile[0], &A_map, &full[0], k, row);
 tma_load_2d_multicast(&tile[0], &A_map, &full[0], 3, k, row);
 mbarrier_wait(&full[0], 1);
+setmaxnreg_dec<40>();
+setmaxnreg_inc<232>();
 wgmma_fence();
 wgmma_m64n32k16_bf16<false, true>(&acc[0], &acc[8], k_major_matrix(&tile[0]), mn_major_matrix<8192>(&tile[4]), k > 0);
 wgmma_commit();

@@ -107,8 +107,8 @@ DEVICES: dict[str, dict[str, Any]] = {
 }
 
 
-def job_of(make_job: MakeJob, *changes: tuple[str, str]) -> tuple[Job, Array]:
-    """The job with each text of `changes` replaced, and the result of NumPy."""
+def job_of(make_job: MakeJob, *changes: tuple[str, str], threads: int = 160) -> tuple[Job, Array]:
+    """The job of so many threads with each text of `changes` replaced, and the result of NumPy."""
     source = DESCRIPTOR + SOURCE
     for before, after in changes:
         assert source.count(before) == 1, before
@@ -116,7 +116,7 @@ def job_of(make_job: MakeJob, *changes: tuple[str, str]) -> tuple[Job, Array]:
     random = np.random.default_rng(2)
     a, b = (random.integers(-4, 5, (rows, K)).astype(ml_dtypes.bfloat16) for rows in (M, N))
     arrays = {"A": a, "B": b, "out": np.full((M, N), np.nan, np.float32)}
-    job = make_job(source, arrays, block=(160, 1, 1), dynamic=65536 + 48, alignment=16)
+    job = make_job(source, arrays, block=(threads, 1, 1), dynamic=65536 + 48, alignment=16)
     return job, a.astype(np.float32) @ b.astype(np.float32).T
 
 
@@ -262,3 +262,40 @@ def test_a_missing_order_is_a_race(make_job: MakeJob, change: tuple[str, str], m
     job, _ = job_of(make_job, change)
     fault = fault_of(job, races=True)
     assert (fault.kind, message in fault.message) == ("race", True), fault
+
+
+# Registers that warpgroups give and take
+
+GIVE = ("if (thread >= 128) {", "if (thread >= 128) { setmaxnreg_dec<40>();")
+TAKE = ("} else {", "} else { setmaxnreg_inc<232>();")
+
+
+def test_registers_move_between_whole_warpgroups(make_job: MakeJob) -> None:
+    job, expected = job_of(make_job, GIVE, TAKE, threads=256)
+    outcome = CpuDevice(shuffle=3).run(job)
+    assert outcome.faults == ()
+    assert (outcome.buffers["out"].reshape(M, N) == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "threads", "message"),
+    [
+        pytest.param(GIVE, 160, "a warpgroup of 32 threads executes line", id="a producer warp"),
+        pytest.param(
+            (GIVE[0], "if (thread >= 128) { if (thread == 128) setmaxnreg_dec<40>();"),
+            256,
+            "of a warpgroup",
+            id="the producer's thread alone",
+        ),
+        pytest.param(
+            (TAKE[0], "} else { if (thread < 96) setmaxnreg_inc<232>();"), 256, "of a warpgroup", id="three warps"
+        ),
+    ],
+)
+@pytest.mark.parametrize("shuffle", [0, 3])
+def test_registers_that_a_part_of_a_warpgroup_sets_diverge(
+    make_job: MakeJob, change: tuple[str, str], threads: int, message: str, shuffle: int
+) -> None:
+    job, _ = job_of(make_job, change, threads=threads)
+    fault = fault_of(job, shuffle=shuffle, limit_seconds=20.0)
+    assert (fault.kind, message in fault.message) == ("divergence", True), fault

@@ -13,6 +13,7 @@ _CHUNK_N = 64  # columns that the epilogue stores at once: a swizzled row of 16-
 _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
+PRODUCER_REGISTERS = 40  # that its threads keep, of those that they give to consumers
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,14 @@ class WgmmaConfig(TileConfig):
     """A block tile of BM x BN: each of `consumers` warpgroups multiplies BM / consumers rows, and one more warp copies
     the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums
     of a k-tile are added to others in float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster
-    have consecutive tiles along M: each copies a part of B's tile for all of them."""
+    have consecutive tiles along M: each copies a part of B's tile for all of them. `gives_registers`: the producer is
+    a whole warpgroup, whose registers the consumers take (setmaxnreg)."""
 
     instruction: WgmmaInstruction | None = None
     consumers: int = 1
     promotes: bool = False
     multicast: int = 1
+    gives_registers: bool = False
 
     @property
     def wgmma(self) -> WgmmaInstruction:
@@ -43,8 +46,8 @@ class WgmmaConfig(TileConfig):
 
     @property
     def block_threads(self) -> int:
-        """Threads of a block, with the producer warp."""
-        return self.consumer_threads + WARP
+        """Threads of a block, with the producer."""
+        return self.consumer_threads + (WARPGROUP if self.gives_registers else WARP)
 
     @property
     def matrices_m(self) -> int:
@@ -83,6 +86,7 @@ def config_of(
     split_k: int = 1,
     promotes: bool = False,
     multicast: int = 1,
+    gives_registers: bool = False,
 ) -> WgmmaConfig:
     """The config of a block tile: a consumer for each 64 rows up to three, and for each 128 of larger tiles. `split_k`
     blocks of a cluster divide the k-tiles of an output tile."""
@@ -103,6 +107,7 @@ def config_of(
         consumers=consumers,
         promotes=promotes,
         multicast=multicast,
+        gives_registers=gives_registers,
     )
 
 
@@ -114,7 +119,11 @@ def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bo
 
 
 def available_registers(config: WgmmaConfig, registers_per_sm: int, maximum: int) -> int:
-    """Registers that ptxas gives a thread of a block that is alone on its multiprocessor: warps are allocated in
-    fours, registers of a thread in eights."""
-    warps = -(-config.block_threads // WARPGROUP) * (WARPGROUP // WARP)
-    return min(registers_per_sm // (warps * WARP) // 8 * 8, maximum)
+    """Registers of a consumer's thread in a block that is alone on its multiprocessor. ptxas allocates warps in fours,
+    registers of a thread in eights."""
+    threads = -(-config.block_threads // WARPGROUP) * WARPGROUP
+    launched = min(registers_per_sm // threads // 8 * 8, maximum)
+    if not config.gives_registers:
+        return launched
+    taken = launched * threads - PRODUCER_REGISTERS * WARPGROUP
+    return min(taken // config.consumer_threads, maximum) // 8 * 8

@@ -26,12 +26,13 @@ class Calibration:
     """What was measured, in microseconds and in cycles of a multiprocessor at `clock` MHz.
 
     `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at most.
-    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32, and
-    `third_consumer` where three warpgroups multiply. `l2`: its bytes per cycle for rows that are multiples of 128
-    bytes apart; `sector_pitch_factor` and `narrow_pitch_factor` times as long for other pitches, and `half_line_factor`
-    for rows that begin within a line. `epilogue`: cycles for each accumulator of a thread's matrix. `exchange` of a
-    cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile. `read` and `write`:
-    fractions of the memory bandwidth. `clusters`: how many of each size are resident."""
+    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32, of which
+    `overlapped_promotion` remain while other warpgroups multiply, and `third_consumer` where three warpgroups do. `l2`:
+    its bytes per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and `narrow_pitch_factor`
+    times as long for other pitches, and `half_line_factor` for rows that begin within a line. `epilogue`: cycles for
+    each accumulator of a thread's matrix. `exchange` of a cluster's partial sums, and for each element of a tile;
+    `multicast`, and for each k-tile. `read` and `write`: fractions of the memory bandwidth. `clusters`: how many of
+    each size are resident."""
 
     launch: float = 3.45
     consumer: float = 0.5
@@ -40,6 +41,7 @@ class Calibration:
     clock: float = 1777
     k_tile: float = 151
     promotion: float = 275
+    overlapped_promotion: float = 36
     third_consumer: float = 25
     l2: float = 12000
     sector_pitch_factor: float = 2.3
@@ -75,7 +77,9 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
         operands,
         _l2_rows(contraction, config, fitted) * SWIZZLED_ROW_BYTES * active / fitted.l2,
     )
-    k_tile += fitted.k_tile + (fitted.promotion if config.promotes else 0.0)
+    k_tile += fitted.k_tile
+    if config.promotes:
+        k_tile += fitted.overlapped_promotion if config.consumers > 1 else fitted.promotion
     k_tile += fitted.multicast_k_tile if config.multicast > 1 else 0.0
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0
     tile = k_tiles * k_tile + fitted.epilogue * block_n * config.matrices_m

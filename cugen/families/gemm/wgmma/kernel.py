@@ -14,7 +14,12 @@ from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS
 from cugen.families.gemm.wgmma.cluster_epilogue import ClusterEpilogue, partials_bytes
-from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
+from cugen.families.gemm.wgmma.config import (
+    ACCUMULATOR_LANES_N,
+    PRODUCER_REGISTERS,
+    WgmmaConfig,
+    available_registers,
+)
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
 from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
@@ -41,7 +46,14 @@ from cugen.plan.nodes import (
     Section,
     when,
 )
-from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, PrefetchTensorMap, Wgmma
+from cugen.plan.pipeline_nodes import (
+    AwaitWgmmas,
+    CommitWgmmas,
+    FenceWgmma,
+    PrefetchTensorMap,
+    SetMaxRegisters,
+    Wgmma,
+)
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Size, bounds, ceil_div, integer, symbol
 from cugen.plan.traversal.sections import dissolved
@@ -113,10 +125,11 @@ class WgmmaKernel:
         prefetch = tuple(map(PrefetchTensorMap, maps))
         init = when(self.index, "==", integer(0), (*prefetch, *self.pipeline.initialisation()))
         producer = when(self.index, "==", self._consumer_threads, self._over_tiles(tile_definitions, self._produce()))
-        consumers = self._over_tiles(tile_definitions, self._consume(epilogue))
+        consumers = (self._registers(increases=True), *self._over_tiles(tile_definitions, self._consume(epilogue)))
         if isinstance(epilogue, TensorStoreEpilogue):
             consumers = (*consumers, Section("drain_stores", epilogue.drain()))
-        roles = when(self.index, ">=", self._consumer_threads, (Section("producer", (producer,)),), consumers)
+        producers = (self._registers(increases=False), Section("producer", (producer,)))
+        roles = when(self.index, ">=", self._consumer_threads, producers, consumers)
         sections = (
             Section("tiles", (Comment(text), *declared, *self.pipeline.declarations())),
             Section("thread_coordinates", tuple(thread_definitions)),
@@ -143,6 +156,13 @@ class WgmmaKernel:
             reasons=(self._reason(),),
             cluster=config.cluster,
         )
+
+    def _registers(self, *, increases: bool) -> Section:
+        """What consumers take (`increases`) of the producer's registers."""
+        target, count = self.request.target, PRODUCER_REGISTERS
+        if increases:
+            count = available_registers(self.config, target.registers_per_sm, target.registers_per_thread)
+        return Section("registers", (SetMaxRegisters(count, increases),) if self.config.gives_registers else ())
 
     @property
     def _sms(self) -> int:

@@ -251,6 +251,9 @@ void commit_wgmma(int line) { running_block->warpgroup_step({WarpgroupOperation:
 void await_wgmma(unsigned pending, int line) {
   running_block->warpgroup_step({WarpgroupOperation::wait, line, pending, 0, {}}, nullptr);
 }
+void set_registers(unsigned count, int line) {
+  running_block->warpgroup_step({WarpgroupOperation::set_registers, line, count, 0, {}}, nullptr);
+}
 size_t shared_address(const void* pointer) { return running_block->addresses().shorten(pointer); }
 
 }  // namespace cugen

@@ -365,7 +365,7 @@ class Block {
       launch_->kernel->invoke(launch_->parameters);
       copies_[lane_].finish();
       stores_[lane_].finish();
-      warpgroups_[lane_ / kWarpgroup].finish();
+      warpgroups_[lane_ / kWarpgroup].finish(lane_ % kWarpgroup);
       state_[lane_] = State::returned;
       Fiber* to = &host_;
       if (++returned_ < count_) {

@@ -10,9 +10,9 @@
 
 namespace cugen {
 
-enum class WarpgroupOperation : uint8_t { fence, multiply, commit, wait };
+enum class WarpgroupOperation : uint8_t { fence, multiply, commit, wait, set_registers };
 
-// `accumulators` is the number of a thread's Accumulators.
+// `accumulators` is the number of a thread's Accumulators; `pending` of groups at a wait, or of registers.
 struct WarpgroupStep {
   WarpgroupOperation operation;
   int line;
@@ -41,6 +41,7 @@ class Warpgroup {
     in_flight_.clear();
     groups_.clear();
     uncommitted_ = arrived_ = 0;
+    has_ended_ = false;
     for (Thread& thread : threads_) thread = {};
   }
 
@@ -49,6 +50,9 @@ class Warpgroup {
     Thread& thread = threads_[number];
     const size_t position = thread.position++;
     if (position == steps_.size()) {
+      if (has_ended_)
+        fail("divergence", step.line, "thread %u of a warpgroup executes line %d, and thread %u has ended", number, step.line,
+             ended_);
       steps_.push_back({step, number});
       return true;
     }
@@ -122,11 +126,16 @@ class Warpgroup {
     return 0;
   }
 
-  // End of a thread. Fails if a multiplication is in flight.
-  void finish() const {
+  // End of a thread. Fails if a multiplication is in flight, or others have executed more.
+  void finish(unsigned number) {
     if (!in_flight_.empty())
       fail("undefined", in_flight_.front().step.line, "a thread ends before the wgmma in line %d: no wait for it%s",
            in_flight_.front().step.line, uncommitted_ == in_flight_.size() ? ", which is in no group that was committed" : "");
+    if (const size_t position = threads_[number].position; position < steps_.size())
+      fail("divergence", steps_[position].step.line, "thread %u of a warpgroup ends before line %d, which thread %u executes",
+           number, steps_[position].step.line, steps_[position].thread);
+    has_ended_ = true;
+    ended_ = number;
   }
 
  private:
@@ -174,6 +183,8 @@ class Warpgroup {
   std::deque<size_t> groups_;  // multiplications per group
   size_t uncommitted_ = 0;
   unsigned arrived_ = 0;
+  bool has_ended_ = false;  // any thread, of which `ended_` is one
+  unsigned ended_ = 0;
   Thread threads_[kWarpgroup];
 };
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.wgmma.config import registers_of
+from cugen.families.gemm.wgmma.config import PRODUCER_REGISTERS, registers_of
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N, CLUSTER_SIZES, configs
 from cugen.machine import target
-from cugen.machine.occupancy import occupancy
-from cugen.machine.wgmma import WgmmaInstruction, instruction_for
+from cugen.machine.occupancy import max_registers, occupancy
+from cugen.machine.wgmma import WARPGROUP, WgmmaInstruction, instruction_for
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Define, For, If, Node, Section
 from cugen.plan.symbols import Integer, symbol
@@ -77,6 +77,9 @@ def test_every_config_fits_a_multiprocessor(gemm: Gemm, data: st.DataObject) -> 
     assert kernel.threads == config.block_threads
     assert shared <= SM_90A.shared_opt_in
     assert registers <= SM_90A.registers_per_thread
+    if config.gives_registers:
+        given = (max_registers(SM_90A, kernel.threads) - PRODUCER_REGISTERS) * WARPGROUP
+        registers -= given // config.consumer_threads
     assert occupancy(SM_90A, kernel.threads, registers, shared).blocks_per_sm >= 1
 
 

@@ -21,6 +21,7 @@ void issue_wgmma(const Wgmma& wgmma, int line);
 void fence_wgmma(int line);
 void commit_wgmma(int line);
 void await_wgmma(unsigned pending, int line);
+void set_registers(unsigned count, int line);
 
 // Address as a 32-bit one of shared memory, by its low bits.
 size_t shared_address(const void* pointer);
@@ -37,6 +38,20 @@ inline void wgmma_commit(int line = __builtin_LINE()) { cugen::commit_wgmma(line
 template <int pending>
 inline void wgmma_wait(int line = __builtin_LINE()) {
   cugen::await_wgmma(pending, line);
+}
+
+// Registers are those of the host. All threads of a warpgroup must set their number.
+#define CUGEN_SETMAXNREG_DEC
+template <int count>
+inline void setmaxnreg_dec(int line = __builtin_LINE()) {
+  static_assert(count % 8 == 0 && 24 <= count && count <= 256, "setmaxnreg sets multiples of 8 from 24 to 256");
+  cugen::set_registers(count, line);
+}
+#define CUGEN_SETMAXNREG_INC
+template <int count>
+inline void setmaxnreg_inc(int line = __builtin_LINE()) {
+  static_assert(count % 8 == 0 && 24 <= count && count <= 256, "setmaxnreg sets multiples of 8 from 24 to 256");
+  cugen::set_registers(count, line);
 }
 
 #define CUGEN_WGMMA_OF(extents, types, n, sum_bits, a_type, b_type, Sum, a_is_mn_major, b_is_mn_major)              \
