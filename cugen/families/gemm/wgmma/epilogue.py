@@ -3,6 +3,7 @@ columns at a time, which one thread of a warpgroup copies while the next ones ar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
@@ -12,14 +13,15 @@ from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
 from cugen.families.gemm.wgmma.operands import tensor_array, tensor_refusals, tensor_subscripts
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define
+from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Declare, For, If, NamedBarrier, Node, Section, Store, when
+from cugen.plan.nodes import Comparison, Declare, For, If, NamedBarrier, Node, Section, Store, when
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
 from cugen.plan.traversal.sections import dissolved
-from cugen.spec.expressions import IndexValue
+from cugen.spec.expressions import IndexValue, Read, free_indices, walk
 
 _STORED_BYTES = 2  # of elements: registers store wider ones in whole sectors (measured on an H200)
 _ROW_PAIR, _ROW_DISTANCE = 2, 8  # rows of a lane in a matrix of 64 (PTX ISA, wgmma: layout of D)
@@ -63,6 +65,12 @@ class TensorStoreEpilogue(Epilogue):
         rows = 1 if row_bytes == SWIZZLED_ROW_BYTES else 2
         chunk = FloorDiv(thread.lane, integer(rows * ACCUMULATOR_LANES_N))
         self.swizzle = define("c_swizzle", thread.n_in_tile + 8 * chunk, thread.lowering)
+        # Results beyond the output are left out by TMA: only where arrays are read must indices be inside.
+        reads = (e for e in walk(statement.value) if isinstance(e, Read) and e not in self.accumulated)
+        self.read_at = frozenset[str]().union(*map(free_indices, reads))
+        n = self.contraction.n.name
+        is_checked = n in self.read_at and not thread.exact[n]
+        self.checks_chunks = is_checked and divides(config.chunk_n, self.extents[n], context)
 
     @property
     def bytes(self) -> int:
@@ -98,7 +106,7 @@ class TensorStoreEpilogue(Epilogue):
         body = (
             Section("await_buffer", (await_buffer,)),
             Section("buffer_read", (of_warpgroup,)),
-            Section("statements", self._statements_of_chunk(i, c, buffer)),
+            Section("statements", self._checked(c, self._statements_of_chunk(i, c, buffer))),
             Section("fence_proxy", (FenceProxy(),)),
             Section("buffer_written", (of_warpgroup,)),
             Section("store", (copy,)),
@@ -114,6 +122,25 @@ class TensorStoreEpilogue(Epilogue):
     def _first_row(self, matrix: Integer) -> Integer:
         """The first row of a matrix of the warpgroup, in the block tile."""
         return self.warpgroup * integer(WGMMA_M * self.wgmma_config.matrices_m) + WGMMA_M * matrix
+
+    def _bounds_check(self) -> Iterator[Comparison]:
+        """The bounds of the indices at which the statement reads arrays."""
+        for index in (*self.contraction.batch, self.contraction.m, self.contraction.n):
+            is_exact = self.thread.exact.get(index.name, True)
+            if not is_exact and index.name not in self.read_at:
+                continue
+            coordinate = self.lowering.symbols[index.name]
+            if not is_exact and not (index == self.contraction.n and self.checks_chunks):
+                yield Comparison(coordinate, "<", self.extents[index.name])
+            self.lowering.limits[coordinate] = self.extents[index.name]
+
+    def _checked(self, chunk: Integer, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The statements of a chunk, under a condition where it is wholly inside of the output or outside."""
+        if not self.checks_chunks:
+            return nodes
+        n = self.contraction.n.name
+        first = self.thread.tile_origin[n] + self.wgmma_config.chunk_n * chunk
+        return (when(first, "<", self.extents[n], nodes),)
 
     def _statements_of_chunk(self, matrix: Integer, chunk: Integer, buffer: Integer) -> tuple[Node, ...]:
         """The statements for a thread's elements of a chunk, stored to its buffer."""

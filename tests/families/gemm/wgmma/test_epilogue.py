@@ -1,0 +1,40 @@
+"""Epilogues that store by TMA check bounds only where they read arrays: TMA leaves out results beyond the output."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.spec.load import load_text
+from tests.families.gemm.wgmma.conftest import product
+
+SUMS, WITH_BIAS, WITH_RESIDUAL = "sum({terms})", "sum({terms}) + bias[n]", "sum({terms}) + R[m, n]"
+MORE = {
+    SUMS: "",
+    WITH_BIAS: "  bias: {shape: [N], dtype: float32}",
+    WITH_RESIDUAL: "  R: {shape: [M, N], dtype: bfloat16}",
+}
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "value", "checks"),
+    [
+        pytest.param(200, 104, SUMS, [], id="no array is read"),
+        pytest.param("dynamic", 128, WITH_BIAS, [], id="an array of the columns, which are whole tiles"),
+        pytest.param("dynamic", 192, WITH_BIAS, ["n0 + 64 * chunk < N"], id="columns of whole chunks"),
+        pytest.param(200, 104, WITH_BIAS, ["n < N"], id="columns of parts of chunks"),
+        pytest.param(200, 128, WITH_RESIDUAL, ["m < M"], id="rows"),
+        pytest.param(200, 192, WITH_RESIDUAL, ["n0 + 64 * chunk < N", "m < M"], id="rows, and columns of whole chunks"),
+        pytest.param(200, 104, WITH_RESIDUAL, ["m < M && n < N"], id="rows and columns"),
+        pytest.param(256, 256, WITH_RESIDUAL, [], id="whole tiles"),
+    ],
+)
+def test_indices_are_checked_where_arrays_are_read(m: object, n: int, value: str, checks: list[str]) -> None:
+    schedule = "family: wgmma, block: {m: 64, n: 128}"
+    text = product(m, n, 128, compute=f"C[{{c}}] = {value}", more=MORE[value], schedule=schedule)
+    source = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False).source
+    (epilogue,) = re.findall(r"c_swizzle = .*?\n}\n", source, re.DOTALL)
+    conditions = re.findall(r"if \((.*)\) {", epilogue)
+    assert [condition for condition in conditions if "thread" not in condition] == checks
