@@ -33,6 +33,7 @@ from cugen.bench.peers import Called, enter
 from cugen.bench.protocol import Contender, Plan, measure
 from cugen.bench.session import Session, session
 from cugen.kernel import Kernel, generate
+from cugen.machine import architecture_specific
 from cugen.runtime.gpu import target_for
 from cugen.runtime.inputs import known_params
 from cugen.spec.diagnostics import SpecError
@@ -153,10 +154,10 @@ def drawn(random: Random) -> Case:
             return case
 
 
-def planned(case: Case, variant: str) -> Kernel | None:
+def planned(case: Case, variant: str, capability: str) -> Kernel | None:
     """The kernel of a variant; None if it is refused."""
     request = {WINDOWS: "schedule: {family: stencil}\n", GEMM: "schedule: {family: gemm}\n"}
-    (spec,) = load_text(case.text + request.get(variant, ""))
+    (spec,) = load_text(f"{case.text}target: {architecture_specific(capability)}\n{request.get(variant, '')}")
     try:
         return generate(spec, remarks="none")
     except SpecError:
@@ -165,13 +166,13 @@ def planned(case: Case, variant: str) -> Kernel | None:
 
 def compiled(case: Case, variant: str, capability: str) -> None:
     """Fills the cache of machine code."""
-    if (kernel := planned(case, variant)) is not None:
+    if (kernel := planned(case, variant, capability)) is not None:
         compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
 
 
 def row(opened: Session, case: Case) -> dict[str, Any]:
     """Cold medians of the variants in microseconds, the plan's families, the regret and the ratio."""
-    kernels = {variant: kernel for variant in VARIANTS if (kernel := planned(case, variant)) is not None}
+    kernels = {v: kernel for v in VARIANTS if (kernel := planned(case, v, opened.capability)) is not None}
     spec = kernels[PLANNED].spec
     buffers = Buffers(opened, spec, kernels[PLANNED].manifest, known_params(spec, {}), 0)
     flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)

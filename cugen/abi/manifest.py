@@ -13,7 +13,13 @@ from typing import Any
 
 Size = int | str
 _SHOWN_ARGUMENTS = 8
-FEATURES = ("texture", "texture_2d", "texture_linear", "tensor_maps")  # of manifests, since version 1 of the format
+FEATURES = (
+    "texture",
+    "texture_2d",
+    "texture_linear",
+    "tensor_maps",
+    "tensor_maps_im2col",
+)  # of manifests, since version 1 of the format
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,10 @@ class TensorMapEntry:
     Dimensions are in the order of the driver's `cuTensorMapEncodeTiled`, the contiguous one first: `sizes` and `box`
     are in elements, `strides` in bytes and without that of the first dimension. Boxes in shared memory have rows of
     `swizzle` bytes, swizzled; 0 for boxes that aren't. With `tf32` loads round float32. The array's address must be a
-    multiple of 16 bytes. An array without elements has a map of zeros."""
+    multiple of 16 bytes. An array without elements has a map of zeros.
+
+    With `lower`, `upper` and `steps` it is one of `cuTensorMapEncodeIm2col`: of the pixels in a box with these corners,
+    each so many-th; the first numbers of `box` are the channels and the pixels that a copy moves."""
 
     name: str
     argument: str
@@ -107,6 +116,9 @@ class TensorMapEntry:
     box: tuple[int, ...]
     swizzle: int
     tf32: bool = False  # omitted from the file where false
+    lower: tuple[int, ...] = ()  # this and the following are omitted from the file where empty
+    upper: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +184,9 @@ class Manifest:
         content["launches"] = [_without(launch, cluster=1, tensor_maps=()) for launch in self.launches]
         unset: dict[str, int | str] = {"width": 0, "height": 0, "pitch": 0, "address_mode": "", "filter": "point"}
         content["textures"] = [_without(texture, **unset) for texture in self.textures]
-        content["tensor_maps"] = [_without(entry, tf32=False) for entry in self.tensor_maps]
+        content["tensor_maps"] = [
+            _without(entry, tf32=False, lower=(), upper=(), steps=()) for entry in self.tensor_maps
+        ]
         for key in ("requires", "textures", "tensor_maps"):
             if not content[key]:
                 del content[key]

@@ -19,6 +19,9 @@ class TensorMemory:
     box: tuple[int, ...]
     swizzle: int
     tf32: bool = False
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 def tensor_memory(manifest: Manifest, params: Mapping[str, int]) -> Iterator[tuple[str, str, TensorMemory]]:
@@ -26,5 +29,6 @@ def tensor_memory(manifest: Manifest, params: Mapping[str, int]) -> Iterator[tup
     of the kernel."""
     for entry in manifest.tensor_maps:
         sizes, strides = evaluate_all(entry.sizes, params), evaluate_all(entry.strides, params)
-        memory = TensorMemory(entry.dtype, sizes, strides, entry.box, entry.swizzle, entry.tf32)
+        pixels = (entry.lower, entry.upper, entry.steps)
+        memory = TensorMemory(entry.dtype, sizes, strides, entry.box, entry.swizzle, entry.tf32, *pixels)
         yield entry.name, entry.argument, memory

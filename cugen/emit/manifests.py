@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from cugen.abi.manifest import (
     ArrayArgument,
@@ -107,7 +107,7 @@ def make_manifest(
         hashlib.sha256(header.encode()).hexdigest(),
         hashlib.sha256(typed_header.encode()).hexdigest(),
         input_hash,
-        (*dict.fromkeys(map(_feature, textures)), *(["tensor_maps"] if tensor_maps else [])),
+        (*dict.fromkeys(map(_feature, textures)), *_tensor_features(tensor_maps)),
         textures,
         tensor_maps,
     )
@@ -125,6 +125,8 @@ def _texture(texture: PlannedTexture, context: Context, names: Mapping[str, str]
 def _tensor_map(name: str, array: PlannedArray, sized: Callable[[Integer], Size]) -> TensorMapEntry:
     memory = array.tensor_map
     assert memory is not None
+    pixels = memory.pixels
+    corners = () if pixels is None else (pixels.lower[::-1], pixels.upper[::-1], pixels.steps[::-1])
     return TensorMapEntry(
         name,
         array.name,
@@ -134,7 +136,15 @@ def _tensor_map(name: str, array: PlannedArray, sized: Callable[[Integer], Size]
         memory.box[::-1],
         memory.swizzle_bytes,
         memory.rounds_to_tf32,
+        *corners,
     )
+
+
+def _tensor_features(tensor_maps: tuple[TensorMapEntry, ...]) -> Iterator[str]:
+    if tensor_maps:
+        yield "tensor_maps"
+    if any(entry.steps for entry in tensor_maps):
+        yield "tensor_maps_im2col"
 
 
 def _feature(texture: Texture) -> str:

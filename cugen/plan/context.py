@@ -86,7 +86,8 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
     if any(array.memory.space == "texture" for array in spec.arrays):
         for suffix in ("texture", "texture_2d"):  # functions of the launcher
             names.allocate(f"{spec.kernel}_{suffix}")
-    names.allocate(f"{spec.kernel}_tensor_map")  # another
+    for suffix in ("tensor_map", "im2col_map"):  # others
+        names.allocate(f"{spec.kernel}_{suffix}")
     if _has_uploads(spec):
         for suffix in ("mutex", "wait"):  # with which the launcher serialises calls
             names.allocate(f"{spec.kernel}_{suffix}")

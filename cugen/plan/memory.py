@@ -33,15 +33,30 @@ UNKNOWN_OFFSET = symbol("filtered fetch")  # no name in C
 
 
 @dataclass(frozen=True, slots=True)
+class PixelBox:
+    """The pixels that TMA's im2col mode walks through (CUDA driver API, cuTensorMapEncodeIm2col): those from `lower` to
+    the last one plus `upper` along each dimension of an image, each `step`-th. Numbers are by dimension, the slowest
+    first."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMap:
     """How a tensor map (CUDA driver API, tensor map object management) divides an array into boxes of so many
     elements, one number per dimension as in its shape. In shared memory the innermost dimension of a box is a row of
     `swizzle_bytes`, whose 16-byte chunks are swizzled; 0 for boxes that aren't. `rounds_to_tf32`: loads round float32
-    to tf32, to nearest (measured on an H200)."""
+    to tf32, to nearest (measured on an H200).
+
+    With `pixels` a box is a number of pixels, the last but one of its numbers, that follow each other row by row and
+    image by image, and some channels of each."""
 
     box: tuple[int, ...]
     swizzle_bytes: int
     rounds_to_tf32: bool = False
+    pixels: PixelBox | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,12 +62,16 @@ class TensorLoad:
 
     Elements outside the array are zero. The bytes of the whole box count at the barrier. The coordinates of `source`
     may be outside, too. With `blocks` the first so many blocks of the cluster all get the box, and count its bytes:
-    `tma_load_2d_multicast(&Bs[stage][n][0], &B_map, &full[stage], 3, k0, n0)`."""
+    `tma_load_2d_multicast(&Bs[stage][n][0], &B_map, &full[stage], 3, k0, n0)`.
+
+    With `offsets` it copies pixels, from that at the coordinates of `source` on, each so far away from where the tensor
+    map has it: `tma_load_im2col_4d(&xs[stage][0][0], &x_map, &full[stage], c, w, h, n, s, r)`."""
 
     target: Access
     source: Access
     barrier: Access
     blocks: int = 1
+    offsets: tuple[Integer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

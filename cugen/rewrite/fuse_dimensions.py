@@ -96,6 +96,45 @@ def without_unit_dimensions(
     return current
 
 
+def squeezed(current: FusedStatements, context: Context) -> FusedStatements:
+    """Dense arrays without dimensions of extent 1 that are always subscripted by 0."""
+    zero = Const(0, INT64)
+    kept: dict[str, list[int]] = {}
+    for name, subscripts in subscripted(current.statements):
+        array = current.arrays[name]
+        is_single = [context.static(extent) == 1 for extent in array.shape]
+        moving = [d for d, sub in enumerate(subscripts) if sub != zero or not is_single[d]]
+        kept[name] = sorted({*kept.get(name, ()), *moving})
+    kept = {
+        name: dimensions
+        for name, dimensions in kept.items()
+        if 0 < len(dimensions) < len(current.arrays[name].shape)
+        and current.arrays[name].flat
+        and current.arrays[name].texture_2d is None
+    }
+
+    def subscripts_of(name: str, old: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(old[d] for d in kept.get(name, range(len(old))))
+
+    def change(node: Expr) -> Expr | None:
+        if isinstance(node, Read) and node.array in kept:
+            return replace(node, subscripts=subscripts_of(node.array, node.subscripts))
+        return None
+
+    statements = tuple(
+        replace(s, subscripts=subscripts_of(s.target, s.subscripts), value=replaced(s.value, change))
+        for s in current.statements
+    )
+    arrays = {
+        name: replace(
+            array, shape=tuple(array.shape[d] for d in kept[name]), strides=tuple(array.strides[d] for d in kept[name])
+        )
+        for name, array in current.arrays.items()
+        if name in kept
+    }
+    return FusedStatements(statements, {**current.arrays, **arrays}, current.origins)
+
+
 def _with_zeros(statement: Statement, names: list[str]) -> Statement:
     """The statement with 0 in place of some indices."""
 

@@ -116,6 +116,11 @@ def _described(address: int, memory: TextureMemory) -> tuple[_LinearResource | _
     )
 
 
+def _element_strides(memory: TensorMemory) -> tuple[int, ...]:
+    """The steps along each dimension, the contiguous one first."""
+    return (1, *memory.steps, 1) if memory.steps else (1,) * len(memory.sizes)
+
+
 @functools.cache
 def driver() -> Driver:
     """The driver, initialised. RunError (CG5011) where there is none."""
@@ -262,16 +267,20 @@ class Driver:
         start = -ctypes.addressof(allocation) % _TENSOR_MAP_ALIGNMENT
         encoded = (ctypes.c_ubyte * _TENSOR_MAP_BYTES).from_buffer(allocation, start)
         if 0 not in memory.sizes:
+            boxes: tuple[Any, ...] = ((ctypes.c_uint32 * rank)(*memory.box),)
+            if memory.steps:
+                corners = [(ctypes.c_int * (rank - 2))(*corner) for corner in (memory.lower, memory.upper)]
+                boxes = (*corners, *map(ctypes.c_uint32, memory.box[:2]))
             self.call(
-                "cuTensorMapEncodeTiled",
+                "cuTensorMapEncodeIm2col" if memory.steps else "cuTensorMapEncodeTiled",
                 encoded,
                 _TENSOR_TFLOAT32 if memory.tf32 else _TENSOR_TYPES[memory.dtype],
                 ctypes.c_uint32(rank),
                 ctypes.c_uint64(address),
                 (ctypes.c_uint64 * rank)(*memory.sizes),
                 (ctypes.c_uint64 * (rank - 1))(*memory.strides),
-                (ctypes.c_uint32 * rank)(*memory.box),
-                (ctypes.c_uint32 * rank)(*[1] * rank),
+                *boxes,
+                (ctypes.c_uint32 * rank)(*_element_strides(memory)),
                 0,  # CU_TENSOR_MAP_INTERLEAVE_NONE
                 _SWIZZLES[memory.swizzle],
                 _PROMOTION_128,

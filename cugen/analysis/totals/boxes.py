@@ -88,6 +88,8 @@ class _Axis:
 def _axes(site: Site, mapped: Access) -> list[_Axis]:
     array = mapped.array
     assert array.tensor_map is not None
+    if array.tensor_map.pixels is not None:
+        raise Unknown("the pixels of a box that are outside of the images aren't counted")
     axes = []
     for sub, box, size, stride in zip(mapped.subscripts, array.tensor_map.box, array.shape, array.strides, strict=True):
         first = sub.xreplace(site.definitions)

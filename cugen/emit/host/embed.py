@@ -88,7 +88,8 @@ class _Launch:
 
 @dataclass(frozen=True, slots=True)
 class _TensorMap:
-    """A tensor map; `sizes`, `strides` and `box` are lists of the numbers that the driver takes."""
+    """A tensor map; `sizes`, `strides` and `box` are lists of the numbers that the driver takes, as are in im2col mode
+    `lower`, `upper` and `steps`."""
 
     name: str
     type: str
@@ -98,6 +99,9 @@ class _TensorMap:
     box: str
     rank: int
     swizzle: str
+    lower: str
+    upper: str
+    steps: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,8 @@ def _variables(code: Code) -> dict[str, Any]:
     for name in (*names.values(), *(array.symbol for array in plan.workspace)):
         local.allocate(name)
     variables_of_launcher = {
-        name: local.allocate(name) for name in ("library", "values", "allocated", "launched", "sizes", "strides", "box")
+        name: local.allocate(name)
+        for name in ("library", "values", "allocated", "launched", "sizes", "strides", "box", "lower", "upper", "steps")
     }
     buffers = {space.name: array.symbol for space, array in zip(manifest.workspace, plan.workspace, strict=True)}
     total = printer.print(_total(manifest.workspace))
@@ -231,6 +236,8 @@ def _variables(code: Code) -> dict[str, Any]:
         "textures": [_texture(texture, manifest, printer) for texture in context.textures],
         "has_linear_textures": not all(texture.address_mode for texture in manifest.textures),
         "has_2d_textures": any(texture.address_mode for texture in manifest.textures),
+        "has_tiled_maps": not all(entry.steps for entry in manifest.tensor_maps),
+        "has_im2col_maps": any(entry.steps for entry in manifest.tensor_maps),
         "tensor_maps": [_tensor_map(entry, {**names, **buffers}, printer) for entry in manifest.tensor_maps],
         "uploads": [
             (upload.symbol, names[upload.argument], upload.bytes, upload.argument in context.arrays)
@@ -334,9 +341,12 @@ def _tensor_map(entry: TensorMapEntry, arguments: Mapping[str, str], printer: Si
         arguments[entry.argument],
         _wide(entry.sizes, printer),
         _wide(entry.strides, printer),
-        ", ".join(map(str, entry.box)),
-        len(entry.box),
+        ", ".join(map(str, entry.box[:2] if entry.steps else entry.box)),
+        len(entry.sizes),
         swizzle_mode(entry.swizzle),
+        ", ".join(map(str, entry.lower)),
+        ", ".join(map(str, entry.upper)),
+        ", ".join(map(str, (1, *entry.steps, 1) if entry.steps else ())),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -45,11 +45,14 @@ class TextureText:
 
 @dataclass(frozen=True, slots=True)
 class TensorMapText:
-    """A tensor map: its variable, and the arguments of the function that encodes it: the type, the pointer, the sizes
-    in elements and the strides in bytes from the contiguous dimension on, the box, and the swizzle."""
+    """A tensor map: its variable, the function that encodes it, and the arguments of that: the type, the pointer, the
+    sizes in elements and the strides in bytes from the contiguous dimension on, the box, and the swizzle. In im2col
+    mode the corners of the bounding box and the steps precede the box."""
 
     symbol: str
+    function: str
     arguments: str
+    is_im2col: bool
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ class Launcher:
             "headers": [*(["atomic"] if self.textures else []), *(["map", "mutex"] if self.uploads else [])],
             "has_linear_textures": not all(texture.is_2d for texture in self.textures),
             "has_2d_textures": any(texture.is_2d for texture in self.textures),
+            "has_tiled_maps": not all(tensor_map.is_im2col for tensor_map in self.tensor_maps),
+            "has_im2col_maps": any(tensor_map.is_im2col for tensor_map in self.tensor_maps),
             "has_status": bool(self.textures or self.tensor_maps or self.uploads or self.workspace),
         }
 
@@ -277,14 +282,19 @@ def _tensor_map(context: Context, array: Array, name: str, texts: _Texts) -> Ten
     assert tensor_map is not None
     sizes = [texts.size(extent, wide=True) for extent in reversed(array.shape)]
     strides = [texts.size(stride * array.dtype.bytes, wide=True) for stride in reversed(array.strides[:-1])]
-    lists = (sizes, strides, map(str, reversed(tensor_map.box)))
+    boxes: tuple[Iterable[int], ...] = (reversed(tensor_map.box),)
+    if (pixels := tensor_map.pixels) is not None:
+        corners = (pixels.lower, pixels.upper, pixels.steps)
+        boxes = (*(reversed(corner) for corner in corners), tensor_map.box[:-3:-1])
+    lists = (sizes, strides, *(map(str, numbers) for numbers in boxes))
     arguments = (
         data_type(array.dtype.name, tf32=tensor_map.rounds_to_tf32),
         _parameter(context, array.name),
         *(f"{{{', '.join(numbers)}}}" for numbers in lists),
         swizzle_mode(tensor_map.swizzle_bytes),
     )
-    return TensorMapText(name, ", ".join(arguments))
+    function = f"{context.spec.kernel}_{'tensor' if pixels is None else 'im2col'}_map"
+    return TensorMapText(name, function, ", ".join(arguments), pixels is not None)
 
 
 def _launch(context: Context, kernel: Kernel, maps: Mapping[Array, str], texts: _Texts) -> LaunchText:

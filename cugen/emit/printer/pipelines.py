@@ -51,6 +51,9 @@ def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:
         case TensorLoad():
             target, (tensor_map, *box) = _address(node.target, printer), _box(node.source, printer)
             barrier = _address(node.barrier, printer)
+            if node.offsets:
+                offsets = map(printer.integer, reversed(node.offsets))
+                return call(f"tma_load_im2col_{len(box)}d", target, tensor_map, barrier, *box, *offsets)
             if node.blocks > 1:
                 mask = str((1 << node.blocks) - 1)
                 return call(f"tma_load_{len(box)}d_multicast", target, tensor_map, barrier, mask, *box)

@@ -25,6 +25,7 @@ from cugen.rewrite.fuse_dimensions import (
     delinearised,
     fused,
     joined_name,
+    squeezed,
     without_unit_dimensions,
 )
 from cugen.spec.expressions import Expr, Index, IndexValue, Local, Read, Reduce, free_indices, walk
@@ -93,7 +94,8 @@ def with_linear_windows(request: Request) -> tuple[Request, Mapping[Read, Window
     (read,) = reads
     hidden = Local(f"window {read.array}", read.dtype)
     without = tuple(_with(statement, read, hidden) for statement in current.statements)
-    result = fused(replace(current, statements=without), request.context, joined_name)
+    plain = squeezed(replace(current, statements=without), request.context)
+    result = fused(plain, request.context, joined_name)
     window = Window(read, {name: _parts(name, parts) for name, parts in _origins(result, read).items()})
     changed = request.with_statements(tuple(_with(s, hidden, window.linear) for s in result.statements))
     return replace(changed, context=replace(request.context, arrays=result.arrays)), {window.linear: window}

@@ -22,7 +22,7 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
 )
-from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, Wgmma
+from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, TensorLoad, Wgmma
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.walking import accesses, values_of, walk_nodes
@@ -60,6 +60,8 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
                 yield from _of_condition(node.condition)
             case NamedBarrier() if not node.is_of_warp:
                 yield node.number
+            case TensorLoad():
+                yield from node.offsets
             case ArriveBarrier():
                 yield from (expr for expr in (node.expected_bytes, node.rank) if expr is not None)
             case AwaitBarrier(parity=parity):

@@ -86,7 +86,8 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
         yield f"texture {item}"
     for name, source, tensor in tensor_memory(manifest, params):
         head = (name, source, DTYPES[tensor.dtype].bytes, tensor.swizzle, int(tensor.tf32), len(tensor.sizes))
-        yield " ".join(map(str, ("tensor_map", *head, *tensor.sizes, *tensor.strides, *tensor.box)))
+        pixels = (int(bool(tensor.steps)), *tensor.lower, *tensor.upper, *tensor.steps)
+        yield " ".join(map(str, ("tensor_map", *head, *tensor.sizes, *tensor.strides, *tensor.box, *pixels)))
     storage = "shared" if settings.is_serial else "thread_local"
     for array in shared:
         yield f"{storage} {array.name} {array.address} {array.bytes}"

@@ -15,6 +15,7 @@ from cugen.families.gemm.wgmma.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
+from cugen.families.gemm.wgmma.pixels import Images, images_of
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
@@ -31,7 +32,7 @@ _WORD_BYTES = 4
 
 def match(request: Request) -> Match | Refusals:
     """The GEMM with its config, or why there is none that wgmma computes."""
-    contraction = recognise(request)
+    contraction = recognise(request, takes_windows=True)
     if isinstance(contraction, Refusal):
         return Refusals((contraction,))
     if reason := WGMMA.why_not(request.target):
@@ -42,8 +43,10 @@ def match(request: Request) -> Match | Refusals:
     instruction = _instruction_of(contraction)
     assert instruction is not None
     for operand in contraction.operands:
-        layout = layout_refusal(contraction, operand, instruction)
-        reasons += [*operand_refusals(operand), *([Refusal(layout)] if layout else [])]
+        layout: Images | str = layout_refusal(contraction, operand, instruction)
+        if operand.window is not None:
+            layout = images_of(contraction, operand)
+        reasons += [*operand_refusals(operand), *([Refusal(layout)] if layout and isinstance(layout, str) else [])]
     reasons += _split_refusals(contraction, instruction)
     if reasons:
         return Refusals(tuple(reasons))

@@ -23,6 +23,7 @@ from cugen.families.gemm.wgmma.config import (
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
 from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
+from cugen.families.gemm.wgmma.pixels import PixelTiles
 from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_index, define_size, digits
@@ -103,7 +104,9 @@ class WgmmaKernel:
         pieces: list[OperandTiles] = []
         offset = 0
         for operand in contraction.operands:
-            pieces.append(OperandTiles.of(contraction, operand, config, lowering, offset))
+            tiles = OperandTiles.of(contraction, operand, config, lowering, offset)
+            is_window = operand.window is not None
+            pieces.append(PixelTiles.over(tiles, contraction, lowering) if is_window else tiles)
             offset += pieces[-1].bytes
         self.tiles = tuple(pieces)
         thread_definitions, tile_definitions = self._coordinates()
@@ -351,6 +354,7 @@ class WgmmaKernel:
         stage, batch = self.filled_stage, {i.name: self.lowering.symbols[i.name] for i in self.contraction.batch}
         coordinates = {**self.thread.tile_origin, **batch, k: self.k_offset + self.k0.symbol}
         barrier = self.pipeline.full_barrier(stage)
+        common = tuple(node for tiles in self.tiles for node in tiles.tile_definitions(coordinates, self.rank))
         copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates, self.rank))
         body = (
             Section("stage", tuple(self.fill_definitions)),
@@ -358,7 +362,7 @@ class WgmmaKernel:
             Section("expect", (self.pipeline.expect(stage),)),
             Section("copies", copies),
         )
-        return (self._over_k(body, "k_tiles"),)
+        return Section("first_pixel", common), self._over_k(body, "k_tiles")
 
     def _consume(self, epilogue: Epilogue) -> tuple[Section, ...]:
         """The main loop of a consumer, with its sums in the accumulators, and the epilogue."""

@@ -61,9 +61,8 @@ def _layout_refusal(array: Array, subscripts: tuple[Expr, ...], along: str, cont
 def operand_refusals(operand: Operand) -> Iterator[Refusal]:
     """Why neither TMA can copy an operand, nor another array can take its place."""
     name, memory, read = operand.read.array, operand.memory, operand.read
-    yield from map(Refusal, _form_refusals(operand.array, read.subscripts))
-    if read.boundary is not None or read.exact:
-        yield Refusal(f"copies {name} by boxes, which have zeros outside the array alone")
+    if operand.window is None:
+        yield from map(Refusal, _form_refusals(operand.array, read.subscripts))
     key = f"arrays.{name}.memory"
     if memory.space not in (None, "shared", "scratch"):
         yield Refusal(f"multiplies tiles of {name} that TMA copies from global to shared memory", key)
@@ -74,6 +73,8 @@ def operand_refusals(operand: Operand) -> Iterator[Refusal]:
 def layout_refusal(contraction: Contraction, operand: Operand, instruction: WgmmaInstruction) -> str:
     """Why wgmma can't read an operand, or TMA can't copy it, as it is in memory; empty if they can."""
     k, mn = contraction.k.name, operand.mn.name
+    if operand.window is not None:
+        return f"{operand.read.array} is read at computed subscripts"
     if not operand.is_k_major and not instruction.may_be_mn_major:
         name = operand.read.array
         return f"reads operands of {instruction.types} that are contiguous along {k}, and {name} is along {mn}"
@@ -176,7 +177,10 @@ class OperandTiles:
         tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, shape, "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
         blocks = -(-extent // row) // _shares(operand, config)
-        block = Index(names.allocate("c"), integer(0), (0, max(blocks, 1) - 1))
+        is_looped = blocks > 1 and not operand.is_k_major
+        block = Index(names.allocate("c") if is_looped else "", integer(0), (0, max(blocks, 1) - 1))
+        if is_looped:
+            lowering.ranges[block.symbol] = block.range
         lowering.ranges[block.symbol] = block.range
         return OperandTiles(operand, config, source, tile, block, context)
 
@@ -206,6 +210,10 @@ class OperandTiles:
     def shares(self) -> int:
         """Blocks of a cluster that each copy a part of the tile for all of them."""
         return _shares(self.operand, self.config)
+
+    def tile_definitions(self, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
+        """Definitions that the loads of an output tile have in common."""
+        return ()
 
     def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
         """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element, `rank`

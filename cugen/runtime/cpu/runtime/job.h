@@ -138,11 +138,28 @@ inline void read_texture(std::istringstream& line, Job& job) {
 inline void read_tensor_map(std::istringstream& line, Job& job) {
   std::string name, argument;
   CUtensorMap map = {};
-  line >> name >> argument >> map.element_bytes >> map.swizzle_bytes >> map.rounds_to_tf32 >> map.rank;
+  line >> name >> argument;
+  unsigned numbers[4];  // not characters
+  for (unsigned& number : numbers) line >> number;
+  map.element_bytes = static_cast<uint8_t>(numbers[0]);
+  map.swizzle_bytes = static_cast<uint8_t>(numbers[1]);
+  map.rounds_to_tf32 = static_cast<uint8_t>(numbers[2]);
+  map.rank = static_cast<uint8_t>(numbers[3]);
   map.strides[0] = map.element_bytes;
   for (uint32_t i = 0; i < map.rank; ++i) line >> map.sizes[i];
   for (uint32_t i = 1; i < map.rank; ++i) line >> map.strides[i];
   for (uint32_t i = 0; i < map.rank; ++i) line >> map.box[i];
+  unsigned is_im2col = 0;
+  line >> is_im2col;
+  map.is_im2col = static_cast<uint8_t>(is_im2col);
+  const uint32_t dimensions = is_im2col ? map.rank - 2 : 0;
+  for (uint32_t i = 0; i < dimensions; ++i) line >> map.lower[i];
+  for (uint32_t i = 0; i < dimensions; ++i) line >> map.upper[i];
+  for (uint32_t i = 0; i < dimensions; ++i) {
+    unsigned step;
+    line >> step;
+    map.steps[i] = static_cast<uint8_t>(step);
+  }
   memcpy(&map.address, job.values.at(argument).data(), sizeof(map.address));
   Bytes& value = job.values[name];
   value.resize(sizeof(map));

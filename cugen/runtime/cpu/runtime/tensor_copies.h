@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "poison.h"
@@ -20,7 +21,7 @@ struct Box {
   char* start;
   int line;
 
-  uint32_t extent(unsigned d) const { return d < map.rank ? map.box[d] : 1; }
+  uint32_t extent(unsigned d) const { return d < map.rank && !(map.is_im2col && d > 1) ? map.box[d] : 1; }
   size_t row_bytes() const { return size_t{map.box[0]} * map.element_bytes; }
   size_t bytes() const { return row_bytes() * extent(1) * extent(2); }
   MemoryRange range() const { return {start, bytes()}; }
@@ -32,12 +33,13 @@ struct BoxRow {
   size_t skipped, count;
 };
 
-inline BoxRow row_of(const Box& box, uint32_t y, uint32_t z) {
+using RowIndex = std::array<int64_t, 5>;  // by dimension; that of the contiguous one is unused
+
+inline BoxRow row_at(const Box& box, const RowIndex& row) {
   const CUtensorMap& map = box.map;
   unsigned char* address = map.address;
-  const uint32_t inside[3] = {0, y, z};
   for (unsigned d = 1; d < map.rank; ++d) {
-    const int64_t index = int64_t{box.first.index[d]} + inside[d];
+    const int64_t index = row[d];
     if (index < 0 || static_cast<uint64_t>(index) >= map.sizes[d]) return {nullptr, 0, 0};
     address += static_cast<uint64_t>(index) * map.strides[d];
   }
@@ -47,12 +49,40 @@ inline BoxRow row_of(const Box& box, uint32_t y, uint32_t z) {
   return {address + low * map.element_bytes, static_cast<size_t>(low - x), static_cast<size_t>(high - low)};
 }
 
+// The pixel after another in im2col mode (PTX ISA, im2col mode): row by row of the bounding box, image by image.
+inline void step(const CUtensorMap& map, RowIndex& pixel) {
+  const unsigned images = map.rank - 1u;
+  for (unsigned d = 1; d < images; ++d) {
+    pixel[d] += map.steps[d - 1];
+    if (pixel[d] < static_cast<int64_t>(map.sizes[d]) + map.upper[d - 1]) return;
+    pixel[d] = map.lower[d - 1];
+  }
+  ++pixel[images];
+}
+
+template <class Action>
+void for_each_pixel(const Box& box, const Action& action) {
+  RowIndex pixel = {};
+  for (unsigned d = 1; d < box.map.rank; ++d) pixel[d] = box.first.index[d];
+  char* start = box.start;
+  for (uint32_t i = 0; i < box.map.box[1]; ++i, start += box.row_bytes(), step(box.map, pixel)) {
+    RowIndex row = pixel;
+    for (unsigned d = 1; d < box.map.rank - 1u; ++d) row[d] += box.first.offsets[d - 1];
+    action(row_at(box, row), start);
+  }
+}
+
 // Calls `action(row, start)` for each row of the box; `start` is in shared memory, before a swizzle.
 template <class Action>
 void for_each_row(const Box& box, const Action& action) {
+  if (box.map.is_im2col) return for_each_pixel(box, action);
+  const auto index = [&](unsigned d, uint32_t inside) {
+    return d < box.map.rank ? int64_t{box.first.index[d]} + inside : 0;
+  };
   char* start = box.start;
   for (uint32_t z = 0; z < box.extent(2); ++z)
-    for (uint32_t y = 0; y < box.extent(1); ++y, start += box.row_bytes()) action(row_of(box, y, z), start);
+    for (uint32_t y = 0; y < box.extent(1); ++y, start += box.row_bytes())
+      action(row_at(box, {0, index(1, y), index(2, z)}), start);
 }
 
 // Calls `action(address, bytes)` for the pieces of shared memory whose elements are inside the tensor.
@@ -103,6 +133,18 @@ inline void store(const Box& box) {
   });
 }
 
+// Fails unless the first pixel is one that the bounding box has.
+inline void check_pixels(const char* name, const Box& box) {
+  const CUtensorMap& map = box.map;
+  for (unsigned d = 1; d < map.rank - 1u; ++d) {
+    const int64_t low = map.lower[d - 1], end = static_cast<int64_t>(map.sizes[d]) + map.upper[d - 1];
+    const int64_t first = box.first.index[d];
+    if (first < low || first >= end || (first - low) % map.steps[d - 1] != 0)
+      fail("undefined", box.line, "%s from pixel %d of dimension %u, which its bounding box from %d to %d hasn't", name,
+           static_cast<int>(first), d, static_cast<int>(low), static_cast<int>(end - 1));
+  }
+}
+
 // Fails for what the PTX ISA and the driver don't allow, in the copy `name`.
 inline void check_box(const char* name, const Box& box) {
   const CUtensorMap& map = box.map;
@@ -110,7 +152,10 @@ inline void check_box(const char* name, const Box& box) {
   if (map.rank != box.first.rank)
     fail("undefined", box.line, "%s of a tensor map with %u dimensions by an instruction for %u", name, map.rank,
          box.first.rank);
-  for (unsigned d = 0; d < map.rank; ++d)
+  if (map.is_im2col != box.first.is_im2col)
+    fail("undefined", box.line, "%s in im2col mode needs a tensor map and an instruction of that mode", name);
+  if (map.is_im2col) check_pixels(name, box);
+  for (unsigned d = 0; d < map.rank && !map.is_im2col; ++d)
     if (map.box[d] == 0 || map.box[d] > 256)
       fail("undefined", box.line, "%s of a box of %u elements in dimension %u: they are 1 to 256", name, map.box[d], d);
   if (box.row_bytes() % kChunkBytes != 0)

@@ -5,10 +5,12 @@
 
 namespace cugen {
 
-// First element of a box, contiguous dimension first.
+// First element of a box, contiguous dimension first; in im2col mode its pixels are read `offsets` further on.
 struct BoxCoordinates {
   unsigned rank;
-  int index[3];
+  int index[5];
+  bool is_im2col = false;
+  unsigned short offsets[3] = {};
 };
 
 void load_box(void* target, const CUtensorMap& map, void* barrier, const BoxCoordinates& first, int line);
@@ -51,6 +53,22 @@ CUGEN_INLINE void tma_store_2d(const CUtensorMap* map, const void* source, int x
 #define CUGEN_TMA_STORE_3D
 CUGEN_INLINE void tma_store_3d(const CUtensorMap* map, const void* source, int x, int y, int z, int line = __builtin_LINE()) {
   cugen::store_box(*map, source, {3, {x, y, z}}, line);
+}
+#define CUGEN_TMA_LOAD_IM2COL_3D
+CUGEN_INLINE void tma_load_im2col_3d(void* target, const CUtensorMap* map, unsigned long long* barrier, int c, int w,
+                        int n, unsigned short s, int line = __builtin_LINE()) {
+  cugen::load_box(target, *map, barrier, {3, {c, w, n}, true, {s}}, line);
+}
+#define CUGEN_TMA_LOAD_IM2COL_4D
+CUGEN_INLINE void tma_load_im2col_4d(void* target, const CUtensorMap* map, unsigned long long* barrier, int c, int w,
+                        int h, int n, unsigned short s, unsigned short r, int line = __builtin_LINE()) {
+  cugen::load_box(target, *map, barrier, {4, {c, w, h, n}, true, {s, r}}, line);
+}
+#define CUGEN_TMA_LOAD_IM2COL_5D
+CUGEN_INLINE void tma_load_im2col_5d(void* target, const CUtensorMap* map, unsigned long long* barrier, int c, int w,
+                        int h, int d, int n, unsigned short s, unsigned short r, unsigned short t,
+                        int line = __builtin_LINE()) {
+  cugen::load_box(target, *map, barrier, {5, {c, w, h, d, n}, true, {s, r, t}}, line);
 }
 #define CUGEN_PREFETCH_TENSOR_MAP
 CUGEN_INLINE void prefetch_tensor_map(const CUtensorMap*) {}

@@ -1,0 +1,198 @@
+"""The input of a convolution as an operand that TMA copies in im2col mode (PTX ISA, tensors, im2col mode).
+
+A row of the tile is a pixel's channels, as one tap of the filter reads them. The tensor map has the bounding box of the
+pixels that the first tap reads, for all outputs; the rows of a tile are pixels of it that follow each other, and the
+other taps read them at an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import sympy
+
+from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.gemm.wgmma.operands import OperandTiles, tensor_array
+from cugen.machine.target import TENSOR_ALIGNMENT
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES
+from cugen.pieces.blocks import define_index
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.memory import Access, PixelBox
+from cugen.plan.nodes import Node
+from cugen.plan.pipeline_nodes import TensorLoad
+from cugen.plan.subscripts import NotAnInteger, to_integer
+from cugen.plan.symbols import Integer, integer, symbol
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, free_indices
+
+_MAX_STEP = 8
+_CORNER_BITS = {3: 16, 4: 8, 5: 5}  # of a signed corner and of an unsigned offset, by dimensions of the array
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of the images: pixel `step * output + lower` at the first tap, `dilation` further on at each next
+    one, or before with a negative one. `output` and `tap` are None where there is a single one."""
+
+    output: Index | None
+    tap: Index | None
+    step: int
+    dilation: int
+    lower: int
+    upper: int
+    taps: int
+
+    @property
+    def last_offset(self) -> int:
+        return abs(self.dilation) * (self.taps - 1)
+
+    def offset(self, tap: Integer) -> Integer:
+        """How much further than the first pixel in memory a tap reads."""
+        return self.dilation * tap if self.dilation >= 0 else integer(self.last_offset) + self.dilation * tap
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of an operand: which one is read, its axes, and its channels."""
+
+    image: Expr
+    axes: tuple[Axis, ...]
+    channels: Index
+
+
+def images_of(contraction: Contraction, operand: Operand) -> Images | str:
+    """The images that an operand's window moves over, or why TMA can't copy them."""
+    window, array, context = operand.window, operand.array, contraction.context
+    assert window is not None
+    name = operand.read.array
+    if not 3 <= len(array.shape) <= max(_CORNER_BITS):
+        return f"the im2col mode takes arrays of 3 to 5 dimensions, and {name} has {len(array.shape)}"
+    strides = [context.static(stride) for stride in array.strides]
+    if None in strides or strides != sorted(strides, key=lambda s: -(s or 0)) or strides[-1] != 1:
+        return f"the im2col mode takes dense images with the channels last, and {name} is none"
+    if any((stride or 0) * array.dtype.bytes % TENSOR_ALIGNMENT for stride in strides[:-1]):
+        return f"pixels of {name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
+    moving = [index for index, _ in window.parts.get(operand.mn.name, ())]
+    summed = [index for index, _ in window.parts.get(contraction.k.name, ())]
+    image, *pixels, channel = window.read.subscripts
+    if not summed or channel != IndexValue(summed[-1].name):
+        return f"channels of {name} aren't the fastest index of the sum"
+    row = SWIZZLED_ROW_BYTES // array.dtype.bytes
+    if divisor(context.extent(summed[-1]), context) % row:
+        return f"the channels of {name} aren't a multiple of the {row} of a k-tile"
+    if not isinstance(image, IndexValue | Const):
+        return f"the im2col mode reads images one after the other, and those of {name} aren't"
+    axes = []
+    for sub, extent in zip(pixels, array.shape[1:-1], strict=True):
+        axis = _axis(sub, context.static(extent), moving, summed[:-1], context)
+        if axis is None or not _fits(axis, len(array.shape)):
+            return f"the im2col mode has no bounding box for the pixels of {name}"
+        axes.append(axis)
+    first = next((index for index in moving if image == IndexValue(index.name)), None)
+    order = [index for index in (first, *(axis.output for axis in axes)) if index is not None]
+    taps = [axis.tap.name for axis in axes if axis.tap is not None]
+    if order != moving or sorted(taps) != sorted(index.name for index in summed[:-1]):
+        return f"pixels of {name} don't follow each other in the order of the outputs"
+    return Images(image, tuple(axes), summed[-1])
+
+
+def _axis(
+    sub: Expr, extent: int | None, moving: Sequence[Index], taps: Sequence[Index], context: Context
+) -> Axis | None:
+    """The axis of a subscript; None where it isn't affine in one output index and one tap, with known numbers."""
+    names = free_indices(sub)
+    outputs, summed = ([i for i in indices if i.name in names] for indices in (moving, taps))
+    counts = [context.static_extent(index) for index in (*outputs, *summed)]
+    if extent is None or None in counts or len(outputs) > 1 or len(summed) > 1 or len(names) != len(counts):
+        return None
+    symbols = {**context.symbols, **{name: symbol(f"index {name}") for name in names}}
+    try:
+        position = to_integer(sub, symbols).expand()
+    except NotAnInteger:
+        return None
+    step, dilation = (sum(position.coeff(symbols[i.name]) for i in each) for each in (outputs, summed))
+    rest = position - sum(position.coeff(symbols[i.name]) * symbols[i.name] for i in (*outputs, *summed))
+    lower = context.static(rest.expand()) if rest.expand().free_symbols <= context.ranges.keys() else None
+    if lower is None or not all(sympy.sympify(number).is_Integer for number in (step, dilation)):
+        return None
+    output, tap = next(iter(outputs), None), next(iter(summed), None)
+    taps_count = (context.static_extent(tap) or 1) if tap else 1
+    results = (context.static_extent(output) or 1) if output else 1
+    first = lower + min(int(dilation), 0) * (taps_count - 1)
+    axis_step = int(step) if output else 1
+    return Axis(
+        output, tap, axis_step, int(dilation), first, first + axis_step * (results - 1) - extent + 1, taps_count
+    )
+
+
+def _fits(axis: Axis, dimensions: int) -> bool:
+    """Whether the corners, the step and the offsets are in the range of a tensor map."""
+    half = 1 << (_CORNER_BITS[dimensions] - 1)
+    corners = all(-half <= corner < half for corner in (axis.lower, axis.upper))
+    return corners and 1 <= axis.step <= _MAX_STEP and axis.last_offset < 2 * half
+
+
+@dataclass(frozen=True)
+class PixelTiles(OperandTiles):
+    """The stages of such an operand's tile: [stage][BM or BN pixels][BK channels]."""
+
+    images: Images
+    lowering: Lowering
+    parts: dict[str, tuple[tuple[Index, Expr], ...]]
+    k: str
+
+    @staticmethod
+    def over(tiles: OperandTiles, contraction: Contraction, lowering: Lowering) -> PixelTiles:
+        """The tiles of a window, in place of those of a matrix."""
+        operand, context = tiles.operand, contraction.context
+        images = images_of(contraction, operand)
+        assert isinstance(images, Images)
+        assert operand.window is not None
+        box = (*(1 for _ in images.axes), tiles.extent // tiles.shares, int(tiles.config.block_k))
+        source = tensor_array(operand.array, box, SWIZZLED_ROW_BYTES, tiles.source.symbol, context)
+        assert source.tensor_map is not None
+        assert tiles.source.tensor_map is not None
+        pixels = PixelBox(*(tuple(getattr(a, of) for a in images.axes) for of in ("lower", "upper", "step")))
+        rounds = tiles.source.tensor_map.rounds_to_tf32
+        source = replace(source, tensor_map=replace(source.tensor_map, pixels=pixels, rounds_to_tf32=rounds))
+        of_base = {name: getattr(tiles, name) for name in ("operand", "config", "tile", "block", "context")}
+        parts = dict(operand.window.parts)
+        return PixelTiles(**of_base, source=source, images=images, lowering=lowering, parts=parts, k=contraction.k.name)
+
+    def tile_definitions(self, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
+        """The image and the outputs of the tile's first pixel."""
+        first = coordinates[self.operand.mn.name]
+        if self.shares > 1:
+            first += rank * integer(self.extent // self.shares)
+        return self._define(self.operand.mn.name, first)
+
+    def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
+        definitions = self._define(self.k, coordinates[self.k])
+        symbols = self.lowering.symbols
+        image = to_integer(self.images.image, symbols)
+        first = [
+            axis.lower + (axis.step * symbols[axis.output.name] if axis.output else integer(0))
+            for axis in self.images.axes
+        ]
+        offsets = tuple(axis.offset(symbols[axis.tap.name] if axis.tap else integer(0)) for axis in self.images.axes)
+        part = rank * integer(self.extent // self.shares) if self.shares > 1 else integer(0)
+        load = TensorLoad(
+            Access(self.tile, (stage, part, integer(0)), "tensor_store"),
+            Access(self.source, (image, *first, symbols[self.images.channels.name]), "tensor_load"),
+            replace(barrier),
+            self.shares,
+            offsets,
+        )
+        return *definitions, load
+
+    def _define(self, name: str, value: Integer) -> tuple[Node, ...]:
+        """Defines the indices that one of the GEMM was fused from; itself where it is one of them."""
+        parts = self.parts[name]
+        symbols = {**self.lowering.symbols, name: value}
+        nodes = []
+        for index, part in parts:
+            extent = self.context.extent(index)
+            nodes.append(define_index(index.name, to_integer(part, symbols), extent, self.lowering, below=extent))
+        return tuple(nodes)
