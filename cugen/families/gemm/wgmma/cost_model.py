@@ -14,6 +14,7 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
+from cugen.families.gemm.wgmma.pixels import k_tiles_of
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
 from cugen.plan.alignment import divisor
@@ -70,7 +71,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     resident = dict(fitted.clusters)[config.cluster]
     waves = -(-tiles // resident)
     active = min(tiles, resident) * config.cluster
-    k_tiles = -(-problem.k // int(config.block_k) // config.split_k)
+    k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
     operands = block_m // WGMMA_M * _INSTRUCTIONS * operand_wavefronts(WGMMA_M + block_n)
     k_tile = max(
         block_m * block_n / 32,

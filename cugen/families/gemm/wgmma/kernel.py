@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import WARP
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
@@ -23,7 +23,7 @@ from cugen.families.gemm.wgmma.config import (
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
 from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
-from cugen.families.gemm.wgmma.pixels import PixelTiles
+from cugen.families.gemm.wgmma.pixels import PixelTiles, TapTiles, padded_channels, window_images
 from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_index, define_size, digits
@@ -97,16 +97,26 @@ class WgmmaKernel:
         self.exact = {name: divides(size, self.extents[name], context) for name, size in sizes.items()}
         self.tiles_m = self._count("TILES_M", contraction.m.name, config.block_m)
         self.tiles_n = self._count("TILES_N", contraction.n.name, config.block_n)
+        self.channels = self._padded_channels()
         self.k_tiles = self._count("K_TILES", contraction.k.name, config.block_k)
+
+    def _padded_channels(self) -> Integer | None:
+        """The padded channels of a tap, of which the extent of K is a multiple then; None where they aren't padded."""
+        padded = padded_channels(self.contraction, int(self.config.block_k))
+        if padded is None:
+            return None
+        images, context, k = window_images(self.contraction), self.request.context, self.contraction.k.name
+        assert images is not None
+        channels = self._size("CHANNELS", padded).expr
+        self.extents[k] = self.extents[k] / context.extent(images.channels) * channels
+        return channels
 
     def kernel(self) -> Kernel:
         config, contraction, lowering = self.config, self.contraction, self.lowering
         pieces: list[OperandTiles] = []
         offset = 0
         for operand in contraction.operands:
-            tiles = OperandTiles.of(contraction, operand, config, lowering, offset)
-            is_window = operand.window is not None
-            pieces.append(PixelTiles.over(tiles, contraction, lowering) if is_window else tiles)
+            pieces.append(self._tiles_of(operand, offset))
             offset += pieces[-1].bytes
         self.tiles = tuple(pieces)
         thread_definitions, tile_definitions = self._coordinates()
@@ -159,6 +169,17 @@ class WgmmaKernel:
             reasons=(self._reason(),),
             cluster=config.cluster,
         )
+
+    def _tiles_of(self, operand: Operand, offset: int) -> OperandTiles:
+        contraction, lowering = self.contraction, self.lowering
+        tiles = OperandTiles.of(contraction, operand, self.config, lowering, offset)
+        images = window_images(contraction)
+        if images is None:
+            return tiles
+        number = self.request.context.extent(images.channels)
+        if operand.window is not None:
+            return PixelTiles.over(tiles, contraction, lowering, number if self.channels is None else self.channels)
+        return tiles if self.channels is None else TapTiles.over(tiles, contraction, (number, self.channels))
 
     def _registers(self, *, increases: bool) -> Section:
         """What consumers take (`increases`) of the producer's registers."""

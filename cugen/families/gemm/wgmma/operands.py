@@ -228,15 +228,18 @@ class OperandTiles:
             block = value_of(self.block) + (rank * (self.block.range[1] + 1) if shares > 1 else 0)
             offset, subscripts = row * block, (stage, block, integer(0), integer(0))
         coordinates = {**coordinates, mn: coordinates[mn] + offset}
-        read = (coordinates[sub.name] for sub in self.operand.read.subscripts if isinstance(sub, IndexValue))
-        source = tensor_subscripts(self.operand.array, tuple(read), self.context)
         load = TensorLoad(
             Access(self.tile, subscripts, "tensor_store"),
-            Access(self.source, source, "tensor_load"),
+            Access(self.source, self.source_subscripts(coordinates), "tensor_load"),
             replace(barrier),
             shares,
         )
         return (load,) if self.operand.is_k_major else repeated(self.block, (load,))
+
+    def source_subscripts(self, coordinates: dict[str, Integer]) -> tuple[Integer, ...]:
+        """The subscripts of a box, in the order of the tensor map's dimensions."""
+        read = (coordinates[sub.name] for sub in self.operand.read.subscripts if isinstance(sub, IndexValue))
+        return tensor_subscripts(self.operand.array, tuple(read), self.context)
 
     def matrix(self, stage: Integer, mn: Integer, k: Integer) -> Access:
         """The matrix of one instruction, from a row or column and a k of the tile on."""

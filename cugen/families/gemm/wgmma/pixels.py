@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import sympy
 
@@ -16,15 +17,14 @@ from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.operands import OperandTiles, tensor_array
 from cugen.machine.target import TENSOR_ALIGNMENT
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES
-from cugen.pieces.blocks import define_index
-from cugen.plan.alignment import divisor
+from cugen.pieces.blocks import define_indices, digits
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, PixelBox
 from cugen.plan.nodes import Node
 from cugen.plan.pipeline_nodes import TensorLoad
 from cugen.plan.subscripts import NotAnInteger, to_integer
-from cugen.plan.symbols import Integer, integer, symbol
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, free_indices
 
 _MAX_STEP = 8
@@ -79,9 +79,8 @@ def images_of(contraction: Contraction, operand: Operand) -> Images | str:
     image, *pixels, channel = window.read.subscripts
     if not summed or channel != IndexValue(summed[-1].name):
         return f"channels of {name} aren't the fastest index of the sum"
-    row = SWIZZLED_ROW_BYTES // array.dtype.bytes
-    if divisor(context.extent(summed[-1]), context) % row:
-        return f"the channels of {name} aren't a multiple of the {row} of a k-tile"
+    if context.static_extent(summed[-1]) is None:
+        return f"the number of channels of {name} isn't fixed"
     if not isinstance(image, IndexValue | Const):
         return f"the im2col mode reads images one after the other, and those of {name} aren't"
     axes = []
@@ -134,17 +133,74 @@ def _fits(axis: Axis, dimensions: int) -> bool:
     return corners and 1 <= axis.step <= _MAX_STEP and axis.last_offset < 2 * half
 
 
+@lru_cache(maxsize=16)
+def window_images(contraction: Contraction) -> Images | None:
+    """The images of a contraction's window, if TMA copies them; None without a window."""
+    found = (images_of(contraction, operand) for operand in contraction.operands if operand.window is not None)
+    return next((images for images in found if isinstance(images, Images)), None)
+
+
+def padded_channels(contraction: Contraction, block_k: int) -> int | None:
+    """Channels with which each tap of a window is whole k-tiles, if these are more than there are; TMA copies zeros for
+    them. None where each tap is whole k-tiles, and without a window."""
+    images = window_images(contraction)
+    channels = 0 if images is None else contraction.context.static_extent(images.channels) or 0
+    return -(-channels // block_k) * block_k if channels % block_k else None
+
+
+def k_tiles_of(contraction: Contraction, k: int, block_k: int) -> int:
+    """K-tiles of a sum of `k` terms."""
+    images, padded = window_images(contraction), padded_channels(contraction, block_k)
+    if images is None or padded is None:
+        return -(-k // block_k)
+    return k // (contraction.context.static_extent(images.channels) or 1) * padded // block_k
+
+
+@dataclass(frozen=True)
+class TapTiles(OperandTiles):
+    """The stages of the other operand's tile, where the channels of a tap are padded: its K has two dimensions."""
+
+    channels: Integer
+    k: str
+
+    @staticmethod
+    def over(tiles: OperandTiles, contraction: Contraction, counts: tuple[Integer, Integer]) -> TapTiles:
+        """The tiles of a matrix whose K is taps of so many channels; `counts` has their number, and it padded."""
+        operand, (number, padded) = tiles.operand, counts
+        array, k = operand.array, contraction.k.name
+        names = [sub.name for sub in operand.read.subscripts if isinstance(sub, IndexValue)]
+        of_k, of_mn = names.index(k), names.index(operand.mn.name)
+        taps = (array.shape[of_k] / number, array.strides[of_k] * number)
+        rest = ((array.shape[of_mn], array.strides[of_mn]), (number, array.strides[of_k]))
+        rows, columns = rest if operand.is_k_major else rest[::-1]
+        shape, strides = zip(taps, rows, columns, strict=True)
+        tensor_map = tiles.source.tensor_map
+        assert tensor_map is not None
+        source = replace(
+            tiles.source, shape=shape, strides=strides, tensor_map=replace(tensor_map, box=(1, *tensor_map.box[-2:]))
+        )
+        of_base = {name: getattr(tiles, name) for name in ("operand", "config", "tile", "block", "context")}
+        return TapTiles(**of_base, source=source, channels=padded, k=k)
+
+    def source_subscripts(self, coordinates: dict[str, Integer]) -> tuple[Integer, ...]:
+        k, mn = coordinates[self.k], coordinates[self.operand.mn.name]
+        tap, channel = FloorDiv(k, self.channels), Mod(k, self.channels)
+        return (tap, mn, channel) if self.operand.is_k_major else (tap, channel, mn)
+
+
 @dataclass(frozen=True)
 class PixelTiles(OperandTiles):
-    """The stages of such an operand's tile: [stage][BM or BN pixels][BK channels]."""
+    """The stages of such an operand's tile: [stage][BM or BN pixels][BK channels]. `channels` are those of a tap,
+    padded to whole k-tiles."""
 
     images: Images
     lowering: Lowering
     parts: dict[str, tuple[tuple[Index, Expr], ...]]
     k: str
+    channels: Integer
 
     @staticmethod
-    def over(tiles: OperandTiles, contraction: Contraction, lowering: Lowering) -> PixelTiles:
+    def over(tiles: OperandTiles, contraction: Contraction, lowering: Lowering, channels: Integer) -> PixelTiles:
         """The tiles of a window, in place of those of a matrix."""
         operand, context = tiles.operand, contraction.context
         images = images_of(contraction, operand)
@@ -159,17 +215,28 @@ class PixelTiles(OperandTiles):
         source = replace(source, tensor_map=replace(source.tensor_map, pixels=pixels, rounds_to_tf32=rounds))
         of_base = {name: getattr(tiles, name) for name in ("operand", "config", "tile", "block", "context")}
         parts = dict(operand.window.parts)
-        return PixelTiles(**of_base, source=source, images=images, lowering=lowering, parts=parts, k=contraction.k.name)
+        return PixelTiles(
+            **of_base,
+            source=source,
+            images=images,
+            lowering=lowering,
+            parts=parts,
+            k=contraction.k.name,
+            channels=channels,
+        )
 
     def tile_definitions(self, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
         """The image and the outputs of the tile's first pixel."""
         first = coordinates[self.operand.mn.name]
         if self.shares > 1:
             first += rank * integer(self.extent // self.shares)
-        return self._define(self.operand.mn.name, first)
+        indices = [index for index, _ in self.parts[self.operand.mn.name]]
+        return self._define(indices, first, [self.context.extent(index) for index in indices])
 
     def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
-        definitions = self._define(self.k, coordinates[self.k])
+        summed = [index for index, _ in self.parts[self.k]]
+        extents = [*(self.context.extent(index) for index in summed[:-1]), self.channels]
+        definitions = self._define(summed, coordinates[self.k], extents)
         symbols = self.lowering.symbols
         image = to_integer(self.images.image, symbols)
         first = [
@@ -187,12 +254,7 @@ class PixelTiles(OperandTiles):
         )
         return *definitions, load
 
-    def _define(self, name: str, value: Integer) -> tuple[Node, ...]:
-        """Defines the indices that one of the GEMM was fused from; itself where it is one of them."""
-        parts = self.parts[name]
-        symbols = {**self.lowering.symbols, name: value}
-        nodes = []
-        for index, part in parts:
-            extent = self.context.extent(index)
-            nodes.append(define_index(index.name, to_integer(part, symbols), extent, self.lowering, below=extent))
-        return tuple(nodes)
+    def _define(self, indices: list[Index], value: Integer, extents: list[Integer]) -> tuple[Node, ...]:
+        """Defines the indices that one of the GEMM was fused from, slowest first."""
+        fastest_first = (indices[::-1], extents[::-1])
+        return tuple(define_indices(*fastest_first, digits(value, extents[::-1]), self.lowering))

@@ -14,6 +14,7 @@ from cugen.families.gemm.wgmma.config import WgmmaConfig, available_registers, c
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import stage_bytes
+from cugen.families.gemm.wgmma.pixels import k_tiles_of
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.plan.symbols import INT32_MAX, bounds
@@ -139,7 +140,7 @@ def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: W
     k = contraction.context.static_extent(contraction.k)
     if k is None:
         return
-    k_tiles = -(-k * instruction.element_bytes // SWIZZLED_ROW_BYTES)
+    k_tiles = k_tiles_of(contraction, k, SWIZZLED_ROW_BYTES // instruction.element_bytes)
     yield from (count for count in CLUSTER_SIZES if tiles * count <= sms and k_tiles >= _MIN_K_TILES * count)
 
 
@@ -162,7 +163,7 @@ def _fills(contraction: Contraction, config: WgmmaConfig) -> int:
     """K-tiles of the block with most of them, at least as many as the fewest stages."""
     problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
-    k_tiles = -(-problem.k // int(config.block_k) // config.split_k)
+    k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
     return max(-(-tiles * config.split_k // sms) * k_tiles, _MIN_STAGES)
 
 
