@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
+from cugen.families.contraction.channels_last import with_channels_last
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
 from cugen.families.gemm.config import MIN_EXTENT_FOR_REGISTER_TILES, TILE, TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
@@ -63,6 +64,11 @@ def _match_of(contraction: Contraction, config: TileConfig) -> Match:
         return None if isinstance(following, Refusal) else _match_of(contraction, following)
 
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, config), smaller)
+
+
+def split(single: Single) -> Steps | None:
+    """Copies of a convolution's operands with the channels last, and the GEMM of these."""
+    return with_channels_last(single, FAMILY.takes)
 
 
 def uses_tensor_cores(request: Request) -> bool:
@@ -208,4 +214,5 @@ FAMILY = Family(
     doc="GEMM: multistage pipeline in shared memory, on CUDA or tensor cores",
     match=match,
     tunables=TUNABLES,
+    split=split,
 )

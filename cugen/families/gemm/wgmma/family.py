@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
+from cugen.families.contraction.channels_last import with_channels_last
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.tensor_cores import unit_and_peak
@@ -114,6 +115,8 @@ def split(single: Single) -> Steps | None:
     """Copies of operands that TMA or wgmma can't read, and the GEMM of these; None where it needs none, or where they
     don't pay off."""
     request = single.request()
+    if WGMMA.is_on(request.target) and (steps := with_channels_last(single, FAMILY.takes)) is not None:
+        return steps
     contraction = recognise(request) if WGMMA.is_on(request.target) and Reduce in request.node_kinds() else None
     if not isinstance(contraction, Contraction) or any(_form_refusals(contraction)):
         return None

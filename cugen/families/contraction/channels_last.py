@@ -1,0 +1,130 @@
+"""Copies of a convolution's operands with the channels as the fastest index, of which a tap's are copied in vectors:
+
+    y[n, k, h, w] = sum(x[n, c, h + r - 1, w + s - 1] * f[k, c, r, s], c, r, s)
+becomes
+    x_last[n, h_in, w_in, c] = x[n, c, h_in, w_in];  f_last[k, r, s, c] = f[k, c, r, s]
+    y[n, k, h, w] = sum(x_last[n, h + r - 1, w + s - 1, c] * f_last[k, r, s, c], c, r, s)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cugen.plan.context import Context
+from cugen.plan.request import Request, Single, Steps
+from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
+from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, free_indices, walk
+from cugen.spec.rewriting import replaced
+
+_MIN_MULTIPLY_ADDS = 1 << 24  # fewer take as long as the copies (heuristic)
+_NARROW_BYTES = 2  # elements of which a copy of one is no asynchronous one
+
+
+@dataclass(frozen=True, slots=True)
+class _Convolution:
+    """A sum of products of windows and filters; `channel` is the only contracted index that is a subscript of `windows`
+    by itself, `taps` are the others in the order of its dimensions."""
+
+    windows: Read
+    filters: Read
+    channel: Index
+    taps: tuple[Index, ...]
+
+
+def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> Steps | None:
+    """The copies and the convolution of them; None where the operands are in that order, and where the convolution
+    isn't taken then."""
+    convolution = _convolution(single)
+    if convolution is None or _multiply_adds(single, convolution) < _MIN_MULTIPLY_ADDS:
+        return None
+    spec = single.context.spec
+    taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
+    taken |= {index.name for index in (*single.statement.indices, convolution.channel, *convolution.taps)}
+    copies: list[Temporary] = []
+    reads: dict[Expr, Expr] = {}
+    for read, order in (
+        (convolution.windows, _windows_order(convolution, single.context)),
+        (convolution.filters, _filters_order(convolution)),
+    ):
+        if order is not None:
+            copies.append(_copy(single, read, order, taken))
+            subscripts = tuple(read.subscripts[d] for d in order)
+            reads[read] = replace(read, array=copies[-1].array.name, subscripts=subscripts)
+    if not copies:
+        return None
+    steps = steps_of(copies, replace(single.statement, value=replaced(single.statement.value, reads.get)))
+    return steps if is_taken(last_request(single, steps)) else None
+
+
+def _convolution(single: Single) -> _Convolution | None:
+    reductions = list(dict.fromkeys(node for node in walk(single.statement.value) if isinstance(node, Reduce)))
+    if len(reductions) != 1 or reductions[0].kind != "sum" or reductions[0].where is not None:
+        return None
+    (reduction,) = reductions
+    reads = list(dict.fromkeys(node for node in walk(reduction.body) if isinstance(node, Read)))
+    windows = [read for read in reads if not _is_plain(read)]
+    filters = [read for read in reads if _is_plain(read) and read.boundary is None]
+    if len(windows) != 1 or len(filters) != 1 or windows[0].exact or windows[0].array == filters[0].array:
+        return None
+    summed = {index.name: index for index in reduction.indices}
+    bare = [sub.name for sub in windows[0].subscripts if isinstance(sub, IndexValue) and sub.name in summed]
+    if len(bare) != 1 or sum(bare[0] in free_indices(sub) for sub in windows[0].subscripts) != 1:
+        return None
+    taps = [name for sub in windows[0].subscripts for name in summed if name in free_indices(sub) and name != bare[0]]
+    if sorted((*taps, *bare)) != sorted(summed) or not summed.keys() <= free_indices(filters[0]):
+        return None
+    return _Convolution(windows[0], filters[0], summed[bare[0]], tuple(summed[name] for name in taps))
+
+
+def _is_plain(read: Read) -> bool:
+    names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
+    return len(names) == len(set(names)) == len(read.subscripts)
+
+
+def _multiply_adds(single: Single, convolution: _Convolution) -> int:
+    indices = (*single.statement.indices, convolution.channel, *convolution.taps)
+    return math.prod(map(single.context.max_extent, indices))
+
+
+def _windows_order(convolution: _Convolution, context: Context) -> tuple[int, ...] | None:
+    """The dimensions of the windows with the channels last; None where they are, or elements are wide enough to be
+    copied one by one."""
+    array, subscripts = context.arrays[convolution.windows.array], convolution.windows.subscripts
+    channel = subscripts.index(IndexValue(convolution.channel.name))
+    if array.strides[channel] == 1 or array.dtype.bytes > _NARROW_BYTES:
+        return None
+    return (*(d for d in range(len(subscripts)) if d != channel), channel)
+
+
+def _filters_order(convolution: _Convolution) -> tuple[int, ...] | None:
+    """The dimensions of the filters with the taps and then the channels last; None where the contracted ones are in
+    that order, whatever precedes or follows them."""
+    names = [sub.name for sub in convolution.filters.subscripts if isinstance(sub, IndexValue)]
+    wanted = [*(index.name for index in convolution.taps), convolution.channel.name]
+    contracted = [d for d, name in enumerate(names) if name in wanted]
+    is_adjacent = contracted == list(range(contracted[0], contracted[0] + len(wanted)))
+    if is_adjacent and [names[d] for d in contracted] == wanted:
+        return None
+    return (*(d for d in range(len(names)) if d not in contracted), *(names.index(name) for name in wanted))
+
+
+def _copy(single: Single, read: Read, order: tuple[int, ...], taken: set[str]) -> Temporary:
+    """A copy of the whole array with its dimensions in another order."""
+    array = single.context.spec.array(read.array)
+    names = [
+        sub.name if isinstance(sub, IndexValue) else fresh(f"{_moving(sub, single)}_in", taken)
+        for sub in read.subscripts
+    ]
+    value = Read(read.array, tuple(map(IndexValue, names)), read.dtype)
+    indices = tuple(Index(names[d], array.shape[d]) for d in order)
+    what = f"{read.array}, channels last"
+    copy = temporary(fresh(f"{read.array}_last", taken), indices, value, what, single.statement, is_stored=True)
+    return replace(copy, array=replace(copy.array, dtype=array.dtype))
+
+
+def _moving(sub: Expr, single: Single) -> str:
+    """The output index in a subscript; `i` where there is none."""
+    names = (index.name for index in single.statement.indices)
+    return next((name for name in names if name in free_indices(sub)), "i")
