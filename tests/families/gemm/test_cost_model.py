@@ -232,3 +232,29 @@ def test_float64_takes_longer_by_the_ratio_of_the_published_rates():
     assert floats is not None
     assert doubles is not None
     assert 1.7 < doubles.seconds / floats.seconds < 2.2
+
+
+SMALL_UNALIGNED = """
+target: sm_90
+params: {{M: 20, N: {n}, K: {k}}}
+arrays:
+  A: {{shape: [M, K], dtype: bfloat16}}
+  B: {{shape: [K, N], dtype: bfloat16}}
+  C: {{shape: [M, N], dtype: bfloat16}}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "is_split"),
+    [
+        pytest.param(89, 570, True, id="odd rows of B, and more k-tiles than stages"),
+        pytest.param(89, 192, False, id="as many k-tiles as the prologue copies"),
+        pytest.param(90, 570, False, id="rows of whole words, which are copied asynchronously"),
+    ],
+)
+def test_few_blocks_that_wait_for_copies_through_registers_split_k(planned, n, k, is_split):
+    """20 x 89 x 570 takes 15.2 us in one block for each tile, and 9.5 in clusters of 8 (on an H100)."""
+    kernel = planned(SMALL_UNALIGNED.format(n=n, k=k))
+    assert kernel.family == "gemm"
+    assert kernel.is_clustered == is_split

@@ -21,7 +21,7 @@ from cugen.families.gemm.problem import (
     shared_bytes,
 )
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
-from cugen.families.gemm.tile_layout import BANK_BYTES
+from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, BANK_BYTES
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
 from cugen.machine.occupancy import occupancy
@@ -48,6 +48,7 @@ class Calibration:
     slice_epilogue: float = 0.2368  # of the instructions of stores, more for each further slice
     slice_exchange: float = 0.7695  # of the cycles of the slices' partial sums, that nothing hides
     copy_latency_cycles: float = 215.4  # of a copy, that nothing else of the block hides
+    synchronous_copy_seconds: float = 1.2e-6  # of an operand's k-tile after the prologue; cold, on an H100
     barrier_cycles_per_warp: float = 0.2219  # per k-tile, for each further warp of a copy group
     store_bytes_per_cycle: float = 16.02  # of a multiprocessor that waits for its stores
     simultaneous_stores: float = 1.0  # of the stores of resident blocks, those at about the same time
@@ -230,6 +231,14 @@ def _distributed_shared_cycles(problem: Problem, config: TileConfig) -> float:
     return requests * (h200.cluster_request_cycles + width * h200.cluster_element_cycles)
 
 
+def _synchronous_copies(problem: Problem, config: TileConfig, k_tiles: int) -> float:
+    """Operands whose copies a k-tile waits for, as they pass through registers: those of elements below a word. The
+    loads of the first stages are in flight together."""
+    waiting = max(0, k_tiles - config.stages + 1) / k_tiles
+    operands = problem.operands
+    return waiting * sum(o.copy_width_for(config) * o.element_bytes < ASYNC_COPY_BYTES[0] for o in operands)
+
+
 @lru_cache(maxsize=4096)
 def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction | None:
     """The predicted time of a config; None if no block fits a multiprocessor."""
@@ -274,6 +283,8 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
         busy *= h200.stream_k_factor if config.stream_k and config.stages > 2 else 1
         busy += h200.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
         k_tile = busy + max(0.0, h200.copy_latency_cycles - (config.stages - 1) * busy)
+        if tiles <= sms:  # else other blocks hide the latency, or have brought the lines to L2
+            k_tile += _synchronous_copies(problem, config, k_tiles) * h200.synchronous_copy_seconds * clock
         # A single block waits for its prologue; several hide it, but store at about the same time.
         storing = 1 + h200.simultaneous_stores * (blocks - 1)
         unhidden = (h200.copy_latency_cycles + storing * store_cycles) / blocks
