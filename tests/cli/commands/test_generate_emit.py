@@ -12,6 +12,7 @@ import pytest
 
 from cugen.emit.files import LAUNCH_HEADER, stamped
 from cugen.emit.layout import unwrapped
+from cugen.families.gemm.wgmma import selection
 from cugen.schedule.lock import Entry, Time, spec_key
 from cugen.spec.load import load_all
 from cugen.spec.model import Schedule
@@ -138,6 +139,23 @@ def test_an_architecture_specific_target_has_its_own_source_among_several(
     assert cli(*words, "--target", "sm_80,sm_90,sm_90a", "--check").status == 0
     (tmp_path / "product.yaml").write_text(PRODUCT.replace("M: 256", "M: 512"))
     assert cli(*words, "--target", "sm_80,sm_90,sm_90a", "--check").status == 1
+
+
+@pytest.mark.parametrize("kinds", ["cubin", "embed", pytest.param("cu,fatbin", marks=pytest.mark.slow)])
+def test_machine_code_whose_accumulators_spill_is_an_error_of_the_build(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: str
+) -> None:
+    """Of a tile that the family refuses, as its accumulators need more registers than there are."""
+    text = PRODUCT.replace("[K, N]", "[N, K]").replace("B[k, n]", "B[n, k]")
+    (tmp_path / "product.yaml").write_text(f"{text}schedule: {{family: wgmma, block: {{m: 256, n: 224}}}}\n")
+    words = ("generate", tmp_path / "product.yaml", "-o", tmp_path / "out", "--target", "sm_90a", "--emit", kinds)
+    assert "CG2102" in cli(*words).err
+    monkeypatch.setattr(selection, "_fits_registers", lambda *_: True)
+    answer = cli(*words)
+    assert answer.status == 4  # it would be an error of cugen
+    assert "CG4001" in answer.err
+    assert re.search("serialises the wgmmas of product|product spills registers beside wgmma", answer.err)
+    assert names(tmp_path / "out") == []
 
 
 def test_ptx_is_of_the_highest_target_without_a_suffix(

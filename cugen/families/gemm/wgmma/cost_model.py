@@ -27,13 +27,13 @@ class Calibration:
     """What was measured, in microseconds and in cycles of a multiprocessor at `clock` MHz.
 
     `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at most.
-    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32, of which
-    `overlapped_promotion` remain while other warpgroups multiply, and `third_consumer` where three warpgroups do. `l2`:
-    its bytes per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and `narrow_pitch_factor`
-    times as long for other pitches, and `half_line_factor` for rows that begin within a line. `epilogue`: cycles for
-    each accumulator of a thread's matrix. `exchange` of a cluster's partial sums, and for each element of a tile;
-    `multicast`, and for each k-tile. `read` and `write`: fractions of the memory bandwidth. `clusters`: how many of
-    each size are resident."""
+    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32, or
+    `overlapped_promotion` by consumers that have registers for two sets of sums and multiply in turns, and
+    `third_consumer` where three warpgroups multiply. `l2`: its bytes per cycle for rows that are multiples of 128 bytes
+    apart; `sector_pitch_factor` and `narrow_pitch_factor` times as long for other pitches, and `half_line_factor` for
+    rows that begin within a line. `epilogue`: cycles for each accumulator of a thread's matrix. `exchange` of a
+    cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile. `read` and `write`:
+    fractions of the memory bandwidth. `clusters`: how many of each size are resident."""
 
     launch: float = 3.45
     consumer: float = 0.5
@@ -80,7 +80,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     )
     k_tile += fitted.k_tile
     if config.promotes:
-        k_tile += fitted.overlapped_promotion if config.consumers > 1 else fitted.promotion
+        k_tile += fitted.overlapped_promotion if config.gives_registers else fitted.promotion
     k_tile += fitted.multicast_k_tile if config.multicast > 1 else 0.0
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0
     tile = k_tiles * k_tile + fitted.epilogue * block_n * config.matrices_m

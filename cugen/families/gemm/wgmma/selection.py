@@ -26,6 +26,7 @@ BLOCK_N = (32, 64, 96, 128, 160, 192, 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
+_GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
     Tunable(
@@ -96,8 +97,9 @@ def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Ite
 
 def _may_give_registers(config: WgmmaConfig) -> tuple[bool, ...]:
     """Whether the producer gives registers to the consumers, in order of preference. One consumer has as many as a
-    thread can have; several that promote sums are faster with more (10 % of a tile of 128 x 128, on an H100)."""
-    if config.consumers == 1:
+    thread can have. Four warpgroups are launched with 128, too few for wide instructions (ptxas, C7602). Consumers that
+    promote sums are faster with more (10 % of a tile of 128 x 128, on an H100)."""
+    if config.consumers != _GIVEN_CONSUMERS:
         return (False,)
     return (True,) if config.promotes else (False, True)
 
