@@ -23,24 +23,20 @@ from random import Random
 from typing import Any
 
 from cases import spec_text
+from cold_times import TORCH, cold_times
 from figures import command, save
 
 import cugen
-from cugen.bench.buffers import Buffers
-from cugen.bench.libraries import library
-from cugen.bench.measure import own_contender
-from cugen.bench.peers import Called, enter
-from cugen.bench.protocol import Contender, Plan, measure
+from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
 from cugen.kernel import Kernel, generate
 from cugen.machine import architecture_specific
 from cugen.runtime.gpu import target_for
-from cugen.runtime.inputs import known_params
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_cubin
 
-PLANNED, WINDOWS, GEMM, TORCH = "planned", "windows", "gemm", "torch"
+PLANNED, WINDOWS, GEMM = "planned", "windows", "gemm"
 VARIANTS = (PLANNED, WINDOWS, GEMM)
 MIN_TERMS, MAX_TERMS = 1 << 24, 1 << 36
 MAX_BYTES = 1 << 30  # of an array
@@ -173,30 +169,7 @@ def compiled(case: Case, variant: str, capability: str) -> None:
 def row(opened: Session, case: Case) -> dict[str, Any]:
     """Cold medians of the variants in microseconds, the plan's families, the regret and the ratio."""
     kernels = {v: kernel for v in VARIANTS if (kernel := planned(case, v, opened.capability)) is not None}
-    spec = kernels[PLANNED].spec
-    buffers = Buffers(opened, spec, kernels[PLANNED].manifest, known_params(spec, {}), 0)
-    flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
-    torch = library(TORCH, opened.stream)
-    contenders: list[Contender] = []
-    try:
-        for variant, kernel in kernels.items():
-            contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, {}, 0)
-            contender.run(0)
-            report, peer = enter(torch, spec, buffers, scalars, case.peer)
-            if peer is None:  # the results differ
-                raise RuntimeError(f"{case}, {variant}: {report.absent}")
-            contenders.append(Contender(variant, contender.run))
-        contenders.append(peer)
-        flush = (lambda: opened.read(flushed, 3 * opened.l2_bytes)) if flushed else None
-        cold = measure(contenders, opened, Plan(buffers.count, flush, samples=60, budget_us=1e5))["cold"]
-        opened.synchronize()
-    finally:
-        contenders.clear()
-        torch.release()
-        buffers.release()
-        if flushed:
-            opened.release(flushed)
-    times = {name: taken.median for name, taken in cold.items()}
+    times, _ = cold_times(opened, kernels, case.peer, samples=60, budget_us=1e5)
     return {
         "case": astuple(case),
         "families": "+".join(launch.family for launch in kernels[PLANNED].plan.kernels),

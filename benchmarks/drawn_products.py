@@ -22,14 +22,10 @@ from random import Random
 from typing import Any
 
 from cases import spec_text
+from cold_times import TORCH, cold_times
 from figures import command, save
 
 import cugen
-from cugen.bench.buffers import Buffers
-from cugen.bench.libraries import library
-from cugen.bench.measure import own_contender
-from cugen.bench.peers import enter
-from cugen.bench.protocol import Contender, Plan, measure
 from cugen.bench.session import Session, session
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.config import TileConfig
@@ -37,7 +33,6 @@ from cugen.families.gemm.selection.heuristic import rank, schedule_of
 from cugen.kernel import Kernel, generate
 from cugen.plan.context import make_context
 from cugen.runtime.gpu import target_for
-from cugen.runtime.inputs import known_params
 from cugen.schedule.planner import requests
 from cugen.schedule.runs import group
 from cugen.spec.diagnostics import SpecError
@@ -48,7 +43,7 @@ from cugen.toolchain.errors import CompileError
 
 Sizes = tuple[int, int, int]
 ALWAYS: tuple[Sizes, ...] = ((640, 640, 640), (2048, 32, 2048), (1, 4097, 4097), (4, 50257, 768))
-PLANNED, CUBLAS = "planned", "torch"
+PLANNED = "planned"
 _SMALLEST, _LARGEST = 16, 8192
 _SAMPLES, _BUDGET_US = 25, 4e4
 _TOP_CONFIGS = 3  # by the cost model, before the best of each tile and split
@@ -138,38 +133,15 @@ def compiled(variant: Variant, capability: str) -> None:
 def row(opened: Session, variants: list[Variant]) -> dict[str, Any]:
     """Cold medians in microseconds, and the configs with their predictions."""
     kernels = {variant: kernel for variant in variants if (kernel := kernel_of(variant)) is not None}
-    spec = kernels[variants[0]].spec
-    buffers = Buffers(opened, spec, kernels[variants[0]].manifest, known_params(spec, {}), 0)
-    flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
-    torch = library(CUBLAS, opened.stream)
-    contenders, differences = [], {}
-    try:
-        for variant, kernel in kernels.items():
-            contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, {}, 0)
-            contender.run(0)
-            report, peer = enter(torch, spec, buffers, scalars)
-            differences[variant.name] = report.difference
-            if peer is None:  # the results differ
-                raise RuntimeError(f"{variant.sizes}, {variant.config}: {report.absent}")
-            contenders.append(Contender(variant.name, contender.run))
-        contenders.append(peer)
-        flush = (lambda: opened.read(flushed, 3 * opened.l2_bytes)) if flushed else None
-        cold = measure(contenders, opened, Plan(buffers.count, flush, _SAMPLES, _BUDGET_US))["cold"]
-        opened.synchronize()
-    finally:
-        contenders.clear()
-        torch.release()
-        buffers.release()
-        if flushed:
-            opened.release(flushed)
-    times = {name: taken.median for name, taken in cold.items()}
+    by_name = {variant.name: kernel for variant, kernel in kernels.items()}
+    times, difference = cold_times(opened, by_name, samples=_SAMPLES, budget_us=_BUDGET_US)
     launches = kernels[variants[0]].plan.kernels
     return {
         "sizes": variants[0].sizes,
         "plan": [f"{launch.family}: {launch.reasons[-1] if launch.reasons else ''}" for launch in launches],
         "cold_us": times,
-        "ratio": times[CUBLAS] / times[PLANNED],
-        "difference": differences[PLANNED],
+        "ratio": times[TORCH] / times[PLANNED],
+        "difference": difference,
         "variants": [
             {"us": times[variant.name], "predicted_us": variant.predicted_us, "config": asdict(variant.config)}
             for variant in variants

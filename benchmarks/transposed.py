@@ -23,24 +23,20 @@ from typing import Any
 from unittest.mock import patch
 
 from cases import spec_text
+from cold_times import TORCH, cold_times
 from figures import command, save
 
 import cugen
-from cugen.bench.buffers import Buffers
-from cugen.bench.libraries import library
-from cugen.bench.measure import own_contender
-from cugen.bench.peers import Called, enter
-from cugen.bench.protocol import Contender, Plan, measure
+from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
 from cugen.families.gemm.tiled import family as tiled
 from cugen.kernel import Kernel, generate
 from cugen.runtime.gpu import target_for
-from cugen.runtime.inputs import known_params
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_cubin
 
-PLANNED, WINDOWS, PRODUCTS, TORCH = "planned", "windows", "products", "torch"
+PLANNED, WINDOWS, PRODUCTS = "planned", "windows", "products"
 VARIANTS = (PLANNED, WINDOWS, PRODUCTS)
 WAYS = ((2, 2, 0), (3, 2, 1), (3, 3, 0), (4, 2, 1), (5, 2, 2))  # taps, stride and padding
 MIN_TERMS, MAX_TERMS = 1 << 23, 1 << 33
@@ -135,30 +131,7 @@ def compiled(case: Case, variant: str, capability: str) -> None:
 def row(opened: Session, case: Case) -> dict[str, Any]:
     """Cold medians of the variants in microseconds, the plan's families, the regret and the ratio."""
     kernels = {variant: kernel for variant in VARIANTS if (kernel := planned(case, variant)) is not None}
-    spec = kernels[PLANNED].spec
-    buffers = Buffers(opened, spec, kernels[PLANNED].manifest, known_params(spec, {}), 0)
-    flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
-    torch = library(TORCH, opened.stream)
-    contenders: list[Contender] = []
-    try:
-        for variant, kernel in kernels.items():
-            contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, {}, 0)
-            contender.run(0)
-            report, peer = enter(torch, spec, buffers, scalars, case.peer)
-            if peer is None:  # the results differ
-                raise RuntimeError(f"{case}, {variant}: {report.absent}")
-            contenders.append(Contender(variant, contender.run))
-        contenders.append(peer)
-        flush = (lambda: opened.read(flushed, 3 * opened.l2_bytes)) if flushed else None
-        cold = measure(contenders, opened, Plan(buffers.count, flush, samples=60, budget_us=1e5))["cold"]
-        opened.synchronize()
-    finally:
-        contenders.clear()
-        torch.release()
-        buffers.release()
-        if flushed:
-            opened.release(flushed)
-    times = {name: taken.median for name, taken in cold.items()}
+    times, _ = cold_times(opened, kernels, case.peer, samples=60, budget_us=1e5)
     return {
         "case": astuple(case),
         "families": "+".join(launch.family for launch in kernels[PLANNED].plan.kernels),
