@@ -86,7 +86,8 @@ def arrivals(pipeline: Pipeline) -> Claim:
         return claim_of("arrivals", f"`{pipeline.full}`: the producer's, with the bytes", _arrival_faults(pipeline))
     reason = (
         f"`{pipeline.full}`: the producer's, with the bytes; `{pipeline.empty}`: one lane of each of {warps} consumer "
-        f"warps, for every k-tile once and less than {pipeline.stages} k-tiles later, so that no wait is endless"
+        f"warps, once for every k-tile whose stage is refilled, less than {pipeline.stages} k-tiles later, so that no "
+        "wait is endless"
     )
     return claim_of("arrivals", reason, _arrival_faults(pipeline))
 
@@ -178,7 +179,8 @@ class Releases:
         return lags.pop()
 
     def faults(self) -> Iterator[Fault]:
-        """Unless every k-tile of an output tile is released once, in order, by every warp."""
+        """Unless every k-tile of an output tile is released once, in order, by every warp. Those after the loop need
+        not be where no output tile follows: fewer than stages, they are never awaited."""
         empty, stages, lag = self.pipeline.empty, self.pipeline.stages, self.lag
         first = self.within.scope.first if self.within else 0
         loop = self.role.k_tiles
@@ -197,7 +199,7 @@ class Releases:
         expected = set(range(needed))
         if self.within is None and loop is not None:
             yield Fault("only the last k-tiles of an output tile are released", stages, 0)
-        elif missing := expected - set(self.after):
+        elif self.role.tiles is not None and (missing := expected - set(self.after)):
             where = "the last k-tile" if 0 in missing else f"the k-tile {min(missing)} before the last"
             yield Fault(f"{where} of an output tile is never released, and the producer waits forever", stages, 0)
         if set(self.after) - expected or self.repeated:

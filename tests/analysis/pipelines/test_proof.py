@@ -392,6 +392,13 @@ def one_more(loop: Loop) -> Loop:
     return replace(loop, stop=loop.stop + 64)
 
 
+def test_the_last_k_tile_of_the_only_output_tile_needs_no_release():
+    """No copy waits for it."""
+    kernel = KERNELS["one tile"]()
+    assert len(nodes_of(kernel, ArriveBarrier)) == 2  # the producer's, and the release of the k-tile before
+    assert refuted(nth(kernel, ArriveBarrier, 1, lambda node: ())) == ["arrivals"]
+
+
 @pytest.mark.parametrize("name", ["split-K", "unequal split-K"])
 def test_partial_sums_in_the_memory_of_stages_that_others_may_read_are_refuted(name):
     kernel = FORMS[name]()

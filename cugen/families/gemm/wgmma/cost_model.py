@@ -33,7 +33,7 @@ class Calibration:
     apart; `sector_pitch_factor` and `narrow_pitch_factor` times as long for other pitches, and `half_line_factor` for
     rows that begin within a line. `epilogue`: cycles for each accumulator of a thread's matrix. `exchange` of a
     cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile. `read` and `write`:
-    fractions of the memory bandwidth. `clusters`: how many of each size are resident."""
+    fractions of the memory bandwidth. `cluster_idle_multiprocessors`: how many clusters of each size leave idle."""
 
     launch: float = 3.45
     consumer: float = 0.5
@@ -55,7 +55,7 @@ class Calibration:
     multicast_k_tile: float = 9
     read: float = 0.805
     write: float = 0.743
-    clusters: tuple[tuple[int, int], ...] = ((1, 132), (2, 66), (4, 30), (8, 15))
+    cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((1, 0), (2, 0), (4, 12), (8, 12))
 
 
 # 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv).
@@ -68,7 +68,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     block_m, block_n = int(config.block_m), int(config.block_n)
     rows = -(-problem.m // (block_m * config.multicast))
     tiles = rows * -(-problem.n // block_n) * problem.batch
-    resident = dict(fitted.clusters)[config.cluster]
+    resident = (device.sms - dict(fitted.cluster_idle_multiprocessors)[config.cluster]) // config.cluster
     waves = -(-tiles // resident)
     active = min(tiles, resident) * config.cluster
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)

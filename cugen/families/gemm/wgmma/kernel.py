@@ -207,10 +207,12 @@ class WgmmaKernel:
         return Size(value, node.index.symbol)
 
     def _count(self, name_hint: str, index: str, tile: int) -> Integer:
-        """The tiles along an index, by a name where its extent is known."""
+        """The tiles along an index, by a name where its extent is known and there are several."""
         count = ceil_div(self.extents[index], tile)
         known = self.request.context.static(self._unnamed(count))
-        return count if known is None else self._size(name_hint, known).expr
+        if known is None:
+            return count
+        return self._size(name_hint, known).expr if known > 1 else integer(1)
 
     def _unnamed(self, expr: Integer) -> Integer:
         """The expression without names of sizes, for the launch."""
@@ -281,6 +283,7 @@ class WgmmaKernel:
         self.is_persistent = clusters < count
         nodes: list[Node] = []
         if self.is_persistent:
+            self.stride = self._size("CLUSTERS" if config.multicast > 1 else "BLOCKS", self._clusters)
             self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, count - 1))
             lowering.ranges[self.tile_index.symbol] = self.tile_index.range
             before = self.tile_index.symbol - self.cluster_index
@@ -343,7 +346,7 @@ class WgmmaKernel:
         if not self.is_persistent:
             return body
         sections = (Section("tile_coordinates", tuple(definitions)), *body)
-        loop = Loop(self.tile_index, self.cluster_index, self.tile_count, self._clusters, rolled=True)
+        loop = Loop(self.tile_index, self.cluster_index, self.tile_count, self.stride, rolled=True)
         return (Section("output_tiles", (For(loop, (Section("wave", (self.wave,)), *sections)),)),)
 
     def _fills(self) -> int:
@@ -397,15 +400,15 @@ class WgmmaKernel:
         fill, stages = self.fill, self.config.stages
         after_first = Comparison(self.k0.symbol, ">", integer(0))
         previous = self.pipeline.stage_of(fill + integer(stages) - 1)
-        last = (self.k_tiles if self.config.split_k == 1 else ceil_div(self.k_length, self.config.block_k)) - 1
-        if self.is_persistent:
-            last = last + self.wave.index.symbol * self.k_tiles
         body = (
             *self._multiplied(sums, self.k0.symbol),
             Section("await_previous", (AwaitWgmmas(1),)),
             Section("release_previous", self.pipeline.release(previous, self.lane, after_first)),
         )
-        release_last = self.pipeline.release(self.pipeline.stage_of(last), self.lane)
+        release_last: tuple[Node, ...] = ()  # nothing waits for it in the block's only output tile
+        if self.is_persistent:
+            last = self.wave.index.symbol * self.k_tiles + self.k_tiles - 1
+            release_last = self.pipeline.release(self.pipeline.stage_of(last), self.lane)
         return (
             Section("accumulators", (Declare(sums),)),
             self._over_k(body, "k_tiles"),
