@@ -33,6 +33,9 @@ TUNED = (
     "f32 16 of 512³",
 )
 
+LAYERS = ((2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048))  # N, K
+TOKENS = (1, 8, 64, 128, 4096)  # M
+
 
 def tuned() -> tuple[Case, ...]:
     """Cases tuned by `tune_products.py`; the others use the generator's choice."""
@@ -99,9 +102,8 @@ def _skinny() -> Iterator[Case]:
 
 def _layers() -> Iterator[Case]:
     """Linear layers of a large language model, for few and many tokens."""
-    sizes = ((2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048))
-    for n, k in sizes:
-        for m in (1, 8, 64, 128, 4096):
+    for n, k in LAYERS:
+        for m in TOKENS:
             if (m, n, k) != (128, 7168, 2048):
                 yield _product("linear layers", m, n, k, _goals(1.12, 1.25) if m == 64 else ())
 

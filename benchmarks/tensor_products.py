@@ -8,10 +8,11 @@
 All cases of `tensor_products_cases.py`, or those of some groups. Inputs are uniform in [-1, 1], int8 over its range.
 Caches are cold: 256 MB are overwritten before a sample (`write`), or read (`read`), which leaves no dirty lines in L2.
 Samples of all contenders are interleaved in one process; times are medians in microseconds. The peer is the fastest of
-PyTorch's function (`torch`) and cuBLASLt's proposals (`cublasLt`), a ratio its time over that of cugen. PyTorch takes
-8-bit floats as K-major only: it copies others first, within the time. `error` is the greatest difference from float64
-over the sum of the terms' magnitudes (that of the outputs' magnitude with an epilogue), `peer_error` PyTorch's; `equal`
-tells whether reruns gave the same bits.
+PyTorch's function (`torch`), cuBLASLt's proposals (`cublasLt`) and, where it is installed, CuPy's matmul (`cupy`), a
+ratio its time over that of cugen. PyTorch takes 8-bit floats as K-major only: it copies others first, within the time.
+`error` is the greatest difference from float64 over the sum of the terms' magnitudes (that of the outputs' magnitude
+with an epilogue), `peer_error` PyTorch's; `equal` tells whether 100 reruns gave the same bits. The layers are those of
+`products.py`, in bfloat16.
 
 With `--sustained` the largest cube of each type and layout runs for 3 seconds, contenders in turns, as clocks fall
 under load. With `--sass` nothing is run: the instructions of the main loop of `mma.sync` kernels are printed for each
@@ -54,7 +55,7 @@ Call = Callable[[], Any]
 Row = dict[str, Any]
 
 SASS_TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
-SAMPLES, RERUNS, WARM_UPS = 15, 20, 2
+SAMPLES, RERUNS, WARM_UPS = 15, 100, 2
 PROPOSALS = 8  # of cuBLASLt's heuristic that are tried; all 32 would take minutes
 FLUSHED = 1 << 26  # float32 elements that are overwritten or read before each sample
 IDLE_CYCLES = 1_500_000  # of the GPU before each sample, so that no launch is late
@@ -145,13 +146,36 @@ def cublaslt_call(case: Case, inputs: Inputs) -> Call:
     return lambda: cublaslt.matmul(inputs.a, inputs.b, gelu_bias=inputs.bias, is_fast=is_fast, proposals=PROPOSALS)
 
 
+def cupy_call(torch: Any, case: Case, inputs: Inputs) -> Call:
+    """CuPy's matmul of the same memory, of which it knows float16 and float32; from version 14 on bfloat16, too.
+    ImportError where it isn't installed, ValueError or TypeError for another type."""
+    import cupy
+
+    if case.has_epilogue or case.dtype not in ("float16", "bfloat16", "float32"):
+        raise ValueError(f"CuPy has no such product of {case.dtype}")
+    a, b = cupy.from_dlpack(inputs.a), cupy.from_dlpack(inputs.b)
+    stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream)
+
+    def call() -> Any:
+        with stream:
+            return cupy.matmul(a, b)
+
+    return call
+
+
 def contenders(torch: Any, case: Case, kernel: Built, inputs: Inputs, result: Any) -> dict[str, Call]:
     """Calls by name, without those of libraries that don't take the case."""
     calls = {"cugen": own_call(torch, case, kernel, inputs, result)}
-    for name, call in (("torch", torch_call(torch, case, inputs)), ("cublasLt", cublaslt_call(case, inputs))):
+    peers: dict[str, Callable[[], Call]] = {
+        "torch": lambda: torch_call(torch, case, inputs),
+        "cublasLt": lambda: cublaslt_call(case, inputs),
+        "cupy": lambda: cupy_call(torch, case, inputs),
+    }
+    for name, make in peers.items():
         try:
+            call = make()
             call()
-        except (RuntimeError, ValueError):
+        except (ImportError, RuntimeError, TypeError, ValueError):
             continue
         calls[name] = call
     return calls

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from products_cases import LAYERS, TOKENS
+
 Sizes = tuple[int, int, int]
 
 # Types of operands and of C; float32 in tf32.
@@ -22,7 +24,7 @@ OPERANDS = {
     "nt": ("A[m, k]", "B[n, k]"),
     "tn": ("A[k, m]", "B[k, n]"),
 }
-GROUPS = ("cubes", "rectangles", "unaligned", "drawn", "float8", "float8_fast", "tf32", "int8", "epilogue")
+GROUPS = ("cubes", "rectangles", "layers", "unaligned", "drawn", "float8", "float8_fast", "tf32", "int8", "epilogue")
 _HALVES, _LAYOUTS = ("bfloat16", "float16"), ("nn", "nt", "tn")
 _CUBES = (512, 1024, 1536, 2048, 2560, 3072, 3584, 4096, 6144, 8192)
 _RECTANGLES: tuple[Sizes, ...] = (
@@ -81,6 +83,8 @@ def cases(random: Random, drawn: int) -> Iterator[Case]:
     for group, of_group in shapes.items():
         for dtype in _HALVES:
             yield from (Case(group, dtype, layout, sizes) for sizes in of_group for layout in _LAYOUTS)
+    for n, k in LAYERS:
+        yield from (Case("layers", "bfloat16", layout, (m, n, k)) for m in TOKENS for layout in ("nn", "nt"))
     of_other_types = [("nt", n) for n in _OTHER_CUBES] + [("nn", _OTHER_CUBES[1])]
     for group, dtype in (
         ("float8", "float8_e4m3"),
