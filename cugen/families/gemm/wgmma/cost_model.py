@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
+from cugen.machine.mma import WORD_BYTES
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
 from cugen.plan.alignment import divisor
 
 _INSTRUCTIONS = 4  # of a k-tile, each of 32 bytes of k
+_ENOUGH_STAGES = 4  # that hide the latency of copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,13 @@ class Calibration:
     """What was measured, in microseconds and in cycles of a multiprocessor at `clock` MHz.
 
     `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at most.
-    `k_tile`: cycles beside the longest part of a k-tile, `promotion` more where its sums are added in float32, or
-    `overlapped_promotion` by consumers that have registers for two sets of sums and multiply in turns, and
-    `third_consumer` where three warpgroups multiply. `l2`: its bytes per cycle for rows that are multiples of 128 bytes
-    apart; `sector_pitch_factor` and `narrow_pitch_factor` times as long for other pitches, and `half_line_factor` for
-    rows that begin within a line. `epilogue`: cycles for each accumulator of a thread's matrix. `exchange` of a
+    `k_tile`: cycles beside the multiplication of a k-tile, or its copies from L2, and `shared_k_tile` beside its
+    accesses of shared memory; `promotion` more where its sums are added in float32, or `overlapped_promotion` by
+    consumers that have registers for two sets of sums and multiply in turns, `third_consumer` where three warpgroups
+    multiply, `second_matrix` where each multiplies two matrices, and `few_stages` with fewer than four. `l2`: its bytes
+    per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and `narrow_pitch_factor` times as
+    long for other pitches, and `half_line_factor` for rows that begin within a line. `epilogue`: cycles for each
+    accumulator of a thread's matrix, `halves_epilogue` where threads store elements below a word. `exchange` of a
     cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile. `read` and `write`:
     fractions of the memory bandwidth. `cluster_idle_multiprocessors`: how many clusters of each size leave idle."""
 
@@ -41,14 +46,18 @@ class Calibration:
     latency_k_tiles: int = 4
     clock: float = 1777
     k_tile: float = 151
+    shared_k_tile: float = 20
     promotion: float = 275
     overlapped_promotion: float = 36
     third_consumer: float = 25
+    second_matrix: float = 18
+    few_stages: float = 60
     l2: float = 12000
     sector_pitch_factor: float = 2.3
     narrow_pitch_factor: float = 3.2
     half_line_factor: float = 2.8
     epilogue: float = 12.2
+    halves_epilogue: float = 40
     exchange: float = 0.56
     exchange_of_element: float = 1.7e-4
     multicast: float = 1.2
@@ -72,18 +81,19 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     waves = -(-tiles // resident)
     active = min(tiles, resident) * config.cluster
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
-    operands = block_m // WGMMA_M * _INSTRUCTIONS * operand_wavefronts(WGMMA_M + block_n)
-    k_tile = max(
-        block_m * block_n / 32,
-        operands,
-        _l2_rows(contraction, config, fitted) * SWIZZLED_ROW_BYTES * active / fitted.l2,
-    )
-    k_tile += fitted.k_tile
+    l2 = _l2_rows(contraction, config, fitted) * SWIZZLED_ROW_BYTES * active / fitted.l2
+    shared = block_m // WGMMA_M * _INSTRUCTIONS * operand_wavefronts(WGMMA_M + block_n)
+    shared += sum(tile_rows(operand, config) for operand in contraction.operands)  # that TMA writes, a wavefront each
+    k_tile = max(max(block_m * block_n / 32, l2) + fitted.k_tile, shared + fitted.shared_k_tile)
     if config.promotes:
         k_tile += fitted.overlapped_promotion if config.gives_registers else fitted.promotion
     k_tile += fitted.multicast_k_tile if config.multicast > 1 else 0.0
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0
-    tile = k_tiles * k_tile + fitted.epilogue * block_n * config.matrices_m
+    k_tile += fitted.second_matrix if config.matrices_m > 1 else 0.0
+    k_tile += fitted.few_stages if config.stages < min(_ENOUGH_STAGES, k_tiles) else 0.0
+    has_vectors = config.split_k > 1 or problem.output_bytes >= WORD_BYTES or stores_by_tma(contraction)
+    epilogue = fitted.epilogue if has_vectors else fitted.halves_epilogue
+    tile = k_tiles * k_tile + epilogue * block_n * config.matrices_m
     computation = waves * tile / fitted.clock
     read = sum((problem.m if o.is_along_m else problem.n) * o.element_bytes for o in problem.operands) * problem.k
     written = problem.m * problem.n * problem.output_bytes
