@@ -47,19 +47,32 @@ def hopper(device: GpuDevice) -> None:
         pytest.skip(f"NO GPU OF sm_90, NOT TESTED: this is {capability}")
 
 
-def spec_of(operand: str, result: str, layout: str, m: object, n: object, k: object, *, batch: str = "") -> str:
+def spec_of(
+    operand: str,
+    result: str,
+    layout: str,
+    m: object,
+    n: object,
+    k: object,
+    *,
+    batch: str = "",
+    value: str = "{sum}",
+    fp8: str = "fast",
+    schedule: str = "",
+) -> str:
     a_shape, a, b_shape, b = LAYOUTS[layout]
-    precision = {"float32": "accumulate: {tf32: true}\n", "float8_e4m3": "accumulate: {fp8: fast}\n"}
+    precision = {"float32": "accumulate: {tf32: true}\n", "float8_e4m3": f"accumulate: {{fp8: {fp8}}}\n"}
     precision["float8_e5m2"] = precision["float8_e4m3"]
     c = "C[m, n]"
     if batch:
         a_shape, b_shape = (shape.replace("[", f"[{batch}, ") for shape in (a_shape, b_shape))
         a, b, c = (text.replace("[", "[z, ") for text in (a, b, c))
+    bias = "  bias: {shape: [N], dtype: float32}\n" if "bias" in value else ""
     return (
         f"cugen: 1\nkernel: product\ntarget: sm_90a\nparams: {{M: {m}, N: {n}, K: {k}}}\narrays:\n"
-        f"  A: {{shape: {a_shape}, dtype: {operand}}}\n  B: {{shape: {b_shape}, dtype: {operand}}}\n"
+        f"  A: {{shape: {a_shape}, dtype: {operand}}}\n  B: {{shape: {b_shape}, dtype: {operand}}}\n{bias}"
         f"  C: {{shape: [{f'{batch}, ' if batch else ''}M, N], dtype: {result}}}\n{precision.get(operand, '')}"
-        f"compute: {c} = sum({a} * {b}, k)\nschedule: {{family: wgmma}}\n"
+        f"compute: {c} = {value.format(sum=f'sum({a} * {b}, k)')}\nschedule: {{family: wgmma{schedule}}}\n"
     )
 
 
@@ -79,6 +92,29 @@ def test_products_are_within_their_bounds(device: GpuDevice, case: tuple[str, st
 
 def test_batches_are_within_their_bounds(device: GpuDevice) -> None:
     kernel = generated(spec_of("bfloat16", "bfloat16", "nt", 131, 264, 72, batch="5"))
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device)
+    assert run.verification.passed, run.verification.messages
+
+
+# Consumers that take registers of the producer, with accumulators for a computed epilogue or two sets of sums; tiles of
+# an MN-major B whose last block is partly used.
+WIDE = {
+    "bias and activation": ("bfloat16", "nt", "m: 128, n: 256", "gelu_tanh({sum} + bias[n])"),
+    "columns of whole chunks": ("bfloat16", "nn", "m: 128, n: 160", "{sum} + bias[n]"),
+    "two matrices": ("float16", "tn", "m: 256, n: 192", "{sum}"),
+    "promoted sums": ("float8_e4m3", "nt", "m: 128, n: 192", "{sum}"),
+    "half a block": ("float16", "nn", "m: 192, n: 96", "{sum}"),
+}
+
+
+@pytest.mark.parametrize("sizes", [(1016, 512, 272), (200, 264, 1040)], ids=["few k-tiles", "many"])
+@pytest.mark.parametrize("case", WIDE.values(), ids=list(WIDE))
+def test_wide_tiles_are_within_their_bounds(
+    device: GpuDevice, case: tuple[str, str, str, str], sizes: tuple[int, int, int]
+) -> None:
+    operand, layout, block, value = case
+    schedule = f", block: {{{block}}}"
+    kernel = generated(spec_of(operand, "bfloat16", layout, *sizes, value=value, fp8="exact", schedule=schedule))
     run = verify(kernel.spec, kernel.source, kernel.manifest, device)
     assert run.verification.passed, run.verification.messages
 
