@@ -35,10 +35,11 @@ class Calibration:
     consumers that have registers for two sets of sums and multiply in turns, `third_consumer` where three warpgroups
     multiply, `second_matrix` where each multiplies two matrices, and `few_stages` with fewer than four. `l2`: its bytes
     per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and `narrow_pitch_factor` times as
-    long for other pitches, and `half_line_factor` for rows that begin within a line. `epilogue`: cycles for each
-    accumulator of a thread's matrix, `halves_epilogue` where threads store elements below a word. `exchange` of a
-    cluster's partial sums, and for each element of a tile; `multicast`, and for each k-tile. `read` and `write`:
-    fractions of the memory bandwidth. `cluster_idle_multiprocessors`: how many clusters of each size leave idle."""
+    long for other pitches, and `half_line_factor` for rows that begin within a line, of which memory reads
+    `half_line_read` times as many bytes. `epilogue`: cycles for each accumulator of a thread's matrix,
+    `halves_epilogue` where threads store elements below a word. `exchange` of a cluster's partial sums, and for each
+    element of a tile; `multicast`, and for each k-tile. `read` and `write`: fractions of the memory bandwidth.
+    `cluster_idle_multiprocessors`: how many clusters of each size leave idle."""
 
     launch: float = 3.45
     consumer: float = 0.5
@@ -56,9 +57,10 @@ class Calibration:
     sector_pitch_factor: float = 2.3
     narrow_pitch_factor: float = 3.2
     half_line_factor: float = 2.8
+    half_line_read: float = 1.12
     epilogue: float = 12.2
     halves_epilogue: float = 40
-    exchange: float = 0.56
+    exchange: float = 1.45
     exchange_of_element: float = 1.7e-4
     multicast: float = 1.2
     multicast_k_tile: float = 9
@@ -95,7 +97,13 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     epilogue = fitted.epilogue if has_vectors else fitted.halves_epilogue
     tile = k_tiles * k_tile + epilogue * block_n * config.matrices_m
     computation = waves * tile / fitted.clock
-    read = sum((problem.m if o.is_along_m else problem.n) * o.element_bytes for o in problem.operands) * problem.k
+    read = sum(
+        (problem.m if o.is_along_m else problem.n)
+        * o.array.dtype.bytes
+        * (fitted.half_line_read if begins_within_a_line(o, config) else 1.0)
+        for o in contraction.operands
+    )
+    read *= problem.k
     written = problem.m * problem.n * problem.output_bytes
     seconds = (read / fitted.read + written / fitted.write) * problem.batch / device.bandwidth
     overlapped: float = math.hypot(computation**2, (1e6 * seconds) ** 2) ** 0.5  # nearly the longer one
