@@ -1,4 +1,4 @@
-"""The cost model of wgmma GEMMs against measured kernels: `tests/data/wgmma_drawn_h100.csv`."""
+"""The cost model of wgmma GEMMs against measured kernels: `wgmma_drawn_h100.csv` and `wgmma_tiles_h100.csv`."""
 
 from __future__ import annotations
 
@@ -42,10 +42,13 @@ def sizes(config: WgmmaConfig) -> tuple[int, int, int, int]:
     return int(config.block_m), int(config.block_n), config.split_k, config.multicast
 
 
-@pytest.fixture(scope="module")
-def timings() -> Iterator[Timings]:
+DRAWN, TILES = "wgmma_drawn_h100.csv", "wgmma_tiles_h100.csv"
+
+
+@pytest.fixture(scope="module", params=[DRAWN, TILES])
+def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
     """Configs that were timed and are proposed, by shape, with predictions for the device of the measurements."""
-    path = Path(__file__).parents[3] / "data" / "wgmma_drawn_h100.csv"
+    path = Path(__file__).parents[3] / "data" / str(request.param)
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     rows: dict[Shape, list[dict[str, str]]] = defaultdict(list)
     for row in csv.DictReader(lines):
@@ -74,11 +77,12 @@ def pick(configs: list[Timed]) -> Timed:
     return min(configs, key=lambda config: config.predicted)
 
 
-def test_the_table_has_many_shapes_and_configs(timings: Timings) -> None:
+def test_the_table_has_many_shapes_and_configs(timings: Timings, request: pytest.FixtureRequest) -> None:
     """So that the tests below compare with something."""
-    assert len(timings) == 94
-    assert sum(map(len, timings.values())) > 800
-    assert all(len(configs) > 1 for configs in timings.values())
+    shapes, configs = {DRAWN: (94, 800), TILES: (47, 240)}[request.node.callspec.params["timings"]]
+    assert len(timings) == shapes
+    assert sum(map(len, timings.values())) > configs
+    assert all(len(of_shape) > 1 for of_shape in timings.values())
 
 
 def test_predictions_of_fast_configs_are_within_10_percent(timings: Timings) -> None:
