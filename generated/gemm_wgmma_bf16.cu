@@ -271,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
 {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
 
-    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 3, RASTER = 11, TILES_N = 3, K_TILES = 5;
+    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 3, RASTER = 11, TILES_N = 3, K_TILES = 5, BLOCKS = 132;
 
     // circular buffer of 3 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
@@ -300,10 +300,10 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
     __syncthreads();
 
     if (thread >= 128) {
-        // producer: one thread of its warp copies k-tiles to the stages that are empty
+        // producer: one thread copies k-tiles to the stages that are empty
         if (thread == 128) {
             #pragma unroll 1
-            for (int tile = blockIdx.x, wave = 0; tile < TILES_N * ((M + BM - 1) / BM); tile += 132, ++wave) {
+            for (int tile = blockIdx.x, wave = 0; tile < TILES_N * ((M + BM - 1) / BM); tile += BLOCKS, ++wave) {
                 // raster: 11 rows of tiles at a time, column by column
                 const int group = tile / (RASTER * TILES_N);
                 const int rows = min((M + BM - 1) / BM - RASTER * group, RASTER);
@@ -323,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
     } else {
         // consumers: each warpgroup multiplies its rows of the stages that are full
         #pragma unroll 1
-        for (int tile = blockIdx.x, wave = 0; tile < TILES_N * ((M + BM - 1) / BM); tile += 132, ++wave) {
+        for (int tile = blockIdx.x, wave = 0; tile < TILES_N * ((M + BM - 1) / BM); tile += BLOCKS, ++wave) {
             // raster: 11 rows of tiles at a time, column by column
             const int group = tile / (RASTER * TILES_N);
             const int rows = min((M + BM - 1) / BM - RASTER * group, RASTER);
@@ -360,22 +360,19 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
             __barrier_sync_count(1, 128);
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
-                const int m = m0 + thread_m + 8 * h;
                 #pragma unroll
                 for (int g = 0; g < 8; ++g) {
                     const int n = n0 + thread_n + 8 * g;
-                    if (m < M) {
-                        const auto bias2 = load<2>(&bias[n]);
-                        Vector<__nv_bfloat16, 2> c2;
-                        #pragma unroll
-                        for (int v = 0; v < 2; ++v) {
-                            const float accumulated_value = acc[h][2 * g + v];
-                            const float bias_value = bias2.data[v];
-                            const float total = accumulated_value + bias_value;
-                            c2.data[v] = __float2bfloat16_rn(0.5f * total * (1.0f + erff(0.70710678f * total)));
-                        }
-                        store<2>(&c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle], c2);
+                    const auto bias2 = load<2>(&bias[n]);
+                    Vector<__nv_bfloat16, 2> c2;
+                    #pragma unroll
+                    for (int v = 0; v < 2; ++v) {
+                        const float accumulated_value = acc[h][2 * g + v];
+                        const float bias_value = bias2.data[v];
+                        const float total = accumulated_value + bias_value;
+                        c2.data[v] = __float2bfloat16_rn(0.5f * total * (1.0f + erff(0.70710678f * total)));
                     }
+                    store<2>(&c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle], c2);
                 }
             }
             fence_proxy_async();

@@ -34,9 +34,7 @@ struct alignas(128) CUtensorMap {
 #include <cuda.h>
 #endif
 
-constexpr int M = 760;
 constexpr int K = 128;
-constexpr int N = 760;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -271,7 +269,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
 {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
 
-    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, RASTER = 11, TILES_M = 12, TILES_N = 12, K_TILES = 2;
+    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, RASTER = 11, TILES_M = 12, TILES_N = 12, K_TILES = 2,
+        BLOCKS = 132;
 
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     __half (*As)[BM][BK] = reinterpret_cast<__half (*)[BM][BK]>(shared_memory);
@@ -300,10 +299,10 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
     __syncthreads();
 
     if (thread >= 128) {
-        // producer: one thread of its warp copies k-tiles to the stages that are empty
+        // producer: one thread copies k-tiles to the stages that are empty
         if (thread == 128) {
             #pragma unroll 1
-            for (int tile = blockIdx.x, wave = 0; tile < TILES_M * TILES_N; tile += 132, ++wave) {
+            for (int tile = blockIdx.x, wave = 0; tile < TILES_M * TILES_N; tile += BLOCKS, ++wave) {
                 // raster: 11 rows of tiles at a time, column by column
                 const int group = tile / (RASTER * TILES_N);
                 const int rows = min(TILES_M - RASTER * group, RASTER);
@@ -324,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
     } else {
         // consumers: each warpgroup multiplies its rows of the stages that are full
         #pragma unroll 1
-        for (int tile = blockIdx.x, wave = 0; tile < TILES_M * TILES_N; tile += 132, ++wave) {
+        for (int tile = blockIdx.x, wave = 0; tile < TILES_M * TILES_N; tile += BLOCKS, ++wave) {
             // raster: 11 rows of tiles at a time, column by column
             const int group = tile / (RASTER * TILES_N);
             const int rows = min(TILES_M - RASTER * group, RASTER);
@@ -361,18 +360,14 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
             __barrier_sync_count(1, 128);
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
-                const int m = m0 + thread_m + 8 * h;
                 #pragma unroll
                 for (int g = 0; g < 8; ++g) {
-                    const int n = n0 + thread_n + 8 * g;
-                    if (m < M && n < N) {
-                        Vector<__half, 2> c2;
-                        #pragma unroll
-                        for (int v = 0; v < 2; ++v) {
-                            c2.data[v] = __float2half_rn(acc[h][2 * g + v]);
-                        }
-                        store<2>(&c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle], c2);
+                    Vector<__half, 2> c2;
+                    #pragma unroll
+                    for (int v = 0; v < 2; ++v) {
+                        c2.data[v] = __float2half_rn(acc[h][2 * g + v]);
                     }
+                    store<2>(&c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle], c2);
                 }
             }
             fence_proxy_async();
@@ -392,6 +387,9 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 
 #include <cuda_runtime.h>
+
+constexpr int M = 760;
+constexpr int N = 760;
 
 // Encodes the tensor map of an array, which launches and graphs copy; one of zeros for an empty array. Sizes are in
 // elements, strides in bytes, from the contiguous dimension on.

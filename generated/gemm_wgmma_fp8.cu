@@ -5,7 +5,7 @@
 // A         input, float8_e4m3 [256, 512], aligned to 16 bytes
 // B         input, float8_e4m3 [192, 512], aligned to 16 bytes
 // C         output, bfloat16 [256, 192], aligned to 16 bytes
-// launch    grid (4, 1, 1), block (288, 1, 1), 110640 bytes of dynamic shared memory; family wgmma
+// launch    grid (4, 1, 1), block (384, 1, 1), 110640 bytes of dynamic shared memory; family wgmma
 // pipeline  proved for 4 k-tiles and every number of tiles: 3 stages, full and empty phases pair, 28672 bytes per
 //           stage
 // analysis  sm_90a: 9 accesses, 9 ideal
@@ -134,6 +134,26 @@ __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map)
 }
 #endif
 
+#ifndef CUGEN_SETMAXNREG_DEC
+#define CUGEN_SETMAXNREG_DEC
+// Lowers the registers of the warpgroup's threads to `count`, for others to take (PTX ISA: setmaxnreg.dec).
+template <int count>
+__device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count));
+}
+#endif
+
+#ifndef CUGEN_SETMAXNREG_INC
+#define CUGEN_SETMAXNREG_INC
+// Raises the registers of the warpgroup's threads to `count`, once others have given them up (PTX ISA: setmaxnreg.inc).
+template <int count>
+__device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count));
+}
+#endif
+
 #ifndef CUGEN_STORE
 #define CUGEN_STORE
 // Vector store of `count` elements.
@@ -254,7 +274,7 @@ __device__ __forceinline__ void wgmma_wait()
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(288, 1) gemm_wgmma_fp8(
+extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
     const __grid_constant__ CUtensorMap A_map,
     const __grid_constant__ CUtensorMap B_map,
     const __grid_constant__ CUtensorMap C_map,
@@ -295,7 +315,8 @@ extern "C" __global__ void __launch_bounds__(288, 1) gemm_wgmma_fp8(
     __syncthreads();
 
     if (thread >= 256) {
-        // producer: one thread of its warp copies k-tiles to the stages that are empty
+        // producer: one thread copies k-tiles to the stages that are empty
+        setmaxnreg_dec<40>();
         if (thread == 256) {
             #pragma unroll 1
             for (int k0 = 0; k0 < K; k0 += BK) {
@@ -309,6 +330,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) gemm_wgmma_fp8(
         }
     } else {
         // consumers: each warpgroup multiplies its rows of the stages that are full
+        setmaxnreg_inc<232>();
         float acc[2][24] = {};
         #pragma unroll 1
         for (int k0 = 0; k0 < K; k0 += BK) {
@@ -438,7 +460,7 @@ extern "C" cudaError_t gemm_wgmma_fp8_launch(
             {32, 64}, CU_TENSOR_MAP_SWIZZLE_64B, &C_map);
     if (status != cudaSuccess)
         return status;
-    gemm_wgmma_fp8<<<dim3(4), dim3(288), 110640, stream>>>(A_map, B_map, C_map, scale);
+    gemm_wgmma_fp8<<<dim3(4), dim3(384), 110640, stream>>>(A_map, B_map, C_map, scale);
     return cudaGetLastError();
 }
 

@@ -5,7 +5,7 @@
 // A         input, float8_e4m3 [256, 512], aligned to 16 bytes
 // B         input, float8_e4m3 [192, 512], aligned to 16 bytes
 // C         output, bfloat16 [256, 192], aligned to 16 bytes
-// launch    grid (4, 1, 1), block (288, 1, 1), 110640 bytes of dynamic shared memory; family wgmma
+// launch    grid (4, 1, 1), block (384, 1, 1), 110640 bytes of dynamic shared memory; family wgmma
 //
 // Made by cugen 0.1.0 from gemm_wgmma_fp8.yaml (hash 866e1b6caf7fdd69) for sm_90a. Edit the spec, not this file.
 #pragma once

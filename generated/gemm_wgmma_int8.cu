@@ -261,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
 {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
 
-    constexpr int BM = 64, BN = 32, BK = 128, STAGES = 2, TILES_M = 1;
+    constexpr int BM = 64, BN = 32, BK = 128, STAGES = 2;
 
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     signed char (*As)[BM][BK] = reinterpret_cast<signed char (*)[BM][BK]>(shared_memory);
@@ -273,8 +273,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
     const int lane = thread % 32;
     const int thread_m = 16 * (thread / 32) + lane / 4;
     const int thread_n = 2 * (lane % 4);
-    const int m0 = blockIdx.x % TILES_M * BM;
-    const int n0 = blockIdx.x / TILES_M * BN;
+    const int m0 = 0;
+    const int n0 = blockIdx.x * BN;
 
     if (thread == 0) {
         prefetch_tensor_map(&A_map);
@@ -288,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
     __syncthreads();
 
     if (thread >= 128) {
-        // producer: one thread of its warp copies k-tiles to the stages that are empty
+        // producer: one thread copies k-tiles to the stages that are empty
         if (thread == 128) {
             #pragma unroll 1
             for (int k0 = 0; k0 < K; k0 += BK) {

@@ -239,7 +239,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
     const auto cluster = cooperative_groups::this_cluster();
     extern __shared__ __align__(1024) unsigned char shared_memory[];
 
-    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 3, TILES_M = 4, K_TILES = 4;
+    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 3, TILES_M = 4;
 
     // circular buffer of 3 stages, swizzled rows of 128 bytes
     __half (*As)[BM][BK] = reinterpret_cast<__half (*)[BM][BK]>(shared_memory);
@@ -269,7 +269,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
     cluster.sync();
 
     if (thread >= 128) {
-        // producer: one thread of its warp copies k-tiles to the stages that are empty
+        // producer: one thread copies k-tiles to the stages that are empty
         if (thread == 128) {
             #pragma unroll 1
             for (int k0 = 0; k0 < K; k0 += BK) {
@@ -303,9 +303,6 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
             }
         }
         wgmma_wait<0>();
-        if (lane < 2) {
-            mbarrier_arrive_cluster(&empty[(K_TILES - 1) % STAGES], lane);
-        }
 
         #pragma unroll
         for (int i = 0; i < 2; ++i) {

@@ -225,7 +225,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
     const auto cluster = cooperative_groups::this_cluster();
     extern __shared__ __align__(1024) unsigned char shared_memory[];
 
-    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, TILES_M = 1, K_TILES = 8;
+    constexpr int BM = 64, BN = 64, BK = 64, STAGES = 2, K_TILES = 8;
 
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
@@ -240,8 +240,8 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
     const int rank = blockIdx.x % 2;
     const int thread_m = 16 * (thread / 32) + lane / 4;
     const int thread_n = 2 * (lane % 4);
-    const int m0 = blockIdx.x / 2 % TILES_M * BM;
-    const int n0 = blockIdx.x / 2 / TILES_M * BN;
+    const int m0 = 0;
+    const int n0 = blockIdx.x / 2 * BN;
     // split-K: the 2 blocks of a cluster each take a range of k
     const int k_offset = BK * (K_TILES * rank / 2);
     const int k_length = BK * (K_TILES * (rank + 1) / 2) - k_offset;
@@ -259,7 +259,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
     __syncthreads();
 
     if (thread >= 128) {
-        // producer: one thread of its warp copies k-tiles to the stages that are empty
+        // producer: one thread copies k-tiles to the stages that are empty
         if (thread == 128) {
             #pragma unroll 1
             for (int k0 = 0; k0 < k_length; k0 += BK) {
@@ -293,9 +293,6 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
             }
         }
         wgmma_wait<0>();
-        if (lane == 0) {
-            mbarrier_arrive(&empty[((k_length + BK - 1) / BK - 1) % STAGES]);
-        }
 
         // partial sums, in the memory of the pipeline after its last read
         __barrier_sync_count(1, 128);

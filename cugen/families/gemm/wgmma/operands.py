@@ -161,27 +161,27 @@ class OperandTiles:
         """The tiles, `offset` bytes from the start of shared memory."""
         read, array, instruction = operand.read, operand.array, config.wgmma
         extent, row = _extent(operand, config), SWIZZLED_ROW_BYTES // array.dtype.bytes
+        size = config.block_m if operand.is_along_m else config.block_n
         if operand.is_k_major:
             # No rows beyond a matrix of fewer: those of the tile's results are left out.
             rows = -(-contraction.context.max_extent(operand.mn) // SWIZZLE_PERIOD_ROWS) * SWIZZLE_PERIOD_ROWS
             box = (min(extent // _shares(operand, config), rows), int(config.block_k))
-            size = config.block_m if operand.is_along_m else config.block_n
             shape: tuple[int, ...] = (config.stages, size, config.block_k)
         else:
             box = (int(config.block_k), row)
-            shape = (config.stages, -(-extent // row), config.block_k, row)
+            blocks = size // row if extent % row == 0 else (size + row - 1) // row
+            shape = (config.stages, blocks, config.block_k, row)
         names, context = lowering.names, contraction.context
         source = tensor_array(array, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
         if instruction.rounds and source.tensor_map is not None:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
         tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, shape, "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
-        blocks = -(-extent // row) // _shares(operand, config)
-        is_looped = blocks > 1 and not operand.is_k_major
-        block = Index(names.allocate("c") if is_looped else "", integer(0), (0, max(blocks, 1) - 1))
+        copied = -(-extent // row) // _shares(operand, config)  # blocks, of an MN-major tile
+        is_looped = copied > 1 and not operand.is_k_major
+        block = Index(names.allocate("c") if is_looped else "", integer(0), (0, max(copied, 1) - 1))
         if is_looped:
             lowering.ranges[block.symbol] = block.range
-        lowering.ranges[block.symbol] = block.range
         return OperandTiles(operand, config, source, tile, block, context)
 
     @property
