@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from cugen.toolchain.codes import COMPILE_FAILED, TOOL_MISSING
 
@@ -15,6 +17,10 @@ class ToolMissing(Exception):
         self.tool = tool
         self.cure = cure
         super().__init__(f"error[{self.code}]: {tool} was not found on this machine\n  = help: {cure}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: a process may compile for another."""
+        return ToolMissing, (self.tool, self.cure)
 
 
 class CompileError(Exception):
@@ -31,6 +37,11 @@ class CompileError(Exception):
         super().__init__(
             f"error[{code}]: {self.reason}\n{output.rstrip()}\n  = note: the command was: {' '.join(command)}"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: a process may compile for another."""
+        make = partial(CompileError, code=self.code, reason=self.reason)
+        return make, (self.command, self.output, self.source_name)
 
 
 class CacheWarning(UserWarning):
