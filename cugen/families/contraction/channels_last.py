@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cugen.plan.context import Context
+from cugen.plan.memory import Array
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, free_indices, walk
@@ -34,10 +34,14 @@ class _Convolution:
 
 
 def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> Steps | None:
-    """The copies and the convolution of them; None where the operands are in that order, and where the convolution
-    isn't taken then."""
+    """The copies and the convolution of them; None where the operands are in that order, where elements are wide enough
+    to be copied one by one, and where the convolution isn't taken then."""
     convolution = _convolution(single)
     if convolution is None or _multiply_adds(single, convolution) < _MIN_MULTIPLY_ADDS:
+        return None
+    windows = single.context.arrays[convolution.windows.array]
+    channel = convolution.windows.subscripts.index(IndexValue(convolution.channel.name))
+    if windows.strides[channel] != 1 and windows.dtype.bytes > _NARROW_BYTES:
         return None
     spec = single.context.spec
     taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
@@ -45,7 +49,7 @@ def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> S
     copies: list[Temporary] = []
     reads: dict[Expr, Expr] = {}
     for read, order in (
-        (convolution.windows, _windows_order(convolution, single.context)),
+        (convolution.windows, _windows_order(windows, channel)),
         (convolution.filters, _filters_order(convolution)),
     ):
         if order is not None:
@@ -88,14 +92,11 @@ def _multiply_adds(single: Single, convolution: _Convolution) -> int:
     return math.prod(map(single.context.max_extent, indices))
 
 
-def _windows_order(convolution: _Convolution, context: Context) -> tuple[int, ...] | None:
-    """The dimensions of the windows with the channels last; None where they are, or elements are wide enough to be
-    copied one by one."""
-    array, subscripts = context.arrays[convolution.windows.array], convolution.windows.subscripts
-    channel = subscripts.index(IndexValue(convolution.channel.name))
-    if array.strides[channel] == 1 or array.dtype.bytes > _NARROW_BYTES:
+def _windows_order(windows: Array, channel: int) -> tuple[int, ...] | None:
+    """The dimensions of the windows with the channels last; None where they are."""
+    if windows.strides[channel] == 1:
         return None
-    return (*(d for d in range(len(subscripts)) if d != channel), channel)
+    return (*(d for d in range(len(windows.strides)) if d != channel), channel)
 
 
 def _filters_order(convolution: _Convolution) -> tuple[int, ...] | None:

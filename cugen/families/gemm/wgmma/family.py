@@ -10,13 +10,16 @@ from functools import partial
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.channels_last import with_channels_last
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
-from cugen.families.gemm.problem import device_of
+from cugen.families.gemm.problem import device_of, problem_of
+from cugen.families.gemm.selection import cost_model as gemm_model
+from cugen.families.gemm.selection import heuristic as gemm
 from cugen.families.gemm.tensor_cores import unit_and_peak
 from cugen.families.gemm.wgmma.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
-from cugen.families.gemm.wgmma.pixels import Images, images_of
+from cugen.families.gemm.wgmma.pixels import Images, images_of, padded_channels
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
@@ -29,6 +32,8 @@ from cugen.spec.expressions import Reduce, factors_of_product
 # multiples of a word element by element (between shapes that were measured on an H200).
 _MIN_COPIED_MULTIPLY_ADDS, _MIN_COPIED_MULTIPLY_ADDS_ODD = 1 << 25, 1 << 24
 _WORD_BYTES = 4
+# Measured over predicted time of windows by `mma.sync` (mean of docs/results/convolutions_h100.json).
+_PREDICTED_TOO_SHORT = 1.3
 
 
 def match(request: Request) -> Match | Refusals:
@@ -54,7 +59,22 @@ def match(request: Request) -> Match | Refusals:
     config = choose_config(contraction, instruction)
     if isinstance(config, Refusal):
         return Refusals((config,))
+    if request.schedule.family != FAMILY.name and _pads_too_many_channels(contraction, config):
+        return Refusals((Refusal("takes longer than `gemm` for few channels, which it pads, by the cost models"),))
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, instruction))
+
+
+def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bool:
+    """Whether the zeros of padded channels take longer than what `mma.sync` is slower by."""
+    if padded_channels(contraction, int(config.block_k)) is None:
+        return False
+    other = gemm.choose_config(contraction)
+    predicted = (
+        None
+        if isinstance(other, Refusal)
+        else gemm_model.predict(problem_of(contraction), other, contraction.request.target)
+    )
+    return predicted is not None and 1e-6 * predict(contraction, config) > _PREDICTED_TOO_SHORT * predicted.seconds
 
 
 def _kernel(contraction: Contraction, config: WgmmaConfig) -> Kernel:
