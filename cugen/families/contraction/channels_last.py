@@ -34,23 +34,24 @@ class _Convolution:
 
 
 def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> Steps | None:
-    """The copies and the convolution of them; None where the operands are in that order, where elements are wide enough
-    to be copied one by one, and where the convolution isn't taken then."""
+    """The copies and the convolution of them; None where the operands are in that order, and where the convolution
+    isn't taken then. Windows of wide elements stay as they are, since single elements are copied as fast; so do those
+    that are contiguous along another index of the output. Their filters need adjacent contracted indices only."""
     convolution = _convolution(single)
     if convolution is None or _multiply_adds(single, convolution) < _MIN_MULTIPLY_ADDS:
         return None
     windows = single.context.arrays[convolution.windows.array]
     channel = convolution.windows.subscripts.index(IndexValue(convolution.channel.name))
-    if windows.strides[channel] != 1 and windows.dtype.bytes > _NARROW_BYTES:
-        return None
+    is_last = windows.strides[channel] == 1
+    moves = not is_last and windows.dtype.bytes <= _NARROW_BYTES and _is_contiguous_along_pixels(convolution, windows)
     spec = single.context.spec
     taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
     taken |= {index.name for index in (*single.statement.indices, convolution.channel, *convolution.taps)}
     copies: list[Temporary] = []
     reads: dict[Expr, Expr] = {}
     for read, order in (
-        (convolution.windows, _windows_order(windows, channel)),
-        (convolution.filters, _filters_order(convolution)),
+        (convolution.windows, _with_last(len(windows.strides), (channel,)) if moves else None),
+        (convolution.filters, _filters_order(convolution, channels_last=is_last or moves)),
     ):
         if order is not None:
             copies.append(_copy(single, read, order, taken))
@@ -92,23 +93,26 @@ def _multiply_adds(single: Single, convolution: _Convolution) -> int:
     return math.prod(map(single.context.max_extent, indices))
 
 
-def _windows_order(windows: Array, channel: int) -> tuple[int, ...] | None:
-    """The dimensions of the windows with the channels last; None where they are."""
-    if windows.strides[channel] == 1:
-        return None
-    return (*(d for d in range(len(windows.strides)) if d != channel), channel)
+def _is_contiguous_along_pixels(convolution: _Convolution, windows: Array) -> bool:
+    """Whether the contiguous dimension of the windows has a computed subscript."""
+    subscripts = zip(convolution.windows.subscripts, windows.strides, strict=True)
+    return any(stride == 1 and not isinstance(sub, IndexValue) for sub, stride in subscripts)
 
 
-def _filters_order(convolution: _Convolution) -> tuple[int, ...] | None:
-    """The dimensions of the filters with the taps and then the channels last; None where the contracted ones are in
-    that order, whatever precedes or follows them."""
+def _with_last(count: int, last: tuple[int, ...]) -> tuple[int, ...]:
+    """So many dimensions with some of them last."""
+    return (*(d for d in range(count) if d not in last), *last)
+
+
+def _filters_order(convolution: _Convolution, *, channels_last: bool) -> tuple[int, ...] | None:
+    """The dimensions of the filters with the contracted ones last: the channels last of all, or all as they are; None
+    where they are adjacent in that order, whatever precedes or follows them."""
     names = [sub.name for sub in convolution.filters.subscripts if isinstance(sub, IndexValue)]
     wanted = [*(index.name for index in convolution.taps), convolution.channel.name]
     contracted = [d for d, name in enumerate(names) if name in wanted]
+    order = tuple(names.index(name) for name in wanted) if channels_last else tuple(contracted)
     is_adjacent = contracted == list(range(contracted[0], contracted[0] + len(wanted)))
-    if is_adjacent and [names[d] for d in contracted] == wanted:
-        return None
-    return (*(d for d in range(len(names)) if d not in contracted), *(names.index(name) for name in wanted))
+    return None if is_adjacent and list(order) == contracted else _with_last(len(names), order)
 
 
 def _copy(single: Single, read: Read, order: tuple[int, ...], taken: set[str]) -> Temporary:
