@@ -27,7 +27,7 @@ from cugen.spec.types import INT64
 
 # Rows up to which, and bytes of B below which, tiles of wgmma aren't taken. With 8 rows and 8 to 235 MB they were 1.3
 # to 1.6 times as fast, with one row as fast (on an H100, in bfloat16).
-_MAX_M_BESIDE_WGMMA, _MIN_WGMMA_BYTES = 2, 1 << 22
+_MAX_FMA_M, _MIN_WGMMA_BYTES = 2, 1 << 22
 
 
 def match(request: Request) -> Match | Refusals:
@@ -61,7 +61,7 @@ def _is_faster_by_wgmma(request: Request, gemm: SkinnyGemm) -> bool:
     """Whether so many rows take FMAs longer than B takes to arrive, and wgmma computes them, in tiles of 64 rows."""
     array = gemm.array(gemm.b)
     sizes = (bounds(extent, gemm.context.ranges)[0] for extent in array.shape)
-    is_large = gemm.m_extent > _MAX_M_BESIDE_WGMMA and math.prod(sizes) * array.dtype.bytes >= _MIN_WGMMA_BYTES
+    is_large = gemm.m_extent > _MAX_FMA_M and math.prod(sizes) * array.dtype.bytes >= _MIN_WGMMA_BYTES
     return is_large and WGMMA.is_on(request.target) and isinstance(match_wgmma(request), Match)
 
 
