@@ -44,6 +44,8 @@ def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> S
     channel = convolution.windows.subscripts.index(IndexValue(convolution.channel.name))
     is_last = windows.strides[channel] == 1
     moves = not is_last and windows.dtype.bytes <= _NARROW_BYTES and _is_contiguous_along_pixels(convolution, windows)
+    is_of_bytes = single.context.arrays[convolution.filters.array].dtype.bytes == 1
+    filters = _filters_order(convolution, channels_last=is_last or moves, is_of_bytes=is_of_bytes)
     spec = single.context.spec
     taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
     taken |= {index.name for index in (*single.statement.indices, convolution.channel, *convolution.taps)}
@@ -51,7 +53,7 @@ def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> S
     reads: dict[Expr, Expr] = {}
     for read, order in (
         (convolution.windows, _with_last(len(windows.strides), (channel,)) if moves else None),
-        (convolution.filters, _filters_order(convolution, channels_last=is_last or moves)),
+        (convolution.filters, filters),
     ):
         if order is not None:
             copies.append(_copy(single, read, order, taken))
@@ -104,14 +106,16 @@ def _with_last(count: int, last: tuple[int, ...]) -> tuple[int, ...]:
     return (*(d for d in range(count) if d not in last), *last)
 
 
-def _filters_order(convolution: _Convolution, *, channels_last: bool) -> tuple[int, ...] | None:
+def _filters_order(convolution: _Convolution, *, channels_last: bool, is_of_bytes: bool) -> tuple[int, ...] | None:
     """The dimensions of the filters with the contracted ones last: the channels last of all, or all as they are; None
-    where they are adjacent in that order, whatever precedes or follows them."""
+    where they are adjacent in that order, whatever precedes them, and whatever follows them but for single bytes, which
+    tensor cores read along the contracted dimensions."""
     names = [sub.name for sub in convolution.filters.subscripts if isinstance(sub, IndexValue)]
     wanted = [*(index.name for index in convolution.taps), convolution.channel.name]
     contracted = [d for d, name in enumerate(names) if name in wanted]
     order = tuple(names.index(name) for name in wanted) if channels_last else tuple(contracted)
-    is_adjacent = contracted == list(range(contracted[0], contracted[0] + len(wanted)))
+    first = len(names) - len(wanted) if is_of_bytes else contracted[0]
+    is_adjacent = contracted == list(range(first, first + len(wanted)))
     return None if is_adjacent and list(order) == contracted else _with_last(len(names), order)
 
 
