@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from cugen.families.contraction.chosen_terms import with_chosen_terms
 from cugen.families.contraction.k_range import k_bounds_refusal
-from cugen.families.contraction.windows import Window, with_linear_windows
+from cugen.families.contraction.windows import Window, window_refusal, with_linear_windows
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
 from cugen.pieces.loop_variables import loop_variable
@@ -127,9 +127,17 @@ def recognise(
     where a sum runs over several indices; with `fuses_batch` wherever they can be. With `masks_padding` the terms may
     be any function of the elements, and be reduced to their minimum or maximum, too: the family masks zero-filled
     elements of k. With `takes_windows` an operand may be read at computed subscripts."""
+    match = _recognise_dense(request, fuses_batch, masks_padding)
+    if not takes_windows or (isinstance(match, Contraction) and not _has_single_operand_batch(match)):
+        return match
+    over_windows = _recognise_windows(request)
+    if over_windows is None or (isinstance(over_windows, Refusal) and isinstance(match, Contraction)):
+        return match
+    return over_windows
+
+
+def _recognise_dense(request: Request, fuses_batch: bool, masks_padding: bool) -> Contraction | Refusal:
     match = _recognise(request, masks_padding)
-    if isinstance(match, Refusal) and takes_windows and (over_windows := _recognise_windows(request)) is not None:
-        return over_windows
     if isinstance(match, Contraction) and not (fuses_batch or _has_single_operand_batch(match)):
         return match
     try:
@@ -178,12 +186,15 @@ def _recognise(request: Request, masks_padding: bool) -> Contraction | Refusal:
 
 @lru_cache(maxsize=16)
 def _recognise_windows(request: Request) -> Contraction | Refusal | None:
-    """The contraction of an operand read at computed subscripts; None where no operand is, or the schedule needs one of
-    the indices that are fused for it."""
+    """The contraction of an operand read at computed subscripts; None where no operand is."""
     linear = with_linear_windows(request)
-    if linear is None or not _keeps_scheduled_indices(request, linear[0]):
-        return None
-    return _contraction(linear[0], False, linear[1])
+    if linear is None or isinstance(linear, Refusal):
+        return linear
+    over_linear, windows = linear
+    if not _keeps_scheduled_indices(request, over_linear):
+        arrays = ", ".join(read.array for read in windows)
+        return Refusal(f"fuses indices of the windows of {arrays}; the schedule has a size along one of them")
+    return _contraction(over_linear, False, windows)
 
 
 def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, Window]) -> Contraction | Refusal:
@@ -218,6 +229,8 @@ def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, W
     (k,) = reductions[0].indices
     reads = tuple({node: None for reduction in reductions for node in walk(reduction.body) if isinstance(node, Read)})
     for read in reads:
+        if read in windows and any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
+            return Refusal(f"takes subscripts without a gather; {read.array} is gathered")
         if read.boundary is not None and _folds(read, windows):
             return Refusal(f"takes windows without a boundary, or zero outside; {read.array} has another boundary")
         if (read.boundary is not None and read not in windows) or read.exact:
@@ -245,7 +258,9 @@ def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, W
     if order[0] in batch and all(along in free_indices(read) and along not in _bare(read) for read in reads):
         return Refusal(f"stores rows along M, N or a batch; all operands are read at expressions in {along}")
     refusal = _fixed_refusal(request, reductions, matrices, {index.name for index in batch})
-    refusal = refusal or _windows_refusal(request, reductions, windows)
+    conditions = (*_select_conditions(request, reductions), *conjuncts(reductions[0].where))
+    for read, window in windows.items():
+        refusal = refusal or window_refusal(request, read, window, conditions)
     refusal = refusal or k_bounds_refusal(request, reductions[0], (m.name, n.name), [index.name for index in batch])
     if refusal is not None:
         return refusal
@@ -331,31 +346,6 @@ def _fixed_refusal(
                 return Refusal(f"takes integer subscripts; those of {read.array} are not")
             if _names(sub) & conditional and lowering.inside((coordinate,), (extent,)).terms:
                 return Refusal(f"loads tiles unconditionally; {read.array} is in bounds only under a condition")
-    return None
-
-
-def _windows_refusal(
-    request: Request, reductions: tuple[Reduce, ...], windows: Mapping[Read, Window]
-) -> Refusal | None:
-    """Why the subscripts of a window can't be computed while it is copied, or aren't in bounds."""
-    lowering = new_lowering(request)
-    for read, window in windows.items():
-        if any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
-            return Refusal(f"takes subscripts without a gather; {read.array} is gathered")
-        if any(isinstance(node.where, Expr) for node in reductions) or [*_select_conditions(request, reductions)]:
-            return Refusal(f"loads tiles unconditionally; the windows of {read.array} are read under a condition")
-        parts = [index for indices in window.parts.values() for index, _ in indices]
-        symbols = dict(lowering.symbols)
-        symbols |= {i.name: loop_variable(i.name, request.context.extent(i), lowering).symbol for i in parts}
-        try:
-            subscripts = tuple(to_integer(sub, symbols) for sub in window.read.subscripts)
-        except NotAnInteger:
-            return Refusal(f"takes integer subscripts; those of {read.array} are not")
-        is_checked = read.boundary is not None
-        if not is_checked and lowering.inside(subscripts, request.context.arrays[read.array].shape).terms:
-            return Refusal(
-                f"takes windows that are provably inside of {read.array}, or zero outside (`boundary: zero`)"
-            )
     return None
 
 

@@ -10,15 +10,18 @@ A family that computes these subscripts while it copies a tile needs no unfolded
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from cugen.pieces.kernels import new_lowering
+from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.vectors import widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
-from cugen.plan.request import Request
+from cugen.plan.request import Refusal, Request
+from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import (
     FusedStatements,
@@ -26,9 +29,21 @@ from cugen.rewrite.fuse_dimensions import (
     fused,
     joined_name,
     squeezed,
+    subscripted,
     without_unit_dimensions,
 )
-from cugen.spec.expressions import Expr, Index, IndexValue, Local, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import (
+    Expr,
+    Index,
+    IndexValue,
+    Local,
+    ParamValue,
+    Read,
+    Reduce,
+    children,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import replaced
 
@@ -71,8 +86,9 @@ class Window:
 
 
 @lru_cache(maxsize=16)
-def with_linear_windows(request: Request) -> tuple[Request, Mapping[Read, Window]] | None:
-    """The request with indices fused and its windows over them, by their linear reads; None where it has none."""
+def with_linear_windows(request: Request) -> tuple[Request, Mapping[Read, Window]] | Refusal | None:
+    """The request with indices fused and its window over them, by its linear read; None where it has none, and a
+    refusal where it has several."""
     statements = with_common_indices(request.group.statements, request.context)
     try:
         reductions = [node for stage in collected(statements) for node in stage]
@@ -81,24 +97,67 @@ def with_linear_windows(request: Request) -> tuple[Request, Mapping[Read, Window
     if len({node.indices for node in reductions}) != 1:
         return None
     current = without_unit_dimensions(FusedStatements(statements, request.context.arrays), request.context)
-    reads = {
-        read
-        for statement in current.statements
-        for node in walk(statement.value)
-        if isinstance(node, Reduce)
-        for read in walk(node.body)
-        if isinstance(read, Read) and _is_window(read)
-    }
-    if len(reads) != 1:
+    operands = {read for statement in current.statements for read in _operands(statement)}
+    reads = {read for read in operands if _is_window(read)}
+    if len(reads) > 1:
+        names = ", ".join(sorted({read.array for read in reads}))
+        return Refusal(f"takes one operand at computed subscripts or with a boundary, not {len(reads)}: {names}")
+    if not reads:
         return None
     (read,) = reads
     hidden = Local(f"window {read.array}", read.dtype)
     without = tuple(_with(statement, read, hidden) for statement in current.statements)
-    plain = squeezed(replace(current, statements=without), request.context)
-    result = fused(plain, request.context, joined_name)
+    others = _indices_of(read.array, without)
+    plain = replace(current, statements=without)
+    plain = plain if others else squeezed(plain, request.context)
+    fixed = others | _batch(current.statements[0], read, operands - reads)
+    result = fused(plain, request.context, joined_name, fixed=fixed)
     window = Window(read, {name: _parts(name, parts) for name, parts in _origins(result, read).items()})
     changed = request.with_statements(tuple(_with(s, hidden, window.linear) for s in result.statements))
     return replace(changed, context=replace(request.context, arrays=result.arrays)), {window.linear: window}
+
+
+def window_refusal(request: Request, read: Read, window: Window, conditions: tuple[Expr, ...]) -> Refusal | None:
+    """Why the subscripts of a window can't be computed while it is copied. All threads load tiles, also those whose sum
+    is masked, or in a branch that isn't taken, by `conditions`."""
+    lowering = new_lowering(request)
+    parts = [index for indices in window.parts.values() for index, _ in indices]
+    symbols = dict(lowering.symbols)
+    symbols |= {i.name: loop_variable(i.name, request.context.extent(i), lowering).symbol for i in parts}
+    try:
+        subscripts = tuple(to_integer(sub, symbols) for sub in window.read.subscripts)
+    except NotAnInteger:
+        return Refusal(f"takes integer subscripts; those of {read.array} are not")
+    is_inside = not lowering.inside(subscripts, request.context.arrays[read.array].shape).terms
+    if read.boundary is None and not is_inside and any(map(_uses_values, conditions)):
+        return Refusal(f"loads tiles unconditionally; {read.array} is in bounds only under a condition")
+    return None
+
+
+def _uses_values(expr: Expr) -> bool:
+    """Whether the expression depends on an index or param other than by a subscript."""
+    return not isinstance(expr, Read) and (
+        isinstance(expr, IndexValue | ParamValue) or any(map(_uses_values, children(expr)))
+    )
+
+
+def _operands(statement: Statement) -> Iterator[Read]:
+    """The reads in terms of reductions."""
+    for node in walk(statement.value):
+        if isinstance(node, Reduce):
+            yield from (read for read in walk(node.body) if isinstance(read, Read))
+
+
+def _batch(statement: Statement, window: Read, others: Set[Read]) -> frozenset[str]:
+    """The output indices of both operands, which can't be a part of M or N."""
+    names = frozenset[str]().union(*map(free_indices, others))
+    return frozenset(index.name for index in statement.indices) & free_indices(window) & names
+
+
+def _indices_of(array: str, statements: tuple[Statement, ...]) -> frozenset[str]:
+    """The indices of the accesses to an array: the window needs its dimensions as they are."""
+    accesses = (subscripts for name, subscripts in subscripted(statements) if name == array)
+    return frozenset[str]().union(*(free_indices(sub) for subscripts in accesses for sub in subscripts))
 
 
 def _with(statement: Statement, old: Expr, new: Expr) -> Statement:

@@ -97,10 +97,10 @@ def _is_requested(contraction: Contraction) -> bool:
 
 def _left_to_tiled(contraction: Contraction) -> Iterator[Refusal]:
     """What `tiled` does unless the spec requests this family, whose cost model wasn't fitted to it. Where zeros aren't
-    neutral, `staged` has the single stage, and all else would have no tiles."""
+    neutral or an operand is a window, `staged` has the single stage, and all else would have no tiles."""
     if _is_requested(contraction):
         return
-    is_taken = contraction.has_neutral_padding
+    is_taken = contraction.has_neutral_padding and not _has_window(contraction)
     what = {
         "a single stage": requested_stages(contraction) == 1,
         "sums under a condition": is_taken and bool(contraction.conditions),
@@ -158,13 +158,17 @@ def _latency_refusals(contraction: Contraction, config: TileConfig) -> Iterator[
 
 def _window_refusals(request: Request, contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
     """Convolutions of which register windows are faster: those with few features, and many outputs of each."""
-    if _is_requested(contraction) or all(operand.window is None for operand in contraction.operands):
+    if _is_requested(contraction) or not _has_window(contraction):
         return
     problem = problem_of(contraction)
     predicted = predict(problem, config, contraction.request.target)
     windows = stencil.predict(request, problem.m * problem.n * problem.batch)
     if windows is not None and (predicted is None or windows < predicted.seconds):
         yield Refusal("takes longer than register windows by the cost models")
+
+
+def _has_window(contraction: Contraction) -> bool:
+    return any(operand.window is not None for operand in contraction.operands)
 
 
 def _min_extent(contraction: Contraction) -> int:

@@ -14,7 +14,7 @@ from cugen.plan.memory import Array
 from cugen.plan.nodes import Define, Guard, Index
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Range, bounds
-from cugen.spec.expressions import Expr, free_indices
+from cugen.spec.expressions import Expr, IndexValue, free_indices
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,17 @@ class WindowSource:
         subscripts = []
         for sub, extent in zip(self.window.read.subscripts, self.array.shape, strict=True):
             subscript = to_integer(sub, symbols)
-            if not subscript.is_Symbol and self.lowering.inside((subscript,), (extent,)).terms:
+            moves = bool(free_indices(sub)) and not isinstance(sub, IndexValue)
+            if moves and self._inside((subscript,), (extent,)).terms:
                 values = bounds(subscript, self.lowering.ranges)
                 definitions.append(self._define(f"{self._moving(sub)}_in", subscript, values))
                 subscript = definitions[-1].index.symbol
             subscripts.append(subscript)
-        return Location(
-            tuple(definitions), tuple(subscripts), self.lowering.inside(tuple(subscripts), self.array.shape)
-        )
+        return Location(tuple(definitions), tuple(subscripts), self._inside(tuple(subscripts), self.array.shape))
+
+    def _inside(self, subscripts: tuple[Integer, ...], shape: tuple[Integer, ...]) -> Guard:
+        """The bounds check of a window with a boundary; the spec proves that others are inside."""
+        return Guard(()) if self.window.read.boundary is None else self.lowering.inside(subscripts, shape)
 
     def _below(self, name: str) -> Range:
         return 0, max(bounds(self.extents[name], self.lowering.ranges)[1] - 1, 0)
