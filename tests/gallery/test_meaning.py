@@ -341,9 +341,21 @@ def convolved_with_bias(x: Array, w: Array, bias: Array) -> Array:
     return np.maximum(np.einsum("ncijrs,kcrs->nkij", windows, w) + bias[:, None, None], 0)
 
 
+@meaning_of("conv_channels_first")
+def convolved_with_stride(x: Array, w: Array, bias: Array) -> Array:
+    return convolved_with_bias(x, w, bias)[..., ::2, ::2]
+
+
 @meaning_of("conv_channels_last")
 def convolved_channels_last(x: Array, w: Array) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), (3, 3), axis=(1, 2))
+    return np.maximum(np.einsum("nijcrs,krsc->nijk", windows, w), 0)
+
+
+@meaning_of("conv_reflect")
+def convolved_with_mirrored_borders(x: Array, w: Array) -> Array:
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
     return np.maximum(np.einsum("nijcrs,rsck->nijk", windows, w), 0)
 
 

@@ -1,4 +1,4 @@
-"""im2col: convolutions and strided contractions as matrix multiplications over laid-out operands."""
+"""im2col: what no implicit GEMM takes, as matrix multiplications over laid-out operands."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def text(params, x, w, y, compute, dtype="float32", more=", boundary: zero"):
 CHANNELS_LAST = "y[b, h, v, k] = relu(sum(x[b, h + r - 1, v + s - 1, c] * w[r, s, c, k], r, s, c))"
 
 
-def channels_last(size=16, dtype="float32"):
-    return text(f"B: 1, H: {size}, W: 16, C: 32, K: 32", "B, H, W, C", "3, 3, C, K", "B, H, W, K", CHANNELS_LAST, dtype)
+def channels_last(size=16, dtype="float32", boundary="reflect"):
+    return text(f"B: 1, H: {size}, W: 16, C: 32, K: 32", "B, H, W, C", "3, 3, C, K", "B, H, W, K", CHANNELS_LAST, dtype, f", boundary: {boundary}")
 
 
 TRANSPOSED = text(
@@ -46,6 +46,19 @@ def test_receptive_fields_become_the_rows_of_a_matrix(made, prove):
     assert stored_by_launch(kernel) == ["x_unfolded[b, h, v, r, s, c]", "y[b, h, v, k]"]
     assert kernel.plan.kernels[1].family in ("tiled", "gemm")
     prove(channels_last())
+
+
+def test_zeros_outside_are_filled_in_by_the_copies_of_an_implicit_gemm(made):
+    kernel = made(channels_last(boundary="zero"))
+    assert stored_by_launch(kernel) == ["y[b, h, v, k]"]
+    assert kernel.plan.kernels[0].family == "gemm"
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("boundary", ["clamp", "wrap", "reflect", "symmetric"])
+def test_any_other_boundary_is_unfolded(made, prove, boundary):
+    assert len(made(channels_last(boundary=boundary)).plan.kernels) == 2
+    prove(channels_last(boundary=boundary))
 
 
 def test_small_convolutions_and_those_with_a_schedule_are_one_launch(made):

@@ -27,7 +27,7 @@ class ElementCopies(OperandPipeline):
     def source_pointer(self) -> Start | None:
         return None
 
-    def definitions(self) -> tuple[Define, ...]:
+    def definitions(self) -> tuple[Node, ...]:
         return ()
 
     def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:

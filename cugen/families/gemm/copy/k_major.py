@@ -16,7 +16,7 @@ from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.problem import copy_width
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS, shift_unit, swizzle_of
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Define
+from cugen.plan.nodes import Define, Node
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
 
 
@@ -44,7 +44,7 @@ class KMajorPipeline(OperandPipeline):
         width = MATRIX_ROW_BYTES // self.tile.dtype.bytes
         return Access(self.tile, self.in_tile(stage, row_mn + mn, k), "matrix_load", width)
 
-    def definitions(self) -> tuple[Define, ...]:
+    def definitions(self) -> tuple[Node, ...]:
         if not self._is_swizzled:
             return super().definitions()
         copy_swizzle = (self._swizzled_copy_k,) if self._has_fixed_copy_swizzle else ()

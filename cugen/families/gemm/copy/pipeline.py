@@ -158,9 +158,12 @@ class OperandPipeline:
         names = self.thread.contraction.k.name, self.operand.mn.name
         return tuple(self._define(f"frag_{name}", value) for name, value in zip(names, (k, mn), strict=True))
 
-    def definitions(self) -> tuple[Define, ...]:
+    def definitions(self) -> tuple[Node, ...]:
         """Coordinates of the thread's first copy in the tile, and of its row for `ldmatrix`."""
         rows = self._matrix_row if self.loads_matrices else ()
+        if self.operand.window is not None:
+            comment = self._window.introduce(self.operand.mn.name, self.thread.contraction.k.name)
+            return *comment, self._first_k, self._first_mn, *rows
         return self._first_k, self._first_mn, *rows
 
     @cached_property

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from cugen.families.contraction.windows import Window
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Define, Guard, Index
+from cugen.plan.nodes import Comment, Define, Guard, Index
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Range, bounds
 from cugen.spec.expressions import Expr, IndexValue, free_indices
@@ -35,6 +35,17 @@ class WindowSource:
     lowering: Lowering
     extents: Mapping[str, Integer]  # of the window's indices and of those that they are fused into
     _names: dict[str, str] = field(default_factory=dict)
+
+    def introduce(self, *coordinates: str) -> tuple[Comment, ...]:
+        """Which indices copies compute, by coordinates of the GEMM. They get the spec's names, as loops of the kernel
+        are named later."""
+        fused = []
+        for name in coordinates:
+            parts = [index.name for index, _ in self.window.parts[name]]
+            names = [self._name(hint) for hint in (name, *parts)]
+            if len(parts) > 1:
+                fused.append(f"{', '.join(names[1:])} from {names[0]}")
+        return (Comment(f"implicit GEMM: copies of {self.window.read.array} compute {' and '.join(fused)}"),) if fused else ()
 
     def at(self, coordinates: Mapping[str, Integer]) -> Location:
         """The element at coordinates of the GEMM, which are below their extents where the copy reads."""
@@ -71,8 +82,11 @@ class WindowSource:
         return next(name for name in names if name in free_indices(sub))
 
     def _define(self, hint: str, definition: Integer, values: Range) -> Define:
-        if hint not in self._names:
-            self._names[hint] = self.lowering.names.allocate(hint)
-        index = Index(self._names[hint], definition, values)
+        index = Index(self._name(hint), definition, values)
         self.lowering.ranges[index.symbol] = values
         return Define(index)
+
+    def _name(self, hint: str) -> str:
+        if hint not in self._names:
+            self._names[hint] = self.lowering.names.allocate(hint)
+        return self._names[hint]
