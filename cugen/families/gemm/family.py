@@ -100,12 +100,13 @@ def _left_to_tiled(contraction: Contraction) -> Iterator[Refusal]:
     neutral or an operand is a window, `staged` has the single stage, and all else would have no tiles."""
     if _is_requested(contraction):
         return
-    is_taken = contraction.has_neutral_padding and not _has_window(contraction)
+    is_neutral = contraction.has_neutral_padding
+    is_taken = is_neutral and not _has_window(contraction)
     what = {
         "a single stage": requested_stages(contraction) == 1,
         "sums under a condition": is_taken and bool(contraction.conditions),
         "several sums": is_taken and len(contraction.reductions) > 1,
-        "several operands along one index": is_taken and len(contraction.operands) > 2,
+        "several operands along one index": is_neutral and len(contraction.operands) > 2,
         contraction.request.target.name: contraction.request.target.shared_rule == "half_warps",  # vectors conflict
     }
     for name in filter(what.__getitem__, what):

@@ -22,7 +22,8 @@ CHANNELS_LAST = "y[b, h, v, k] = relu(sum(x[b, h + r - 1, v + s - 1, c] * w[r, s
 
 
 def channels_last(size=16, dtype="float32", boundary="reflect"):
-    return text(f"B: 1, H: {size}, W: 16, C: 32, K: 32", "B, H, W, C", "3, 3, C, K", "B, H, W, K", CHANNELS_LAST, dtype, f", boundary: {boundary}")
+    params, more = f"B: 1, H: {size}, W: 16, C: 32, K: 32", f", boundary: {boundary}"
+    return text(params, "B, H, W, C", "3, 3, C, K", "B, H, W, K", CHANNELS_LAST, dtype, more)
 
 
 TRANSPOSED = text(

@@ -276,7 +276,7 @@ class OperandPipeline:
         if not in_bounds:
             terms += [Comparison(k, ">=", integer(0)), Comparison(k, "<", thread.extents[k_name])]
             inside_k = Maximum(k, integer(0))  # no quotients of negative numbers
-        located = self._window.at({mn_name: mn, k_name: inside_k})
+        located = self._window.locate({mn_name: mn, k_name: inside_k})
         guard = thread.lowering.needed(Guard((*terms, *located.inside.terms)))
         return located.definitions, Access(operand.array, located.subscripts, "load", self.width), guard
 

@@ -39,15 +39,15 @@ class WindowSource:
     def introduce(self, *coordinates: str) -> tuple[Comment, ...]:
         """Which indices copies compute, by coordinates of the GEMM. They get the spec's names, as loops of the kernel
         are named later."""
-        fused = []
+        fused, array = [], self.window.read.array
         for name in coordinates:
             parts = [index.name for index, _ in self.window.parts[name]]
             names = [self._name(hint) for hint in (name, *parts)]
             if len(parts) > 1:
                 fused.append(f"{', '.join(names[1:])} from {names[0]}")
-        return (Comment(f"implicit GEMM: copies of {self.window.read.array} compute {' and '.join(fused)}"),) if fused else ()
+        return (Comment(f"implicit GEMM: copies of {array} compute {' and '.join(fused)}"),) if fused else ()
 
-    def at(self, coordinates: Mapping[str, Integer]) -> Location:
+    def locate(self, coordinates: Mapping[str, Integer]) -> Location:
         """The element at coordinates of the GEMM, which are below their extents where the copy reads."""
         symbols, definitions = dict(self.lowering.symbols), list[Define]()
         for name, parts in self.window.parts.items():
