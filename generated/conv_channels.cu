@@ -11,7 +11,7 @@
 //           worst: x[((n * C + c) * H + h) * W + j0_ - 1], 16 sectors, ideal 4; 14.48 on average (112 bytes in 28
 //           runs)
 //
-// Made by cugen 0.1.0 from conv_channels.yaml (hash 35bdc275ca8ded7a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_channels.yaml (hash f8d6ce4bf184dd11) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   x[((n * C + c) * H + h) * W + j0_]  16 sectors, ideal 16 (512 contiguous bytes)

@@ -8,7 +8,7 @@
 // y         output, float32 [2, 6, 26, 32], aligned to 16 bytes
 // launch    grid (1, 2, 4), block (8, 16, 1); family stencil
 //
-// Made by cugen 0.1.0 from conv_channels.yaml (hash 35bdc275ca8ded7a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_channels.yaml (hash f8d6ce4bf184dd11) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // conv_channels_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from conv_channels.yaml (hash 35bdc275ca8ded7a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_channels.yaml (hash f8d6ce4bf184dd11) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

@@ -1,50 +1,41 @@
-// conv_channels_last: A convolution with channels last; an im2col launch lays out its windows as a matrix first
+// conv_channels_last: A convolution with channels last, on tensor cores; an implicit GEMM, whose
+// copies move vectors of channels
 //
-// computes                       y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[r, s, c, k], r, s, c))
-// params                         N = 1, H = 17, W = 16, C = 32, K = 32
-// x                              input, float32 [1, 17, 16, 32], outside: zero, aligned to 16 bytes
-// w                              input, float32 [3, 3, 32, 32], aligned to 16 bytes
-// y                              output, float32 [1, 17, 16, 32], aligned to 16 bytes
-// conv_channels_last_x_unfolded  grid (1, 1, 272), block (8, 4, 3); family map
-// conv_channels_last_y           grid (1, 9, 1), block (256, 1, 1), 26112 bytes of dynamic shared memory; family
-//                                gemm
-// pipeline                       conv_channels_last_y: proved for every number of k-tiles: 3 stages, commit groups
-//                                and barriers order copies and reads
-// analysis                       sm_90: 19 accesses, 17 ideal, 2 costly
-//                                worst: x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c], 4 wavefronts, ideal
-//                                1 (lanes 0 and 8 copy from one bank)
+// computes  y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[k, r, s, c], r, s, c))
+// params    N = 2, H = 15, W = 14, C = 64, K = 64
+// x         input, bfloat16 [2, 15, 14, 64], outside: zero, aligned to 16 bytes
+// w         input, bfloat16 [64, 3, 3, 64], aligned to 16 bytes
+// y         output, bfloat16 [2, 15, 14, 64], aligned to 8 bytes
+// launch    grid (1, 27, 1), block (128, 1, 1), 40960 bytes of dynamic shared memory; family gemm
+// pipeline  proved for every number of k-tiles: 4 stages, commit groups and barriers order copies and reads
+// analysis  sm_90: 17 accesses, 15 ideal, 2 unknown
 //
-// Made by cugen 0.1.0 from conv_channels_last.yaml (hash 29a9220db5087265) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_channels_last.yaml (hash cffc4ad948dff7a2) for sm_90. Edit the spec, not this file.
 //
-// Ideal accesses of conv_channels_last_x_unfolded, without a remark in the code:
-//   x[(h * W + w_) * C + c]                              12 sectors, ideal 12 (384 contiguous bytes)
-//   x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]  12 sectors, ideal 12 (384 contiguous bytes)
-//
-// Ideal accesses of conv_channels_last_y, without a remark in the code:
-//   x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + BK * stage]
-//       4 sectors, ideal 4 (128 bytes in 4 runs)
-//   ws[stage][w_rsc][w_k]                                               4 wavefronts, ideal 4 (128 words over 32 banks)
-//   w_global[BK * stage * K]                                            16 sectors, ideal 16 (512 contiguous bytes)
-//   x_unfolded_shared[0][0][0]                                          2 wavefronts, ideal 2 (conflict-free)
-//   w_shared[0][0][0]                                                   2 wavefronts, ideal 2 (conflict-free)
-//   x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + prefetch_k]
-//       4 sectors, ideal 4 (128 bytes in 4 runs)
-//   ws[write_stage][w_rsc][w_k]                                         4 wavefronts, ideal 4 (128 words over 32 banks)
-//   w_global[prefetch_k * K]                                            16 sectors, ideal 16 (512 contiguous bytes)
-//   x_unfolded_shared[read_stage][rsc][0]                               2 wavefronts, ideal 2 (conflict-free)
-//   w_shared[read_stage][rsc][0]                                        2 wavefronts, ideal 2 (conflict-free)
-//   x_unfolded_shared[next_stage][0][0]                                 2 wavefronts, ideal 2 (conflict-free)
-//   w_shared[next_stage][0][0]                                          2 wavefronts, ideal 2 (conflict-free)
-//   partials[k_slice][thread_m + i][thread_n]                           4 wavefronts, ideal 4 (128 words over 32 banks)
-//   partials[s][thread / (BN / 4)][4 * (thread % (BN / 4))]             4 wavefronts, ideal 4 (128 words over 32 banks)
-//   y[ij * K + k]                                                       16 sectors, ideal 16 (512 contiguous bytes)
+// Ideal accesses, without a remark in the code:
+//   x[((n * H + i_in) * W + j_in) * C + c]                          16 sectors, ideal 16 (512 contiguous bytes) x 2
+//   ws[stage][w_k + c_][w_swizzled_k]                               4 wavefronts, ideal 4 (128 words over 32 banks)
+//   w_global[c_ * (9 * C) + BK * stage]                             16 sectors, ideal 16 (512 bytes in 4 runs)
+//   xs[0][x_frag_nij + 16 * i_][x_swizzle]                          4 wavefronts, ideal 4 (128 words over 32 banks)
+//   ws[0][w_frag_k + 8 * j_][w_swizzle]                             4 wavefronts, ideal 4 (128 words over 32 banks)
+//   ws[write_stage][w_k + c_][w_swizzled_k]                         4 wavefronts, ideal 4 (128 words over 32 banks)
+//   w_global[c_ * (9 * C) + prefetch_k]                             16 sectors, ideal 16 (512 bytes in 4 runs)
+//   xs[read_stage][x_frag_nij + 16 * i_][rsc_ ^ x_swizzle]          4 wavefronts, ideal 4 (128 words over 32 banks)
+//   ws[read_stage][w_frag_k + 8 * j_][rsc_ ^ w_swizzle]             4 wavefronts, ideal 4 (128 words over 32 banks)
+//   xs[next_stage][x_frag_nij + 16 * i_][x_swizzle]                 4 wavefronts, ideal 4 (128 words over 32 banks)
+//   ws[next_stage][w_frag_k + 8 * j_][w_swizzle]                    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   c_tile[thread_m + 8 * i_][thread_n + 8 * g]                     2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   y[nij_ * K + k]                                                 8 sectors, ideal 8 (256 contiguous bytes)
 
+#include <cuda_bf16.h>
 #include <cuda_pipeline_primitives.h>
 
-constexpr int H = 17;
-constexpr int W = 16;
-constexpr int C = 32;
-constexpr int K = 32;
+constexpr int N = 2;
+constexpr int H = 15;
+constexpr int W = 14;
+constexpr int C = 64;
+constexpr int K = 64;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -53,6 +44,20 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
+#endif
+
+#ifndef CUGEN_LDMATRIX_X4
+#define CUGEN_LDMATRIX_X4
+// Four matrices of 8 x 8 16-bit elements from shared memory (PTX ISA: ldmatrix). Lane l gives the address of
+// row l % 8 of matrix l / 8, 16 bytes aligned to 16, and gets word l % 4 of row l / 4 of each matrix.
+__device__ __forceinline__ void ldmatrix_x4(unsigned* words, const void* row)
+{
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+        : "memory");
+}
 #endif
 
 #ifndef CUGEN_LOAD
@@ -80,6 +85,25 @@ __device__ __forceinline__ float maximum(float a, float b)
 }
 #endif
 
+#ifndef CUGEN_MMA_M16N8K16_BF16
+#define CUGEN_MMA_M16N8K16_BF16
+// D = A * B + D on the tensor cores (PTX ISA: mma.m16n8k16), with A of 16 x 16 and B of 16 x 8 bf16 elements.
+// Lane 4 * g + t: a[0] and a[1] hold rows g and g + 8 of A, columns 2 * t and 2 * t + 1; a[2] and a[3] the same rows,
+// 8 columns further on; b[0] holds rows 2 * t and 2 * t + 1 of B, column g; b[1] those 8 further on.
+// D in columns 2 * t and 2 * t + 1, rows g (`upper`) and g + 8 (`lower`).
+__device__ __forceinline__ void mma_m16n8k16_bf16(
+    float* upper, float* lower, const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(upper[0]), "+f"(upper[1]),
+          "+f"(lower[0]), "+f"(lower[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+          "r"(b[0]), "r"(b[1]));
+}
+#endif
+
 #ifndef CUGEN_STORE
 #define CUGEN_STORE
 // Vector store of `count` elements.
@@ -90,199 +114,187 @@ __device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(96) conv_channels_last_x_unfolded(
-    const float* __restrict__ x,
-    float* __restrict__ x_unfolded)
-{
-    const int i = blockIdx.z / W;
-    const int j = blockIdx.z % W;
-    const int r = threadIdx.z;
-    const int s = blockIdx.y * 4 + threadIdx.y;
-    const int c = blockIdx.x * 32 + threadIdx.x * 4;
-    if (s >= 3)
-        return;
-
-    const int h = r + i - 1;
-    const int w_ = s + j - 1;
-    Vector<float, 4> x4 = {};
-    if (h >= 0 && h < H && w_ >= 0 && w_ < W) {
-        x4 = load<4>(&x[(h * W + w_) * C + c]);
-    }
-    Vector<float, 4> x_unfolded4;
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        x_unfolded4.data[v] = x4.data[v];
-    }
-    store<4>(&x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c], x_unfolded4);
-}
-
-extern "C" __global__ void __launch_bounds__(256) conv_channels_last_y(
-    const float* __restrict__ w,
-    float* __restrict__ y,
-    const float* __restrict__ x_unfolded)
+extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
+    const __nv_bfloat16* __restrict__ x,
+    const __nv_bfloat16* __restrict__ w,
+    __nv_bfloat16* __restrict__ y)
 {
     extern __shared__ __align__(16) unsigned char shared_memory[];
 
-    constexpr int BM = 32, BN = 32, BK = 32, STAGES = 3, TM = 4, TN = 4, WM = 16;
+    constexpr int BM = 16, BN = 64, BK = 64, STAGES = 4, TM = 2, TN = 4, WN = 16;
 
-    // circular buffer of 3 stages, [stage][rsc][ij or k]
-    float (*x_unfoldeds)[BK][BM + 4] = reinterpret_cast<float (*)[BK][BM + 4]>(shared_memory);
-    float (*ws)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(shared_memory + 4 * BK * (BM + 4) * STAGES);
-    float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
+    // circular buffer of 4 stages, tiles in the layout of their operands
+    __nv_bfloat16 (*xs)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
+    __nv_bfloat16 (*ws)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(shared_memory + 2 * BK * BM * STAGES);
+    float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
-    const int ij0 = min(blockIdx.y * BM, H * W - BM);
+    const int nij0 = min(blockIdx.y * BM, H * N * W - BM);
     const int k0 = blockIdx.x * BN;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
-    // sliced-K: each warp group multiplies 8 of the 32 rsc of a tile, with copies and barriers of its own
-    const int k_slice = thread / 64;
-    const int thread_in_slice = thread % 64;
-    const int warp = thread_in_slice / 32;
-    // warp tile 16 x 32, lanes 4 x 8 interleaved so that lane pairs broadcast
-    const int lane_m = 2 * (lane / 16) + lane % 2;
-    const int lane_n = lane / 2 % 8;
-    const int thread_m = WM * warp + 4 * lane_m;
-    const int thread_n = 4 * lane_n;
-    const int x_unfolded_rsc = BK / 4 * k_slice + thread_in_slice % 8;
-    const int x_unfolded_ij = thread_in_slice / 8;
-    const int w_rsc = BK / 4 * k_slice + thread_in_slice / 8;
-    const int w_k = 4 * (thread_in_slice % 8);
+    const int warp = thread / 32;
+    // warp tile 16 x 16, lanes 8 x 4 as in MMA accumulators
+    const int lane_m = lane / 4;
+    const int lane_n = lane % 4;
+    const int thread_m = lane_m;
+    const int thread_n = WN * warp + 2 * lane_n;
+    // implicit GEMM: copies of x compute n, i, j from nij and r, s, c from rsc
+    const int x_rsc = 8 * (thread % 8);
+    const int x_nij = thread / 8;
+    const int x_frag_rsc = 8 * (lane / 16);
+    const int x_frag_nij = lane % 16;
+    const int x_swizzle = x_frag_rsc ^ (8 * (lane % 8));
+    const int x_swizzled_k = x_rsc ^ (8 * (x_nij % 8));
+    const int w_rsc = 8 * (thread % 8);
+    const int w_k = thread / 8;
+    const int w_frag_rsc = 8 * (lane / 8 % 2);
+    const int w_frag_k = 8 * (lane / 16) + lane % 8 + WN * warp;
+    const int w_swizzle = w_frag_rsc ^ (8 * (lane % 8));
+    const int w_swizzled_k = w_rsc ^ (8 * (w_k % 8));
 
     float acc[TM][TN] = {};
 
-    const float* w_global = &w[w_rsc * K + k0 + w_k];
+    const __nv_bfloat16* w_global = &w[(k0 + w_k) * (9 * C) + w_rsc];
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
+        const int nij = nij0 + x_nij;
+        const int n = nij / (H * W);
+        const int i = nij / W % H;
+        const int j = nij % W;
+        const int rsc = x_rsc + BK * stage;
+        const int r = rsc / (3 * C);
+        const int s = rsc / C % 3;
+        const int c = rsc % C;
+        const int i_in = i + r - 1;
+        const int j_in = j + s - 1;
+        // xs[stage][x_nij][x_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+        __pipeline_memcpy_async(&xs[stage][x_nij][x_swizzled_k], &x[((n * H + i_in) * W + j_in) * C + c], 16,
+            i_in >= 0 && i_in < H && j_in >= 0 && j_in < W ? 0 : 16);
         #pragma unroll
-        for (int c = 0; c < BM; c += 8) {
-            // x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c]: 4 wavefronts, ideal 1
-            // (lanes 0 and 8 copy from one bank)
-            __pipeline_memcpy_async(&x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c],
-                &x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + BK * stage], 4);
+        for (int c_ = 0; c_ < BN; c_ += 16) {
+            __pipeline_memcpy_async(&ws[stage][w_k + c_][w_swizzled_k], &w_global[c_ * (9 * C) + BK * stage], 16);
         }
-        __pipeline_memcpy_async(&ws[stage][w_rsc][w_k], &w_global[BK * stage * K], 16);
         __pipeline_commit();
     }
 
     __pipeline_wait_prior(STAGES - 2);
-    __barrier_sync_count(k_slice + 1, 64);
-    // register fragments of A and B for one k, double-buffered
-    const float (*x_unfolded_shared)[BK][BM + 4] =
-        reinterpret_cast<const float (*)[BK][BM + 4]>(&x_unfoldeds[0][BK / 4 * k_slice][thread_m]);
-    const float (*w_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&ws[0][BK / 4 * k_slice][thread_n]);
-    Vector<float, 4> x_unfolded_frag[2];
-    Vector<float, 4> w_frag[2];
-    x_unfolded_frag[0] = load<4>(&x_unfolded_shared[0][0][0]);
-    w_frag[0] = load<4>(&w_shared[0][0][0]);
+    __syncthreads();
+    // register fragments of A and B for one MMA, double-buffered
+    unsigned int x_frag[2][TM / 2][4];
+    unsigned int w_frag[2][TN / 2][2];
+    #pragma unroll
+    for (int i_ = 0; i_ < TM / 2; ++i_) {
+        ldmatrix_x4(&x_frag[0][i_][0], &xs[0][x_frag_nij + 16 * i_][x_swizzle]);
+    }
+    #pragma unroll
+    for (int j_ = 0; j_ < TN / 2; j_ += 2) {
+        ldmatrix_x4(&w_frag[0][j_][0], &ws[0][w_frag_k + 8 * j_][w_swizzle]);
+    }
     for (int rsc0 = 0, read_stage = 0; rsc0 < 9 * C;
         rsc0 += BK, read_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0) {
         const int write_stage = read_stage > 0 ? read_stage - 1 : STAGES - 1;
         // past the last k-tile: copy it again, so that the loop has no branch
         const int prefetch_k = min(rsc0 + BK * (STAGES - 1), 9 * C - BK);
+        const int nij = nij0 + x_nij;
+        const int n = nij / (H * W);
+        const int i = nij / W % H;
+        const int j = nij % W;
+        const int rsc = x_rsc + prefetch_k;
+        const int r = rsc / (3 * C);
+        const int s = rsc / C % 3;
+        const int c = rsc % C;
+        const int i_in = i + r - 1;
+        const int j_in = j + s - 1;
+        // xs[write_stage][x_nij][x_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+        __pipeline_memcpy_async(&xs[write_stage][x_nij][x_swizzled_k], &x[((n * H + i_in) * W + j_in) * C + c], 16,
+            i_in >= 0 && i_in < H && j_in >= 0 && j_in < W ? 0 : 16);
         #pragma unroll
-        for (int rsc = 1; rsc < BK / 4; ++rsc) {
-            if (rsc == BK / 4 / 4) {
-                #pragma unroll
-                for (int c = 0; c < BM; c += 8) {
-                    // x_unfoldeds[write_stage][x_unfolded_rsc][x_unfolded_ij + c]: 4 wavefronts, ideal 1
-                    // (lanes 0 and 8 copy from one bank)
-                    __pipeline_memcpy_async(&x_unfoldeds[write_stage][x_unfolded_rsc][x_unfolded_ij + c],
-                        &x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + prefetch_k], 4);
-                }
-            }
-            if (rsc == BK / 4 / 2) {
-                __pipeline_memcpy_async(&ws[write_stage][w_rsc][w_k], &w_global[prefetch_k * K], 16);
-                __pipeline_commit();
-            }
-            x_unfolded_frag[rsc % 2] = load<4>(&x_unfolded_shared[read_stage][rsc][0]);
-            w_frag[rsc % 2] = load<4>(&w_shared[read_stage][rsc][0]);
+        for (int c_ = 0; c_ < BN; c_ += 16) {
+            __pipeline_memcpy_async(&ws[write_stage][w_k + c_][w_swizzled_k], &w_global[c_ * (9 * C) + prefetch_k], 16);
+        }
+        __pipeline_commit();
+        #pragma unroll
+        for (int rsc_ = 16; rsc_ < BK; rsc_ += 16) {
             #pragma unroll
-            for (int i = 0; i < TM; ++i) {
+            for (int i_ = 0; i_ < TM / 2; ++i_) {
+                ldmatrix_x4(&x_frag[rsc_ / 16 % 2][i_][0], &xs[read_stage][x_frag_nij + 16 * i_][rsc_ ^ x_swizzle]);
+            }
+            #pragma unroll
+            for (int j_ = 0; j_ < TN / 2; j_ += 2) {
+                ldmatrix_x4(&w_frag[rsc_ / 16 % 2][j_][0], &ws[read_stage][w_frag_k + 8 * j_][rsc_ ^ w_swizzle]);
+            }
+            #pragma unroll
+            for (int i_ = 0; i_ < TM / 2; ++i_) {
                 #pragma unroll
-                for (int t = 0; t < TN; ++t) {
-                    // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
-                    acc[i][j] += x_unfolded_frag[(rsc + 1) % 2].data[i] * w_frag[(rsc + 1) % 2].data[j];
+                for (int j_ = 0; j_ < TN / 2; ++j_) {
+                    mma_m16n8k16_bf16(&acc[2 * i_][2 * j_], &acc[2 * i_ + 1][2 * j_], x_frag[(rsc_ / 16 + 1) % 2][i_],
+                        w_frag[(rsc_ / 16 + 1) % 2][j_]);
                 }
             }
         }
         __pipeline_wait_prior(STAGES - 2);
-        __barrier_sync_count(k_slice + 1, 64);
+        __syncthreads();
         // fragments of the next k-tile; unused after the last
         const int next_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0;
-        x_unfolded_frag[0] = load<4>(&x_unfolded_shared[next_stage][0][0]);
-        w_frag[0] = load<4>(&w_shared[next_stage][0][0]);
         #pragma unroll
-        for (int i = 0; i < TM; ++i) {
+        for (int i_ = 0; i_ < TM / 2; ++i_) {
+            ldmatrix_x4(&x_frag[0][i_][0], &xs[next_stage][x_frag_nij + 16 * i_][x_swizzle]);
+        }
+        #pragma unroll
+        for (int j_ = 0; j_ < TN / 2; j_ += 2) {
+            ldmatrix_x4(&w_frag[0][j_][0], &ws[next_stage][w_frag_k + 8 * j_][w_swizzle]);
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < TM / 2; ++i_) {
             #pragma unroll
-            for (int t = 0; t < TN; ++t) {
-                // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
-                acc[i][j] += x_unfolded_frag[1].data[i] * w_frag[1].data[j];
+            for (int j_ = 0; j_ < TN / 2; ++j_) {
+                mma_m16n8k16_bf16(&acc[2 * i_][2 * j_], &acc[2 * i_ + 1][2 * j_], x_frag[1][i_], w_frag[1][j_]);
             }
         }
     }
     // drain the outstanding copies
     __pipeline_wait_prior(0);
 
-    // opaque 1.0f: keeps ptxas from choosing accumulator registers for the vector stores, which
-    // causes register-bank conflicts
-    const float opaque_one = blockDim.z;
-    // partial sums of the k slices, in the memory of the pipeline after its last read
+    // the block's sums, in the memory of the pipeline after its last read
     __syncthreads();
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        Vector<float, 4> acc_vector;
+    for (int i_ = 0; i_ < TM; ++i_) {
         #pragma unroll
-        for (int w_ = 0; w_ < 4; ++w_) {
-            acc_vector.data[w_] = opaque_one * acc[i][w_];
+        for (int g = 0; g < TN / 2; ++g) {
+            Vector<float, 2> acc_vector;
+            #pragma unroll
+            for (int w_ = 0; w_ < 2; ++w_) {
+                acc_vector.data[w_] = acc[i_][2 * g + w_];
+            }
+            store<2>(&c_tile[thread_m + 8 * i_][thread_n + 8 * g], acc_vector);
         }
-        store<4>(&partials[k_slice][thread_m + i][thread_n], acc_vector);
     }
     __syncthreads();
-    const int ij = ij0 + thread / (BN / 4);
-    const int k = k0 + 4 * (thread % (BN / 4));
-    Vector<float, 4> slice_sums[4];
     #pragma unroll
-    for (int s = 0; s < 4; ++s) {
-        slice_sums[s] = load<4>(&partials[s][thread / (BN / 4)][4 * (thread % (BN / 4))]);
+    for (int e = 0; e < BM * (BN / 4); e += 128) {
+        const int nij_ = nij0 + (thread + e) / (BN / 4);
+        const int k = k0 + 4 * ((thread + e) % (BN / 4));
+        const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+        Vector<__nv_bfloat16, 4> y4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            y4.data[v] = __float2bfloat16_rn(maximum(sums.data[v], 0.0f));
+        }
+        store<4>(&y[nij_ * K + k], y4);
     }
-    Vector<float, 4> y4;
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        y4.data[v] = maximum(slice_sums[0].data[v] + slice_sums[1].data[v] + slice_sums[2].data[v]
-            + slice_sums[3].data[v], 0.0f);
-    }
-    store<4>(&y[ij * K + k], y4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 
 #include <cuda_runtime.h>
 
-extern "C" size_t conv_channels_last_workspace_bytes(void)
-{
-    return 256LL * ((36 * C * H * W + 255) / 256);
-}
-
 extern "C" cudaError_t conv_channels_last_launch(
-    const float* x,
-    const float* w,
-    float* y,
-    void* workspace,
+    const __nv_bfloat16* x,
+    const __nv_bfloat16* w,
+    __nv_bfloat16* y,
     cudaStream_t stream)
 {
-    cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
-        status = cudaMallocAsync(&workspace, conv_channels_last_workspace_bytes(), stream);
-    if (status != cudaSuccess)
-        return status;
-    float* const x_unfolded = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
-    conv_channels_last_x_unfolded<<<dim3((C + 31) / 32, 1, H * W), dim3(8, 4, 3), 0, stream>>>(x, x_unfolded);
-    conv_channels_last_y<<<dim3((K + 31) / 32, (H * W + 31) / 32), dim3(256), 26112, stream>>>(w, y, x_unfolded);
-    if (memory == nullptr)
-        cudaFreeAsync(workspace, stream);
+    conv_channels_last<<<dim3((K + 63) / 64, (H * N * W + 15) / 16), dim3(128), 40960, stream>>>(x, w, y);
     return cudaGetLastError();
 }
 

@@ -1,32 +1,31 @@
-// conv_channels_last: A convolution with channels last; an im2col launch lays out its windows as a matrix first
+// conv_channels_last: A convolution with channels last, on tensor cores; an implicit GEMM, whose
+// copies move vectors of channels
 //
-// computes                       y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[r, s, c, k], r, s, c))
-// params                         N = 1, H = 17, W = 16, C = 32, K = 32
-// x                              input, float32 [1, 17, 16, 32], outside: zero, aligned to 16 bytes
-// w                              input, float32 [3, 3, 32, 32], aligned to 16 bytes
-// y                              output, float32 [1, 17, 16, 32], aligned to 16 bytes
-// conv_channels_last_x_unfolded  grid (1, 1, 272), block (8, 4, 3); family map
-// conv_channels_last_y           grid (1, 9, 1), block (256, 1, 1), 26112 bytes of dynamic shared memory; family
-//                                gemm
+// computes  y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[k, r, s, c], r, s, c))
+// params    N = 2, H = 15, W = 14, C = 64, K = 64
+// x         input, bfloat16 [2, 15, 14, 64], outside: zero, aligned to 16 bytes
+// w         input, bfloat16 [64, 3, 3, 64], aligned to 16 bytes
+// y         output, bfloat16 [2, 15, 14, 64], aligned to 8 bytes
+// launch    grid (1, 27, 1), block (128, 1, 1), 40960 bytes of dynamic shared memory; family gemm
 //
-// Made by cugen 0.1.0 from conv_channels_last.yaml (hash 29a9220db5087265) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_channels_last.yaml (hash cffc4ad948dff7a2) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <cuda_bf16.h>
 
 #ifdef __cplusplus
 extern "C" {
+#else
+typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
-
-// Size of `workspace` in bytes.
-size_t conv_channels_last_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
 // x must be aligned to 16 bytes.
 // w must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
-// `workspace` may be null: the launch then allocates and frees one, stream-ordered.
-cudaError_t conv_channels_last_launch(const float* x, const float* w, float* y, void* workspace, cudaStream_t stream);
+// y must be aligned to 8 bytes.
+cudaError_t conv_channels_last_launch(const __nv_bfloat16* x, const __nv_bfloat16* w, __nv_bfloat16* y,
+    cudaStream_t stream);
 
 #ifdef __cplusplus
 }

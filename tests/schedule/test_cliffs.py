@@ -10,11 +10,12 @@ from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 
 
-def spec_of(params: str, arrays: str, compute: str, schedule: str = ""):
+def spec_of(params: str, arrays: str, compute: str, schedule: str = "", boundary: str = "zero"):
     lines = ["cugen: 1", "kernel: f", f"params: {{{params}}}", "arrays:"]
     for array in arrays.split("; "):
         name, shape = array.split(" ", 1)
-        lines.append(f"  {name}: {{shape: {shape}, dtype: float32{', boundary: zero' if name == 'image' else ''}}}")
+        outside = f", boundary: {boundary}" if name == "image" else ""
+        lines.append(f"  {name}: {{shape: {shape}, dtype: float32{outside}}}")
     (spec,) = load_text("\n".join([*lines, "compute: |", *(f"  {line}" for line in compute.split("\n")), schedule]))
     return spec
 
@@ -51,11 +52,11 @@ def test_temporaries_of_temporaries_that_are_recomputed_are_recomputed_too():
     assert passes(spec_of("N: 300", "x [N]; y [N]; a [N]", NBODY))
 
 
-def test_a_convolution_of_any_batch_is_laid_out_as_one_of_a_known_batch():
-    spec = spec_of(
-        "N: dynamic, C: 64, H: 56, W: 56, F: 64", "image [N, H, W, C]; w [3, 3, C, F]; y [N, H, W, F]", CONVOLUTION
-    )
-    assert families_of(spec) == ["map", "gemm"]
+@pytest.mark.parametrize(("boundary", "families"), [("zero", ["gemm"]), ("reflect", ["map", "gemm"])])
+@pytest.mark.parametrize("batch", ["dynamic", "8"])
+def test_a_convolution_of_any_batch_is_laid_out_as_one_of_a_known_batch(boundary, families, batch):
+    sizes, arrays = f"N: {batch}, C: 64, H: 56, W: 56, F: 64", "image [N, H, W, C]; w [3, 3, C, F]; y [N, H, W, F]"
+    assert families_of(spec_of(sizes, arrays, CONVOLUTION, boundary=boundary)) == families
 
 
 @pytest.mark.parametrize(

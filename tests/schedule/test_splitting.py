@@ -23,10 +23,10 @@ SKINNY_GEMM = """
 params: {M: 4, N: 64, K: 4096}
 arrays:
   A: {shape: [M, K], dtype: float32}
-  B: {shape: [K // 2, N], dtype: float32}
+  B: {shape: [K // 2, N], dtype: float32, boundary: clamp}
   C: {shape: [M, N], dtype: float32}
 compute: |
-  t[k, n] = 2 * B[k // 2, n]
+  t[k, n] = 2 * B[k // 2 + 1, n]
   C[m, n] = sum(A[m, k] * t[k, n], k)
 """
 
@@ -86,7 +86,14 @@ def test_an_operand_that_no_skinny_gemm_takes_leaves_parts_of_the_sums_to_single
 
 
 def test_the_same_without_the_quotient_is_split():
-    assert families_of(kernel_of(SKINNY_GEMM.replace("k // 2", "k").replace("K // 2", "K")))[0] == "skinny"
+    plain = SKINNY_GEMM.replace("k // 2 + 1", "k").replace("K // 2", "K")
+    assert families_of(kernel_of(plain))[0] == "skinny"
+
+
+def test_the_same_without_a_boundary_is_an_implicit_gemm():
+    kernel = kernel_of(SKINNY_GEMM.replace(" + 1", "").replace(", boundary: clamp", ""))
+    assert families_of(kernel) == ["gemm"]
+    assert passes(kernel)
 
 
 @pytest.mark.parametrize("family", ["reduce", "direct"])
