@@ -352,6 +352,12 @@ def convolved_channels_last(x: Array, w: Array) -> Array:
     return np.maximum(np.einsum("nijcrs,krsc->nijk", windows, w), 0)
 
 
+@meaning_of("conv_wgmma_bf16")
+def convolved_by_wgmma(x: Array, f: Array, bias: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), (3, 3), axis=(1, 2))
+    return np.maximum(np.einsum("nijcrs,krsc->nijk", windows[:, ::2, ::2], f) + bias, 0)
+
+
 @meaning_of("conv_reflect")
 def convolved_with_mirrored_borders(x: Array, w: Array) -> Array:
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
