@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cugen.families.base import Refusal
+from cugen.plan.traversal.walking import accesses
 from cugen.runtime.honesty import check_honesty
 from cugen.spec.diagnostics import SpecError
 from cugen.toolchain.cuda import compile_cubin
@@ -105,8 +107,8 @@ CASES = {
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_results_agree_with_the_reference(planned, prove, case):
-    assert planned(case.text).family == "gemm"
+def test_results_agree_with_the_reference(made, prove, case):
+    assert made(case.text).plan.kernels[-1].family == "gemm"
     prove(case.text, case.params)
 
 
@@ -134,6 +136,38 @@ def test_windows_are_read_from_where_the_spec_places_them(planned, prove, memory
     text = LAST.text.replace("boundary: zero", f"boundary: zero, memory: {memory}")
     assert planned(text).family == "gemm"
     prove(text)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("layout", ["pitch: 28", "pitch: 25", "layout: column"])
+@pytest.mark.parametrize("array", ["x", "y"])
+def test_windows_and_results_have_any_layout(planned, prove, array, layout):
+    padded = layout.replace("2", "4") if array == "y" else layout
+    text = re.sub(rf"(  {array}: .*)}}", rf"\1, {padded}}}", LAST.text)
+    assert planned(text).family == "gemm"
+    prove(text)
+
+
+DYNAMIC = """
+params: {{N: dynamic, H: dynamic, W: dynamic, C: {{multiple_of: 8}}, K: dynamic, R: dynamic, S: dynamic}}
+arrays:
+  x: {{shape: [N, H, W, C], dtype: bfloat16, boundary: zero}}
+  w: {{shape: [K, R, S, C], dtype: bfloat16}}
+  y: {{shape: [N, H, W, K], dtype: bfloat16}}
+schedule: {{family: gemm, {more}}}
+compute: y[n, i, j, k] = sum(x[n, i + r - 1, j + s - 1, c] * w[k, r, s, c], r, s, c)
+"""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    "sizes", [(3, 11, 9, 16, 33, 3, 2), (2, 5, 7, 0, 9, 3, 3), (2, 5, 7, 8, 9, 3, 0), (0, 5, 0, 8, 9, 1, 1)], ids=str
+)
+@pytest.mark.parametrize("more", ["stages: 3", "stages: 1"])
+def test_extents_of_the_call_may_be_zero(planned, prove, sizes, more):
+    text = DYNAMIC.format(more=more)
+    assert 8 in {access.width for access in accesses(planned(text).body) if access.array.name == "x"}
+    prove(text, dict(zip("NHWCKRS", sizes, strict=True)), sanitize=True)
 
 
 @pytest.mark.sampled(4)

@@ -262,7 +262,8 @@ class OperandPipeline:
         context = thread.contraction.context
         parts = (index for indices in window.parts.values() for index, _ in indices)
         extents = {**thread.extents, **{index.name: context.extent(index) for index in parts}}
-        return WindowSource(window, self.operand.array, thread.lowering, extents)
+        k = thread.contraction.k.name
+        return WindowSource(window, self.operand.array, thread.lowering, context, k, extents)
 
     def _window_source(
         self, k: Integer, tile_mn: Integer, *, in_bounds: bool

@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cugen.families.contraction.windows import Window
+from cugen.pieces.blocks import digits
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Comment, Define, Guard, Index
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Range, bounds
+from cugen.plan.symbols import Integer, Maximum, Range, bounds, integer
 from cugen.spec.expressions import Expr, IndexValue, free_indices
 
 
@@ -33,6 +36,8 @@ class WindowSource:
     window: Window
     array: Array
     lowering: Lowering
+    context: Context
+    k: str
     extents: Mapping[str, Integer]  # of the window's indices and of those that they are fused into
     _names: dict[str, str] = field(default_factory=dict)
 
@@ -55,8 +60,10 @@ class WindowSource:
                 continue
             definitions.append(self._define(name, coordinates[name], self._below(name)))
             symbols[name] = definitions[-1].index.symbol
-            for index, value in parts if len(parts) > 1 else ():
-                definitions.append(self._define(index.name, to_integer(value, symbols), self._below(index.name)))
+            fastest_first = [index for index, _ in reversed(parts)]
+            values = digits(symbols[name], [self._divisor(name, index.name) for index in fastest_first])
+            for index, value in reversed([*zip(fastest_first, values, strict=True)]) if len(parts) > 1 else ():
+                definitions.append(self._define(index.name, value, self._below(index.name)))
                 symbols[index.name] = definitions[-1].index.symbol
         subscripts = []
         for sub, extent in zip(self.window.read.subscripts, self.array.shape, strict=True):
@@ -68,6 +75,14 @@ class WindowSource:
                 subscript = definitions[-1].index.symbol
             subscripts.append(subscript)
         return Location(tuple(definitions), tuple(subscripts), self._inside(tuple(subscripts), self.array.shape))
+
+    def _divisor(self, name: str, part: str) -> Integer:
+        """The extent of a part; of K not 0, as the first copies are issued for an empty sum, too."""
+        extent = self.extents[part]
+        if name != self.k or bounds(extent, self.lowering.ranges)[0] >= 1:
+            return extent
+        # A divisor of the extent keeps vectors provably aligned.
+        return Maximum(extent, integer(divisor(extent, self.context) or 1))
 
     def _inside(self, subscripts: tuple[Integer, ...], shape: tuple[Integer, ...]) -> Guard:
         """The bounds check of a window with a boundary; the spec proves that others are inside."""
