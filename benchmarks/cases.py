@@ -41,7 +41,9 @@ class Case:
         return self.name.translate(_ASCII)
 
 
-def spec_text(kernel: str, params: Mapping[str, int | str], arrays: Mapping[str, str], compute: str, more: str = "") -> str:
+def spec_text(
+    kernel: str, params: Mapping[str, int | str], arrays: Mapping[str, str], compute: str, more: str = ""
+) -> str:
     """Text of a spec. `arrays` maps names to `[shape] | dtype`, followed by more keys."""
     sizes = ", ".join(f"{name}: {value}" for name, value in params.items())
     lines = ["cugen: 1", f"kernel: {kernel}", f"params: {{{sizes}}}", "arrays:"]

@@ -27,7 +27,11 @@ _EPILOGUES = (
     ("swish and scale", "silu({z}) * 2.5", f"{_F}.silu({{z}}) * 2.5"),
     ("divide and gelu", "gelu(({z}) / 10)", f"{_F}.gelu({{z}} / 10)"),
     ("subtract, multiply and relu", "relu((({z}) - 2) * 1.5)", "torch.relu(({z} - 2) * 1.5)"),
-    ("swish, divide, clamp, tanh and clamp", "clamp(tanh(clamp(silu({z}) / 2, -1, 1)), -0.9, 0.9)", f"torch.clamp(torch.tanh(torch.clamp({_F}.silu({{z}}) / 2, -1, 1)), -0.9, 0.9)"),
+    (
+        "swish, divide, clamp, tanh and clamp",
+        "clamp(tanh(clamp(silu({z}) / 2, -1, 1)), -0.9, 0.9)",
+        f"torch.clamp(torch.tanh(torch.clamp({_F}.silu({{z}}) / 2, -1, 1)), -0.9, 0.9)",
+    ),
     ("mish twice", "tanh(softplus({z})) * ({z})", f"{_F}.mish({{z}})"),
     ("sigmoid, scale and residual", "sigmoid({z}) * 2 + ({z})", "torch.sigmoid({z}) * 2 + {z}"),
     ("minimum with a constant and subtract", "minimum({z}, 0.5) - 1.25", "torch.clamp({z}, max=0.5) - 1.25"),
@@ -79,7 +83,9 @@ def _reduced() -> Iterator[Operator]:
             f"{_F}.gelu(torch.logsumexp({{z}}, 1))",
         ),
     ):  # fmt: skip
-        yield Operator(f"linear, {name} f32", PRODUCTS, sizes, {**_LINEAR, **vector}, head + after, peer.format(z=_CALL))
+        yield Operator(
+            f"linear, {name} f32", PRODUCTS, sizes, {**_LINEAR, **vector}, head + after, peer.format(z=_CALL)
+        )
     yield Operator(
         "linear, max pool, sum and scale f32", PRODUCTS, {"M": 900, "H": 1400, "K": 1200},
         {"x": f"[M, K] | {F32}", "w": f"[2 * H, K] | {F32}", "y": f"[M] | {F32}"},
@@ -142,17 +148,46 @@ def _after_convolutions() -> Iterator[Operator]:
     for name, after, more_inputs, peer in (
         ("bias and relu", "relu({} + b[f])", bias, f"torch.relu({{}} + b{column})"),
         ("relu then bias", "relu({}) + b[f]", bias, f"torch.relu({{}}) + b{column}"),
-        ("scale and minimum", "minimum({} * 1.5 + b[f], a[f])", shift, f"torch.minimum({{}} * 1.5 + b{column}, a{column})"),
-        ("subtract, hard swish and mish", "hardswish", bias, ""),
-        ("batch norm in inference and relu", "relu(a[f] * {} + b[f])", shift, f"torch.relu(a{column} * {{}} + b{column})"),
-        ("tanh, scale, bias and max", "maximum(tanh({}) * 2 + b[f], 0.1)", bias, f"torch.clamp(torch.tanh({{}}) * 2 + b{column}, min=0.1)"),
-    ):  # fmt: skip
-        if after == "hardswish":
-            yield _shaken(name, image, bias)
-            continue
-        yield convolution(f"conv, {name}", image, (3, 3), 1, 1, after=after, more_inputs=more_inputs, peer=peer, group=CONVOLUTIONS)  # fmt: skip
+        (
+            "scale and minimum",
+            "minimum({} * 1.5 + b[f], a[f])",
+            shift,
+            f"torch.minimum({{}} * 1.5 + b{column}, a{column})",
+        ),
+        (
+            "batch norm in inference and relu",
+            "relu(a[f] * {} + b[f])",
+            shift,
+            f"torch.relu(a{column} * {{}} + b{column})",
+        ),
+        (
+            "tanh, scale, bias and max",
+            "maximum(tanh({}) * 2 + b[f], 0.1)",
+            bias,
+            f"torch.clamp(torch.tanh({{}}) * 2 + b{column}, min=0.1)",
+        ),
+    ):
+        yield convolution(
+            f"conv, {name}", image, (3, 3), 1, 1, after=after, more_inputs=more_inputs, peer=peer, group=CONVOLUTIONS
+        )
+    yield _chain(
+        "conv, subtract, hard swish and mish",
+        "t[n, f, i, j] = z[n, f, i, j] - 0.5\n"
+        "u[n, f, i, j] = t[n, f, i, j] * clamp(t[n, f, i, j] + 3, 0, 6) / 6\n"
+        "y[n, f, i, j] = u[n, f, i, j] * tanh(softplus(u[n, f, i, j]))",
+        "[N, F, P, Q]",
+        f"{_F}.mish({_F}.hardswish({{}} - 0.5))",
+    )
     volume = {"N": 3, "C": 8, "F": 24, "D": 18, "H": 34, "W": 35}
-    yield convolution("conv 3-D, relu, leaky relu, gelu, sigmoid and bias", volume, (3, 3, 3), after="sigmoid(gelu(leaky_relu(relu({}), 0.01))) + b[f]", more_inputs=bias, peer=f"torch.sigmoid({_F}.gelu({_F}.leaky_relu(torch.relu({{}}), 0.01))) + b[:, None, None, None]", group=CONVOLUTIONS)  # fmt: skip
+    yield convolution(
+        "conv 3-D, relu, leaky relu, gelu, sigmoid and bias",
+        volume,
+        (3, 3, 3),
+        after="sigmoid(gelu(leaky_relu(relu({}), 0.01))) + b[f]",
+        more_inputs=bias,
+        peer=f"torch.sigmoid({_F}.gelu({_F}.leaky_relu(torch.relu({{}}), 0.01))) + b.view(-1, 1, 1, 1)",
+        group=CONVOLUTIONS,
+    )
 
 
 _CONV = "sum(x[n, c, i + r, j + s] * w[f, c, r, s], c, r, s) + b[f]"
@@ -160,17 +195,7 @@ _TORCH_CONV = f"{_F}.conv2d(x, w, b)"
 _CONV_IN = {"x": f"[N, C, H, W] | {F32}", "w": f"[F, C, 3, 3] | {F32}", "b": f"[F] | {F32}"}
 _CONV_OUT = {"P": "H - 2", "Q": "W - 2"}
 _CONV_LEAST = {"H": 3, "W": 3}
-_CONV_INDICES = "indices: {i: P, j: Q}"
 _IMAGE = {"N": 10, "C": 16, "F": 48, "H": 68, "W": 75}
-
-
-def _shaken(name: str, sizes: dict[str, int], bias: dict[str, str]) -> Operator:
-    return _chain(
-        f"conv, {name}", "t[n, f, i, j] = z[n, f, i, j] - 0.5\n"
-        "u[n, f, i, j] = t[n, f, i, j] * clamp(t[n, f, i, j] + 3, 0, 6) / 6\n"
-        "y[n, f, i, j] = u[n, f, i, j] * tanh(softplus(u[n, f, i, j]))", "[N, F, P, Q]",
-        f"{_F}.mish({_F}.hardswish({{}} - 0.5))",
-    )  # fmt: skip
 
 
 def _chain(
@@ -234,13 +259,42 @@ def _pooled() -> Iterator[Operator]:
 def _after_transposed() -> Iterator[Operator]:
     bias = {"b": f"[F] | {F32}"}
     image = {"N": 6, "C": 48, "F": 24, "H": 36, "W": 41}
-    yield transposed("transposed conv, bias, clamp, scale and divide", image, (3, 3), 2, 1, 1, after="clamp(clamp({} + b[f], 0, 1) * 2, 0, 1) / 2", more_inputs=bias, peer="torch.clamp(torch.clamp({} + b[:, None, None], 0, 1) * 2, 0, 1) / 2", group=CONVOLUTIONS)  # fmt: skip
-    yield transposed("transposed conv, bias and tanh", image, (4, 4), 2, 1, after="tanh({} - b[f])", more_inputs=bias, peer="torch.tanh({} - b[:, None, None])", group=CONVOLUTIONS)  # fmt: skip
-    volume = {"N": 2, "C": 16, "F": 24, "D": 12, "H": 16, "W": 17}
-    yield transposed("transposed conv 3-D, swish and scale", volume, (3, 3, 3), 2, 1, 1, after="silu({}) * 1.5", peer=f"{_F}.silu({{}}) * 1.5", group=CONVOLUTIONS)  # fmt: skip
-    up = (
-        "z[n, f, i, j] = sum(x[n, c, (i + 1 - r) / 2, (j + 1 - s) / 2] * w[c, f, r, s], c, r, s) + b[f]\n"
+    yield transposed(
+        "transposed conv, bias, clamp, scale and divide",
+        image,
+        (3, 3),
+        2,
+        1,
+        1,
+        after="clamp(clamp({} + b[f], 0, 1) * 2, 0, 1) / 2",
+        more_inputs=bias,
+        peer="torch.clamp(torch.clamp({} + b[:, None, None], 0, 1) * 2, 0, 1) / 2",
+        group=CONVOLUTIONS,
     )
+    yield transposed(
+        "transposed conv, bias and tanh",
+        image,
+        (4, 4),
+        2,
+        1,
+        after="tanh({} - b[f])",
+        more_inputs=bias,
+        peer="torch.tanh({} - b[:, None, None])",
+        group=CONVOLUTIONS,
+    )
+    volume = {"N": 2, "C": 16, "F": 24, "D": 12, "H": 16, "W": 17}
+    yield transposed(
+        "transposed conv 3-D, swish and scale",
+        volume,
+        (3, 3, 3),
+        2,
+        1,
+        1,
+        after="silu({}) * 1.5",
+        peer=f"{_F}.silu({{}}) * 1.5",
+        group=CONVOLUTIONS,
+    )
+    up = "z[n, f, i, j] = sum(x[n, c, (i + 1 - r) / 2, (j + 1 - s) / 2] * w[c, f, r, s], c, r, s) + b[f]\n"
     call = f"{_F}.conv_transpose2d(x, w, b, 2, 1)"
     inputs = {"x": f"[N, C, H, W] | {F32} | boundary: zero", "w": f"[C, F, 4, 4] | {F32}", "b": f"[F] | {F32}"}
     outs = {"P": "2 * H", "Q": "2 * W"}

@@ -72,7 +72,8 @@ def depthwise(name: str, sizes: dict[str, int], taps: Sequence[int], stride: int
     boundary = " | boundary: zero" if any(pads) else ""
     reads = ", ".join(f"{stride} * {i} + {r} - {p}" for i, r, p in zip("ij", "rs", pads, strict=True))
     derived = {
-        f"O{side}": f"({side} + {2 * p - count}) // {stride} + 1" for side, count, p in zip("HW", taps, pads, strict=True)
+        f"O{side}": f"({side} + {2 * p - count}) // {stride} + 1"
+        for side, count, p in zip("HW", taps, pads, strict=True)
     }
     arrays = {
         "x": f"[N, C, H, W] | {F32}{boundary}",
@@ -103,7 +104,14 @@ def _dense() -> Iterator[Operator]:
     yield convolution("conv 2-D 11×11 by 4", {"N": 40, "C": 3, "F": 90, "H": 225, "W": 225}, (11, 11), 4, 2)
     yield convolution("conv 2-D 7×7 by 2", {"N": 12, "C": 3, "F": 60, "H": 231, "W": 250}, (7, 7), 2, 3)
     yield convolution("conv 2-D 5×3 asymmetric", {"N": 10, "C": 30, "F": 70, "H": 200, "W": 111}, (5, 3), 1, (2, 1))
-    yield convolution("conv 2-D 3×7 dilated and padded apart", {"N": 6, "C": 32, "F": 60, "H": 150, "W": 180}, (3, 7), 1, (2, 4), (2, 3))  # fmt: skip
+    yield convolution(
+        "conv 2-D 3×7 dilated and padded apart",
+        {"N": 6, "C": 32, "F": 60, "H": 150, "W": 180},
+        (3, 7),
+        1,
+        (2, 4),
+        (2, 3),
+    )
     yield convolution("conv 2-D 5×5", {"N": 10, "C": 18, "F": 60, "H": 100, "W": 101}, (5, 5), 1, 2)
     yield convolution("conv 2-D 1×1 pointwise", {"N": 14, "C": 70, "F": 140, "H": 120, "W": 130}, (1, 1))
     yield convolution("conv 2-D 1×1 of many channels", {"N": 14, "C": 500, "F": 400, "H": 14, "W": 15}, (1, 1))
@@ -124,9 +132,13 @@ def _thin() -> Iterator[Operator]:
     yield depthwise("depthwise 3×1", image, (3, 1))
     yield depthwise("depthwise 7×7", {"N": 12, "C": 190, "H": 28, "W": 30}, (7, 7), 1, 3)
     yield convolution("grouped conv 2-D 3×3", {"N": 10, "C": 12, "F": 24, "H": 56, "W": 60}, (3, 3), 1, 1, groups=6)
-    yield convolution("grouped conv 2-D 5×7 by 2", {"N": 10, "C": 8, "F": 20, "H": 90, "W": 111}, (5, 7), 2, (2, 3), groups=4)  # fmt: skip
+    yield convolution(
+        "grouped conv 2-D 5×7 by 2", {"N": 10, "C": 8, "F": 20, "H": 90, "W": 111}, (5, 7), 2, (2, 3), groups=4
+    )
     yield convolution("grouped conv 1-D 15", {"N": 16, "C": 6, "F": 10, "W": 5001}, (15,), 1, 7, groups=12)
-    yield convolution("grouped conv 3-D 3×3×3", {"N": 2, "C": 8, "F": 8, "D": 20, "H": 30, "W": 33}, (3, 3, 3), 1, 1, groups=3)  # fmt: skip
+    yield convolution(
+        "grouped conv 3-D 3×3×3", {"N": 2, "C": 8, "F": 8, "D": 20, "H": 30, "W": 33}, (3, 3, 3), 1, 1, groups=3
+    )
     yield Operator(
         "depthwise then pointwise f32", GROUP, {"N": 10, "C": 60, "F": 110, "H": 120, "W": 121},
         {
@@ -142,9 +154,15 @@ def _thin() -> Iterator[Operator]:
 
 def _halves() -> Iterator[Operator]:
     for dtype in (BF16, F16):
-        yield convolution("channels last 3×3", {"N": 12, "C": 96, "F": 160, "H": 40, "W": 44}, (3, 3), 1, 1, dtype=dtype, is_last=True)  # fmt: skip
-        yield convolution("channels last 1×1", {"N": 12, "C": 200, "F": 320, "H": 30, "W": 35}, (1, 1), dtype=dtype, is_last=True)  # fmt: skip
-    yield convolution("channels last 3×3 by 2", {"N": 12, "C": 72, "F": 120, "H": 61, "W": 63}, (3, 3), 2, 1, dtype=BF16, is_last=True)  # fmt: skip
+        yield convolution(
+            "channels last 3×3", {"N": 12, "C": 96, "F": 160, "H": 40, "W": 44}, (3, 3), 1, 1, dtype=dtype, is_last=True
+        )
+        yield convolution(
+            "channels last 1×1", {"N": 12, "C": 200, "F": 320, "H": 30, "W": 35}, (1, 1), dtype=dtype, is_last=True
+        )
+    yield convolution(
+        "channels last 3×3 by 2", {"N": 12, "C": 72, "F": 120, "H": 61, "W": 63}, (3, 3), 2, 1, dtype=BF16, is_last=True
+    )
     yield convolution("channels first 3×3", {"N": 8, "C": 64, "F": 96, "H": 50, "W": 56}, (3, 3), 1, 1, dtype=F16)
 
 
@@ -164,7 +182,9 @@ def transposed(
         for out, side, s, p, last, a in zip(outs, sides, strides, pads, reach, added, strict=True)
     }
     reads = [
-        f"({i} + {p} - {f'{d} * {r}' if d > 1 else r}) / {s}" if s > 1 else f"{i} + {p} - {f'{d} * {r}' if d > 1 else r}"
+        f"({i} + {p} - {f'{d} * {r}' if d > 1 else r}) / {s}"
+        if s > 1
+        else f"{i} + {p} - {f'{d} * {r}' if d > 1 else r}"
         for i, r, s, p, d in zip(places, bound, strides, pads, dilations, strict=True)
     ]
     channels, filters = ("C", "F") if groups == 1 else (f"{groups} * C", f"{groups} * F")
@@ -175,7 +195,9 @@ def transposed(
         **(more_inputs or {}),
         "y": f"[N, {filters}, {', '.join(outs)}] | {F32}",
     }
-    value = f"sum(x[n, {channel}, {', '.join(reads)}] * w[{channel}, {feature}, {', '.join(bound)}], c, {', '.join(bound)})"
+    value = (
+        f"sum(x[n, {channel}, {', '.join(reads)}] * w[{channel}, {feature}, {', '.join(bound)}], c, {', '.join(bound)})"
+    )
     call = f"{_F}.conv_transpose{rank}d(x, w, None, {strides}, {pads}, {added}, {groups}, {dilations})"
     least = {
         side: max(1, -(-(1 - last + 2 * p - a) // s) + 1)
@@ -195,8 +217,12 @@ def transposed_operators() -> Iterator[Operator]:
     yield transposed("transposed 2-D 3×3", {"N": 6, "C": 48, "F": 60, "H": 90, "W": 91}, (3, 3))
     yield transposed("transposed 2-D 4×4 by 2", {"N": 8, "C": 72, "F": 40, "H": 45, "W": 50}, (4, 4), 2, 1)
     yield transposed("transposed 2-D 3×5", {"N": 6, "C": 36, "F": 50, "H": 80, "W": 101}, (3, 5), 1, (1, 2))
-    yield transposed("transposed 2-D 3×3 by 2 and 3", {"N": 6, "C": 40, "F": 30, "H": 60, "W": 61}, (3, 3), (2, 3), 1, (1, 2))  # fmt: skip
-    yield transposed("transposed 2-D 3×3 by 2 dilated by 2", {"N": 6, "C": 32, "F": 40, "H": 60, "W": 61}, (3, 3), 2, 2, 1, 2)  # fmt: skip
+    yield transposed(
+        "transposed 2-D 3×3 by 2 and 3", {"N": 6, "C": 40, "F": 30, "H": 60, "W": 61}, (3, 3), (2, 3), 1, (1, 2)
+    )
+    yield transposed(
+        "transposed 2-D 3×3 by 2 dilated by 2", {"N": 6, "C": 32, "F": 40, "H": 60, "W": 61}, (3, 3), 2, 2, 1, 2
+    )
     yield transposed("transposed 2-D 3×3 by 5", {"N": 6, "C": 32, "F": 40, "H": 40, "W": 41}, (3, 3), 5, 1, 4)
     yield transposed("transposed 2-D grouped", {"N": 6, "C": 16, "F": 20, "H": 50, "W": 51}, (4, 4), 2, 1, groups=4)
     volume = {"N": 2, "C": 36, "F": 24, "D": 20, "H": 24, "W": 27}

@@ -36,13 +36,15 @@ def _pool(
     function = "max_pool" if kind == "max" else "avg_pool"
     peer = f"{_F}.{function}{rank}d(x, {tuple(taps)}, {stride}, {pad}{dilated})"
     least = {side: max(1, reach[side] - pad) for side in sides}
-    return Operator(
-        name, GROUP, sizes, arrays, f"y[n, c, {', '.join(places)}] = {value}", peer, derived, least, more
-    )
+    return Operator(name, GROUP, sizes, arrays, f"y[n, c, {', '.join(places)}] = {value}", peer, derived, least, more)
 
 
 def operators() -> Iterator[Operator]:
-    line, image, volume = {"N": 20, "C": 150, "W": 9001}, {"N": 10, "C": 72, "H": 190, "W": 211}, {"N": 3, "C": 24, "D": 60, "H": 71, "W": 80}  # fmt: skip
+    line, image, volume = (
+        {"N": 20, "C": 150, "W": 9001},
+        {"N": 10, "C": 72, "H": 190, "W": 211},
+        {"N": 3, "C": 24, "D": 60, "H": 71, "W": 80},
+    )
     yield _pool("max pool 1-D 7 by 2 dilated by 3 f32", "max", line, (7,), 2, 3, 3)
     yield _pool("mean pool 1-D 6 by 1 f32", "mean", line, (6,), 1, 2)
     yield _pool("max pool 2-D 2×2 by 2 f32", "max", image, (2, 2), 2, 0)

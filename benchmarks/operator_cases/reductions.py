@@ -23,10 +23,16 @@ _OVER_AN_AXIS = (
 
 def _one_axis(name: str, value: str, dtype: str, peer: str, axis: str, *, compiled: bool = False) -> Operator:
     kept = [index for index in _AXES if index != axis]
-    sizes = {"b": {"B": 600, "S": 300, "D": 257}, "s": {"B": 70, "S": 900, "D": 500}, "d": {"B": 90, "S": 333, "D": 1111}}
+    sizes = {
+        "b": {"B": 600, "S": 300, "D": 257},
+        "s": {"B": 70, "S": 900, "D": 500},
+        "d": {"B": 90, "S": 333, "D": 1111},
+    }
     arrays = {"x": f"{_SHAPE} | {F32}", "y": f"[{', '.join(kept).upper()}] | {dtype}"}
     compute = f"y[{', '.join(kept)}] = {value}"
-    return Operator(f"{name} of axis {_AXES[axis]} f32", GROUP, sizes[axis], arrays, compute, peer, is_compiled=compiled)
+    return Operator(
+        f"{name} of axis {_AXES[axis]} f32", GROUP, sizes[axis], arrays, compute, peer, is_compiled=compiled
+    )
 
 
 def operators() -> Iterator[Operator]:

@@ -15,11 +15,11 @@ _MATRICES = (
     ("cumulative sum of columns", _COLUMNS, "cumsum(x[i, j], i)", "torch.cumsum(x, 0)"),
     ("cumulative sum of long rows", _LONG, "cumsum(x[i, j], j)", "torch.cumsum(x, 1)"),
     ("cumulative product of rows", _ROWS, "cumprod(1 + 0.001 * x[i, j], j)", "torch.cumprod(1 + 0.001 * x, 1)"),
-    ("reverse cumulative sum", _ROWS, "cumsum(x[i, j], j, reverse=true)", "torch.flip(torch.cumsum(torch.flip(x, (1,)), 1), (1,))"),
+    ("reverse cumulative sum", _ROWS, "cumsum(x[i, j], j, reverse=true)", "x.flip(1).cumsum(1).flip(1)"),
     ("exclusive cumulative sum", _ROWS, "cumsum(x[i, j], j, exclusive=true)", "torch.cumsum(x, 1) - x"),
     ("cumulative max of rows", _ROWS, "cummax(x[i, j], j)", "torch.cummax(x, 1).values"),
     ("cumulative min of columns", _COLUMNS, "cummin(x[i, j], i)", "torch.cummin(x, 0).values"),
-    ("reverse cumulative sum of columns", _COLUMNS, "cumsum(x[i, j], i, reverse=true)", "torch.flip(torch.cumsum(torch.flip(x, (0,)), 0), (0,))"),
+    ("reverse cumulative sum of columns", _COLUMNS, "cumsum(x[i, j], i, reverse=true)", "x.flip(0).cumsum(0).flip(0)"),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import repeat
 from math import inf, prod
 
 from cugen.rewrite.schedules import schedule_of
@@ -54,10 +55,15 @@ class _NestedReduction:
         return _renamed(self.reduction, names), tuple(index.extent for index in self.free)
 
 
-def hoisted(spec: Spec, keeps_nested: Callable[[Statement], bool] = lambda statement: False) -> Spec:
+def hoisted(
+    spec: Spec,
+    keeps_nested: Callable[[Statement], bool] = lambda statement: False,
+    needs_stages: Callable[[Statement], bool] = lambda statement: False,
+) -> Spec:
     """The spec with nested reductions in temporaries; the same object if none is hoisted.
 
-    Statements with a schedule are left as they are written, and those of `keeps_nested`."""
+    Statements with a schedule are left as they are written, and those of `keeps_nested`. Those of `needs_stages` are
+    slow with any reduction in place: short ones are hoisted, too."""
     statements: list[Statement] = []
     temporaries: list[Array] = []
     taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
@@ -75,6 +81,8 @@ def hoisted(spec: Spec, keeps_nested: Callable[[Statement], bool] = lambda state
             reads: dict[Expr, Expr] = {}
             nested = list(_reductions(current.value, {index.name: index for index in statement.indices}, ()))
             chosen = next((r for r in nested if _is_profitable(r, current, spec)), None)
+            if chosen is None and any(map(_condenses, nested, repeat(spec))) and needs_stages(current):
+                chosen = next(r for r in nested if _condenses(r, spec))
             if chosen is not None and current is statement and keeps_nested(statement):
                 break
             if chosen is not None:
@@ -143,6 +151,21 @@ def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -
         return False
     # A window is left in its statement, where it slides, unless each result would be computed several times.
     return not _windows(reduction) or (is_repeated and _are_in_bounds(reduction, nested.free, spec))
+
+
+def _condenses(nested: _NestedReduction, spec: Spec) -> bool:
+    """Whether the reduction is in bounds everywhere, and has no more results than an array that it reads has elements:
+    pooled windows, but not all pairs of two sets."""
+    reduction = nested.reduction
+    if not nested.is_nested or reduction.is_position:
+        return False
+    sizes = [_value(index.extent, spec) for index in nested.free]
+    reads = [node for node in walk(reduction) if isinstance(node, Read)]
+    read_sizes = [[_value(extent, spec) for extent in spec.array(read.array).shape] for read in reads]
+    known = [prod(size or 0 for size in shape) for shape in read_sizes]
+    if None in sizes or not known or prod(size or 0 for size in sizes) > max(known):
+        return False
+    return _are_in_bounds(reduction, nested.free, spec)
 
 
 def _outweighs_enclosing(nested: _NestedReduction, spec: Spec) -> bool:

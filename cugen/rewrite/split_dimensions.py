@@ -82,8 +82,8 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
     for index in _indices(statement).values():
         if index in positions or _has_phases(statement, index, params):
             continue
-        uses = {"floordiv": _divisors(statement, "floordiv", index), "mod": _divisors(statement, "mod", index)}
-        divisor = next((d for d in uses["floordiv"] if d in uses["mod"]), None)
+        split = [*_divisors(statement, "mod", index), *_group_extents(statement, index)]
+        divisor = next((d for d in _divisors(statement, "floordiv", index) if d in split), None)
         count = None if divisor is None else _quotient(index.extent, divisor, params)
         if divisor is not None and count is not None:
             outer = Index(fresh(f"{index.name}_outer", taken), count)
@@ -95,12 +95,24 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
 def _has_phases(statement: Statement, index: Index, params: Mapping[str, Param]) -> bool:
     """Whether a quotient of an index by a short period is moved by the index of a reduction, as in a transposed
     convolution: consecutive outputs read the same window."""
+    forms = [affine_form(divisor, params) for divisor in _moved_divisors(statement, index)]
+    return any(form.is_constant and form.constant <= MAX_PERIOD for form in forms)
+
+
+def _group_extents(statement: Statement, index: Index) -> list[Expr]:
+    """Divisors whose quotient is the group of an output that the index of a reduction moves: `f // F * C + c`, as in a
+    grouped convolution."""
+    return _moved_divisors(statement, index) if index in statement.indices else []
+
+
+def _moved_divisors(statement: Statement, index: Index) -> list[Expr]:
+    """Divisors of an index whose quotient has the index of a reduction beside it in a subscript."""
     summed = {bound.name for bound in bound_indices(statement.value)} - {index.name}
-    forms = {d: affine_form(d, params) for d in _divisors(statement, "floordiv", index)}
-    short = [d for d, form in forms.items() if form.is_constant and form.constant <= MAX_PERIOD]
-    quotients = {Op("floordiv", (IndexValue(index.name), d), INT64) for d in short}
     subscripts = (sub for node in walk(statement.value) if isinstance(node, Read) for sub in node.subscripts)
-    return any(summed & free_indices(sub) and not quotients.isdisjoint(walk(sub)) for sub in subscripts)
+    moved = {node for sub in subscripts if summed & free_indices(sub) for node in walk(sub)}
+    value = IndexValue(index.name)
+    divisors = _divisors(statement, "floordiv", index)
+    return [divisor for divisor in divisors if Op("floordiv", (value, divisor), INT64) in moved]
 
 
 def _divisors(statement: Statement, name: str, index: Index) -> list[Expr]:

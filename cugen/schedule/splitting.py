@@ -65,7 +65,7 @@ def split_statements(spec: Spec) -> Spec:
     while True:
         split, origins = _split_all(spec, whole)
         if not (refused := _refused_origins(split, origins)):
-            return split
+            return _with_split_readers(split)
         values = {_target(s): s.value for s in inlined_statements(spec)}
         new = [s for s in spec.statements if _target(s) in refused and s.value != values.get(_target(s), s.value)]
         again = {_target(s): None for s in new if _target(s) not in inlined}
@@ -75,10 +75,26 @@ def split_statements(spec: Spec) -> Spec:
         spec = replace(spec, statements=tuple(statements))
 
 
+def _with_split_readers(spec: Spec) -> Spec:
+    """The spec with statements split that read a temporary of which a split has left no reduction: it is recomputed in
+    them, and no family may take them then."""
+    inlined = _with_inlined_operands(spec)
+    whole = {_target(s): None for s, old in zip(inlined.statements, spec.statements, strict=True) if s == old}
+    if len(whole) == len(spec.statements):
+        return spec
+    split, origins = _split_all(inlined, whole)
+    return spec if _refused_origins(split, origins) else split
+
+
 def with_hoisted_reductions(spec: Spec) -> Spec:
-    """The spec with nested reductions in temporaries, except where a family is faster with them in place; the same
-    object if none is hoisted."""
-    return hoisted(spec, partial(_keeps_nested, spec))
+    """The spec with nested reductions in temporaries, except where a family is faster with them in place, or takes
+    short ones in place; the same object if none is hoisted."""
+    return hoisted(spec, partial(_keeps_nested, spec), partial(_needs_stages, spec))
+
+
+def _needs_stages(spec: Spec, statement: Statement) -> bool:
+    """Whether no family but the fallbacks takes the statement."""
+    return not _is_taken(statement, make_context(spec))
 
 
 def _keeps_nested(spec: Spec, statement: Statement) -> bool:

@@ -148,3 +148,39 @@ def test_a_sum_of_one_term_is_no_contraction():
     assert families_of(spec_of(*text)) == ["direct"]
     assert families_of(spec_of(*text, "schedule: {family: tiled}")) == ["tiled"]
     assert passes(spec_of(*text))
+
+
+GROUPED = "y[n, f, i, j] = sum(image[n, f // F * C + c, i + r - 1, j + s - 1] * w[f, c, r, s], c, r, s)"
+
+
+@pytest.mark.parametrize("filters", [4, 16, 24])
+def test_a_grouped_convolution_holds_windows_in_registers_whatever_the_filters_of_a_group(filters):
+    arrays = "image [N, G * C, H, W]; w [G * F, C, 3, 3]; y [N, G * F, H, W]"
+    assert families_of(spec_of(f"N: 8, G: 6, C: 12, F: {filters}, H: 56, W: 60", arrays, GROUPED)) == ["stencil"]
+    assert passes(spec_of(f"N: 2, G: 3, C: 5, F: {filters}, H: 12, W: 33", arrays, GROUPED))
+
+
+@pytest.mark.parametrize(
+    "compute", ["y[m] = sum(max(x[m, 4 * h + r], r), h)", "y[m] = max(mean(x[m, 4 * h + r], r), h)"]
+)
+def test_a_reduction_of_pooled_rows_is_two_reductions(compute):
+    spec = spec_of("M: 30, H: 70", "x [M, 4 * H]; y [M]", compute, "indices: {r: 4, h: H}")
+    assert families_of(spec) == ["reduce", "reduce"]
+    assert passes(spec)
+
+
+def test_all_pairs_of_points_are_no_temporary():
+    compute = "y[i] = sum(sum((p[i, d] - q[j, d]) ** 2, d), j, where=q[j, 0] > p[i, 1])"
+    plan = generate(spec_of("M: 300, N: 400, D: 3", "p [M, D]; q [N, D]; y [M]", compute), analysis=False).plan
+    assert plan.workspace == ()
+
+
+TRANSPOSED = """z[f, i, j] = sum(image[c, (i + 1 - r) / 2, (j + 1 - s) / 2] * w[c, f, r, s], c, r, s)
+y[f] = mean(z[f, i, j], i, j)"""
+
+
+def test_the_mean_of_the_planes_of_a_transposed_convolution_fills_the_device():
+    arrays, indices = "image [C, H, W]; w [C, F, 4, 4]; y [F]", "indices: {i: 2 * H, j: 2 * W}"
+    plan = generate(spec_of("C: 48, F: 24, H: 90, W: 100", arrays, TRANSPOSED, indices), analysis=False).plan
+    assert [launch.family for launch in plan.kernels] == ["gemm", "direct", "reduce"]
+    assert passes(spec_of("C: 48, F: 3, H: 17, W: 20", arrays, TRANSPOSED, indices))
