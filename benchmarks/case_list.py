@@ -14,7 +14,10 @@ import platform
 import time
 import traceback
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +29,12 @@ from cugen.bench.measure import Options, bench
 from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
 from cugen.kernel import generate
+from cugen.runtime.gpu import target_for
 from cugen.runtime.libcuda import driver
 from cugen.schedule import lock
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
+from cugen.toolchain.cuda import compile_cubin
 
 
 def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: float) -> dict[str, Any]:
@@ -37,9 +42,8 @@ def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: flo
     started = time.perf_counter()
     row: dict[str, Any] = {"name": case.name, "group": case.group, "goals": [asdict(goal) for goal in case.goals]}
     try:
-        (spec,) = load_text(case.spec, file=f"{case.name}.yaml")
+        spec = _spec_of(case, options.lock, opened.device, opened.capability)
         if options.lock:
-            spec = lock.apply(spec, lock.read(options.lock), opened.device)
             row["tuned"] = _is_tuned(spec)
         called, against = case.called, case.against
         if case.peer:
@@ -90,12 +94,13 @@ def main(doc: str | None, cases: Sequence[Case], *, budget_us: float, tuned: boo
     left: list[str] = []
     if options.resume and options.output.exists():
         kept = {row["name"]: row for row in json.loads(options.output.read_text())["cases"] if row["passed"]}
+    selected = [case for case in cases if case.name not in kept and options.only in f"{case.group} {case.name}"]
     with session() as opened:
         content = machine(opened)
         rows = dict(kept)
-        for case in cases:
-            if case.name in kept or options.only not in f"{case.group} {case.name}":
-                continue
+        with ProcessPoolExecutor() as pool:  # fills the cache of machine code
+            list(pool.map(partial(_compile, options.lock, opened.device, opened.capability), selected))
+        for case in selected:
             if time.perf_counter() - started > options.seconds:
                 left.append(case.name)
                 continue
@@ -106,6 +111,19 @@ def main(doc: str | None, cases: Sequence[Case], *, budget_us: float, tuned: boo
     if left:
         print(f"{len(left)} cases were not started, from {left[0]} on; use --resume")
     return 0 if all(row["passed"] for row in rows.values()) else 1
+
+
+def _spec_of(case: Case, lock_file: str, device: str, capability: str) -> Spec:
+    """The spec for the device, as `cugen bench` takes it; with a lock file the spec that it tunes."""
+    (spec,) = load_text(case.spec, file=f"{case.name}.yaml")
+    return lock.apply(spec, lock.read(lock_file), device) if lock_file else spec.for_device(capability)
+
+
+def _compile(lock_file: str, device: str, capability: str, case: Case) -> None:
+    """Compiles a case; its errors are those of its row."""
+    with suppress(Exception):
+        kernel = generate(_spec_of(case, lock_file, device, capability), remarks="none")
+        compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
 
 
 def _is_tuned(spec: Spec) -> bool:

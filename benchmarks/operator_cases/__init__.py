@@ -11,17 +11,17 @@ __all__ = ["Operator", "operators"]
 def operators() -> tuple[Operator, ...]:
     """All operators, in the order of the page."""
     parts = (
+        convolutions.operators(),
+        convolutions.transposed_operators(),
+        chains.convolutions(),
         elementwise.operators(),
         losses.operators(),
         reductions.operators(),
         norms.operators(),
-        scans.operators(),
         pooling.operators(),
+        scans.operators(),
         products.operators(),
-        convolutions.operators(),
-        convolutions.transposed_operators(),
         chains.products(),
-        chains.convolutions(),
     )
     listed = tuple(operator for part in parts for operator in part)
     assert len({operator.name for operator in listed}) == len(listed)

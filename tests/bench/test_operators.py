@@ -1,0 +1,94 @@
+"""The list of operators: each is planned and compiled at full size, and right at small ones, odd and 1 among them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import zlib
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from cugen.kernel import Kernel, generate
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+from cugen.toolchain.cuda import compilers
+from tests.fuzz.checks import compile_faults, plan_faults
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def operators() -> tuple[Any, ...]:
+    for name, path in (("cases", "cases.py"), ("operator_cases", "operator_cases/__init__.py")):
+        spec = importlib.util.spec_from_file_location(name, BENCHMARKS / path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    listed: tuple[Any, ...] = sys.modules["operator_cases"].operators()
+    return listed
+
+
+OPERATORS = operators()
+OLDER_TARGETS = ("sm_75", "sm_86")
+MAX_ADDED = 6  # to the least value of a size, if an operator has many
+MAX_ADDED_OF_FEW = 40
+
+
+def small_sizes(operator: Any) -> dict[str, int]:
+    """Sizes near the least ones, drawn from the operator's name."""
+    random = Random(zlib.crc32(operator.name.encode()))
+    limit = MAX_ADDED if len(operator.sizes) > 3 else MAX_ADDED_OF_FEW
+    return {name: operator.least.get(name, 1) + random.randint(1, limit) for name in operator.sizes}
+
+
+def kernel_of(text: str) -> Kernel:
+    (spec,) = load_text(text)
+    return generate(spec, remarks="none")
+
+
+def check_at(operator: Any, sizes: dict[str, int]) -> None:
+    kernel = kernel_of(operator.spec(sizes))
+    verification = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification
+    assert verification.messages == ()
+    assert verification.passed
+
+
+def test_there_are_operators_of_every_class_each_with_pytorchs_function():
+    assert len(OPERATORS) > 200
+    assert len({operator.group for operator in OPERATORS}) > 10
+    for operator in OPERATORS:
+        compile(operator.source(), operator.name, "exec")
+        assert all(name in operator.peer for name in operator.inputs)
+
+
+@pytest.mark.sampled(40)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
+def test_at_full_size_it_is_planned_within_seconds_and_compiles(operator):
+    text = operator.spec(more="target: sm_90a")
+    assert list(plan_faults(text, {})) == []
+    if compilers():
+        assert list(compile_faults(kernel_of(text))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
+@pytest.mark.parametrize("target", OLDER_TARGETS)
+@pytest.mark.parametrize("operator", OPERATORS[::10], ids=lambda operator: operator.case().ascii_name)
+def test_older_devices_have_it_too(operator, target):
+    assert list(compile_faults(kernel_of(operator.spec(more=f"target: {target}")))) == []
+
+
+@pytest.mark.sampled(60)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
+def test_at_small_sizes_its_results_are_those_of_numpy(operator):
+    check_at(operator, small_sizes(operator))
+
+
+@pytest.mark.sampled(100)
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
+def test_at_the_least_sizes_its_results_are_those_of_numpy(operator):
+    check_at(operator, {name: operator.least.get(name, 1) for name in operator.sizes})
