@@ -23,7 +23,7 @@ from cugen.rewrite.transposed.solve_congruences import divides_index, with_solve
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Op, Read, bound_indices, walk
-from cugen.spec.model import Array, Schedule, Spec, Statement
+from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
 
 
 def plan_context(spec: Spec) -> Context:
@@ -65,7 +65,7 @@ def split_statements(spec: Spec) -> Spec:
     while True:
         split, origins = _split_all(spec, whole)
         if not (refused := _refused_origins(split, origins)):
-            return _with_split_readers(split)
+            return _with_stored_results(split, origins)
         values = {_target(s): s.value for s in inlined_statements(spec)}
         new = [s for s in spec.statements if _target(s) in refused and s.value != values.get(_target(s), s.value)]
         again = {_target(s): None for s in new if _target(s) not in inlined}
@@ -75,15 +75,21 @@ def split_statements(spec: Spec) -> Spec:
         spec = replace(spec, statements=tuple(statements))
 
 
-def _with_split_readers(spec: Spec) -> Spec:
-    """The spec with statements split that read a temporary of which a split has left no reduction: it is recomputed in
-    them, and no family may take them then."""
-    inlined = _with_inlined_operands(spec)
-    whole = {_target(s): None for s, old in zip(inlined.statements, spec.statements, strict=True) if s == old}
-    if len(whole) == len(spec.statements):
-        return spec
-    split, origins = _split_all(inlined, whole)
-    return spec if _refused_origins(split, origins) else split
+def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
+    """The spec with temporaries stored of which a split has left no reduction: else they are recomputed where they are
+    read, and no family but the fallbacks takes some reader then."""
+    split = {target for target, _ in origins.values() if spec.array(target).memory.space is None}
+    values = {_target(s): s.value for s in inlined_statements(spec)}
+    context = make_context(spec)
+    stored: set[str] = set()
+    for statement in spec.statements:
+        whole = replace(statement, value=values.get(_target(statement), statement.value))
+        read = {node.array for node in walk(statement.value) if isinstance(node, Read)} & split
+        is_changed = bool(read) and whole.value != statement.value
+        if is_changed and _is_taken(statement, context) and not _is_taken(whole, context):
+            stored |= {name for name in read if spec.array(name).is_temporary}
+    arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
+    return replace(spec, arrays=tuple(arrays)) if stored else spec
 
 
 def with_hoisted_reductions(spec: Spec) -> Spec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request
@@ -31,7 +32,16 @@ def match(request: Request) -> Match | Refusals:
         return Refusals(tuple(refused))
     config = choose_config(problem)
     reasons = tuple(size_refusals(problem, config))
-    return Refusals(reasons) if reasons else Match(partial(_kernel, request, problem, config))
+    return Refusals(reasons) if reasons else _match(request, problem, config)
+
+
+def _match(request: Request, problem: ScanProblem, config: RowConfig | LookBackConfig | ColumnConfig) -> Match:
+    """The kernel of a config; smaller ones have half of the vectors per thread each."""
+
+    def smaller() -> Match | None:
+        return _match(request, problem, replace(config, vectors=config.vectors // 2)) if config.vectors > 1 else None
+
+    return Match(partial(_kernel, request, problem, config), smaller=smaller)
 
 
 def _kernel(request: Request, problem: ScanProblem, config: RowConfig | LookBackConfig | ColumnConfig) -> Kernel:

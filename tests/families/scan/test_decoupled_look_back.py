@@ -32,6 +32,14 @@ def matrix(m, n, value="cumsum(x[i, j], j)", dtype="float32", schedule=SMALL, ou
 # Selection
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+@pytest.mark.parametrize("n", [2_000_003, 2_000_004])
+def test_wide_elements_whose_registers_do_not_suffice_have_fewer_vectors(made, dtype, n):
+    (launch,) = made(matrix(6, n, dtype=dtype, schedule="")).plan.kernels
+    assert launch.family == "scan"
+    assert "with decoupled look-back" in launch.reasons[0]
+
+
 @pytest.mark.parametrize("n", [10_000_019, "dynamic"])
 def test_a_long_row_is_one_launch_with_zeroed_flags(made, n):
     kernel = made(matrix(1, n, schedule=""))
