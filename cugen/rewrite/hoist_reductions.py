@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import repeat
 from math import inf, prod
 
 from cugen.rewrite.schedules import schedule_of
@@ -58,7 +57,7 @@ class _NestedReduction:
 def hoisted(
     spec: Spec,
     keeps_nested: Callable[[Statement], bool] = lambda statement: False,
-    needs_stages: Callable[[Statement], bool] = lambda statement: False,
+    needs_stages: Callable[[Statement, Spec], bool] = lambda statement, spec: False,
 ) -> Spec:
     """The spec with nested reductions in temporaries; the same object if none is hoisted.
 
@@ -81,8 +80,10 @@ def hoisted(
             reads: dict[Expr, Expr] = {}
             nested = list(_reductions(current.value, {index.name: index for index in statement.indices}, ()))
             chosen = next((r for r in nested if _is_profitable(r, current, spec)), None)
-            if chosen is None and any(map(_condenses, nested, repeat(spec))) and needs_stages(current):
-                chosen = next(r for r in nested if _condenses(r, spec))
+            if chosen is None:
+                hoisted_so_far = replace(spec, arrays=(*spec.arrays, *temporaries))
+                stages = [r for r in nested if _is_stage(r, hoisted_so_far)]
+                chosen = stages[0] if stages and needs_stages(current, hoisted_so_far) else None
             if chosen is not None and current is statement and keeps_nested(statement):
                 break
             if chosen is not None:
@@ -153,19 +154,25 @@ def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -
     return not _windows(reduction) or (is_repeated and _are_in_bounds(reduction, nested.free, spec))
 
 
-def _condenses(nested: _NestedReduction, spec: Spec) -> bool:
-    """Whether the reduction is in bounds everywhere, and has no more results than an array that it reads has elements:
-    pooled windows, but not all pairs of two sets."""
+def _is_stage(nested: _NestedReduction, spec: Spec) -> bool:
+    """Whether the reduction may be a launch of its own: it is in bounds everywhere, and it is long or has no more
+    results than an array that it reads has elements, as pooled windows but not all pairs of two sets."""
     reduction = nested.reduction
     if not nested.is_nested or reduction.is_position:
         return False
-    sizes = [_value(index.extent, spec) for index in nested.free]
-    reads = [node for node in walk(reduction) if isinstance(node, Read)]
-    read_sizes = [[_value(extent, spec) for extent in spec.array(read.array).shape] for read in reads]
-    known = [prod(size or 0 for size in shape) for shape in read_sizes]
-    if None in sizes or not known or prod(size or 0 for size in sizes) > max(known):
+    results, terms = _size(nested.free, spec), _size(reduction.indices, spec)
+    shapes = [spec.array(node.array).shape for node in walk(reduction) if isinstance(node, Read)]
+    elements = max((prod(_value(extent, spec) or 0 for extent in shape) for shape in shapes), default=0)
+    if results is None or results * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
-    return _are_in_bounds(reduction, nested.free, spec)
+    is_long = terms is not None and terms > _MAX_INLINE_TERMS
+    return (is_long or results <= elements) and _are_in_bounds(reduction, nested.free, spec)
+
+
+def _size(indices: tuple[Index, ...], spec: Spec) -> int | None:
+    """The product of the extents; None where one is dynamic."""
+    sizes = [_value(index.extent, spec) for index in indices]
+    return None if None in sizes else prod(size or 0 for size in sizes)
 
 
 def _outweighs_enclosing(nested: _NestedReduction, spec: Spec) -> bool:

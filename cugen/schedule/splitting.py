@@ -95,10 +95,10 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
 def with_hoisted_reductions(spec: Spec) -> Spec:
     """The spec with nested reductions in temporaries, except where a family is faster with them in place, or takes
     short ones in place; the same object if none is hoisted."""
-    return hoisted(spec, partial(_keeps_nested, spec), partial(_needs_stages, spec))
+    return hoisted(spec, partial(_keeps_nested, spec), _needs_stages)
 
 
-def _needs_stages(spec: Spec, statement: Statement) -> bool:
+def _needs_stages(statement: Statement, spec: Spec) -> bool:
     """Whether no family but the fallbacks takes the statement."""
     return not _is_taken(statement, make_context(spec))
 

@@ -169,6 +169,13 @@ def test_a_reduction_of_pooled_rows_is_two_reductions(compute):
     assert passes(spec)
 
 
+def test_a_gemm_a_pool_and_a_sum_in_one_statement_are_three_stages():
+    compute = "y[m] = sum(max(sum(x[m, k] * w[4 * h + r, k], k), r), h)"
+    spec = spec_of("M: 70, H: 30, K: 40", "x [M, K]; w [4 * H, K]; y [M]", compute, "indices: {r: 4, h: H}")
+    assert families_of(spec)[1:] == ["reduce", "reduce"]
+    assert passes(spec)
+
+
 def test_all_pairs_of_points_are_no_temporary():
     compute = "y[i] = sum(sum((p[i, d] - q[j, d]) ** 2, d), j, where=q[j, 0] > p[i, 1])"
     plan = generate(spec_of("M: 300, N: 400, D: 3", "p [M, D]; q [N, D]; y [M]", compute), analysis=False).plan
