@@ -19,6 +19,7 @@ from cugen.plan.scopes import Scope
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.rewrite.split_reductions import ReductionSplitter
+from cugen.rewrite.stored_terms import with_stored_terms
 from cugen.spec.expressions import IndexValue
 from cugen.spec.model import Schedule
 
@@ -99,7 +100,10 @@ def _elements(nodes: tuple[Node, ...]) -> tuple[Section, ...]:
 
 
 def split(single: Single) -> Steps | None:
-    """Two passes for long reductions of few results, where one thread for each leaves most of the device idle."""
+    """Two passes for long reductions of few results, where one thread for each leaves most of the device idle, or their
+    terms in memory, for families that reduce them."""
+    if (steps := with_stored_terms(single)) is not None:
+        return steps
     request, context = single.request(), single.context
     if single.schedule != Schedule() or any(context.arrays[a.name].space not in IN_MEMORY for a in request.touched()):
         return None

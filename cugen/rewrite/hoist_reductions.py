@@ -151,7 +151,7 @@ def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -
     if known * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
     # A window is left in its statement, where it slides, unless each result would be computed several times.
-    return not _windows(reduction) or (is_repeated and _are_in_bounds(reduction, nested.free, spec))
+    return not _windows(reduction) or (is_repeated and are_in_bounds(reduction, nested.free, spec))
 
 
 def _is_stage(nested: _NestedReduction, spec: Spec) -> bool:
@@ -160,13 +160,21 @@ def _is_stage(nested: _NestedReduction, spec: Spec) -> bool:
     reduction = nested.reduction
     if not nested.is_nested or reduction.is_position:
         return False
-    results, terms = _size(nested.free, spec), _size(reduction.indices, spec)
-    shapes = [spec.array(node.array).shape for node in walk(reduction) if isinstance(node, Read)]
-    elements = max((prod(_value(extent, spec) or 0 for extent in shape) for shape in shapes), default=0)
+    terms = _size(reduction.indices, spec)
+    is_long = terms is not None and terms > _MAX_INLINE_TERMS
+    is_small = is_long or has_no_more_elements(reduction, nested.free, spec)
+    results = _size(nested.free, spec)
     if results is None or results * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
-    is_long = terms is not None and terms > _MAX_INLINE_TERMS
-    return (is_long or results <= elements) and _are_in_bounds(reduction, nested.free, spec)
+    return is_small and are_in_bounds(reduction, nested.free, spec)
+
+
+def has_no_more_elements(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
+    """Whether a value over `indices` has no more elements than an array that it reads."""
+    results = _size(indices, spec)
+    shapes = [spec.array(node.array).shape for node in walk(value) if isinstance(node, Read)]
+    elements = max((prod(_value(extent, spec) or 0 for extent in shape) for shape in shapes), default=0)
+    return results is not None and results <= elements
 
 
 def _size(indices: tuple[Index, ...], spec: Spec) -> int | None:
@@ -191,7 +199,7 @@ def _windows(value: Expr) -> list[Read]:
     return [r for r in reads if not all(isinstance(subscript, IndexValue | Const) for subscript in r.subscripts)]
 
 
-def _are_in_bounds(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
+def are_in_bounds(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
     """Whether the reads of a value over `indices` are in bounds without the guards that enclose it: its temporary has
     none of them."""
     params, arrays = {param.name: param for param in spec.params}, {array.name: array for array in spec.arrays}
@@ -221,7 +229,7 @@ def _invariant_factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Ind
             if used & summed and not known.keys() <= used and used <= inside.keys():
                 indices = tuple(index for name, index in inside.items() if name in used)
                 sizes = [_value(index.extent, spec) or 1 for index in indices]
-                if prod(sizes) * part.dtype.bytes <= _MAX_TEMPORARY_BYTES and _are_in_bounds(part, indices, spec):
+                if prod(sizes) * part.dtype.bytes <= _MAX_TEMPORARY_BYTES and are_in_bounds(part, indices, spec):
                     return part, indices
             queue += children(part)
     return None

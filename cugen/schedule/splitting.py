@@ -99,7 +99,11 @@ def with_hoisted_reductions(spec: Spec) -> Spec:
 
 
 def _needs_stages(statement: Statement, spec: Spec) -> bool:
-    """Whether no family but the fallbacks takes the statement."""
+    """Whether no family but the fallbacks takes the statement, and it reads no array with a placement: that is for
+    the launch in which it is read."""
+    reads = (node for node in walk(statement.value) if isinstance(node, Read))
+    if any(spec.array(read.array).memory.space not in (None, "global") for read in reads):
+        return False
     return not _is_taken(statement, make_context(spec))
 
 

@@ -1,0 +1,69 @@
+"""Terms that read an array at other elements than their own are stored before their reduction, where that pays."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.rewrite import stored_terms
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+
+
+def spec_of(params: str, arrays: str, compute: str, indices: str = ""):
+    lines = ["cugen: 1", "kernel: f", f"params: {{{params}}}", "arrays:"]
+    for array in arrays.split("; "):
+        name, shape = array.split(" ", 1)
+        lines.append(f"  {name}: {{shape: {shape}, dtype: float32}}")
+    more = [f"indices: {{{indices}}}"] if indices else []
+    (spec,) = load_text("\n".join([*lines, *more, f"compute: {compute}"]))
+    return spec
+
+
+def families_of(spec) -> list[str]:
+    return [launch.family for launch in generate(spec, analysis=False).plan.kernels]
+
+
+PAIRS = "y[i] = sum(x[i, 2 * j] * x[i, 2 * j + 1], j)"
+BOTH = "y = sum(abs(x[i + 1, j] - x[i + 0, j]), i, j) + sum(abs(x[u, v + 1] - x[u, v + 0]), u, v)"
+FLIPPED = "y = max(x[i, j] * x[M - 1 - i, j], i, j)"
+CASES = [
+    pytest.param("x [M, 2 * N]; y [M]", PAIRS, "j: N", {"rowwise"}, id="pairs of a row"),
+    pytest.param("x [M, N]; y []", BOTH, "i: M - 1, v: N - 1", {"stencil", "map", "reduce"}, id="two directions"),
+    pytest.param("x [M, N]; y []", FLIPPED, "", {"map", "reduce"}, id="a flipped matrix"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "compute", "indices", "families"), CASES)
+def test_terms_are_stored_for_families_that_reduce(arrays, compute, indices, families):
+    assert set(families_of(spec_of("M: 2000, N: 3000", arrays, compute, indices))) == families
+
+
+@pytest.mark.parametrize(("arrays", "compute", "indices", "families"), CASES)
+def test_their_results_are_right(arrays, compute, indices, families):
+    with patch.object(stored_terms, "MIN_TERMS", 1):
+        kernel = generate(spec_of("M: 37, N: 130", arrays, compute, indices), analysis=False)
+    assert "y_terms" in kernel.source
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+@pytest.mark.parametrize(
+    ("params", "arrays", "compute", "indices"),
+    [
+        pytest.param("M: 37, N: 130", "x [M, 2 * N]; y [M]", PAIRS, "j: N", id="few terms"),
+        pytest.param("N: 9000", "x [N]; y [N]", "y[i] = sum(exp(x[N - 1 - i] - x[j]), j)", "", id="all pairs"),
+        pytest.param(
+            "M: 2000, N: 3000",
+            "x [M, N]; y [N]",
+            "y[j] = sum(abs(x[i, j] - x[i, 0]) * x[M - 1 - i, N - 1 - j], i, where=i > j)",
+            "",
+            id="guarded reads",
+        ),
+    ],
+)
+def test_few_terms_all_pairs_and_guarded_ones_are_not(params, arrays, compute, indices):
+    names = [array.name for array in generate(spec_of(params, arrays, compute, indices), analysis=False).plan.workspace]
+    assert not any("terms" in name for name in names)
