@@ -20,6 +20,7 @@ from cugen.rewrite.align_reductions import NotInStages, collected, with_common_i
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.rewrite.split_reductions import ReductionSplitter
 from cugen.rewrite.stored_terms import with_stored_terms
+from cugen.rewrite.transposed_scans import with_transposed_operand
 from cugen.spec.expressions import IndexValue
 from cugen.spec.model import Schedule
 
@@ -102,7 +103,7 @@ def _elements(nodes: tuple[Node, ...]) -> tuple[Section, ...]:
 def split(single: Single) -> Steps | None:
     """Two passes for long reductions of few results, where one thread for each leaves most of the device idle, or their
     terms in memory, for families that reduce them."""
-    if (steps := with_stored_terms(single)) is not None:
+    if steps := with_stored_terms(single) or with_transposed_operand(single):
         return steps
     request, context = single.request(), single.context
     if single.schedule != Schedule() or any(context.arrays[a.name].space not in IN_MEMORY for a in request.touched()):
