@@ -122,7 +122,7 @@ def _normalised() -> Iterator[Operator]:
         "linear, batch norm, gelu and relu f32", PRODUCTS, sizes, {**_LINEAR, **_STATS, **result},
         head + "mu[n] = mean(z[m, n], m)\nv[n] = var(z[m, n], m)\n"
         "y[m, n] = relu(gelu((z[m, n] - mu[n]) / sqrt(v[n] + 1e-5) * g[n] + s[n]))",
-        f"torch.relu({_F}.gelu({_F}.batch_norm({_CALL}, None, None, g, s, True, 0.1, 1e-5)))", least={"M": 2},
+        f"torch.relu({_F}.gelu({_F}.batch_norm({_CALL}, None, None, g, s, True, 0.1, 1e-5)))", min_sizes={"M": 2},
     )  # fmt: skip
     yield Operator(
         "linear, group norm and hard tanh f32", PRODUCTS, {"M": 1000, "H": 50, "K": 1200},
@@ -130,7 +130,7 @@ def _normalised() -> Iterator[Operator]:
         "z[m, n] = sum(x[m, k] * w[n, k], k)\n"
         "mu[m, q] = mean(z[m, q * H + h], h)\nv[m, q] = var(z[m, q * H + h], h)\n"
         "y[m, n] = hardtanh((z[m, n] - mu[m, n // H]) * rsqrt(v[m, n // H] + 1e-5))",
-        f"{_F}.hardtanh({_F}.group_norm(x @ w.T, 32))", more="indices: {q: 32, h: H}", least={"H": 2},
+        f"{_F}.hardtanh({_F}.group_norm(x @ w.T, 32))", more="indices: {q: 32, h: H}", min_sizes={"H": 2},
     )  # fmt: skip
 
 
@@ -194,17 +194,18 @@ _CONV = "sum(x[n, c, i + r, j + s] * w[f, c, r, s], c, r, s) + b[f]"
 _TORCH_CONV = f"{_F}.conv2d(x, w, b)"
 _CONV_IN = {"x": f"[N, C, H, W] | {F32}", "w": f"[F, C, 3, 3] | {F32}", "b": f"[F] | {F32}"}
 _CONV_OUT = {"P": "H - 2", "Q": "W - 2"}
-_CONV_LEAST = {"H": 3, "W": 3}
+_CONV_MIN_SIZES = {"H": 3, "W": 3}
 _IMAGE = {"N": 10, "C": 16, "F": 48, "H": 68, "W": 75}
 
 
 def _chain(
-    name: str, after: str, shape: str, peer: str, more: str = "", least: dict[str, int] | None = None, **inputs: str
+    name: str, after: str, shape: str, peer: str, more: str = "", min_sizes: dict[str, int] | None = None, **inputs: str
 ) -> Operator:
     """A statement or more after z, a 3×3 convolution of x [N, C, H, W] with a bias."""
     return Operator(
         f"{name} f32", CONVOLUTIONS, _IMAGE, {**_CONV_IN, **inputs, "y": f"{shape} | {F32}"},
-        f"z[n, f, i, j] = {_CONV}\n{after}", peer.format(_TORCH_CONV), _CONV_OUT, {**_CONV_LEAST, **(least or {})},
+        f"z[n, f, i, j] = {_CONV}\n{after}", peer.format(_TORCH_CONV), _CONV_OUT,
+        {**_CONV_MIN_SIZES, **(min_sizes or {})},
         f"indices: {{i: P, j: Q{more}}}", has_algorithms=True,
     )  # fmt: skip
 
@@ -237,13 +238,13 @@ def _pooled() -> Iterator[Operator]:
         "conv, instance norm and divide",
         "mu[n, f] = mean(z[n, f, i, j], i, j)\nv[n, f] = var(z[n, f, i, j], i, j)\n"
         "y[n, f, i, j] = (z[n, f, i, j] - mu[n, f]) * rsqrt(v[n, f] + 1e-5) / 2", "[N, F, P, Q]",
-        f"{_F}.instance_norm({{}}) / 2", least={"H": 4, "W": 4},
+        f"{_F}.instance_norm({{}}) / 2", min_sizes={"H": 4, "W": 4},
     )  # fmt: skip
     yield _chain(
         "conv, batch norm in training and relu",
         "mu[f] = mean(z[n, f, i, j], n, i, j)\nv[f] = var(z[n, f, i, j], n, i, j)\n"
         "y[n, f, i, j] = relu((z[n, f, i, j] - mu[f]) * rsqrt(v[f] + 1e-5) * g[f])", "[N, F, P, Q]",
-        f"torch.relu({_F}.batch_norm({{}}, None, None, g, None, True))", least={"H": 4, "W": 4}, g=f"[F] | {F32}",
+        f"torch.relu({_F}.batch_norm({{}}, None, None, g, None, True))", min_sizes={"H": 4, "W": 4}, g=f"[F] | {F32}",
     )  # fmt: skip
     yield _chain(
         "conv, tanh, residual and logsumexp",

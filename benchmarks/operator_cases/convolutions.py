@@ -8,7 +8,7 @@ from .operator import BF16, F16, F32, Operator
 
 GROUP, TRANSPOSED = "convolutions", "transposed convolutions"
 _F = "torch.nn.functional"
-_SIDES, _PLACES, _TAPS = "DHW", "ijk", "rst"
+_SIDES, _POSITIONS, _TAPS = "DHW", "ijk", "rst"
 _SHORT = {F32: "f32", F16: "f16", BF16: "bf16"}
 Size = int | Sequence[int]
 
@@ -26,7 +26,7 @@ def convolution(
     and `peer` are the epilogue, whose `{}` is the convolution."""
     rank = len(taps)
     strides, pads, dilations = _each(stride, rank), _each(pad, rank), _each(dilation, rank)
-    sides, places, bound = _SIDES[-rank:], _PLACES[-rank:], _TAPS[:rank]
+    sides, positions, bound = _SIDES[-rank:], _POSITIONS[-rank:], _TAPS[:rank]
     reach = [step * (count - 1) + 1 for count, step in zip(taps, dilations, strict=True)]
     outs = [f"O{side}" for side in sides]
     derived: dict[str, int | str] = {
@@ -35,7 +35,7 @@ def convolution(
     }
     reads = [
         " ".join(filter(None, (f"{s} * {i}" if s > 1 else i, "+", f"{d} * {r}" if d > 1 else r, f"- {p}" if p else "")))
-        for i, r, s, p, d in zip(places, bound, strides, pads, dilations, strict=True)
+        for i, r, s, p, d in zip(positions, bound, strides, pads, dilations, strict=True)
     ]
     channels, filters = ("C", "F") if groups == 1 else (f"{groups} * C", f"{groups} * F")
     channel = "c" if groups == 1 else "f // F * C + c"
@@ -58,10 +58,10 @@ def convolution(
         call = call.format(x=f"x.permute{to}", w=f"w.permute{to}") + f".permute{back}"
     else:
         call = call.format(x="x", w="w")
-    least = {side: max(1, last - 2 * p) for side, last, p in zip(sides, reach, pads, strict=True)}
+    min_sizes = {side: max(1, last - 2 * p) for side, last, p in zip(sides, reach, pads, strict=True)}
     return Operator(
         f"{name} {_SHORT[dtype]}", group, sizes, arrays,
-        f"y[{shaped('n', 'f', places)}] = {after.format(value)}", peer.format(call), derived, least,
+        f"y[{shaped('n', 'f', positions)}] = {after.format(value)}", peer.format(call), derived, min_sizes,
         has_algorithms=True,
     )  # fmt: skip
 
@@ -174,7 +174,7 @@ def transposed(
     """x [N, G·C, …], w [G·C, F, …] of PyTorch's transposed convolution; `more_rows` is its output padding."""
     rank = len(taps)
     strides, pads, dilations, added = (_each(value, rank) for value in (stride, pad, dilation, more_rows))
-    sides, places, bound = _SIDES[-rank:], _PLACES[-rank:], _TAPS[:rank]
+    sides, positions, bound = _SIDES[-rank:], _POSITIONS[-rank:], _TAPS[:rank]
     outs = [f"O{side}" for side in sides]
     reach = [step * (count - 1) + 1 for count, step in zip(taps, dilations, strict=True)]
     derived: dict[str, int | str] = {
@@ -185,7 +185,7 @@ def transposed(
         f"({i} + {p} - {f'{d} * {r}' if d > 1 else r}) / {s}"
         if s > 1
         else f"{i} + {p} - {f'{d} * {r}' if d > 1 else r}"
-        for i, r, s, p, d in zip(places, bound, strides, pads, dilations, strict=True)
+        for i, r, s, p, d in zip(positions, bound, strides, pads, dilations, strict=True)
     ]
     channels, filters = ("C", "F") if groups == 1 else (f"{groups} * C", f"{groups} * F")
     channel, feature = ("c", "f") if groups == 1 else ("f // F * C + c", "f % F")
@@ -199,14 +199,14 @@ def transposed(
         f"sum(x[n, {channel}, {', '.join(reads)}] * w[{channel}, {feature}, {', '.join(bound)}], c, {', '.join(bound)})"
     )
     call = f"{_F}.conv_transpose{rank}d(x, w, None, {strides}, {pads}, {added}, {groups}, {dilations})"
-    least = {
+    min_sizes = {
         side: max(1, -(-(1 - last + 2 * p - a) // s) + 1)
         for side, s, p, last, a in zip(sides, strides, pads, reach, added, strict=True)
     }
     more = "" if groups == 1 else "indices: {c: C}"
     return Operator(
-        f"{name} f32", group, sizes, arrays, f"y[n, f, {', '.join(places)}] = {after.format(value)}",
-        peer.format(call), derived, least, more, has_algorithms=True,
+        f"{name} f32", group, sizes, arrays, f"y[n, f, {', '.join(positions)}] = {after.format(value)}",
+        peer.format(call), derived, min_sizes, more, has_algorithms=True,
     )  # fmt: skip
 
 

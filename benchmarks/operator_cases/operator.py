@@ -16,7 +16,7 @@ F32, F16, BF16, I32, I64 = "float32", "float16", "bfloat16", "int32", "int64"
 @dataclass(frozen=True)
 class Operator:
     """An operator as its user writes it. `sizes`: extents that any size may replace; `derived`: params that follow from
-    them, with taps, strides and groups. `least`: the smallest value of a size, 1 by default. `peer`: PyTorch's
+    them, with taps, strides and groups. `min_sizes`: the smallest value of a size, 1 by default. `peer`: PyTorch's
     expression of the inputs. `more`: other keys of the spec. `has_algorithms`: cuDNN has several, of which
     `torch.backends.cudnn.benchmark` takes the fastest. `is_compiled`: torch.compile is a peer, too."""
 
@@ -27,7 +27,7 @@ class Operator:
     compute: str
     peer: str
     derived: Mapping[str, int | str] = field(default_factory=dict)
-    least: Mapping[str, int] = field(default_factory=dict)
+    min_sizes: Mapping[str, int] = field(default_factory=dict)
     more: str = ""
     has_algorithms: bool = False
     is_compiled: bool = False

@@ -8,7 +8,7 @@ from .operator import F16, F32, Operator
 
 GROUP = "pooling"
 _F = "torch.nn.functional"
-_SIDES, _PLACES, _TAPS, _OUT = "DHW", "dhw", "rst", "PQT"
+_SIDES, _POSITIONS, _TAPS, _OUT = "DHW", "dhw", "rst", "PQT"
 
 
 def _pool(
@@ -17,13 +17,13 @@ def _pool(
 ) -> Operator:  # fmt: skip
     """`kind`: max, or mean with padding as zeros that count."""
     rank = len(taps)
-    sides, places, bound = _SIDES[-rank:], _PLACES[-rank:], _TAPS[:rank]
+    sides, positions, bound = _SIDES[-rank:], _POSITIONS[-rank:], _TAPS[:rank]
     out = [f"O{side}" for side in sides]
     reach = {side: dilation * (count - 1) + 1 for side, count in zip(sides, taps, strict=True)}
     derived = {
         name: f"({side} + {2 * pad - reach[side]}) // {stride} + 1" for name, side in zip(out, sides, strict=True)
     }
-    read = ", ".join(f"{stride} * {i} + {dilation} * {r} - {pad}" for i, r in zip(places, bound, strict=True))
+    read = ", ".join(f"{stride} * {i} + {dilation} * {r} - {pad}" for i, r in zip(positions, bound, strict=True))
     value = f"{kind}(x[n, c, {read}], {', '.join(bound)})"
     fill = "{value: -inf}" if kind == "max" else "zero"
     arrays = {
@@ -35,8 +35,10 @@ def _pool(
     dilated = f", {dilation}" if kind == "max" else ""
     function = "max_pool" if kind == "max" else "avg_pool"
     peer = f"{_F}.{function}{rank}d(x, {tuple(taps)}, {stride}, {pad}{dilated})"
-    least = {side: max(1, reach[side] - pad) for side in sides}
-    return Operator(name, GROUP, sizes, arrays, f"y[n, c, {', '.join(places)}] = {value}", peer, derived, least, more)
+    min_sizes = {side: max(1, reach[side] - pad) for side in sides}
+    return Operator(
+        name, GROUP, sizes, arrays, f"y[n, c, {', '.join(positions)}] = {value}", peer, derived, min_sizes, more
+    )
 
 
 def operators() -> Iterator[Operator]:
@@ -76,7 +78,7 @@ def _resized() -> Iterator[Operator]:
         "reflection padding f32", GROUP, image,
         {"x": f"[N, C, H, W] | {F32} | boundary: reflect", "y": f"[N, C, H + 6, W + 8] | {F32}"},
         "y[n, c, h, w] = x[n, c, h - 3, w - 4]", f"{_F}.pad(x, (4, 4, 3, 3), mode='reflect')",
-        least={"H": 4, "W": 5},
+        min_sizes={"H": 4, "W": 5},
     )  # fmt: skip
     yield Operator(
         "power-average pool 1-D f32", GROUP, {"N": 20, "C": 150, "W": 9000},

@@ -1,4 +1,4 @@
-"""Reductions of one or more axes, and the places of extremes."""
+"""Reductions of one or more axes, and the positions of extremes."""
 
 from __future__ import annotations
 

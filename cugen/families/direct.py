@@ -19,8 +19,8 @@ from cugen.plan.scopes import Scope
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.rewrite.split_reductions import ReductionSplitter
-from cugen.rewrite.stored_terms import with_stored_terms
-from cugen.rewrite.transposed_scans import with_transposed_operand
+from cugen.rewrite.stored.terms import with_stored_terms
+from cugen.rewrite.stored.transposed_scans import with_transposed_operand
 from cugen.spec.expressions import IndexValue
 from cugen.spec.model import Schedule
 

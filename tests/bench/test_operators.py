@@ -42,7 +42,7 @@ def small_sizes(operator: Any) -> dict[str, int]:
     """Sizes near the least ones, drawn from the operator's name."""
     random = Random(zlib.crc32(operator.name.encode()))
     limit = MAX_ADDED if len(operator.sizes) > 3 else MAX_ADDED_OF_FEW
-    return {name: operator.least.get(name, 1) + random.randint(1, limit) for name in operator.sizes}
+    return {name: operator.min_sizes.get(name, 1) + random.randint(1, limit) for name in operator.sizes}
 
 
 def kernel_of(text: str) -> Kernel:
@@ -91,4 +91,4 @@ def test_at_small_sizes_its_results_are_those_of_numpy(operator):
 @pytest.mark.sampled(100)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
 def test_at_the_least_sizes_its_results_are_those_of_numpy(operator):
-    check_at(operator, {name: operator.least.get(name, 1) for name in operator.sizes})
+    check_at(operator, {name: operator.min_sizes.get(name, 1) for name in operator.sizes})

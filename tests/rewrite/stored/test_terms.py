@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from cugen.kernel import generate
-from cugen.rewrite import stored_terms
+from cugen.rewrite.stored import terms as stored_terms
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text

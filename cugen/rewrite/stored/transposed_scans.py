@@ -14,7 +14,7 @@ from cugen.plan.context import make_context
 from cugen.plan.request import Single, Steps
 from cugen.plan.symbols import bounds
 from cugen.rewrite.hoist_reductions import are_in_bounds
-from cugen.rewrite.stored_terms import MIN_TERMS
+from cugen.rewrite.stored.terms import MIN_TERMS
 from cugen.rewrite.temporaries import fresh, last_request, steps_of, temporary
 from cugen.spec.expressions import Expr, IndexValue, Reduce, Scan, walk
 from cugen.spec.model import Schedule

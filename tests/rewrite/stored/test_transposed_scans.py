@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from cugen.kernel import generate
-from cugen.rewrite import transposed_scans
+from cugen.rewrite.stored import transposed_scans
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
