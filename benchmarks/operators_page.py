@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from operator_cases import operators
 from page_parts import Row, contenders, heading, mean_and_worst, replaced, share, us, write
 
 ROOT = Path(__file__).parents[1]
@@ -20,10 +22,18 @@ def part(content: Row) -> str:
     """Text between the page's marks."""
     rows = content["cases"]
     groups = list(dict.fromkeys(row["group"] for row in rows))
-    lines = [heading(content), "", *_summary(rows, groups)]
+    lines = [heading(content), "", _extent(rows), "", *_summary(rows, groups)]
     for group in groups:
         lines += ["", f"### Operators: {group}", "", *_table([row for row in rows if row["group"] == group])]
     return "\n".join(lines) + "\n"
+
+
+def _extent(rows: Sequence[Row]) -> str:
+    """How many operators of the list the file has, and by class how many are left."""
+    listed, measured = operators(), {row["name"] for row in rows}
+    left = Counter(operator.group for operator in listed if operator.name not in measured)
+    classes = ", ".join(f"{group} ({count})" for group, count in left.items())
+    return f"{len(rows)} of {len(listed)} operators{f'; not measured yet: {classes}' if left else ''}."
 
 
 def fastest(timed: dict[str, Row]) -> float | None:

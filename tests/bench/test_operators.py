@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import zlib
 from pathlib import Path
@@ -22,7 +23,13 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def operators() -> tuple[Any, ...]:
-    for name, path in (("cases", "cases.py"), ("operator_cases", "operator_cases/__init__.py")):
+    paths = {
+        "cases": "cases.py",
+        "operator_cases": "operator_cases/__init__.py",
+        "page_parts": "page_parts.py",
+        "operators_page": "operators_page.py",
+    }
+    for name, path in paths.items():
         spec = importlib.util.spec_from_file_location(name, BENCHMARKS / path)
         assert spec is not None
         assert spec.loader is not None
@@ -63,6 +70,14 @@ def test_there_are_operators_of_every_class_each_with_pytorchs_function():
     for operator in OPERATORS:
         compile(operator.source(), operator.name, "exec")
         assert all(name in operator.peer for name in operator.inputs)
+
+
+def test_the_page_is_current_and_its_figures_are_of_operators_that_the_list_has():
+    page = sys.modules["operators_page"]
+    figures = json.loads(page.RESULTS.read_text())
+    assert page.part(figures) in page.PAGE.read_text(), "run benchmarks/operators_page.py"
+    names = {operator.name for operator in OPERATORS}
+    assert [row["name"] for row in figures["cases"] if row["name"] not in names] == []
 
 
 @pytest.mark.sampled(40)
