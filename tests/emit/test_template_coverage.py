@@ -33,7 +33,7 @@ _BRANCH = re.compile(r"\s*\{%-? *(if|elif|else|for)\b.*%\}\s*")
 SPLIT_ALONG_K = """
 cugen: 1
 kernel: product
-params: {M: 64, N: 64, K: 8192}
+params: {M: 64, N: 64, K: 16384}
 arrays:
   A: {shape: [M, K], dtype: bfloat16}
   B: {shape: [K, N], dtype: bfloat16}

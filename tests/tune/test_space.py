@@ -76,7 +76,7 @@ cugen: 1
 kernel: conv
 params: {B: 2, H: 56, W: 56, C: 64, O: 128}
 arrays:
-  x: {shape: [B, H, W, C], dtype: float32, boundary: zero}
+  x: {shape: [B, H, W, C], dtype: float32, boundary: clamp}
   f: {shape: [3, 3, C, O], dtype: float32}
   y: {shape: [B, H, W, O], dtype: float32}
 compute: y[b, i, j, o] = sum(x[b, i + r - 1, j + s - 1, c] * f[r, s, c, o], r, s, c)

@@ -529,7 +529,7 @@ compute: y[i, j] = u[i + 0.5, j] + x[i + 1, j]
 PRODUCT = """
 cugen: 1
 kernel: product
-params: {M: {range: [64, 64]}, N: 64, K: 8192}
+params: {M: {range: [64, 64]}, N: 64, K: 16384}
 arrays:
   A: {shape: [M, K], dtype: bfloat16}
   B: {shape: [K, N], dtype: bfloat16}

@@ -68,12 +68,10 @@ def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bo
     """Whether the zeros of padded channels take longer than what `mma.sync` is slower by."""
     if padded_channels(contraction, int(config.block_k)) is None:
         return False
-    other = gemm.choose_config(contraction)
-    predicted = (
-        None
-        if isinstance(other, Refusal)
-        else gemm_model.predict(problem_of(contraction), other, contraction.request.target)
-    )
+    by_mma = gemm.choose_config(contraction)
+    if isinstance(by_mma, Refusal):
+        return False
+    predicted = gemm_model.predict(problem_of(contraction), by_mma, contraction.request.target)
     return predicted is not None and 1e-6 * predict(contraction, config) > _PREDICTED_TOO_SHORT * predicted.seconds
 
 
