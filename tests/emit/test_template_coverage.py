@@ -129,7 +129,7 @@ def counted():
         patch.setattr(cugen.emit.host.embed, "environment", lambda: env)
         patch.setattr(cugen.emit.host.launch_header, "environment", lambda: env)
         cugen.emit.host.launch_header.launch_header()
-        for kernel in map(generate, load_all(TEMPLATE_SPECS)):
+        for kernel in map(generate, (*load_all(TEMPLATE_SPECS), *load_all(ROOT / "specs" / "conv_wgmma_bf16.yaml"))):
             image = Image(b"code", (kernel.spec.target,), "nobody")
             cugen.emit.host.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
         by_target = [generate(spec) for name in ("sm_90", "sm_90a") for spec in load_text(SPLIT_ALONG_K, target=name)]
