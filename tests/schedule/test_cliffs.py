@@ -156,7 +156,10 @@ GROUPED = "y[n, f, i, j] = sum(image[n, f // F * C + c, i + r - 1, j + s - 1] * 
 @pytest.mark.parametrize("filters", [4, 16, 24])
 def test_a_grouped_convolution_has_tiles_or_windows_whatever_the_filters_of_a_group(filters):
     arrays = "image [N, G * C, H, W]; w [G * F, C, 3, 3]; y [N, G * F, H, W]"
-    assert families_of(spec_of(f"N: 8, G: 6, C: 12, F: {filters}, H: 56, W: 60", arrays, GROUPED)) in (["stencil"], ["gemm"])
+    assert families_of(spec_of(f"N: 8, G: 6, C: 12, F: {filters}, H: 56, W: 60", arrays, GROUPED)) in (
+        ["stencil"],
+        ["gemm"],
+    )
     assert passes(spec_of(f"N: 2, G: 3, C: 5, F: {filters}, H: 12, W: 33", arrays, GROUPED))
 
 
