@@ -11,7 +11,7 @@ inline cugen::Error<cudaError_t> argmax_launch(cugen::Span<const float, 2> x, cu
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("x", x, {200, 333}, {333, 1}, 4);
+    check.array("x", x, {200, 333}, {333, 1}, 16);
     check.array("best", best, {200}, {1}, 8);
     check.disjoint("x", x, "best", best);
     if (check.failed())

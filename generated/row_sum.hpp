@@ -11,7 +11,7 @@ inline cugen::Error<cudaError_t> row_sum_launch(cugen::Span<const float, 2> x, c
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("x", x, {300, 513}, {513, 1}, 4);
+    check.array("x", x, {300, 513}, {513, 1}, 16);
     check.array("y", y, {300}, {1}, 4);
     check.disjoint("x", x, "y", y);
     if (check.failed())

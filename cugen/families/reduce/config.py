@@ -102,8 +102,8 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         fits_warp = vectors <= MAX_VECTORS_PER_LANE * WARP
         threads = _lanes(vectors) if fits_warp else power_of_two(vectors // VECTORS_PER_THREAD)
         threads = min(threads, MAX_ROW_THREADS)
-        if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and threads >= WARP:
-            threads = min(power_of_two(max(vectors, WARP)), MAX_BLOCK_THREADS)
+        if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and vectors >= WARP:
+            threads = min(power_of_two(vectors), MAX_BLOCK_THREADS)
         outer = max(
             (problem.context.max_extent(index) for stage in problem.stages for index in stage.indices[:-1]), default=1
         )

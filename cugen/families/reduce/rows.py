@@ -17,8 +17,8 @@ from cugen.plan.nodes import Comparison, Define, Guard, Loop, Node, ReturnUnless
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, bounds, integer
 
-MIN_PEELED_ROW_ELEMENTS = 256  # so that a scalar head and tail cost little; heuristic
-MIN_ACCESS_BYTES = 4  # per load; a scalar head allows vectors where alignment allows only narrower loads
+MIN_PEELED_ROW_VECTORS = 16  # so that a scalar head and tail cost little; heuristic
+MIN_ACCESS_BYTES = 8  # per load; a scalar head allows vectors where alignment allows only narrower loads
 MAX_UNROLLED_TRIPS = 4  # of a row loop inside another loop; heuristic
 
 
@@ -37,7 +37,7 @@ class RowConfig:
 
 def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     """The vector width along a row. Vectors may start at any element of the row, after a scalar head, where accesses
-    would otherwise be narrower than four bytes."""
+    would otherwise be narrower than eight bytes."""
     along = stage.fastest.name
     reads = problem.wide_reads(stage, along)
     if not reads:
@@ -47,10 +47,10 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     array = problem.arrays[main.array]
     if any(map(is_read, main.subscripts)):
         return width
-    is_wide = width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "texture"
-    if is_wide or problem.context.max_extent(stage.fastest) < MIN_PEELED_ROW_ELEMENTS:
-        return width
     count = MAX_ACCESS_BYTES // array.dtype.bytes
+    is_wide = width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "texture"
+    if is_wide or problem.context.max_extent(stage.fastest) < MIN_PEELED_ROW_VECTORS * count:
+        return width
     return Width(count, f"rows of {array.name} are not aligned to {count} elements: a scalar head precedes the vectors")
 
 

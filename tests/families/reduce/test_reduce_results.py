@@ -64,6 +64,14 @@ def test_rows_by_more_numbers_of_threads(prove, threads, n):
     prove(rows(37, n, schedule=f", threads: {threads}"))
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 4093])
+def test_rows_of_any_residue(prove, n):
+    """Successive rows begin at all offsets from the alignment of a vector."""
+    prove(rows(9, n))
+    prove(rows(17, 2 * n + 1, dtype="bfloat16", out="bfloat16", schedule=", threads: 4"))
+
+
 @pytest.mark.slow
 def test_sizes_of_a_dynamic_kernel(prove):
     text = rows(DYNAMIC, "{range: [0, 5000], multiple_of: 4}")
