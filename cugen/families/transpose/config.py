@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.machine.target import STATIC_SHARED_BYTES
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, ElementRef, have_equal_alignment, widest
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, ElementRef, have_equal_alignment, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
@@ -171,5 +171,5 @@ def _tile(sizes: tuple[int, int, int], size: int, load: int, store: int) -> Tran
 def _width(transpose: Transpose, along: Index, accesses: Iterable[ElementRef]) -> int:
     """The widest vector along an index that alignment allows for all accesses."""
     context = transpose.request.context
-    widths = (widest(transpose.arrays[array], subs, along.name, context).count for array, subs in accesses)
+    widths = (widest_at(transpose.arrays[array], subs, along.name, context).count for array, subs in accesses)
     return math.gcd(divisor(context.extent(along), context) or MAX_ACCESS_BYTES, *widths)

@@ -7,6 +7,7 @@ from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.transpose.config import Transpose, choose_config, shared_bytes
+from cugen.families.transpose.fused_rows import with_fused_rows
 from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
 from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKernel, choose_square_config
@@ -38,6 +39,7 @@ def match(request: Request) -> Match | Refusals:
         reasons += _square_refusals(transpose, square)
         build = partial(SquareTileKernel, transpose, square)
     else:
+        transpose = with_fused_rows(transpose)
         config = choose_config(transpose)
         if (count := shared_bytes(transpose, config)) > STATIC_SHARED_BYTES:
             reasons.append(Refusal(f"{len(transpose.reads)} tiles at once take {count} bytes of shared memory"))
