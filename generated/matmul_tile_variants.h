@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input e45ce20520a0d4a4, text 18a5b7485f7095e3.
+// Input 536b8388029b1741, text 2b1acded031d1424.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input e45ce20520a0d4a4, text 68618e3edab30d5a.
+// Input 536b8388029b1741, text d513db4d1da7fa8f.

@@ -9,6 +9,7 @@ from cugen.pieces.elementwise import certain_reads
 from cugen.pieces.grid import AXES
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.loop_variables import loop_variable
+from cugen.pieces.sections import guarded
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import ConsecutiveElements, row_end_elements, vector_body, wide_reads
 from cugen.pieces.vectors import offset_of
@@ -17,7 +18,9 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Loop, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import Integer, Mod, ceil_div, integer
+from cugen.plan.symbols import Integer, Mod, bounds, ceil_div, integer
+
+MIN_BLOCKS_WITH_ROLLED_CUTS = 8  # along an axis, of which the extent cuts one (heuristic)
 
 
 class MapKernel:
@@ -97,24 +100,42 @@ class MapKernel:
             return self._vector(self.lowering, Scope(), partial=self._has_tail() or config.shift > 0)
         first = self.lowering.symbols[self.work.order[config.axis].name]
         extent = self.extents[config.axis]
+        if bounds(extent, self.context.ranges)[1] < config.span(config.axis):
+            return self._partial(first, extent)
         full = self._vector_loop(first, first + config.span(config.axis), certain=True)
         if divisor(extent, self.context) % config.span(config.axis) == 0:
             return full
         last = first + (config.span(config.axis) - config.step + config.per_thread(config.axis) - 1)
         guard = Guard((Comparison(last, "<", extent),))
-        return (Section("full_block", (If(guard, full, self._vector_loop(first, extent, certain=False)),)),)
+        return (Section("full_block", (If(guard, full, self._partial(first, extent)),)),)
 
-    def _vector_loop(self, first: Integer, stop: Integer, *, certain: bool) -> tuple[Section, ...]:
-        """The loop over the thread's vectors, unrolled where all are in bounds."""
+    def _partial(self, first: Integer, extent: Integer) -> tuple[Section, ...]:
+        """The vectors of a block that the extent cuts: one after the other, or, where many blocks are cut, with a guard
+        each, so that their loads overlap."""
+        span, has_tail = self.config.span(self.config.axis), self.config.axis == 0 and self._has_tail()
+        is_frequent = bounds(extent, self.context.ranges)[1] < MIN_BLOCKS_WITH_ROLLED_CUTS * span
+        if is_frequent and (not has_tail or self.width == 1):
+            return self._vector_loop(first, first + span, certain=False, below=extent)
+        return self._vector_loop(first, extent, certain=False)
+
+    def _vector_loop(
+        self, first: Integer, stop: Integer, *, certain: bool, below: Integer | None = None
+    ) -> tuple[Section, ...]:
+        """The loop over the thread's vectors, unrolled where all are in bounds, or each of them is guarded: `below`."""
         lowering, axis = self.lowering.branch(), self.config.axis
-        name, extent = self.work.order[axis].name, self.extents[axis]
+        name = self.work.order[axis].name
+        extent = self.extents[axis] + (0 if below is None else self.config.span(axis))
         name_hint = f"{name}0" if axis == 0 and self.elements.needs_element_index() else name
         index = loop_variable(name_hint, extent, lowering, first)
         lowering.symbols[name] = index.symbol
+        lowering.limits[index.symbol] = self.extents[axis]
         outer = Scope()
         inner = Scope(outer, frozenset((name,)), certain=certain)
         body = self._vector(lowering, inner, partial=axis == 0 and not certain and self._has_tail())
-        loop = Loop(index, first, stop, self.config.step, unroll=certain, rolled=not certain)
+        if below is not None:
+            body = guarded("in_row", (Comparison(index.symbol, "<", below),), body)
+        is_unrolled = certain or below is not None
+        loop = Loop(index, first, stop, self.config.step, unroll=is_unrolled, rolled=not is_unrolled)
         return Section("loop_invariants", tuple(outer.nodes)), Section("vectors", (For(loop, body),))
 
     def _vector(self, lowering: Lowering, scope: Scope, *, partial: bool) -> tuple[Section, ...]:

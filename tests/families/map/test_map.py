@@ -208,6 +208,36 @@ def test_narrow_accesses_are_unrolled_to_16_bytes_per_thread(planned, made, widt
     assert "for (int m = m0; m < m0 + 4; ++m) {" in source
 
 
+def swapped(rows: int, columns: int, schedule: str = "") -> str:
+    """Rows that are copied in another order, as single elements of different alignment."""
+    return f"""
+arrays:
+  X: {{shape: [{rows}, 7, {columns}], dtype: bfloat16}}
+  Y: {{shape: [7, {rows}, {columns}], dtype: bfloat16}}
+compute: Y[b, m, n] = X[m, b, n]
+schedule: {{{schedule}}}
+"""
+
+
+def test_elements_of_rows_that_blocks_cut_often_have_a_guard_each(made):
+    source = made(swapped(12, 447, "vectors: 8")).source
+    assert "for (int n = first; n < first + 512; n += 64) {" in source
+    assert "if (n < 447) {" in source
+    assert "unroll 1" not in source
+
+
+def test_elements_of_long_rows_that_blocks_cut_seldom_are_copied_one_by_one(made):
+    source = made(swapped(3, 9999, "vectors: 4")).source
+    assert "#pragma unroll 1\n" in source
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("columns", [1, 7, 63, 64, 65, 447, 1031])
+def test_rows_that_blocks_cut_are_right(prove, columns):
+    prove(swapped(5, columns, "vectors: 8"))
+    prove(swapped(13, columns, "vectors: 4"))
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("vectors", [2, 8])
 @pytest.mark.parametrize("size", [33, 8195])
