@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 import sympy
 
+from cugen.pieces.blocks import define
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
+from cugen.plan.nodes import Define
 from cugen.plan.request import Request
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, symbol
+from cugen.plan.symbols import Integer, Mod, integer, symbol
 from cugen.spec.expressions import Expr, Index, IndexValue, Local, Read, free_indices, walk
 
 MAX_ACCESS_BYTES = 16  # of one thread's load or store instruction (CUDA programming guide)
@@ -135,3 +138,33 @@ def offset_of(arrays: Mapping[str, Array], reference: ElementRef, symbols: Mappi
             for dimension, (sub, stride) in enumerate(zip(subscripts, arrays[array].strides, strict=True))
         )
     )
+
+
+def common_width(
+    arrays: Mapping[str, Array],
+    indices: Sequence[Index],
+    along: str,
+    references: Sequence[ElementRef],
+    context: Context,
+) -> int:
+    """Elements of the widest vectors along an index that start at the same elements of a row in all arrays, wherever
+    rows begin; 1 where there are none. `indices`: those of the references."""
+    if not references or not all(is_contiguous(arrays[array], subs, along) for array, subs in references):
+        return 1
+    width = min(MAX_ACCESS_BYTES // arrays[array].dtype.bytes for array, _ in references)
+    pairs = ((reference, references[0]) for reference in references)
+    return width if all(have_equal_alignment(arrays, indices, context, pair, width) for pair in pairs) else 1
+
+
+def define_misalignment(
+    arrays: Mapping[str, Array],
+    reference: ElementRef,
+    along: str,
+    modulus: int,
+    lowering: Lowering,
+    symbols: Mapping[str, Integer],
+) -> Define:
+    """Elements between the last multiple of `modulus` elements and the start of the row of an element, which begins
+    anywhere: a vector of its row may start so much before it. `symbols` are the indices of the row."""
+    start = offset_of(arrays, reference, {**symbols, along: integer(0)})
+    return define("misalignment", Mod(start, integer(modulus)), lowering)

@@ -12,13 +12,13 @@ from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.sections import guarded
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import ConsecutiveElements, row_end_elements, vector_body, wide_reads
-from cugen.pieces.vectors import offset_of
+from cugen.pieces.vectors import define_misalignment
 from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Loop, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import Integer, Mod, bounds, ceil_div, integer
+from cugen.plan.symbols import Integer, bounds, ceil_div, integer
 
 MIN_BLOCKS_WITH_ROLLED_CUTS = 8  # along an axis, of which the extent cuts one (heuristic)
 
@@ -82,8 +82,8 @@ class MapKernel:
         work, lowering = self.work, self.lowering
         # Blocks start at multiples of a sector, so the row within the block decides its misalignment.
         symbols = {**lowering.symbols, work.order[1].name: thread("y", self.config.threads[1], lowering)}
-        start = offset_of(work.arrays, work.streamed()[0], {**symbols, work.along: integer(0)})
-        misalignment = define("misalignment", Mod(start, integer(self.config.shift)), lowering)
+        reference, shift = work.streamed()[0], self.config.shift
+        misalignment = define_misalignment(work.arrays, reference, work.along, shift, lowering, symbols)
         name_hint = f"{work.along}0" if self.elements.needs_element_index() else work.along
         element = define(name_hint, first - misalignment.index.symbol, lowering)
         lowering.symbols[work.along] = element.index.symbol

@@ -13,7 +13,7 @@ from cugen.families.scan.rows import RowConfig
 from cugen.machine.features import SPIN_WAITS
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.blocks import power_of_two
-from cugen.pieces.vectors import MAX_ACCESS_BYTES
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, common_width
 from cugen.plan.request import Refusal, Tunable
 
 # Heuristics, unless measured.
@@ -23,6 +23,8 @@ MIN_RESIDENT_THREADS = 65_536  # with several vectors each, enough to saturate t
 MAX_DEFAULT_THREADS_PER_COLUMN = 64
 MAX_SHORT_ROW_VECTORS = 1024  # rows up to this length take few iterations of a small block
 ELEMENTS_PER_COLUMN_THREAD = 64
+MIN_ACCESS_BYTES = 8  # of the vectors of rows that aren't shifted to their alignment
+MIN_SHIFTED_ROW_VECTORS = 16  # so that partial vectors at both ends cost little
 MIN_BLOCKS_SEVERAL_WAVES = 1024  # fill a device several times
 MIN_SINGLE_PASS_ROWS = 80  # one block per row keeps a device busier than three launches
 MIN_SINGLE_PASS_NARROW_ROWS = 200  # the same for elements with more arithmetic per byte
@@ -101,8 +103,9 @@ def size_refusals(problem: ScanProblem, config: RowConfig | LookBackConfig | Col
 def row_config(problem: ScanProblem) -> RowConfig:
     """At most a warp for short rows, else a block, with prefetching where it takes many iterations."""
     tunables = dict(problem.request.schedule.tunables)
-    width = _vector_width(problem)
-    vectors_per_row = max(-(-problem.max_length // width), 1)
+    width, shift = _vector_width(problem), _shift_width(problem)
+    width = shift or width
+    vectors_per_row = max(-(-(problem.max_length + max(shift - 1, 0)) // width), 1)
     # Accesses that move as many bytes as the widest one.
     narrow = max(MAX_ACCESS_BYTES // (width * _max_element_bytes(problem)), 1)
     is_short = vectors_per_row <= MAX_SHORT_ROW_VECTORS * narrow
@@ -128,7 +131,7 @@ def row_config(problem: ScanProblem) -> RowConfig:
     rows = 1
     if problem.outer and threads <= WARP and problem.tiles is None:
         rows = min(BLOCK_THREADS // 2 // threads, power_of_two(problem.context.max_extent(problem.outer[0])))
-    return RowConfig(threads, int(tunables.get("rows", rows)), vectors, width, prefetch)
+    return RowConfig(threads, int(tunables.get("rows", rows)), vectors, width, prefetch, shift > 0)
 
 
 def uses_look_back(problem: ScanProblem) -> bool:
@@ -244,6 +247,21 @@ def _max_element_bytes(problem: ScanProblem) -> int:
     arrays = problem.context.arrays
     stored = [s.target for s in problem.request.stored_statements()]
     return max(arrays[name].dtype.bytes for name in (*stored, *(read.array for read in problem.vector_reads)))
+
+
+def _shift_width(problem: ScanProblem) -> int:
+    """The width of vectors that start before their row, where all rows are so long and equally misaligned; else 0."""
+    is_plain = problem.is_row and problem.tiles is None and not problem.pattern.reverse
+    narrow_bytes = problem.max_width.count * _max_element_bytes(problem)
+    if not is_plain or problem.has_indexed_reads or narrow_bytes >= MIN_ACCESS_BYTES:
+        return 0
+    references = [
+        *((s.target, s.subscripts) for s in problem.request.stored_statements()),
+        *((read.array, read.subscripts) for read in problem.vector_reads),
+    ]
+    indices, along = (*problem.outer, problem.along), problem.along.name
+    width = common_width(problem.context.arrays, indices, along, references, problem.context)
+    return width if width > 1 and problem.max_length >= MIN_SHIFTED_ROW_VECTORS * width else 0
 
 
 def _vector_width(problem: ScanProblem) -> int:

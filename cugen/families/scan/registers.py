@@ -24,12 +24,15 @@ Storage = Array | Local  # one value or vector, or one per vector of the thread
 
 
 class Registers:
-    """A thread's `vectors` of `width` elements of each array. `end` is the extent, None where every vector is whole."""
+    """A thread's `vectors` of `width` elements of each array. `end` is the extent, None where every vector is whole.
+    With `shifted` vectors the first one of a row may start before it."""
 
-    def __init__(self, problem: ScanProblem, lowering: Lowering, width: int, vectors: int) -> None:
-        self.problem, self.lowering, self.width, self.vectors = problem, lowering, width, vectors
+    def __init__(
+        self, problem: ScanProblem, lowering: Lowering, width: int, vectors: int, *, shifted: bool = False
+    ) -> None:
+        self.problem, self.lowering, self.width, self.vectors, self.shifted = problem, lowering, width, vectors, shifted
         extent = problem.context.extent(problem.fastest)
-        self.end = None if divides(width, extent, problem.context) else extent
+        self.end = None if divides(width, extent, problem.context) and not shifted else extent
         self.vector_counter = loop_variable("u", vectors, lowering)
         self.element_counter = Index(lowering.names.allocate("v"), integer(0), (0, width - 1))
         self.first: Integer = integer(0)  # index of the current vector's first element
@@ -59,7 +62,15 @@ class Registers:
     @property
     def in_bounds(self) -> Guard:
         """The bounds check of the current element."""
-        return Guard(() if self.end is None else (Comparison(self.element_index, "<", self.end),))
+        return Guard((*self.after_start.terms, *self._before_end(self.element_index)))
+
+    @property
+    def after_start(self) -> Guard:
+        """Whether the current element isn't before its row."""
+        return Guard((Comparison(self.element_index, ">=", integer(0)),) if self.shifted else ())
+
+    def _before_end(self, position: Integer) -> tuple[Comparison, ...]:
+        return () if self.end is None else (Comparison(position, "<", self.end),)
 
     def _allocate(self, array: str, prefix: str = "") -> Storage:
         dtype, name = self.lowering.arrays[array].dtype, f"{prefix}{array.lower()}"
@@ -159,7 +170,8 @@ class Registers:
         vectors = tuple(moves(False))
         if self.end is None:
             return vectors
-        fits = Guard((Comparison(self.first + (self.width - 1), "<", self.end),))
+        starts_inside = (Comparison(self.first, ">=", integer(0)),) if self.shifted else ()
+        fits = Guard((*starts_inside, *self._before_end(self.first + (self.width - 1))))
         return guarded_nodes(fits, vectors, self.each_element(guarded_nodes(self.in_bounds, tuple(moves(True)))))
 
     def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str, narrow: bool) -> Access:

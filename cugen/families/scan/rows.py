@@ -14,6 +14,7 @@ from cugen.pieces.block_scan import segment_total, select_above, warp_scan
 from cugen.pieces.blocks import Blocks, define, define_indices, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import loop_variable
+from cugen.pieces.vectors import define_misalignment
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, identity
 from cugen.plan.memory import Array
@@ -26,13 +27,15 @@ from cugen.spec.expressions import Expr, Local, Reduce
 @dataclass(frozen=True, slots=True)
 class RowConfig:
     """A thread group of `threads` per row, `rows` groups per block; each thread has `vectors` of `width` elements per
-    iteration. `prefetch`: the loads of the next iteration overlap the scan of the current one."""
+    iteration. `prefetch`: the loads of the next iteration overlap the scan of the current one. `shifted`: the first
+    vector starts at a multiple of its width, which may be before the row."""
 
     threads: int
     rows: int
     vectors: int
     width: int
     prefetch: bool = False
+    shifted: bool = False
 
     @property
     def lanes(self) -> int:
@@ -61,10 +64,14 @@ class RowScan:
         self.problem, self.lowering, self.config = problem, lowering, config
         self.blocks = self._blocks()
         self.grid, self.block = self.blocks.grid, (*config.block, 1)
-        self.loop = ScanLoop(problem, lowering, config.step)
+        self.loop = ScanLoop(problem, lowering, config.step, config.width - 1 if config.shifted else 0)
         self.in_bounds: tuple[Comparison, ...] = ()
         self.indices = self._indices()
-        self.registers = Registers(problem, lowering, config.width, config.vectors)
+        if config.shifted:
+            shift = self._misalignment()
+            self.indices += (shift,)
+            self.loop.shift = shift.index.symbol
+        self.registers = Registers(problem, lowering, config.width, config.vectors, shifted=config.shifted)
         self.thread_scan = ThreadScan(problem, lowering, self.registers, config.step)
         self.names = self.thread_scan.names
         self.prefixes = [self.registers.per_vector(n.vector_prefix) for n in self.names]
@@ -111,6 +118,12 @@ class RowScan:
             self.warp = warp.index.symbol
             nodes.append(warp)
         return tuple(nodes)
+
+    def _misalignment(self) -> Define:
+        """The elements before the row at which its first vector starts."""
+        statement, lowering = self.problem.request.stored_statements()[0], self.lowering
+        reference, along = (statement.target, statement.subscripts), self.problem.along.name
+        return define_misalignment(lowering.arrays, reference, along, self.config.width, lowering, lowering.symbols)
 
     def carry(self) -> tuple[Node, ...]:
         """Declares what iterations carry over."""

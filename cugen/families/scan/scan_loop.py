@@ -13,12 +13,15 @@ from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bound
 
 class ScanLoop:
     """A loop of `step` elements per iteration. `start` counts from 0 in the direction of the scan, and is the constant
-    0 where there is one iteration. `extent` is that of the scanned index, `length` what the loop covers of it."""
+    0 where there is one iteration. `extent` is that of the scanned index, `length` what the loop covers of it, from
+    `shift` elements before the row on, at most `max_shift`."""
 
-    def __init__(self, problem: ScanProblem, lowering: Lowering, step: int) -> None:
-        self.problem, self.lowering, self.step = problem, lowering, step
+    def __init__(self, problem: ScanProblem, lowering: Lowering, step: int, max_shift: int = 0) -> None:
+        self.problem, self.lowering, self.step, self.max_shift = problem, lowering, step, max_shift
+        self.shift: Integer = integer(0)
         self.extent = problem.context.extent(problem.along)
         self.length = self.extent if problem.tiles is None else integer(problem.tiles.length)
+        self.length += max_shift
         self.start: Integer = integer(0)
         self.index: Index | None = None
         max_length = bounds(self.length, lowering.ranges)[1]
@@ -62,7 +65,7 @@ class ScanLoop:
             position = define(name, end - width - offset, lowering)
             inside = Comparison(position.index.symbol, ">=", begin)
         else:
-            position = define(name, begin + offset, lowering)
+            position = define(name, begin + offset - self.shift, lowering)
             inside = Comparison(position.index.symbol, "<", self.extent)
         if certain and self._has_whole_iterations():
             return position, Guard(())
@@ -70,6 +73,8 @@ class ScanLoop:
 
     def _has_whole_iterations(self) -> bool:
         """Whether the loop surely covers whole iterations, with at least one where there is no loop."""
+        if self.max_shift:
+            return False
         if self.problem.tiles is not None:
             length = self.problem.tiles.length
             return length % self.step == 0 and divides(length, self.extent, self.problem.context)

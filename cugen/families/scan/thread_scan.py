@@ -123,5 +123,5 @@ class ThreadScan:
         """Adds the element to an aggregate, where the scan's condition holds."""
         local = self.registers.value(aggregate)
         nodes = accumulate_scan(names.scan, local, self.lowering, scope, names.locals, self.max_elements)
-        # Forward, the padding comes last and no result depends on it.
-        return guarded_nodes(self.registers.in_bounds, nodes) if self.is_backward else nodes
+        # Forward, the padding after a row comes last and no result depends on it.
+        return guarded_nodes(self.registers.in_bounds if self.is_backward else self.registers.after_start, nodes)

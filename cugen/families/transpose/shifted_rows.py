@@ -13,10 +13,10 @@ from cugen.pieces.blocks import blocks_to_cover, define, define_index, limit
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
 from cugen.pieces.sections import guarded
 from cugen.pieces.vector_body import ConsecutiveElements, row_end_elements
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, offset_of
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, define_misalignment, is_contiguous
 from cugen.plan.nodes import Comparison, Define, Guard, If, Node, Section
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, ceil_div, integer
 
 
 class ShiftedRowsKernel(PackedTileKernel):
@@ -59,9 +59,9 @@ class ShiftedRowsKernel(PackedTileKernel):
         inner = Scope(outer, frozenset((self.transpose.down.name,)))
         column = self._column(self.ty + r, inner.nodes)
         # Tiles are multiples of a sector apart, so the row within the tile decides its misalignment.
-        symbols = {**lowering.symbols, self.transpose.down.name: self.ty + r, self.transpose.across.name: integer(0)}
-        start = offset_of(self.transpose.arrays, self.transpose.outputs[0], symbols)
-        misalignment = define("misalignment", Mod(start, integer(config.shift)), lowering)
+        symbols = {**lowering.symbols, self.transpose.down.name: self.ty + r}
+        arrays, output, along = self.transpose.arrays, self.transpose.outputs[0], self.transpose.across.name
+        misalignment = define_misalignment(arrays, output, along, config.shift, lowering, symbols)
         inner.nodes.append(misalignment)
         vectors = self._row(inner, misalignment, column)
         in_row = Section("outer_invariants", tuple(inner.nodes)), *vectors

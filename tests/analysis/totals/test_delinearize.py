@@ -45,6 +45,25 @@ def test_block_numbers_of_three_axes_become_three_counters():
     assert not actual.has(FloorDiv, Mod)
 
 
+@given(
+    st.integers(65, 150), st.integers(-40, 40), st.sampled_from([2, 4, 8, 16]), st.integers(0, 99), st.integers(0, 50)
+)
+def test_the_period_of_a_remainder_becomes_a_counter(count, step, modulus, start, limit):
+    """As of a row's misalignment: the residues of its start in memory."""
+    misalignment = Mod(step * BLOCK + start, integer(modulus))
+    offset = 37 * BLOCK - misalignment
+    predicates = (Predicate(((misalignment + FloorDiv(BLOCK, integer(modulus)) - limit, "<"),)),)
+    before = values(offset, (Counter(BLOCK, count),), predicates)
+    actual, counters, kept = delinearized(offset, (Counter(BLOCK, count),), predicates)
+    assert values(actual, counters, kept) == before
+
+
+def test_a_row_s_misalignment_depends_on_a_counter_of_few_values():
+    actual, counters, _ = delinearized(Mod(54923 * BLOCK, integer(8)), (Counter(BLOCK, 2400),), ())
+    (low,) = actual.free_symbols
+    assert {counter.symbol: counter.count for counter in counters}[low] == 8
+
+
 def test_a_counter_that_nothing_divides_stays_as_it_is():
     counters = (Counter(BLOCK, 10),)
     assert delinearized(3 * BLOCK, counters, ()) == (3 * BLOCK, counters, ())

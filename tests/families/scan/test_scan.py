@@ -58,7 +58,8 @@ def test_scans_along_rows_and_columns_are_matched_by_default(planned):
         (64, "float32", (16, 8, 1)),
         (64, "bfloat16", (8, 16, 1)),
         (256, "float32", (32, 4, 1)),
-        (255, "float32", (32, 4, 1)),
+        (252, "float32", (32, 4, 1)),
+        (255, "float32", (64, 1, 1)),
         (1024, "float32", (128, 1, 1)),
         (1023, "float32", (128, 1, 1)),
         (100_000, "float32", (512, 1, 1)),
@@ -111,8 +112,41 @@ def test_all_accesses_to_global_memory_are_vectorised(planned, layout):
 def test_rows_with_a_partial_vector_keep_vectors_where_rows_are_aligned(planned):
     kernel = planned(matrix(300, 1003, layout=", pitch: 1024"))
     assert {a.width for a in accesses(kernel.body) if a.array.space == "global"} == {1, 4}
-    dense = planned(matrix(300, 1003))
-    assert {a.width for a in accesses(dense.body) if a.array.space == "global"} == {1}
+
+
+def test_unaligned_rows_have_vectors_that_may_start_before_them(planned, made):
+    for dtype, width in (("float32", 4), ("bfloat16", 8), ("uint8", 16)):
+        kernel = planned(matrix(300, 1003, dtype=dtype))
+        assert {a.width for a in accesses(kernel.body) if a.array.space == "global"} == {1, width}
+    source = made(matrix(300, 1003)).source
+    assert "const int misalignment = N * i % 4;" in source
+    assert "if (first >= 0 && first + 3 < N) {" in source
+
+
+def test_short_and_reverse_rows_and_those_of_different_alignment_are_scanned_by_single_elements(planned):
+    for text in (
+        matrix(300, 63),
+        matrix(300, 1003, "cumsum(x[i, j], j, reverse=true)"),
+        matrix(300, 1003).replace("y: {", "y: {pitch: 1005, "),
+    ):
+        assert {a.width for a in accesses(planned(text).body) if a.array.space == "global"} == {1}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 127, 257, 1021, 4099])
+def test_unaligned_rows_are_right(prove, n):
+    prove(matrix(9, n))
+    prove(matrix(9, n, dtype="bfloat16"))
+    prove(matrix(9, n, "cumprod(x[i, j], j)"))
+    prove(matrix(9, n, "cummax(x[i, j] - 9, j)"))
+    prove(matrix(9, n, "cumsum(x[i, j] + 1, j, exclusive=true)"))
+
+
+@pytest.mark.slow
+def test_no_access_of_unaligned_rows_is_out_of_bounds_or_races(prove):
+    for n in (65, 1021):
+        prove(matrix(9, n), sanitize=True)
+        prove(matrix(9, n), races=True)
 
 
 def test_whole_iterations_need_no_guards(made):
@@ -144,8 +178,8 @@ def test_statements_with_scans_along_one_index_share_a_kernel(planned):
 
 
 def test_a_loop_variable_that_may_exceed_32_bits_has_64(made):
-    assert "for (long long start = 0; start < N; " in made(matrix(1000, "dynamic")).source
-    assert "for (int start = 0; start < N; " in made(matrix(1000, "{range: [0, 1000000]}")).source
+    assert "for (long long start = 0; start < (long long)N + 3; " in made(matrix(1000, "dynamic")).source
+    assert "for (int start = 0; start < N + 3; " in made(matrix(1000, "{range: [0, 1000000]}")).source
 
 
 def test_arrays_beyond_32_bits_have_64_bit_offsets(made):
@@ -441,6 +475,7 @@ def test_it_compiles_without_warnings(compiled, along, dtype):
             matrix(5, 301, "cumsum(x[i, j], j, reverse=true)", layout=", pitch: 304", schedule=", threads: 32"),
             id="reverse, pitch",
         ),
+        pytest.param(matrix(19, 301, dtype="bfloat16"), id="unaligned rows"),
         pytest.param(
             matrix(70, 37, "cummax(x[i, j], i)", schedule=", threads: 8, threads_per_column: 4"), id="columns"
         ),
