@@ -1,4 +1,4 @@
-"""What is predicted of compiled code against what counters of an H200 showed."""
+"""What is predicted of compiled code against what counters of an H200 showed, or an H100: of `argmax` and `row_sum`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ KERNELS = (
     "transpose_padded",
     "transpose_swizzled",
 )
+
+NOT_PREDICTED = {
+    "argmax": (
+        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    )
+}
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +94,8 @@ def test_predictions_equal_the_counters(counters, name):
     measured = counters.read_counters(MEASURED)[name]
     row = counters.launch_row(launch, measured, {})
     different = {metric: actual for metric, actual in row["counters"].items() if actual["verdict"] != "equal"}
+    for metric in NOT_PREDICTED.get(name, ()):  # its lanes diverge on data within a loop of loads
+        assert different.pop(metric)["verdict"] == "not predicted"
     if "of these the compiler's own, as measured" in row["counters"][CONSTANT_REQUESTS]:
         del different[CONSTANT_REQUESTS]  # needs the figures of single instructions
     assert different == {}
