@@ -30,7 +30,8 @@ NARROW_COLUMN_RUN_BYTES = 1024  # with accesses of up to 4 bytes: other blocks r
 MAX_VECTORS_OF_FULL_ROWS = 64  # of columns, up to which a block reads whole rows
 MIN_LONG_COLUMN_ELEMENTS = 64  # in shorter columns, the width of stores matters as well
 MAX_BYTE_COLUMNS_PER_THREAD = 4  # of one byte: more accumulators would limit the occupancy
-NARROW_BLOCK_THREADS = 8  # along few columns: a cache line of 128 bytes
+NARROW_BLOCK_THREADS = 8  # along few columns, or as many as read a cache line
+LINE_BYTES = 128  # a cache line (CUDA programming guide)
 MAX_THREADS_PER_COLUMN = 128
 MIN_ROWS_PER_THREAD = 16  # of columns with several threads to fill the device
 BYTES_IN_FLIGHT = 64  # per thread
@@ -135,7 +136,10 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     width = min(width, int(tunables.get("vector", width)))
     vectors = -(-columns // width)
     results = -(-point_count(problem, problem.output_indices) // width)
-    threads = _threads_along_columns(vectors, results, longest, width * _min_element_bytes(problem))
+    access_bytes = width * _min_element_bytes(problem)
+    threads = _threads_along_columns(vectors, access_bytes)
+    if _takes_narrow_blocks(results, longest):
+        threads = min(threads, max(NARROW_BLOCK_THREADS, LINE_BYTES // access_bytes))
     threads = int(tunables.get("threads", threads))
     per_column = int(tunables.get("rows", _threads_per_column(problem, threads, results, longest, width)))
     if per_column == 1 and "threads" not in tunables:
@@ -145,14 +149,19 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)))
 
 
-def _threads_along_columns(vectors: int, results: int, longest: int, access_bytes: int) -> int:
+def _threads_along_columns(vectors: int, access_bytes: int) -> int:
     """Threads of a block along columns: for all of them if they are few (none is idle), else for a run of each row."""
     if vectors <= MAX_VECTORS_OF_FULL_ROWS and vectors * _rows_of_whole_warps(vectors) <= BLOCK_THREADS:
-        threads = max(vectors, 1)
-    else:
-        run_bytes = COLUMN_RUN_BYTES if access_bytes > 4 else NARROW_COLUMN_RUN_BYTES
-        threads = min(run_bytes // access_bytes, BLOCK_THREADS)
-    return min(threads, NARROW_BLOCK_THREADS) if _takes_narrow_blocks(results, longest) else threads
+        return max(vectors, 1)
+    run_bytes = COLUMN_RUN_BYTES if access_bytes > 4 else NARROW_COLUMN_RUN_BYTES
+    return min(run_bytes // access_bytes, BLOCK_THREADS)
+
+
+def part_block(problem: ReductionProblem, config: ColumnConfig) -> tuple[int, int]:
+    """Threads of a block along and per column, where parts of the columns make enough results for wide blocks."""
+    columns = next(problem.context.max_extent(i) for i in problem.output_indices if i.name == problem.column_index)
+    threads = _threads_along_columns(-(-columns // config.width), config.width * _min_element_bytes(problem))
+    return threads, min(WARP, MAX_BLOCK_THREADS // threads)
 
 
 def _takes_narrow_blocks(results: int, longest: int) -> bool:

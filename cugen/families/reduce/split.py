@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from cugen.families.reduce.config import THREADS_PER_SM, choose_config, point_count
+from cugen.families.reduce.config import THREADS_PER_SM, choose_config, part_block, point_count
 from cugen.families.reduce.recognition import ReductionProblem, match_reductions
 from cugen.families.reduce.rows import RowConfig
 from cugen.families.reduce.short_rows import ShortRowConfig
 from cugen.machine.devices import PLANNING_DEVICE
-from cugen.pieces.block_reduce import WARP
 from cugen.plan.request import Refusal, Single, Steps
 from cugen.rewrite.split_reductions import ReductionSplitter
 from cugen.spec.model import Schedule
@@ -15,6 +14,8 @@ from cugen.spec.model import Schedule
 # Heuristics, tuned on H200.
 MIN_ROW_BLOCKS = 2 * PLANNING_DEVICE.sms  # two per multiprocessor keep the device busy in a single pass
 MIN_COLUMN_BLOCKS = 200  # of up to 1024 threads
+MIN_USED_FRACTION = 0.6  # of the waves of such blocks, each of which takes as long as the launch
+EVEN_FRACTION = 0.95  # of the waves of parts
 MAX_WAVES = 4  # of the first pass: the partial last wave costs little
 PLANNED_ROW_BLOCK_THREADS = 512
 MIN_BYTES_PER_BLOCK = 3 << 17  # read in about the time of a second launch
@@ -55,18 +56,30 @@ def _part_count(problem: ReductionProblem) -> int:
     if isinstance(config, RowConfig):
         blocks, min_blocks = -(-results // config.rows), MIN_ROW_BLOCKS
         wave = _resident_blocks(PLANNED_ROW_BLOCK_THREADS)
-        to_fill = MAX_WAVES * wave // max(blocks, 1)
-        max_parts = longest * element_bytes // MIN_BYTES_PER_PART
+        parts = min(MAX_WAVES * wave // max(blocks, 1), longest * element_bytes // MIN_BYTES_PER_PART)
+        fills_device = blocks >= min_blocks
     else:
-        blocks, min_blocks = -(-results // (config.threads * config.width)), MIN_COLUMN_BLOCKS
-        full_warp_blocks = -(-results // (max(config.threads, WARP) * config.width))
-        wave = _resident_blocks(config.threads * config.threads_per_column)
-        to_fill = MAX_WAVES * wave // max(full_warp_blocks, 1)
-        max_parts = longest // MIN_ROWS_PER_PART
+        blocks = -(-results // (config.threads * config.width))
+        threads, per_column = part_block(problem, config)
+        wave, part_blocks = _resident_blocks(threads * per_column), -(-results // (threads * config.width))
+        parts = _even_parts(part_blocks, wave, longest // MIN_ROWS_PER_PART)
+        fills_device = blocks >= MIN_COLUMN_BLOCKS and _used_fraction(blocks, wave) >= MIN_USED_FRACTION
     busy = max(min(blocks, PLANNING_DEVICE.sms), 1)
-    if blocks >= min_blocks or results * longest * element_bytes // busy < MIN_BYTES_PER_BLOCK:
+    if fills_device or results * longest * element_bytes // busy < MIN_BYTES_PER_BLOCK:
         return 1
-    return max(min(to_fill, max_parts), 1)
+    return max(parts, 1)
+
+
+def _even_parts(blocks: int, wave: int, maximum: int) -> int:
+    """The fewest parts of columns with which whole waves are busy, or those that come closest."""
+    counts = range(1, max(min(MAX_WAVES * wave // max(blocks, 1), maximum), 1) + 1)
+    even = (parts for parts in counts if _used_fraction(parts * blocks, wave) >= EVEN_FRACTION)
+    return next(even, max(counts, key=lambda parts: _used_fraction(parts * blocks, wave)))
+
+
+def _used_fraction(blocks: int, wave: int) -> float:
+    """The blocks, relative to those of whole waves."""
+    return blocks / (wave * max(-(-blocks // wave), 1))
 
 
 def _resident_blocks(threads: int) -> int:

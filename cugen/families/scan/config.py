@@ -124,7 +124,8 @@ def row_config(problem: ScanProblem) -> RowConfig:
         prefetch = vectors_per_row > threads * vectors
         if prefetch and width > 4:  # narrow elements take more registers in their compute type
             fills = outer_count(problem) >= MIN_BLOCKS_SEVERAL_WAVES
-            threads, vectors, prefetch = (BLOCK_THREADS, 1, False) if fills else (threads, min(vectors, 2), True)
+            threads_of_one = 2 * BLOCK_THREADS if shift else BLOCK_THREADS  # partial vectors at both ends take longer
+            threads, vectors, prefetch = (threads_of_one, 1, False) if fills else (threads, min(vectors, 2), True)
         threads = min(power_of_two(-(-vectors_per_row // vectors)), threads)
     vectors = int(tunables.get("vectors", vectors))
     threads = int(tunables.get("threads", threads))

@@ -56,6 +56,20 @@ def test_the_number_of_parts_follows_the_tunable(made):
     assert len(made(FULL.replace("split_k: 4", "split_k: 1")).plan.kernels) == 1
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "grid", "block"),
+    [
+        (21_973, 1855, (8, 32, 1), (256, 4, 1)),
+        (1705, 78_157, (306, 3, 1), (256, 4, 1)),
+        (29_874, 3000, (24, 11, 1), (32, 32, 1)),
+    ],
+)
+def test_parts_of_columns_fill_whole_waves(made, rows, columns, grid, block):
+    """264 blocks of 1024 threads, two for each multiprocessor."""
+    (first, _) = made(automatic(split(f"M: {rows}, N: {columns}", "M, N", "sum(x[i, n], i)", "N"))).manifest.launches
+    assert (first.grid, first.block) == (grid, block)
+
+
 def test_tunables_apply_to_the_first_pass(made):
     first, second = made(FULL.replace("split_k: 4", "split_k: 4, threads: 64")).plan.kernels
     assert first.block == (64, 1, 1)
