@@ -73,7 +73,7 @@ class TransposeConfig:
     A word packs `pack` consecutive elements of the output. A tile row holds `pitch` words, an odd number of banks, with
     `gap` padding words after every `period`, so that neither the vectors of a row nor those of a column conflict.
     With a `shift`, the first `shift` tile rows overlap the preceding tile: each output row starts at a sector boundary
-    within them."""
+    within them. With `down_first` adjacent blocks read adjacent parts of input rows, not write those of output rows."""
 
     across: int
     down: int
@@ -85,6 +85,7 @@ class TransposeConfig:
     gap: int
     pitch: int
     shift: int = 0
+    down_first: bool = False
 
     @property
     def step(self) -> int:
@@ -112,7 +113,16 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
     tiles = -(-across // config.step) * -(-down // config.down) * math.prod(outer)
     if tiles < MIN_TILES or shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
         config = _tile(SMALL_TILES[size], size, load, store)
-    return config
+    # Two blocks read the sector between their parts of an input row: the second one finds it in L2 if it runs soon.
+    return replace(config, down_first=any(not _starts_sectors(transpose, read) for read in transpose.reads))
+
+
+def _starts_sectors(transpose: Transpose, read: Read) -> bool:
+    """Whether the rows of a transposed read start at sector boundaries."""
+    array, along = transpose.arrays[read.array], IndexValue(transpose.down.name)
+    strides = [stride for sub, stride in zip(read.subscripts, array.strides, strict=True) if sub != along]
+    sector = SECTOR_BYTES // array.dtype.bytes
+    return all(divisor(stride, transpose.request.context) % sector == 0 for stride in strides)
 
 
 def _shifted(config: TransposeConfig, transpose: Transpose, shift: int) -> TransposeConfig:

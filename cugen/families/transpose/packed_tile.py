@@ -56,7 +56,7 @@ class PackedTileKernel:
         self.block = (threads, 1) if self.is_flat else (lanes, threads // lanes)
 
     def kernel(self) -> Kernel:
-        blocks = make_grid([*self.counts(), *self.extents[2:]], self.lowering, self.request.target)
+        blocks = self._grid()
         reads, allocate = self.transpose.reads, self.lowering.names.allocate
         name_hints = ["tile"] if len(reads) == 1 else [f"{read.array}_tile" for read in reads]
         self.tiles = {read: self.tile(read, allocate(hint)) for read, hint in zip(reads, name_hints, strict=True)}
@@ -78,6 +78,15 @@ class PackedTileKernel:
         return assemble(
             self.request, self.lowering, "transpose", sections, blocks.grid, (*self.block, 1), reasons=self.reasons()
         )
+
+    def _grid(self) -> Blocks:
+        """The blocks, with their coordinates in the order of the indices."""
+        across, down = self.counts()
+        if not self.config.down_first:
+            return make_grid([across, down, *self.extents[2:]], self.lowering, self.request.target)
+        blocks = make_grid([down, across, *self.extents[2:]], self.lowering, self.request.target)
+        second, first, *outer = blocks.coordinates
+        return replace(blocks, coordinates=(first, second, *outer))
 
     def counts(self) -> list[Integer]:
         """The tiles across and down."""
