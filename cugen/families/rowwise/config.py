@@ -49,6 +49,8 @@ MIN_LONG_ROW_ELEMENTS = 1 << 16  # where idle multiprocessors cost more than fur
 MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows take a cluster
 CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
 NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
+OVERLAPPED_BLOCK_THREADS = 512  # of clusters, two of whose blocks fit a multiprocessor; measured on H100
+OVERLAPPED_REGISTER_VALUES = 16  # cached per thread of these; shared memory caches the others
 CLUSTER_SIZES = (2, 4, 8)  # 8 is the largest portable size (CUDA programming guide)
 
 THREADS = Tunable(
@@ -108,7 +110,7 @@ def choose_config(problem: RowProblem) -> RowConfig:
     tunables = {name: int(value) for name, value in request.schedule.tunables}
     rows = tunables.get("rows", ROWS_PER_STRIDED_BLOCK if contiguous_row else 0)
     one_block = contiguous_row or rows > 1
-    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest, length, width.count))
+    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest, length))
     length = -(-length // cluster)
     threads = (
         min(power_of_two(-(-length // ELEMENTS_PER_STRIDED_THREAD)), 1024 // rows)
@@ -120,9 +122,13 @@ def choose_config(problem: RowProblem) -> RowConfig:
         is_single = cluster > 1 or not problem.domain.rows
         rows = max(rows, 1, 1 if is_single else SHORT_ROW_BLOCK_THREADS // threads)
     slots = -(-length // (threads * width.count))
-    levels = _storage_levels(problem, threads * rows, width.count, slots)
+    is_free = cluster > 1 and not contiguous_row and tunables.keys() <= {"cluster"}
+    overlapped = _overlapped_levels(problem, length, width.count) if is_free else ()
+    if overlapped:
+        threads = OVERLAPPED_BLOCK_THREADS
+    levels = overlapped or _storage_levels(problem, threads * rows, width.count, slots)
     is_narrow_in_shared = width.count > FLOATS_PER_ACCESS and levels[-1].storage == Storage.SHARED
-    if is_narrow_in_shared and _can_reuse_buffers(problem, as_computed=True):
+    if is_narrow_in_shared and not overlapped and _can_reuse_buffers(problem, as_computed=True):
         # Buffers of the compute type save recomputation, and allow two blocks per multiprocessor if they fit.
         shared_bytes = (length - threads * REGISTER_VALUES_WITH_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
         two_fit = 2 * shared_bytes <= request.target.shared_opt_in
@@ -142,14 +148,23 @@ def choose_config(problem: RowProblem) -> RowConfig:
     return RowConfig(threads, rows, width, levels, contiguous_row, cluster, min_blocks)
 
 
-def _cluster(problem: RowProblem, shortest: int, length: int, width: int) -> int:
+def _cluster(problem: RowProblem, shortest: int, length: int) -> int:
     """The blocks per row. A single block of a long row would be the only one on its multiprocessor, without another
     one's loads to overlap with its stores."""
     registers = _registers_per_element(problem)
-    per_block = NARROW_CLUSTER_BLOCK_REGISTERS if width >= NARROW_VECTOR_ELEMENTS else CLUSTER_BLOCK_REGISTERS
+    per_block = NARROW_CLUSTER_BLOCK_REGISTERS if _is_narrow(problem) else CLUSTER_BLOCK_REGISTERS
     if not problem.request.target.has_clusters or shortest * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1
     return next((size for size in CLUSTER_SIZES if length * registers <= size * per_block), CLUSTER_SIZES[-1])
+
+
+def _is_narrow(problem: RowProblem) -> bool:
+    """Whether all arrays that are accessed along the row have elements of 16 bits and less."""
+    along = problem.column.name
+    types = [
+        problem.arrays[array].dtype for array, subs in _accesses(problem) if any(along in free_indices(s) for s in subs)
+    ]
+    return bool(types) and all(MAX_ACCESS_BYTES // dtype.bytes >= NARROW_VECTOR_ELEMENTS for dtype in types)
 
 
 def _passes(problem: RowProblem, policy: CachePolicy) -> tuple[RowPass, ...]:
@@ -172,10 +187,37 @@ def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     return is_idle and problem.request.schedule.family != "rowwise"
 
 
-def _storage_levels(problem: RowProblem, threads: int, width: int, slots: int) -> tuple[StorageLevel, ...]:
-    """Registers first, then shared memory up to a block's limit; what exceeds both is reloaded in each pass."""
+def _overlapped_levels(problem: RowProblem, length: int, width: int) -> tuple[StorageLevel, ...]:
+    """Storage levels of a cluster's blocks, for which two of these fit a multiprocessor: one loads or stores while the
+    other one reduces. Narrow elements are kept as loaded, in shared memory. Empty if two blocks don't fit."""
+    is_narrow, threads = _is_narrow(problem), OVERLAPPED_BLOCK_THREADS
+    registers = 0 if is_narrow else OVERLAPPED_REGISTER_VALUES
+    slots = -(-length // (threads * width))
+    levels = _storage_levels(problem, threads, width, slots, registers, as_loaded=is_narrow)
+    shared = [level for level in levels if level.storage == Storage.SHARED]
+    cached = [expr for level in shared for expr in level.passes[0].cached]
+    element_bytes = sum(storage_type(e, problem).bytes if not shared[0].as_computed else e.dtype.bytes for e in cached)
+    used = sum(level.slots for level in shared) * threads * width * element_bytes
+    used += threads * sum(map(partial_bytes, reduction_levels(problem.outputs)))
+    fits = levels[-1].is_cached and 2 * used <= problem.request.target.shared_opt_in
+    return levels if fits else ()
+
+
+def _storage_levels(
+    problem: RowProblem,
+    threads: int,
+    width: int,
+    slots: int,
+    registers: int | None = None,
+    *,
+    as_loaded: bool = False,
+) -> tuple[StorageLevel, ...]:
+    """Registers first, for `registers` values or as many as fit, then shared memory up to a block's limit; what exceeds
+    both is reloaded in each pass. `as_loaded`: values in shared memory are not converted."""
     passes = {policy: _passes(problem, policy) for policy in CachePolicy}
     tunables = {name: int(value) for name, value in problem.request.schedule.tunables}
+    if registers is not None:
+        tunables["registers"] = registers
     limit = MAX_SMALL_BLOCK_REGISTER_VALUES if threads < 512 else MAX_LARGE_BLOCK_REGISTER_VALUES
     values_per_slot = max(max_live_values(passes[CachePolicy.ALL]), 1) * width
     if _is_placed_in_shared(problem):
@@ -190,7 +232,8 @@ def _storage_levels(problem: RowProblem, threads: int, width: int, slots: int) -
     free_bytes = problem.request.target.shared_opt_in - reduction_bytes
     cached = passes[CachePolicy.LOADED][0].cached
     shared_slots = free_bytes // (threads * width * sum(expr.dtype.bytes for expr in cached))
-    as_computed = in_registers + shared_slots >= slots and _can_reuse_buffers(problem, as_computed=True)
+    as_computed = in_registers + shared_slots >= slots and not as_loaded
+    as_computed = as_computed and _can_reuse_buffers(problem, as_computed=True)
     as_computed = as_computed and all(width * expr.dtype.bytes <= MAX_ACCESS_BYTES for expr in cached)
     if not as_computed:
         shared_slots = free_bytes // (threads * width * sum(storage_type(expr, problem).bytes for expr in cached))

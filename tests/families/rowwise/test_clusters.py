@@ -47,11 +47,12 @@ SMALL = "family: rowwise, cluster: %d, threads: %d"
         (32769, "float32", 4, 512),
         (65536, "float32", 4, 512),
         (65536, "bfloat16", 2, 512),
-        (50257, "bfloat16", 4, 512),
+        (50257, "bfloat16", 2, 512),
         (65537, "float32", 8, 512),
         (131072, "float32", 8, 512),
         (131072, "bfloat16", 4, 512),
-        (262144, "float32", 8, 1024),
+        (262144, "float32", 8, 512),
+        (524288, "float32", 8, 1024),
         ("{range: [40000, 60000]}", "float32", 4, 512),
         ("{range: [400, 60000]}", "float32", 1, 1024),
         ("dynamic", "float32", 1, 256),
@@ -61,6 +62,21 @@ def test_clusters_are_as_large_as_caches_a_row_in_half_of_the_registers(planned,
     kernel = planned(rows(2048, n, dtype=dtype))
     assert (kernel.cluster, kernel.threads) == (cluster, threads)
     assert ("a cluster of" in kernel.reasons[0]) == (cluster > 1)
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype"), [(131072, "float32"), (262144, "float32"), (393216, "bfloat16"), (50257, "bfloat16")]
+)
+def test_two_blocks_of_a_cluster_fit_a_multiprocessor(planned, n, dtype):
+    kernel = planned(rows(2048, n, dtype=dtype))
+    assert kernel.threads == 512
+    assert 0 < 2 * (kernel.shared_bytes + kernel.dynamic_shared_bytes) <= 227 * 1024
+
+
+def test_narrow_elements_of_clusters_are_in_shared_memory_as_loaded(made):
+    source = made(rows(40, 393216, dtype="bfloat16")).source
+    assert "__nv_bfloat16* x_shared = reinterpret_cast<__nv_bfloat16*>(shared_memory);" in source
+    assert "store<8>(&x_shared[" in source
 
 
 def test_a_target_without_clusters_has_one_block_per_row(planned, reasons):
@@ -92,8 +108,9 @@ def test_few_rows_take_one_launch_where_clusters_fill_the_device(made):
 def test_each_element_is_loaded_once_by_one_block_of_the_cluster(made):
     kernel = made(rows(40, 131072))
     (plan,) = kernel.plan.kernels
-    assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(plan.body)) == 1
-    assert "__cluster_dims__(8, 1, 1) __launch_bounds__(512, 2)" in kernel.source
+    loads = [a for a in accesses(plan.body) if a.kind == "load" and a.array.name == "x"]
+    assert len(loads) == 2  # one for registers, one for shared memory
+    assert "__cluster_dims__(8, 1, 1) __launch_bounds__(512)" in kernel.source
     assert "const auto cluster = cooperative_groups::this_cluster();" in kernel.source
     calls = ("barrier_arrive", "barrier_wait", "sync")
     assert [kernel.source.count(f"cluster.{call}();") for call in calls] == [1, 1, 2]
