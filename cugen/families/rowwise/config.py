@@ -115,7 +115,7 @@ def choose_config(problem: RowProblem) -> RowConfig:
     threads = (
         min(power_of_two(-(-length // ELEMENTS_PER_STRIDED_THREAD)), 1024 // rows)
         if contiguous_row
-        else _threads(length, width.count, is_costly=has_costly_elements(problem.outputs, problem.column.name))
+        else _threads(problem, length, width.count)
     )
     threads = tunables.get("threads", threads)
     if "rows" not in tunables:
@@ -286,14 +286,15 @@ def _contiguous_row(problem: RowProblem) -> str:
     return best if best != along else ""
 
 
-def _threads(length: int, width: int, *, is_costly: bool) -> int:
+def _threads(problem: RowProblem, length: int, width: int) -> int:
     """Threads per row: a few elements each, as many as registers hold of a long row; half as many if fewer are idle."""
-    # A block of narrow elements computes for long; smaller blocks let another one's loads overlap with that.
-    is_narrow = width >= NARROW_VECTOR_ELEMENTS
-    per_thread = max(MIN_ELEMENTS_PER_THREAD, width * MIN_ACCESSES_PER_THREAD * (2 if is_narrow else 1))
+    has_wide_vectors = width >= NARROW_VECTOR_ELEMENTS
+    per_thread = max(MIN_ELEMENTS_PER_THREAD, width * MIN_ACCESSES_PER_THREAD * (2 if has_wide_vectors else 1))
     if length > 256 * per_thread:
+        is_costly = has_costly_elements(problem.outputs, problem.column.name)
         half_block_length = MIN_LONG_ROW_ELEMENTS if is_costly else MIN_LONG_ROW_ELEMENTS // 2
-        max_threads = 512 if is_narrow and length <= half_block_length else 1024
+        # A block of narrow elements computes for long; smaller blocks let another one's loads overlap with that.
+        max_threads = 512 if _is_narrow(problem) and length <= half_block_length else 1024
         return min(max_threads, max(256, power_of_two(-(-length // MAX_ELEMENTS_PER_THREAD))))
     threads = power_of_two(-(-length // per_thread))
     padded = [-(-length // (count * width)) * count * width for count in (threads, threads // 2) if count]
