@@ -55,7 +55,7 @@ __device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
 }
 #endif
 
-extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) softmax_long_rows(
+extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512) softmax_long_rows(
     const float* __restrict__ x,
     float* __restrict__ y)
 {

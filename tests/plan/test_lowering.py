@@ -434,3 +434,18 @@ def test_a_small_literal_power_is_multiplied_by_squaring(body):
 def test_a_bound_is_not_proved_at_the_end_of_an_index_that_a_quotient_moves_back(body):
     nodes = body("Y[i] = where(0 <= 3 * (i // 2) - i, A[i], 1)", A="28", Y="28")
     assert "0 <= " in nodes[0]
+
+
+def test_what_a_branch_and_the_rest_of_a_statement_need_is_computed_before_it(body):
+    value = "where(A[i] >= 0, 1.0, exp(-A[i])) / (1 + exp(-A[i]))"
+    assert body(f"Y[i] = {value}", A="8", Y="8") == [
+        "load a = A[i]",
+        "let exp_value = exp(neg(a))",
+        "store Y[i] = div((ge(a, 0.0) ? 1.0 : exp_value), add(1.0, exp_value))",
+    ]
+
+
+def test_what_only_branches_need_is_computed_in_them(body):
+    nodes = body("Y[i] = where(A[i] >= 0, exp(-A[i]), 1.0) + where(A[i] < 1, exp(-A[i]), 2.0)", A="8", Y="8")
+    assert nodes[0] == "load a = A[i]"
+    assert "let exp_value = exp(neg(a))" not in nodes

@@ -50,7 +50,8 @@ MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows
 CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
 NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
 OVERLAPPED_BLOCK_THREADS = 512  # of clusters, two of whose blocks fit a multiprocessor; measured on H100
-OVERLAPPED_REGISTER_VALUES = 16  # cached per thread of these; shared memory caches the others
+MAX_OVERLAPPED_VALUES = 24  # cached per thread of these, in registers alone
+OVERLAPPED_REGISTER_VALUES = 16  # of more values, of which shared memory caches the others
 CLUSTER_SIZES = (2, 4, 8)  # 8 is the largest portable size (CUDA programming guide)
 
 THREADS = Tunable(
@@ -143,7 +144,7 @@ def choose_config(problem: RowProblem) -> RowConfig:
         passes = _passes(problem, CachePolicy.NOTHING)
         levels = (*levels, StorageLevel(Storage.GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
     registers = levels[0].slots * width.count * _registers_per_element(problem)
-    is_small = threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD
+    is_small = not overlapped and threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD
     min_blocks = 1024 // threads if cluster > 1 and is_small else 0
     return RowConfig(threads, rows, width, levels, contiguous_row, cluster, min_blocks)
 
@@ -191,8 +192,9 @@ def _overlapped_levels(problem: RowProblem, length: int, width: int) -> tuple[St
     """Storage levels of a cluster's blocks, for which two of these fit a multiprocessor: one loads or stores while the
     other one reduces. Narrow elements are kept as loaded, in shared memory. Empty if two blocks don't fit."""
     is_narrow, threads = _is_narrow(problem), OVERLAPPED_BLOCK_THREADS
-    registers = 0 if is_narrow else OVERLAPPED_REGISTER_VALUES
     slots = -(-length // (threads * width))
+    values = slots * width * max(max_live_values(_passes(problem, CachePolicy.ALL)), 1)
+    registers = 0 if is_narrow else values if values <= MAX_OVERLAPPED_VALUES else OVERLAPPED_REGISTER_VALUES
     levels = _storage_levels(problem, threads, width, slots, registers, as_loaded=is_narrow)
     shared = [level for level in levels if level.storage == Storage.SHARED]
     cached = [expr for level in shared for expr in level.passes[0].cached]

@@ -6,7 +6,7 @@ common subexpressions are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import sympy
@@ -67,6 +67,7 @@ class Lowering:
     vectors_of: FindVectors | None = None
     field_vectors: Mapping[Read, FieldVector] = field(default_factory=dict)
     _shared: dict[Expr, None] = field(default_factory=dict)  # common subexpressions
+    _certain: frozenset[Expr] = frozenset()  # of these, those that are evaluated under every condition
     _names_by_value: dict[Expr, tuple[str, list[Scope]]] = field(
         default_factory=dict
     )  # names and the scopes that declare them
@@ -80,6 +81,7 @@ class Lowering:
         """Analyses all expressions that will be lowered: names of loads, fields that one load serves, common
         subexpressions, gathered subscripts."""
         self._shared = _common_subexpressions(expressions)
+        self._certain = frozenset(node for expr in expressions for node in _evaluated(expr) if node in self._shared)
         self.read_names |= name_reads(expressions, self.arrays)
         self.subscripts = gathered_subscripts(expressions, self.arrays)
         if self.vectors_of is not None:
@@ -218,6 +220,9 @@ class Lowering:
         guard = self.guard(select.condition)
         if guard is not None and not guard.terms:
             return self.lower(select.then, scope)
+        for expr in dict.fromkeys(node for branch in (select.then, select.orelse) for node in walk(branch)):
+            if expr in self._certain:  # in a local that both the branch and the rest of the statement use
+                self.lower(expr, home)
         condition = self.lower(select.condition, home)
         then, orelse = Scope(home, certain=False), Scope(home, certain=False)
         then_value, else_value = self.lower(select.then, then), self.lower(select.orelse, orelse)
@@ -261,6 +266,19 @@ def _common_subexpressions(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
         for expr, count in counts.items()
         if count > 1 and isinstance(expr, Op) and any(isinstance(n, Read | Sample | Reduce | Scan) for n in walk(expr))
     }
+
+
+def _evaluated(expr: Expr) -> Iterator[Expr]:
+    """The expressions that are evaluated whatever conditions hold, outside of reductions and scans."""
+    yield expr
+    match expr:
+        case Read() | Reduce() | Scan():
+            return
+        case Select(condition=condition):
+            yield from _evaluated(condition)
+        case _:
+            for child in children(expr):
+                yield from _evaluated(child)
 
 
 def _value_name(expr: Expr) -> str:
