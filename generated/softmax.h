@@ -2,8 +2,8 @@
 //
 // computes  y[i, j] = softmax(x[i, j], j)
 // params    M = 100, N = 257
-// x         input, float32 [100, 257]
-// y         output, float32 [100, 257]
+// x         input, float32 [100, 257], aligned to 16 bytes
+// y         output, float32 [100, 257], aligned to 16 bytes
 // launch    grid (25, 1, 1), block (32, 4, 1); family rowwise
 //
 // Made by cugen 0.1.0 from softmax.yaml (hash 14abdfa67b01bcfc) for sm_90. Edit the spec, not this file.
@@ -16,6 +16,8 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
+// x must be aligned to 16 bytes.
+// y must be aligned to 16 bytes.
 cudaError_t softmax_launch(const float* x, float* y, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -11,8 +11,8 @@ inline cugen::Error<cudaError_t> softmax_launch(cugen::Span<const float, 2> x, c
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("x", x, {100, 257}, {257, 1}, 4);
-    check.array("y", y, {100, 257}, {257, 1}, 4);
+    check.array("x", x, {100, 257}, {257, 1}, 16);
+    check.array("y", y, {100, 257}, {257, 1}, 16);
     check.disjoint("x", x, "y", y);
     if (check.failed())
         return check.error(cudaErrorInvalidValue);

@@ -168,3 +168,8 @@ def define_misalignment(
     anywhere: a vector of its row may start so much before it. `symbols` are the indices of the row."""
     start = offset_of(arrays, reference, {**symbols, along: integer(0)})
     return define("misalignment", Mod(start, integer(modulus)), lowering)
+
+
+def to_alignment(offset: Integer, width: int) -> Integer:
+    """The elements from an offset to the next multiple of a width."""
+    return Mod(width - Mod(offset, integer(width)), integer(width))

@@ -10,12 +10,12 @@ from cugen.families.reduce.kernel import KernelParts, LoopRange, StagedKernel
 from cugen.families.reduce.recognition import ReductionProblem, Stage
 from cugen.pieces.block_reduce import WARP, ThreadGroup, group_reduction
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_read, narrowest, offset_of
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_read, narrowest, offset_of, to_alignment
 from cugen.plan.alignment import divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Comparison, Define, Guard, Loop, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, bounds, integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, bounds, integer
 
 MIN_PEELED_ROW_VECTORS = 16  # so that a scalar head and tail cost little; heuristic
 MIN_ACCESS_BYTES = 8  # per load; a scalar head allows vectors where alignment allows only narrower loads
@@ -131,8 +131,7 @@ class RowKernel(StagedKernel):
         loop = self.with_named_stop(loop, scope)
         start = loop.start
         if not is_aligned:
-            head = Mod(width - Mod(misalignment, integer(width)), integer(width))
-            start = lowering.define("first", loop.start + head, scope)
+            start = lowering.define("first", loop.start + to_alignment(misalignment, width), scope)
             self._scalar_loop("head", replace(loop, stop=Minimum(start, loop.stop)), loop.start, scope)
         stop = loop.stop if is_whole else loop.stop - (width - 1)
         first, step = start + self.x * width, self.config.threads * width

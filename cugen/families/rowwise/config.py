@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.families.rowwise.passes.schedule import (
     CachePolicy,
@@ -20,7 +20,16 @@ from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.pieces.block_reduce import partial_bytes
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.elementwise import IN_MEMORY
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, is_contiguous, is_read, narrowest, widest
+from cugen.pieces.vectors import (
+    MAX_ACCESS_BYTES,
+    ElementRef,
+    Width,
+    have_equal_alignment,
+    is_contiguous,
+    is_read,
+    narrowest,
+    widest,
+)
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
@@ -37,6 +46,9 @@ MIN_ELEMENTS_PER_THREAD = 8
 NARROW_VECTOR_ELEMENTS = 8  # per access: element types of 16 bits and less count as narrow
 ROWS_PER_STRIDED_BLOCK = 32  # a warp of adjacent rows, where these are contiguous and columns strided
 ELEMENTS_PER_STRIDED_THREAD = 16
+MIN_ACCESS_BYTES = 8  # of vectors, below which those of unaligned rows start at the first aligned element
+MAX_SHARED_LINE_BYTES = 4  # per lane, so that the elements of a warp are in a cache line
+MIN_PEELED_ROW_VECTORS = 16  # so that the elements at both ends of a row cost little
 FLOATS_PER_ACCESS = MAX_ACCESS_BYTES // 4
 MAX_ELEMENTS_PER_THREAD = 32  # of long rows: with blocks of 1024, a thread has 64 registers
 MAX_SMALL_BLOCK_REGISTER_VALUES = 2 * MAX_ELEMENTS_PER_THREAD  # cached per thread, for blocks of less than 512
@@ -83,7 +95,9 @@ TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
 class RowConfig:
     """`threads` of a block per row, `rows` per block, accesses of `width` elements, `cluster` blocks per row.
 
-    `levels` are the parts of a row by storage level. `contiguous_row` is the row index that is contiguous in memory,
+    `levels` are the parts of a row by storage level. Where rows begin anywhere, vectors start at the first aligned
+    element, and `edges` is the level of those before and after them; the other contiguous accesses than the `aligned`
+    ones are of single elements. `contiguous_row` is the row index that is contiguous in memory,
     where the column index is not."""
 
     threads: int
@@ -93,20 +107,40 @@ class RowConfig:
     contiguous_row: str = ""
     cluster: int = 1
     min_blocks_per_sm: int = 0  # for __launch_bounds__
+    edges: StorageLevel | None = None
+    aligned: tuple[ElementRef, ...] = ()
 
     @property
     def stride(self) -> int:
         """Elements of a row that all its threads access at once."""
         return self.threads * self.width.count * self.cluster
 
+    @property
+    def all_levels(self) -> tuple[StorageLevel, ...]:
+        return self.levels if self.edges is None else (*self.levels, self.edges)
+
+    def moves_vectors(self, read: Expr) -> bool:
+        """Whether a read is aligned where vectors start."""
+        return self.edges is None or (isinstance(read, Read) and (read.array, read.subscripts) in self.aligned)
+
 
 def choose_config(problem: RowProblem) -> RowConfig:
     """The config by the schedule's tunables, or else by the length of the rows."""
+    width = _width(problem)
+    if aligned := _aligned_accesses(problem, width):
+        config = _config(problem, _peeled_width(problem, aligned))
+        has_thread_per_edge = config.threads * config.cluster >= 2 * (config.width.count - 1)
+        if has_thread_per_edge and all(level.is_cached for level in config.levels):
+            edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
+            return replace(config, edges=edges, aligned=aligned)
+    return _config(problem, width)
+
+
+def _config(problem: RowProblem, width: Width) -> RowConfig:
     request, context = problem.request, problem.request.context
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
     length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW, 1)
-    width = _width(problem)
     contiguous_row = _contiguous_row(problem)
     tunables = {name: int(value) for name, value in request.schedule.tunables}
     rows = tunables.get("rows", ROWS_PER_STRIDED_BLOCK if contiguous_row else 0)
@@ -312,6 +346,45 @@ def _width(problem: RowProblem) -> Width:
         return Width(1, f"no array is contiguous along {along}")
     multiple = divisor(context.extent(problem.column), context)
     return narrowest(widths).dividing(multiple, "the row length is only known to be a multiple of {count}")
+
+
+def _aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...]:
+    """The accesses that vectors of unaligned rows serve: those of equal alignment to the first one that all indices
+    subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec."""
+    context, along = problem.request.context, problem.column.name
+    length = context.static_extent(problem.column)
+    placed = any(array.memory.space for array in problem.request.touched())
+    if length is None or placed or _contiguous_row(problem):
+        return ()
+    indices = (*problem.domain.rows, problem.column)
+    names = {index.name for index in indices}
+    accesses = [access for access in _accesses(problem) if is_contiguous(problem.arrays[access[0]], access[1], along)]
+    full = [access for access in accesses if names <= frozenset[str]().union(*map(free_indices, access[1]))]
+    aligned = tuple(
+        access
+        for access in dict.fromkeys(accesses)
+        if problem.arrays[access[0]].space in IN_MEMORY
+        and full
+        and have_equal_alignment(problem.arrays, indices, context, (access, full[0]), MAX_ACCESS_BYTES)
+    )
+    stores = {(output.target, output.subscripts) for output in problem.outputs if output.is_per_element}
+    if not aligned or not stores <= set(aligned):
+        return ()
+    peeled = _peeled_width(problem, aligned)
+    bytes_per_element = max(problem.arrays[array].dtype.bytes for array, _ in aligned)
+    is_wide = min(peeled.count * bytes_per_element, MIN_ACCESS_BYTES) <= width.count * bytes_per_element
+    return () if is_wide or length < MIN_PEELED_ROW_VECTORS * peeled.count else aligned
+
+
+def _peeled_width(problem: RowProblem, aligned: tuple[ElementRef, ...]) -> Width:
+    """The width of vectors from the first aligned element of a row on. Where other accesses aren't aligned there, lanes
+    stay so close to each other that single elements of these are in one cache line."""
+    along = problem.column.name
+    types = [problem.arrays[array].dtype for array, _ in aligned]
+    others = [a for a in _accesses(problem) if a not in aligned and any(along in free_indices(sub) for sub in a[1])]
+    count = (MAX_SHARED_LINE_BYTES if others else MAX_ACCESS_BYTES) // max(dtype.bytes for dtype in types)
+    name = aligned[0][0]
+    return Width(max(count, 1), f"rows of {name} begin anywhere: both ends of one are read and stored by element")
 
 
 def _widest(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Width:

@@ -22,11 +22,11 @@ from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.placement import tunables_only, useless_placements
-from cugen.pieces.vectors import is_contiguous
+from cugen.pieces.vectors import is_contiguous, offset_of, to_alignment
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Node, ReturnUnless, Section
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer, symbol
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, ceil_div, integer, symbol
 from cugen.spec.expressions import Read, Reduce, free_indices, walk
 
 _CLUSTER_KEY = "schedule.cluster"
@@ -134,7 +134,12 @@ class _Builder:
         if self.config.cluster > 1:
             indices += self._cluster_indices()
             arrive = (ClusterBarrier("arrive"),)
-        row_passes = RowPasses(self.problem, self.lowering, self.config, self.group, self.in_range)
+        edges: tuple[Integer, Integer] | None = None
+        if self.config.edges is not None:
+            head, edge = self._edges()
+            indices += (head, edge)
+            edges = head.index.symbol, edge.index.symbol
+        row_passes = RowPasses(self.problem, self.lowering, self.config, self.group, self.in_range, edges)
         count = len(self.config.levels[0].passes)
         for number in range(count):
             row_passes.build_pass(number, broadcast=number < count - 1)
@@ -156,6 +161,15 @@ class _Builder:
             reasons=self._reasons(),
             cluster=self.config.cluster,
         )
+
+    def _edges(self) -> tuple[Define, Define]:
+        """The elements before the first vector of the row, and the thread's element before or after the vectors."""
+        lowering, width, along = self.lowering, self.config.width.count, self.problem.column.name
+        start = offset_of(self.problem.arrays, self.config.aligned[0], {**lowering.symbols, along: integer(0)})
+        head = define("head", to_alignment(start, width), lowering)
+        extent, number = self.request.context.extent(self.problem.column), self.group.thread_in_row
+        whole = FloorDiv(extent - head.index.symbol, integer(width)) * width
+        return head, define("edge", Choice(number, head.index.symbol, number, number + whole), lowering)
 
     def _cluster_indices(self) -> tuple[Node, ...]:
         """The block's rank and the thread's index in the cluster."""
@@ -216,6 +230,8 @@ class _Builder:
             count = level.slots * config.width.count
             cached = f"{count} elements per thread cached in {level.storage}"
             parts.append(cached if level.is_cached else "all others are reloaded")
+        if config.edges is not None:
+            parts.append("one before or after the vectors")
         return (f"{threads} along {along}; {', '.join(parts)}", config.width.reason)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cugen.families.rowwise.config import RowConfig, is_vector, reads_vector, storage_type
 from cugen.families.rowwise.passes.online_softmax import OnlineSoftmax, online_pairs, online_step
@@ -33,9 +33,10 @@ class VectorCode:
     """The code for one vector of a level's slot: nodes before, in and after the loop over its elements, where an online
     softmax comes before the stores.
 
-    `first` is the index of its first element in the row."""
+    It has `width` elements; `first` is the index of the first one in the row."""
 
     storage: Storage
+    width: int
     slot: Integer
     first: Integer
     vector_scope: Scope
@@ -52,10 +53,17 @@ class VectorCode:
 class RowPasses:
     """Builds the nodes of one row, in order, in `root`: one section per pass, then the outputs of one value per row.
 
-    `in_range` guards the stores where some thread groups of the last block have no row of their own."""
+    `in_range` guards the stores where some thread groups of the last block have no row of their own. `edges`, of rows
+    that begin anywhere: the index of the first element of the vectors, and that of the thread's edge element."""
 
     def __init__(
-        self, problem: RowProblem, lowering: Lowering, config: RowConfig, group: RowThreadGroup, in_range: Guard
+        self,
+        problem: RowProblem,
+        lowering: Lowering,
+        config: RowConfig,
+        group: RowThreadGroup,
+        in_range: Guard,
+        edges: tuple[Integer, Integer] | None = None,
     ) -> None:
         self.request, self.problem, self.lowering, self.config = problem.request, problem, lowering, config
         self.group, self.in_range = group, in_range
@@ -72,6 +80,9 @@ class RowPasses:
         slot = self._loop_symbol("s", max((level.slots for level in config.levels), default=0))
         offset = group.thread_in_row * width
         self.indexing = RowIndexing(self._first_index(), slot, offset, config.stride, self.extent)
+        if edges is not None:
+            head, edge = edges
+            self.indexing = replace(self.indexing, offset=offset + head, width=width, edge=edge)
         is_uncached = any(not level.is_cached for level in config.levels) and self.shortest >= 1
         self.pairs = online_pairs(config.levels[0].passes) if is_uncached else {}
         self.online: dict[Reduce, OnlineSoftmax] = {}  # by the sum, once the pass of its maximum has begun
@@ -90,6 +101,7 @@ class RowPasses:
         if self.longest + config.stride > INT32_MAX:
             last = self.longest + config.stride  # the increment past the last element must not overflow
         end = max((level.start + level.slots for level in config.levels), default=0) * config.stride
+        end += config.width.count - 1 if config.edges else 0
         name = lowering.names.allocate(f"first_{name}" if has_element_index else name)
         index = Index(name, integer(0), (0, max(last, end - 1)))
         lowering.ranges[index.symbol] = (0, last)
@@ -108,7 +120,7 @@ class RowPasses:
 
     def build_pass(self, number: int, *, broadcast: bool) -> None:
         """The loops over the thread's elements, and the reductions over the thread group."""
-        lowering, root, levels = self.lowering, self.root, self.config.levels
+        lowering, root, levels = self.lowering, self.root, self.config.all_levels
         segment_sections: list[Node] = []
         # Uncached elements first: the previous pass read them last, so that they may still be in the caches. Shared
         # memory is filled before the registers, while registers are free.
@@ -134,7 +146,7 @@ class RowPasses:
                 root.nodes += self.buffers.allocate(level, expr)
             if self._has_work(level, number):
                 lowering.prepare(self._values(row_pass))
-                for segment in segments(level, self.config.stride, self.shortest, self.longest):
+                for segment in segments(level, self.config.stride, self.shortest - (self.indexing.width - 1)):
                     of_level = {r: a for r, a in accumulators.items() if level.is_cached or r not in self.online}
                     self._segment(row_pass, of_level, segment)
                     segment_sections.append(SectionGroup("segment", tuple(root.nodes[start:])))
@@ -176,23 +188,24 @@ class RowPasses:
             return value
         return with_reciprocals(value, self.column.name, self.results, self.buffers.holds)
 
-    def _is_vector(self, expr: Expr) -> bool:
-        return reads_vector(expr, self.problem, self.config.width.count)
+    def _is_vector(self, expr: Expr, width: int) -> bool:
+        return reads_vector(expr, self.problem, width) and self.config.moves_vectors(expr)
 
     def _needs_element_index(self, row_pass: RowPass) -> bool:
         """Whether the code uses the index of each element, not only that of its vector."""
-        along, arrays = self.column.name, self.problem.arrays
-        if uses_element_index(row_pass, along) or not all(map(self._is_vector, element_reads(row_pass, along))):
+        along, arrays, width = self.column.name, self.problem.arrays, self.config.width.count
+        reads = element_reads(row_pass, along)
+        if uses_element_index(row_pass, along) or not all(self._is_vector(read, width) for read in reads):
             return True
         return not all(is_vector(arrays[o.target], o.subscripts, along) for o in row_pass.outputs)
 
     def _segment(self, row_pass: RowPass, accumulators: dict[Reduce, Accumulator], segment: Segment) -> None:
         """The code of a pass for one segment: a loop over vectors, and in it one over the elements of each."""
-        lowering, along, width = self.lowering, self.column.name, self.config.width.count
+        lowering, along = self.lowering, self.column.name
         if segment.is_straight_line:  # its code goes to the root, too
             append_section(self.root, "declarations")
         code = self._vector_code(segment)
-        outer, inner = code.vector_scope, code.element_scope
+        outer, inner, width = code.vector_scope, code.element_scope, code.width
         lowering.symbols[along] = code.first
         if width > 1 and self._needs_element_index(row_pass):
             index = self._element_index(code.first)
@@ -241,10 +254,14 @@ class RowPasses:
     def _vector_code(self, segment: Segment) -> VectorCode:
         """Empty code for the vectors of a segment. Straight-line code goes to the root, without scopes of its own."""
         storage, slot = segment.level.storage, self.indexing.slot_of(segment)
+        if storage == Storage.EDGES:
+            scope = self._inner_scope(self.root)
+            return VectorCode(storage, 1, slot, self.indexing.edge, scope, scope)
         first = self._straight_line_index(segment) if segment.is_straight_line else self.indexing.first.symbol
         outer = self.root if segment.is_straight_line else self._inner_scope(self.root)
-        inner = self._inner_scope(outer) if self.config.width.count > 1 else outer
-        return VectorCode(storage, slot, first, outer, inner)
+        width = self.config.width.count
+        inner = self._inner_scope(outer) if width > 1 else outer
+        return VectorCode(storage, width, slot, first, outer, inner)
 
     def _straight_line_index(self, segment: Segment) -> Integer:
         """The element index of a level's only slot, defined once where its accesses are of single elements."""
@@ -270,9 +287,11 @@ class RowPasses:
             else:
                 value = cached.get(code.slot, self.lane)
             uses = self._uses(expr, counts)
-            if self._is_overwritten_before_use(expr, cached, row_pass, code.storage):
+            is_overwritten = self._is_overwritten_before_use(expr, cached, row_pass, code.storage)
+            if is_overwritten:
                 uses += 2
-            code.element_scope.remember(resolved, self._named(expr, value, uses, code.element_scope))
+            named = self._named(expr, value, uses, code.element_scope, copied=is_overwritten)
+            code.element_scope.remember(resolved, named)
 
     def _is_overwritten_before_use(self, expr: Expr, cached: CachedValue, row_pass: RowPass, storage: Storage) -> bool:
         """Whether another value than one computed from `expr` overwrites its buffer in this pass."""
@@ -284,9 +303,9 @@ class RowPasses:
         """How often the code uses a value; subscripts count as several uses, since they need a name."""
         return counts.get(expr, 0) + 2 * (expr in self.lowering.subscripts)
 
-    def _named(self, expr: Expr, value: Expr, count: int, scope: Scope) -> Expr:
-        """The value, as a named local where it is used more than once."""
-        if count < 2 or (isinstance(value, Local) and type(value) is Local):
+    def _named(self, expr: Expr, value: Expr, count: int, scope: Scope, *, copied: bool = False) -> Expr:
+        """The value, as a named local where it is used more than once; `copied` where its own local changes before."""
+        if count < 2 or (isinstance(value, Local) and type(value) is Local and not copied):
             return value
         name = name_hint(expr)
         is_taken = isinstance(expr, Read) and name == self.lowering.arrays[expr.array].symbol
@@ -297,7 +316,9 @@ class RowPasses:
     def _load(self, row_pass: RowPass, code: VectorCode) -> None:
         """Vector loads, into the cache's registers or into vectors; other reads are loaded where they are used."""
         counts, inner = use_counts(row_pass), code.element_scope
-        for read in filter(self._is_vector, element_reads(row_pass, self.column.name)):
+        for read in element_reads(row_pass, self.column.name):
+            if not self._is_vector(read, code.width):
+                continue
             vector = self._vector(read, self.lowering.arrays[read.array].dtype, code.vector_scope)
             source = self._vector_access(read.array, read.subscripts, "load", code)
             cached = self.buffers.cached[code.storage, read] if read in row_pass.cached else None
@@ -316,7 +337,7 @@ class RowPasses:
         for expr in sorted(row_pass.cached, key=lambda e: sum(1 for _ in walk(e))):
             resolved = self.results.resolved(expr)
             cached = self.buffers.cached[code.storage, resolved]
-            if self._is_vector(expr) and cached.element == storage_type(expr, self.problem):
+            if self._is_vector(expr, code.width) and cached.element == storage_type(expr, self.problem):
                 continue  # filled by the load
             value = self.lowering.lower(resolved, inner)
             if counts.get(expr, 0):
@@ -334,7 +355,7 @@ class RowPasses:
         for output in row_pass.outputs:
             value = self.lowering.lower(self._stored_value(output), code.element_scope)
             array = self.problem.arrays[output.target]
-            if self.config.width.count > 1 and is_vector(array, output.subscripts, self.column.name):
+            if code.width > 1 and is_vector(array, output.subscripts, self.column.name):
                 target = self._vector_access(output.target, output.subscripts, "store", code)
                 self._store_vector(Read(output.target, output.subscripts, output.value.dtype), target, value, code)
             else:

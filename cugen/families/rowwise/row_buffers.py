@@ -16,17 +16,18 @@ from cugen.pieces.kernels import dense_array
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import Assign, Declare, Let, Load, Node, Store
 from cugen.plan.symbols import Integer
-from cugen.spec.expressions import Expr, Read, walk
+from cugen.spec.expressions import Expr, Local, Read, walk
 from cugen.spec.types import DType
 
 
 @dataclass(frozen=True, slots=True)
 class CachedValue:
     """The buffer of one value for all of the thread's elements: an array of register vectors, or an array in registers
-    where `threads` is 0, else in shared memory with the elements of `threads` threads interleaved, vector by vector."""
+    where `threads` is 0, else in shared memory with the elements of `threads` threads interleaved, vector by vector; a
+    local for an edge element."""
 
     width: int
-    buffer: Vector | Array
+    buffer: Vector | Array | Local
     threads: int = 0
     thread: Integer = sympy.S.Zero
 
@@ -40,7 +41,7 @@ class CachedValue:
         return self.buffer.element if isinstance(self.buffer, Vector) else self.buffer.dtype
 
     def declaration(self) -> Node:
-        return Let(self.buffer, None, mutable=True) if isinstance(self.buffer, Vector) else Declare(self.buffer)
+        return Declare(self.buffer) if isinstance(self.buffer, Array) else Let(self.buffer, None, mutable=True)
 
     def access(self, slot: Integer, kind: str) -> Access:
         """The access to the thread's elements of a slot of an array."""
@@ -52,11 +53,15 @@ class CachedValue:
         """Element `lane` of a slot, without a vector load."""
         if isinstance(self.buffer, Vector):
             return self.buffer.indexed(slot).component(lane)
+        if isinstance(self.buffer, Local):
+            return self.buffer
         return Element.of(self.access(slot, "load"))
 
     def put(self, slot: Integer, lane: Integer, value: Expr) -> Node:
         if isinstance(self.buffer, Vector):
             return Assign(self.buffer.indexed(slot).component(lane), value)
+        if isinstance(self.buffer, Local):
+            return Assign(self.buffer, value)
         return Store(self.access(slot, "store"), value)
 
     def fill(self, slot: Integer, loaded: Vector, source: Access) -> tuple[Node, ...]:
@@ -90,7 +95,10 @@ class RowBuffers:
             self.cached[level.storage, resolved(expr)] = self.cached[level.storage, resolved(reused[expr])]
             return ()
         element = self._buffer_type(expr, level)
-        if level.storage == Storage.REGISTERS:
+        if level.storage == Storage.EDGES:
+            name = self.names.allocate(expr, "row" if expr in reused.values() else name_hint(expr), "_edge")
+            cached = CachedValue(1, Local(name, expr.dtype))
+        elif level.storage == Storage.REGISTERS:
             vector = str(width) if width > 1 else ""
             if expr in reused.values():
                 name = self.names.lowering.names.allocate(f"row{vector}")
@@ -108,7 +116,10 @@ class RowBuffers:
 
     def _buffer_type(self, expr: Expr, level: StorageLevel) -> DType:
         """The element type of a buffer: as in global memory for values that are only loaded, else as computed."""
-        is_raw = reads_vector(expr, self.problem, self.config.width.count) or level.storage != Storage.REGISTERS
+        if level.storage == Storage.EDGES:
+            return expr.dtype
+        is_vector = reads_vector(expr, self.problem, self.config.width.count) and self.config.moves_vectors(expr)
+        is_raw = is_vector or level.storage != Storage.REGISTERS
         return storage_type(expr, self.problem) if is_raw and not level.as_computed else expr.dtype
 
     def _pad(self, expr: Expr) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import sympy
+
 from cugen.families.rowwise.passes.schedule import RowPass
 from cugen.pieces.sections import guarded
 from cugen.plan.nodes import Comparison, Define, For, Index, Loop, Section
@@ -21,6 +23,7 @@ class Storage(StrEnum):
     REGISTERS = "registers"
     SHARED = "shared memory"
     GLOBAL = "global memory"
+    EDGES = "registers of edges"  # the elements before and after the vectors of a row that begins anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,11 @@ class Segment:
         return self.level.is_cached and self.count == 1 and not self.is_guarded
 
 
-def segments(level: StorageLevel, stride: int, shortest: int, longest: int) -> Iterator[Segment]:
-    """The level's full slots and those that need a guard, for rows of `shortest` to `longest` elements."""
+def segments(level: StorageLevel, stride: int, shortest: int) -> Iterator[Segment]:
+    """The level's full slots and those that need a guard, for rows of at least `shortest` elements."""
+    if level.storage == Storage.EDGES:
+        yield Segment(level, 0, 1, is_guarded=True)
+        return
     if not level.is_cached:
         yield Segment(level, 0, 0, is_guarded=False)
         return
@@ -77,19 +83,28 @@ def segments(level: StorageLevel, stride: int, shortest: int, longest: int) -> I
 class RowIndexing:
     """The element indices of a thread: slot s starts at `offset + s * stride`.
 
-    `first` is the index of the slot's first element, `slot` the loop variable over slots."""
+    `first` is the index of the slot's first element, `slot` the loop variable over slots. Where rows begin anywhere,
+    a slot has the `width` elements of a vector or none, and `edge` is the index of the thread's edge element."""
 
     first: Index
     slot: Integer
     offset: Integer
     stride: int
     extent: Integer
+    width: int = 1
+    edge: Integer = sympy.S.Zero
+
+    def is_inside(self, start: Integer) -> Comparison:
+        """Whether the slot that starts at an element is in the row."""
+        return Comparison(start + (self.width - 1), "<", self.extent)
 
     def slot_of(self, segment: Segment) -> Integer:
         return integer(segment.start) if segment.count == 1 else self.slot
 
     def start_of(self, segment: Segment) -> Integer:
         """The first element of the current slot; in global memory that of the thread's first access."""
+        if segment.level.storage == Storage.EDGES:
+            return self.edge
         slot = self.slot_of(segment) if segment.level.is_cached else integer(0)
         return self.offset + (slot + segment.level.start) * self.stride
 
@@ -98,17 +113,19 @@ class RowIndexing:
     ) -> tuple[Section, ...]:
         """The body in its loop over the segment, with the element index defined, where `terms` hold."""
         start = self.start_of(segment)
+        if segment.level.storage == Storage.EDGES:
+            return guarded("guard", (Comparison(start, "<", self.extent), *terms), body)
         if not segment.level.is_cached:
             vectors = For(Loop(self.first, start, self.extent, self.stride), body)
             return guarded("guard", terms, (Section("vectors", (vectors,)),))
         index = Section("index", (Define(Index(self.first.name, start, self.first.range)),))
         is_used = mentions(body, self.first.name)
         if segment.count == 1:
-            terms = (Comparison(start, "<", self.extent), *terms) if segment.is_guarded else terms
+            terms = (self.is_inside(start), *terms) if segment.is_guarded else terms
             return guarded("guard", terms, (index, *body) if is_used else body)
         if segment.is_guarded:
             is_used = True
-            body = guarded("guard", (Comparison(self.first.symbol, "<", self.extent),), body)
+            body = guarded("guard", (self.is_inside(self.first.symbol),), body)
         slots = Index(str(self.slot), integer(segment.start), (segment.start, segment.stop - 1))
         loop = Loop(slots, integer(segment.start), integer(segment.stop), unroll=True)
         if segment.level.storage != Storage.REGISTERS:

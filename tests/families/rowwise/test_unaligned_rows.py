@@ -1,0 +1,131 @@
+"""Rows that begin anywhere: vectors from the first aligned element on, and the elements before and after them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.plan.traversal.walking import accesses
+from cugen.runtime.honesty import check_honesty
+
+SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
+LAYER_NORM = (
+    "mu[i] = mean(x[i, j], j)",
+    "scale[i] = rsqrt(var(x[i, j], j) + 1e-5)",
+    "y[i, j] = (x[i, j] - mu[i]) * scale[i] * g[j]",
+)
+WEIGHTED = ("y[i, j] = x[i, j] / sum(x[i, k] * x[i, k] * k, k) + j",)
+
+
+def rows(m, n, statements=SOFTMAX, dtype="float32", out="", schedule=""):
+    text = "".join(f"  {statement}\n" for statement in statements)
+    more = f"  g: {{shape: [N], dtype: {dtype}}}\n" if "g[j]" in text else ""
+    tunables = f"schedule: {{{schedule}}}\n" if schedule else ""
+    return (
+        f"params: {{M: {m}, N: {n}}}\ntarget: sm_90\n"
+        f"arrays:\n  x: {{shape: [M, N], dtype: {dtype}}}\n  y: {{shape: [M, N], dtype: {out or dtype}}}\n{more}"
+        f"compute: |\n{text}{tunables}"
+    )
+
+
+def widths(kernel, array):
+    return sorted({access.width for access in accesses(kernel.body) if access.array.name == array})
+
+
+# The plan
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("float32", 4), ("bfloat16", 8)])
+def test_vectors_start_at_the_first_aligned_element(made, planned, dtype, width):
+    text = rows(300, 1001, dtype=dtype)
+    assert [widths(planned(text), array) for array in "xy"] == [[1, width], [1, width]]
+    source = made(text).source
+    assert f"const int head = ({width} - N * i % {width}) % {width};" in source
+    assert f"threadIdx.x < head ? threadIdx.x : threadIdx.x + {width} * ((N - head) / {width});" in source
+    assert "if (edge < N) {" in source
+
+
+def test_vectors_are_narrow_where_other_arrays_are_not_aligned_with_rows(planned):
+    kernel = planned(rows(300, 1001, LAYER_NORM, "bfloat16"))
+    assert [widths(kernel, array) for array in "xyg"] == [[1, 2], [1, 2], [1]]
+    assert widths(planned(rows(300, 1001, LAYER_NORM)), "x") == [1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        rows(300, 1000, dtype="bfloat16"),
+        rows(300, 63),
+        rows(300, 127, dtype="bfloat16"),
+        rows(300, "dynamic"),
+        rows(300, 1001).replace("y: {", "y: {pitch: 1003, "),
+        rows(300, 1001, schedule="family: rowwise, threads: 4"),
+    ],
+)
+def test_aligned_short_and_dynamic_rows_have_no_edges(made, text):
+    assert "edge" not in made(text).source
+
+
+# Execution
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 128, 129, 131, 255, 257, 1021])
+def test_rows_of_any_residue_are_right(prove, n):
+    """Successive rows begin at all offsets from the alignment of a vector."""
+    prove(rows(9, n))
+    prove(rows(17, n, dtype="bfloat16", schedule="family: rowwise, threads: 16"))
+    prove(rows(9, n, LAYER_NORM, "bfloat16"))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "schedule",
+    ["threads: 64, registers: 0", "threads: 32, registers: 8", "threads: 32, cluster: 2", "threads: 32, rows: 4"],
+)
+def test_edges_of_rows_in_any_storage_are_right(prove, schedule):
+    for statements in (SOFTMAX, LAYER_NORM, WEIGHTED):
+        prove(rows(5, 1013, statements, "bfloat16", schedule=f"family: rowwise, {schedule}"))
+
+
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 20),
+    st.integers(64, 700),
+    st.sampled_from([16, 32, 64, 128]),
+    st.sampled_from([("float32", ""), ("bfloat16", ""), ("float16", "float32"), ("uint8", "float32")]),
+    st.sampled_from([SOFTMAX, LAYER_NORM, WEIGHTED]),
+)
+def test_random_shapes(prove, m, n, threads, types, statements):
+    if types[0] == "uint8":
+        statements = WEIGHTED
+    prove(rows(m, n, statements, *types, schedule=f"family: rowwise, threads: {threads}"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [129, 1021])
+def test_no_access_is_out_of_bounds_or_races(prove, n):
+    prove(rows(9, n, dtype="bfloat16"), sanitize=True)
+    prove(rows(9, n, LAYER_NORM, "bfloat16"), races=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "statements"), [("float32", SOFTMAX), ("bfloat16", SOFTMAX), ("bfloat16", LAYER_NORM)]
+)
+def test_every_access_is_the_predicted_one(made, dtype, statements):
+    kernel = made(rows(11, 301, statements, dtype))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert trace.mismatches == []
+    assert trace.unknown == 0
+
+
+# Compilation
+
+
+@pytest.mark.slow
+def test_edges_compile_without_warnings(compiled):
+    for dtype in ("float32", "bfloat16"):
+        compiled(rows(300, 1001, dtype=dtype).replace("target: sm_90\n", ""))
