@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cugen.families.rowwise.passes.schedule import (
@@ -16,39 +15,29 @@ from cugen.families.rowwise.passes.schedule import (
     reused_buffers,
 )
 from cugen.families.rowwise.passes.storage_levels import Storage, StorageLevel
+from cugen.families.rowwise.row_vectors import (
+    NARROW_VECTOR_ELEMENTS,
+    aligned_accesses,
+    contiguous_row,
+    is_narrow,
+    peeled_width,
+    row_width,
+)
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.pieces.block_reduce import partial_bytes
 from cugen.pieces.blocks import power_of_two
-from cugen.pieces.elementwise import IN_MEMORY
-from cugen.pieces.vectors import (
-    MAX_ACCESS_BYTES,
-    ElementRef,
-    Width,
-    have_equal_alignment,
-    is_contiguous,
-    is_read,
-    narrowest,
-    widest,
-)
-from cugen.plan.alignment import divisor
-from cugen.plan.context import Context
-from cugen.plan.memory import Array
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width
 from cugen.plan.request import Tunable
-from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices, walk
+from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.types import DType
 
 # Heuristics, tuned on H200 unless said otherwise.
 SHORT_ROW_BLOCK_THREADS = 128  # per block of several rows
 MIN_ACCESSES_PER_THREAD = 2  # per row, for rows of up to 256 threads
 MIN_ELEMENTS_PER_THREAD = 8
-NARROW_VECTOR_ELEMENTS = 8  # per access: element types of 16 bits and less count as narrow
 ROWS_PER_STRIDED_BLOCK = 32  # a warp of adjacent rows, where these are contiguous and columns strided
 ELEMENTS_PER_STRIDED_THREAD = 16
-MIN_ACCESS_BYTES = 8  # of vectors, below which those of unaligned rows start at the first aligned element
-MAX_SHARED_LINE_BYTES = 4  # per lane, so that the elements of a warp are in a cache line
-MIN_PEELED_ROW_VECTORS = 16  # so that the elements at both ends of a row cost little
 FLOATS_PER_ACCESS = MAX_ACCESS_BYTES // 4
 MAX_ELEMENTS_PER_THREAD = 32  # of long rows: with blocks of 1024, a thread has 64 registers
 MAX_SMALL_BLOCK_REGISTER_VALUES = 2 * MAX_ELEMENTS_PER_THREAD  # cached per thread, for blocks of less than 512
@@ -61,7 +50,8 @@ MIN_LONG_ROW_ELEMENTS = 1 << 16  # where idle multiprocessors cost more than fur
 MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows take a cluster
 CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
 NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
-OVERLAPPED_BLOCK_THREADS = 512  # of clusters, two of whose blocks fit a multiprocessor; measured on H100
+OVERLAPPED_CLUSTER_THREADS = 512  # of blocks, two of which fit a multiprocessor; these heuristics measured on H100
+OVERLAPPED_ROW_THREADS = 1024  # where one such block has a row of narrow elements
 MAX_OVERLAPPED_VALUES = 24  # cached per thread of these, in registers alone
 OVERLAPPED_REGISTER_VALUES = 16  # of more values, of which shared memory caches the others
 CLUSTER_SIZES = (2, 4, 8)  # 8 is the largest portable size (CUDA programming guide)
@@ -78,14 +68,15 @@ REGISTER_ELEMENTS = Tunable(
     "registers",
     (0, 8, 16, 24, 32, 40, 48, 64),
     "as fit",
-    "values per thread that are cached in registers, all others in shared memory; by default up to 64, or 24",
+    "values per thread that are cached in registers, all others in shared memory; by default up to 64, or 24; "
+    "in clusters 24 or 16, and none of a narrow type that is computed on",
 )
 CLUSTER = Tunable(
     "cluster",
     (1, *CLUSTER_SIZES),
     "by length",
     "blocks per row (a thread block cluster, sm_90 and newer); by default 16384 values per block for rows of more "
-    "than 32768, or 32768 of a narrow type",
+    "than 32768, or 32768 of a narrow type for rows of which two don't fit the shared memory of a multiprocessor",
     reorders=True,
 )
 TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
@@ -126,9 +117,9 @@ class RowConfig:
 
 def choose_config(problem: RowProblem) -> RowConfig:
     """The config by the schedule's tunables, or else by the length of the rows."""
-    width = _width(problem)
-    if aligned := _aligned_accesses(problem, width):
-        config = _config(problem, _peeled_width(problem, aligned))
+    width = row_width(problem)
+    if aligned := aligned_accesses(problem, width):
+        config = _config(problem, peeled_width(problem, aligned))
         has_thread_per_edge = config.threads * config.cluster >= 2 * (config.width.count - 1)
         if has_thread_per_edge and all(level.is_cached for level in config.levels):
             edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
@@ -141,15 +132,15 @@ def _config(problem: RowProblem, width: Width) -> RowConfig:
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
     length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW, 1)
-    contiguous_row = _contiguous_row(problem)
+    along_row = contiguous_row(problem)
     tunables = {name: int(value) for name, value in request.schedule.tunables}
-    rows = tunables.get("rows", ROWS_PER_STRIDED_BLOCK if contiguous_row else 0)
-    one_block = contiguous_row or rows > 1
+    rows = tunables.get("rows", ROWS_PER_STRIDED_BLOCK if along_row else 0)
+    one_block = along_row or rows > 1
     cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest, length))
     length = -(-length // cluster)
     threads = (
         min(power_of_two(-(-length // ELEMENTS_PER_STRIDED_THREAD)), 1024 // rows)
-        if contiguous_row
+        if along_row
         else _threads(problem, length, width.count)
     )
     threads = tunables.get("threads", threads)
@@ -157,11 +148,15 @@ def _config(problem: RowProblem, width: Width) -> RowConfig:
         is_single = cluster > 1 or not problem.domain.rows
         rows = max(rows, 1, 1 if is_single else SHORT_ROW_BLOCK_THREADS // threads)
     slots = -(-length // (threads * width.count))
-    is_free = cluster > 1 and not contiguous_row and tunables.keys() <= {"cluster"}
-    overlapped = _overlapped_levels(problem, length, width.count) if is_free else ()
+    levels = _storage_levels(problem, threads * rows, width.count, slots)
+    overlapped: tuple[StorageLevel, ...] = ()
+    is_placed = any(array.memory.space for array in request.touched())
+    is_free = not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed
+    if is_free and (cluster > 1 or (is_narrow(problem) and levels[-1].storage == Storage.SHARED)):
+        block_threads = OVERLAPPED_CLUSTER_THREADS if cluster > 1 else OVERLAPPED_ROW_THREADS
+        overlapped = _overlapped_levels(problem, length, width.count, block_threads)
     if overlapped:
-        threads = OVERLAPPED_BLOCK_THREADS
-    levels = overlapped or _storage_levels(problem, threads * rows, width.count, slots)
+        threads, levels = block_threads, overlapped
     is_narrow_in_shared = width.count > FLOATS_PER_ACCESS and levels[-1].storage == Storage.SHARED
     if is_narrow_in_shared and not overlapped and _can_reuse_buffers(problem, as_computed=True):
         # Buffers of the compute type save recomputation, and allow two blocks per multiprocessor if they fit.
@@ -180,26 +175,19 @@ def _config(problem: RowProblem, width: Width) -> RowConfig:
     registers = levels[0].slots * width.count * _registers_per_element(problem)
     is_small = not overlapped and threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD
     min_blocks = 1024 // threads if cluster > 1 and is_small else 0
-    return RowConfig(threads, rows, width, levels, contiguous_row, cluster, min_blocks)
+    return RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
 
 
 def _cluster(problem: RowProblem, shortest: int, length: int) -> int:
     """The blocks per row. A single block of a long row would be the only one on its multiprocessor, without another
     one's loads to overlap with its stores."""
-    registers = _registers_per_element(problem)
-    per_block = NARROW_CLUSTER_BLOCK_REGISTERS if _is_narrow(problem) else CLUSTER_BLOCK_REGISTERS
+    registers, narrow = _registers_per_element(problem), is_narrow(problem)
+    per_block = NARROW_CLUSTER_BLOCK_REGISTERS if narrow else CLUSTER_BLOCK_REGISTERS
+    if narrow and not _is_placed_in_shared(problem) and _overlapped_levels(problem, length, 1, OVERLAPPED_ROW_THREADS):
+        return 1
     if not problem.request.target.has_clusters or shortest * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1
     return next((size for size in CLUSTER_SIZES if length * registers <= size * per_block), CLUSTER_SIZES[-1])
-
-
-def _is_narrow(problem: RowProblem) -> bool:
-    """Whether all arrays that are accessed along the row have elements of 16 bits and less."""
-    along = problem.column.name
-    types = [
-        problem.arrays[array].dtype for array, subs in _accesses(problem) if any(along in free_indices(s) for s in subs)
-    ]
-    return bool(types) and all(MAX_ACCESS_BYTES // dtype.bytes >= NARROW_VECTOR_ELEMENTS for dtype in types)
 
 
 def _passes(problem: RowProblem, policy: CachePolicy) -> tuple[RowPass, ...]:
@@ -222,14 +210,18 @@ def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     return is_idle and problem.request.schedule.family != "rowwise"
 
 
-def _overlapped_levels(problem: RowProblem, length: int, width: int) -> tuple[StorageLevel, ...]:
-    """Storage levels of a cluster's blocks, for which two of these fit a multiprocessor: one loads or stores while the
-    other one reduces. Narrow elements are kept as loaded, in shared memory. Empty if two blocks don't fit."""
-    is_narrow, threads = _is_narrow(problem), OVERLAPPED_BLOCK_THREADS
+def _overlapped_levels(problem: RowProblem, length: int, width: int, threads: int) -> tuple[StorageLevel, ...]:
+    """Storage levels for which two blocks fit a multiprocessor: one loads or stores while the other one reduces. Narrow
+    elements are kept as loaded, in shared memory if also computed values are needed again. Empty if two don't fit."""
+    narrow, passes = is_narrow(problem), _passes(problem, CachePolicy.ALL)
     slots = -(-length // (threads * width))
-    values = slots * width * max(max_live_values(_passes(problem, CachePolicy.ALL)), 1)
-    registers = 0 if is_narrow else values if values <= MAX_OVERLAPPED_VALUES else OVERLAPPED_REGISTER_VALUES
-    levels = _storage_levels(problem, threads, width, slots, registers, as_loaded=is_narrow)
+    values = slots * width * max(max_live_values(passes), 1)
+    are_loaded = all(isinstance(expr, Read) for row_pass in passes for expr in row_pass.cached)
+    if narrow:
+        registers = values if are_loaded and values <= MAX_ELEMENTS_PER_THREAD else 0
+    else:
+        registers = values if values <= MAX_OVERLAPPED_VALUES else OVERLAPPED_REGISTER_VALUES
+    levels = _storage_levels(problem, threads, width, slots, registers, as_loaded=narrow)
     shared = [level for level in levels if level.storage == Storage.SHARED]
     cached = [expr for level in shared for expr in level.passes[0].cached]
     element_bytes = sum(storage_type(e, problem).bytes if not shared[0].as_computed else e.dtype.bytes for e in cached)
@@ -310,139 +302,17 @@ def storage_type(expr: Expr, problem: RowProblem) -> DType:
     return problem.arrays[expr.array].dtype if isinstance(expr, Read) else expr.dtype
 
 
-def _contiguous_row(problem: RowProblem) -> str:
-    """The row index along which more of the accessed arrays are contiguous than along the columns; empty for none."""
-    along = problem.column.name
-    moving = [(array, subs) for array, subs in _accesses(problem) if any(along in free_indices(sub) for sub in subs)]
-    counts = {
-        index.name: sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
-        for index in (problem.column, *reversed(problem.domain.rows))
-    }
-    best = max(counts, key=lambda name: counts[name])
-    return best if best != along else ""
-
-
 def _threads(problem: RowProblem, length: int, width: int) -> int:
     """Threads per row: a few elements each, as many as registers hold of a long row; half as many if fewer are idle."""
     has_wide_vectors = width >= NARROW_VECTOR_ELEMENTS
-    per_thread = max(MIN_ELEMENTS_PER_THREAD, width * MIN_ACCESSES_PER_THREAD * (2 if has_wide_vectors else 1))
+    min_elements = MIN_ELEMENTS_PER_THREAD * (2 if is_narrow(problem) else 1)
+    per_thread = max(min_elements, width * MIN_ACCESSES_PER_THREAD * (2 if has_wide_vectors else 1))
     if length > 256 * per_thread:
         is_costly = has_costly_elements(problem.outputs, problem.column.name)
         half_block_length = MIN_LONG_ROW_ELEMENTS if is_costly else MIN_LONG_ROW_ELEMENTS // 2
         # A block of narrow elements computes for long; smaller blocks let another one's loads overlap with that.
-        max_threads = 512 if _is_narrow(problem) and length <= half_block_length else 1024
+        max_threads = 512 if is_narrow(problem) and length <= half_block_length else 1024
         return min(max_threads, max(256, power_of_two(-(-length // MAX_ELEMENTS_PER_THREAD))))
     threads = power_of_two(-(-length // per_thread))
     padded = [-(-length // (count * width)) * count * width for count in (threads, threads // 2) if count]
     return threads if min(padded) == padded[0] else threads // 2
-
-
-def _width(problem: RowProblem) -> Width:
-    """The widest access that the alignment of all arrays allows."""
-    context, along = problem.request.context, problem.column.name
-    accesses = [(problem.arrays[array], subscripts) for array, subscripts in _accesses(problem)]
-    widths = [_widest(*access, along, context) for access in accesses if is_vector(*access, along)]
-    if not widths:
-        return Width(1, f"no array is contiguous along {along}")
-    multiple = divisor(context.extent(problem.column), context)
-    return narrowest(widths).dividing(multiple, "the row length is only known to be a multiple of {count}")
-
-
-def _aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...]:
-    """The accesses that vectors of unaligned rows serve: those of equal alignment to the first one that all indices
-    subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec."""
-    context, along = problem.request.context, problem.column.name
-    length = context.static_extent(problem.column)
-    placed = any(array.memory.space for array in problem.request.touched())
-    if length is None or placed or _contiguous_row(problem):
-        return ()
-    indices = (*problem.domain.rows, problem.column)
-    names = {index.name for index in indices}
-    accesses = [access for access in _accesses(problem) if is_contiguous(problem.arrays[access[0]], access[1], along)]
-    full = [access for access in accesses if names <= frozenset[str]().union(*map(free_indices, access[1]))]
-    aligned = tuple(
-        access
-        for access in dict.fromkeys(accesses)
-        if problem.arrays[access[0]].space in IN_MEMORY
-        and full
-        and have_equal_alignment(problem.arrays, indices, context, (access, full[0]), MAX_ACCESS_BYTES)
-    )
-    stores = {(output.target, output.subscripts) for output in problem.outputs if output.is_per_element}
-    if not aligned or not stores <= set(aligned):
-        return ()
-    peeled = _peeled_width(problem, aligned)
-    bytes_per_element = max(problem.arrays[array].dtype.bytes for array, _ in aligned)
-    is_wide = min(peeled.count * bytes_per_element, MIN_ACCESS_BYTES) <= width.count * bytes_per_element
-    return () if is_wide or length < MIN_PEELED_ROW_VECTORS * peeled.count else aligned
-
-
-def _peeled_width(problem: RowProblem, aligned: tuple[ElementRef, ...]) -> Width:
-    """The width of vectors from the first aligned element of a row on. Where other accesses aren't aligned there, lanes
-    stay so close to each other that single elements of these are in one cache line."""
-    along = problem.column.name
-    types = [problem.arrays[array].dtype for array, _ in aligned]
-    others = [a for a in _accesses(problem) if a not in aligned and any(along in free_indices(sub) for sub in a[1])]
-    count = (MAX_SHARED_LINE_BYTES if others else MAX_ACCESS_BYTES) // max(dtype.bytes for dtype in types)
-    name = aligned[0][0]
-    return Width(max(count, 1), f"rows of {name} begin anywhere: both ends of one are read and stored by element")
-
-
-def _widest(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Width:
-    """The widest vector along the column. It stays in a segment: its width divides the segments' lengths."""
-    in_segment, lengths = _in_segment(subscripts, along)
-    multiples = [divisor(to_integer(length, context.symbols), context) for length in lengths]
-    reason = f"{array.name} is contiguous in segments of a multiple of {{count}} elements"
-    return widest(array, in_segment, along, context).dividing(math.gcd(0, *multiples), reason)
-
-
-def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
-    """Whether elements of the row, or a segment of it, are contiguous in memory, with subscripts of indices alone."""
-    if array.space not in IN_MEMORY or any(map(is_read, subscripts)):
-        return False
-    in_segment, _ = _in_segment(subscripts, along)
-    return is_contiguous(array, in_segment, along) and sum(along in free_indices(sub) for sub in in_segment) == 1
-
-
-def _in_segment(subscripts: tuple[Expr, ...], along: str) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The subscripts of an element in its segment of the row, and the segments' lengths: `along % S` is `along`, and
-    quotients by S are fixed."""
-    lengths: list[Expr] = []
-
-    def segment(sub: Expr) -> Expr:
-        match sub:
-            case Op(name="mod", args=(IndexValue(name=name), length)) if name == along:
-                lengths.append(length)
-                return IndexValue(along)
-            case Op(name="mod", args=(Op(name="floordiv") as quotient, _)):
-                return segment(quotient)
-            case Op(name="floordiv", args=(IndexValue(name=name), length)) if name == along:
-                lengths.append(length)
-                return IndexValue(f"segment of {along}")
-        return sub
-
-    return tuple(map(segment, subscripts)), tuple(lengths)
-
-
-def reads_vector(expr: Expr, problem: RowProblem, width: int) -> bool:
-    """Whether one vector load reads `width` consecutive elements."""
-    if width == 1 or not isinstance(expr, Read) or expr.boundary is not None:
-        return False
-    return is_vector(problem.arrays[expr.array], expr.subscripts, problem.column.name)
-
-
-def _accesses(problem: RowProblem) -> Iterator[ElementRef]:
-    """The reads without a boundary rule, and the stores per element."""
-    for output in problem.outputs:
-        yield from _unbounded_reads(output.value)
-    yield from ((output.target, output.subscripts) for output in problem.outputs if output.is_per_element)
-
-
-def _unbounded_reads(expr: Expr) -> Iterator[ElementRef]:
-    """The reads without a boundary rule; none in the subscripts of another."""
-    match expr:
-        case Read(boundary=boundary):
-            if boundary is None:
-                yield expr.array, expr.subscripts
-        case _:
-            for child in children(expr):
-                yield from _unbounded_reads(child)

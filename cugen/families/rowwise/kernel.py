@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cugen.families.rowwise.config import RowConfig, is_vector, reads_vector, storage_type
+from cugen.families.rowwise.config import RowConfig, storage_type
 from cugen.families.rowwise.passes.online_softmax import OnlineSoftmax, online_pairs, online_step
 from cugen.families.rowwise.passes.schedule import RowPass, element_reads, use_counts, uses_element_index
 from cugen.families.rowwise.passes.storage_levels import RowIndexing, Segment, Storage, StorageLevel, segments
 from cugen.families.rowwise.row_buffers import CachedValue, RowBuffers
+from cugen.families.rowwise.row_vectors import is_vector, reads_vector
 from cugen.families.rowwise.statements.names import RowNames, name_hint
 from cugen.families.rowwise.statements.recognition import Output, RowProblem, evaluated_nodes
 from cugen.families.rowwise.statements.results import Results, with_reciprocals

@@ -47,7 +47,8 @@ SMALL = "family: rowwise, cluster: %d, threads: %d"
         (32769, "float32", 4, 512),
         (65536, "float32", 4, 512),
         (65536, "bfloat16", 2, 512),
-        (50257, "bfloat16", 2, 512),
+        (50257, "bfloat16", 1, 1024),
+        (60001, "bfloat16", 2, 512),
         (65537, "float32", 8, 512),
         (131072, "float32", 8, 512),
         (131072, "bfloat16", 4, 512),
@@ -65,7 +66,7 @@ def test_clusters_are_as_large_as_caches_a_row_in_half_of_the_registers(planned,
 
 
 @pytest.mark.parametrize(
-    ("n", "dtype"), [(131072, "float32"), (262144, "float32"), (393216, "bfloat16"), (50257, "bfloat16")]
+    ("n", "dtype"), [(131072, "float32"), (262144, "float32"), (393216, "bfloat16"), (60001, "bfloat16")]
 )
 def test_two_blocks_of_a_cluster_fit_a_multiprocessor(planned, n, dtype):
     kernel = planned(rows(2048, n, dtype=dtype))

@@ -120,7 +120,7 @@ def test_a_plain_sum_of_rows_is_left_to_reduce(planned):
         (4096, "float32", (256, 1, 1)),
         (32768, "float32", (1024, 1, 1)),
         (1024, "bfloat16", (32, 4, 1)),
-        (32768, "bfloat16", (512, 1, 1)),
+        (32768, "bfloat16", (1024, 1, 1)),
     ],
 )
 def test_long_rows_have_more_threads(planned, n, dtype, block):

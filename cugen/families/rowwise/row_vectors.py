@@ -1,0 +1,161 @@
+"""Vectors along a row: their width, where they start, and which accesses they serve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from cugen.families.rowwise.statements.recognition import RowProblem
+from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.vectors import (
+    MAX_ACCESS_BYTES,
+    ElementRef,
+    Width,
+    have_equal_alignment,
+    is_contiguous,
+    is_read,
+    narrowest,
+    widest,
+)
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
+from cugen.plan.memory import Array
+from cugen.plan.subscripts import to_integer
+from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices
+
+MIN_ACCESS_BYTES = 8  # of vectors, below which those of unaligned rows start at the first aligned element
+MAX_SHARED_LINE_BYTES = 4  # per lane, so that the elements of a warp are in a cache line
+MIN_PEELED_ROW_VECTORS = 16  # so that the elements at both ends of a row cost little
+NARROW_VECTOR_ELEMENTS = 8  # per access: element types of 16 bits and less count as narrow
+
+
+def row_width(problem: RowProblem) -> Width:
+    """The widest access that the alignment of all arrays allows."""
+    context, along = problem.request.context, problem.column.name
+    accesses = [(problem.arrays[array], subscripts) for array, subscripts in _accesses(problem)]
+    widths = [_widest(*access, along, context) for access in accesses if is_vector(*access, along)]
+    if not widths:
+        return Width(1, f"no array is contiguous along {along}")
+    multiple = divisor(context.extent(problem.column), context)
+    return narrowest(widths).dividing(multiple, "the row length is only known to be a multiple of {count}")
+
+
+def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...]:
+    """The accesses that vectors of unaligned rows serve: those of equal alignment to the first one that all indices
+    subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec."""
+    context, along = problem.request.context, problem.column.name
+    length = context.static_extent(problem.column)
+    placed = any(array.memory.space for array in problem.request.touched())
+    if length is None or placed or contiguous_row(problem):
+        return ()
+    indices = (*problem.domain.rows, problem.column)
+    names = {index.name for index in indices}
+    accesses = [access for access in _accesses(problem) if is_contiguous(problem.arrays[access[0]], access[1], along)]
+    full = [access for access in accesses if names <= frozenset[str]().union(*map(free_indices, access[1]))]
+    aligned = tuple(
+        access
+        for access in dict.fromkeys(accesses)
+        if problem.arrays[access[0]].space in IN_MEMORY
+        and full
+        and have_equal_alignment(problem.arrays, indices, context, (access, full[0]), MAX_ACCESS_BYTES)
+    )
+    stores = {(output.target, output.subscripts) for output in problem.outputs if output.is_per_element}
+    if not aligned or not stores <= set(aligned):
+        return ()
+    peeled = peeled_width(problem, aligned)
+    bytes_per_element = max(problem.arrays[array].dtype.bytes for array, _ in aligned)
+    is_wide = min(peeled.count * bytes_per_element, MIN_ACCESS_BYTES) <= width.count * bytes_per_element
+    return () if is_wide or length < MIN_PEELED_ROW_VECTORS * peeled.count else aligned
+
+
+def peeled_width(problem: RowProblem, aligned: tuple[ElementRef, ...]) -> Width:
+    """The width of vectors from the first aligned element of a row on. Where other accesses aren't aligned there, lanes
+    stay so close to each other that single elements of these are in one cache line."""
+    along = problem.column.name
+    types = [problem.arrays[array].dtype for array, _ in aligned]
+    others = [a for a in _accesses(problem) if a not in aligned and any(along in free_indices(sub) for sub in a[1])]
+    count = (MAX_SHARED_LINE_BYTES if others else MAX_ACCESS_BYTES) // max(dtype.bytes for dtype in types)
+    name = aligned[0][0]
+    return Width(max(count, 1), f"rows of {name} begin anywhere: both ends of one are read and stored by element")
+
+
+def is_narrow(problem: RowProblem) -> bool:
+    """Whether all arrays that are accessed along the row have elements of 16 bits and less."""
+    along = problem.column.name
+    types = [
+        problem.arrays[array].dtype for array, subs in _accesses(problem) if any(along in free_indices(s) for s in subs)
+    ]
+    return bool(types) and all(MAX_ACCESS_BYTES // dtype.bytes >= NARROW_VECTOR_ELEMENTS for dtype in types)
+
+
+def contiguous_row(problem: RowProblem) -> str:
+    """The row index along which more of the accessed arrays are contiguous than along the columns; empty for none."""
+    along = problem.column.name
+    moving = [(array, subs) for array, subs in _accesses(problem) if any(along in free_indices(sub) for sub in subs)]
+    counts = {
+        index.name: sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
+        for index in (problem.column, *reversed(problem.domain.rows))
+    }
+    best = max(counts, key=lambda name: counts[name])
+    return best if best != along else ""
+
+
+def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
+    """Whether elements of the row, or a segment of it, are contiguous in memory, with subscripts of indices alone."""
+    if array.space not in IN_MEMORY or any(map(is_read, subscripts)):
+        return False
+    in_segment, _ = _in_segment(subscripts, along)
+    return is_contiguous(array, in_segment, along) and sum(along in free_indices(sub) for sub in in_segment) == 1
+
+
+def reads_vector(expr: Expr, problem: RowProblem, width: int) -> bool:
+    """Whether one vector load reads `width` consecutive elements."""
+    if width == 1 or not isinstance(expr, Read) or expr.boundary is not None:
+        return False
+    return is_vector(problem.arrays[expr.array], expr.subscripts, problem.column.name)
+
+
+def _widest(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Width:
+    """The widest vector along the column. It stays in a segment: its width divides the segments' lengths."""
+    in_segment, lengths = _in_segment(subscripts, along)
+    multiples = [divisor(to_integer(length, context.symbols), context) for length in lengths]
+    reason = f"{array.name} is contiguous in segments of a multiple of {{count}} elements"
+    return widest(array, in_segment, along, context).dividing(math.gcd(0, *multiples), reason)
+
+
+def _in_segment(subscripts: tuple[Expr, ...], along: str) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The subscripts of an element in its segment of the row, and the segments' lengths: `along % S` is `along`, and
+    quotients by S are fixed."""
+    lengths: list[Expr] = []
+
+    def segment(sub: Expr) -> Expr:
+        match sub:
+            case Op(name="mod", args=(IndexValue(name=name), length)) if name == along:
+                lengths.append(length)
+                return IndexValue(along)
+            case Op(name="mod", args=(Op(name="floordiv") as quotient, _)):
+                return segment(quotient)
+            case Op(name="floordiv", args=(IndexValue(name=name), length)) if name == along:
+                lengths.append(length)
+                return IndexValue(f"segment of {along}")
+        return sub
+
+    return tuple(map(segment, subscripts)), tuple(lengths)
+
+
+def _accesses(problem: RowProblem) -> Iterator[ElementRef]:
+    """The reads without a boundary rule, and the stores per element."""
+    for output in problem.outputs:
+        yield from _unbounded_reads(output.value)
+    yield from ((output.target, output.subscripts) for output in problem.outputs if output.is_per_element)
+
+
+def _unbounded_reads(expr: Expr) -> Iterator[ElementRef]:
+    """The reads without a boundary rule; none in the subscripts of another."""
+    match expr:
+        case Read(boundary=boundary):
+            if boundary is None:
+                yield expr.array, expr.subscripts
+        case _:
+            for child in children(expr):
+                yield from _unbounded_reads(child)
