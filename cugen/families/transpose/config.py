@@ -17,6 +17,8 @@ BANKS = 32  # of shared memory, as many as lanes of a warp (CUDA programming gui
 BANK_BYTES = 4
 MIN_VECTOR_LANES = 8  # along a row: with 16 bytes each, one 128-byte line
 MAX_SCALAR_LANES = 64  # along a row, with one element each (measured on H200)
+MIN_SHIFTED_ACROSS = 64  # of a shifted tile (heuristic)
+MIN_SHIFTED_ROW_VECTORS = 8  # in adjacent rows, so that the elements at both ends cost little (heuristic)
 MIN_TILES = 512  # about four per multiprocessor of a large GPU; with fewer, tiles are smaller (heuristic)
 
 # By bytes per element: tile elements across, tile elements down, threads. Measured on H200.
@@ -103,12 +105,14 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
     load = _width(transpose, transpose.down, ((read.array, read.subscripts) for read in transpose.reads))
     store = _width(transpose, transpose.across, transpose.outputs)
     shift = _shift(transpose) if size in SHIFTED_TILES else 0
-    shifted = _shifted(_tile(SHIFTED_TILES[size], size, load, store), transpose, shift) if shift else None
+    extent = transpose.request.context.max_extent(transpose.across)
+    shifted = _fewest_loads(transpose, shift, size, load, store) if shift else None
     # A tile of wide elements has few rows for vectors of narrow outputs, which would leave most lanes idle.
     if shifted is not None and 2 * shifted.step >= shifted.store.span:
         config = shifted
     else:
-        config = _tile((VECTOR_TILES if load > 1 and store > 1 else SCALAR_TILES)[size], size, load, store)
+        sizes = (VECTOR_TILES if load > 1 and store > 1 else SCALAR_TILES)[size]
+        config = _tile(_fitted(sizes, extent), size, load, store)
     across, down, *outer = map(transpose.request.context.max_extent, transpose.order)
     tiles = -(-across // config.step) * -(-down // config.down) * math.prod(outer)
     if tiles < MIN_TILES or shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
@@ -123,6 +127,23 @@ def _starts_sectors(transpose: Transpose, read: Read) -> bool:
     strides = [stride for sub, stride in zip(read.subscripts, array.strides, strict=True) if sub != along]
     sector = SECTOR_BYTES // array.dtype.bytes
     return all(divisor(stride, transpose.request.context) % sector == 0 for stride in strides)
+
+
+def _fewest_loads(transpose: Transpose, shift: int, size: int, load: int, store: int) -> TransposeConfig:
+    """The shifted tile, or half of it across, whichever loads fewer elements past the ends of rows."""
+    sizes = SHIFTED_TILES[size]
+    extent = transpose.request.context.max_extent(transpose.across)
+    candidates = [sizes] if sizes[0] < 2 * MIN_SHIFTED_ACROSS else [sizes, (sizes[0] // 2, *sizes[1:])]
+    tiles = [_shifted(_tile(candidate, size, load, store), transpose, shift) for candidate in candidates]
+    return min(tiles, key=lambda tile: tile.across * -(-extent // tile.step))
+
+
+def _fitted(sizes: tuple[int, int, int], extent: int) -> tuple[int, int, int]:
+    """The tile, halved across while that covers the extent."""
+    across, down, threads = sizes
+    while across >= 2 * max(extent, BANKS):
+        across //= 2
+    return across, down, threads
 
 
 def _shifted(config: TransposeConfig, transpose: Transpose, shift: int) -> TransposeConfig:
@@ -142,8 +163,24 @@ def _shift(transpose: Transpose) -> int:
         return 0
     if not all(transpose.have_equal_alignment(output, outputs[0], sector) for output in outputs):
         return 0
+    length = context.max_extent(transpose.across)
+    if length < MIN_SHIFTED_ROW_VECTORS * (MAX_ACCESS_BYTES // array.dtype.bytes) and _has_adjacent_rows(transpose):
+        return 0
     row_strides = [stride for sub, stride in zip(subscripts, array.strides, strict=True) if sub != along]
     return 0 if all(divisor(stride, context) % sector == 0 for stride in row_strides) else sector
+
+
+def _has_adjacent_rows(transpose: Transpose) -> bool:
+    """Whether the rows of a tile are adjacent in all outputs, so that only the tile's ends are inside of sectors."""
+    extent = transpose.request.context.extent(transpose.across)
+    down = IndexValue(transpose.down.name)
+    for name, subscripts in transpose.outputs:
+        strides = transpose.arrays[name].strides
+        if not any(
+            sub == down and (stride - extent).expand() == 0 for sub, stride in zip(subscripts, strides, strict=True)
+        ):
+            return False
+    return True
 
 
 def shared_bytes(transpose: Transpose, config: TransposeConfig) -> int:

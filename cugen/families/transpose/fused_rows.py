@@ -26,14 +26,14 @@ MIN_USED_FRACTION = 0.75  # of tiles by a row, below which rows are fused; heuri
 
 def with_fused_rows(transpose: Transpose) -> Transpose:
     """The transposition with the fewest indices fused that fill tiles; itself if rows do, or can't be fused."""
-    used = _used_fraction(transpose)
+    best, used = transpose, _used_fraction(transpose)
     for run in _runs(transpose) if used < MIN_USED_FRACTION else ():
         candidate = _fused(transpose, run)
         if (of_candidate := _used_fraction(candidate)) > used:
-            transpose, used = candidate, of_candidate
+            best, used = candidate, of_candidate
         if used >= MIN_USED_FRACTION:
             break
-    return transpose
+    return best
 
 
 def _used_fraction(transpose: Transpose) -> float:

@@ -38,6 +38,15 @@ def test_short_rows_of_the_output_are_fused(made):
     assert "b[ji % I]" in source
 
 
+def test_as_many_indices_are_fused_as_fill_a_tile(made, prove):
+    text = (
+        "arrays:\n  x: {shape: [3, 5, 7, 80], dtype: float32}\n  y: {shape: [80, 7, 5, 3], dtype: float32}\n"
+        "compute: y[d, c, b, a] = x[a, b, c, d]\nschedule: {family: transpose}\n"
+    )
+    assert "cba_in % 3" in made(text).source
+    prove(text)
+
+
 def test_rows_that_fill_tiles_are_not_fused(made):
     assert "ji" not in made(permute(64, 40, 70)).source
     assert "ji" in made(permute(61, 40, 70)).source

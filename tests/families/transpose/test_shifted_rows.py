@@ -54,6 +54,40 @@ def test_adjacent_blocks_read_adjacent_parts_of_rows_that_begin_inside_sectors(p
         assert [str(count) for count in grid].index("FloorDiv(N + 63, 64)") == axis
 
 
+ADJACENT = """
+params: {M: %s, N: %s}
+arrays:
+  A: {shape: [M, N], dtype: %s}
+  B: {shape: [N, M], dtype: %s}
+compute: B[n, m] = A[m, n]
+"""
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(45, (64, 64)), (23, (32, 64)), (63, (64, 64))])
+def test_short_adjacent_rows_are_stored_by_element_from_a_tile_that_fits(planned, made, rows, tile):
+    kernel = planned(ADJACENT % (rows, 901, "bfloat16", "bfloat16"))
+    (array,) = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
+    assert array.shape == tile
+    assert "misalignment" not in made(ADJACENT % (rows, 901, "bfloat16", "bfloat16")).source
+    assert "misalignment" in made(ADJACENT % (rows + 20, 901, "float32", "float32")).source
+
+
+@pytest.mark.parametrize(("rows", "across"), [(107, 128), (131, 64), (219, 128)])
+def test_shifted_tiles_load_few_elements_past_the_ends_of_rows(planned, rows, across):
+    kernel = planned(
+        TRANSPOSE.replace(" * b[m] + A[z, m, n]", "").replace("  b: {", "  # {") % (rows, 901, "bfloat16", "bfloat16")
+    )
+    (array,) = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
+    assert array.shape[0] == across
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("rows", [8, 9, 17, 31, 33, 45, 63, 65, 127, 131])
+def test_short_adjacent_rows_are_right(prove, rows):
+    for dtype in ("bfloat16", "float32", "uint8"):
+        prove(ADJACENT % (rows, 203, dtype, dtype))
+
+
 def test_rows_that_begin_at_a_sector_are_not_shifted(made):
     for dtype, sector in (("float32", 8), ("float16", 16), ("float64", 4)):
         assert "misalignment" not in made(TRANSPOSE % (sector * 40, 203, dtype, dtype)).source
