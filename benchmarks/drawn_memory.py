@@ -3,10 +3,10 @@
     python benchmarks/drawn_memory.py [--seed 1] [--cases 30] [--output docs/results/drawn_memory_h100.json]
 
 After the listed cases, others are drawn from the seed: rows of 128 to 130,000 elements, half of them odd, in float32
-and bfloat16, 2^27 elements or fewer. Caches are cold and samples interleaved; results are compared with PyTorch's, which
-has no ratio where they differ: it accumulates long scans of bfloat16 in bfloat16.
-The share of a case is the time of the copy (of a reduction: of a read) over that of the plan, its ratio that of PyTorch
-in eager mode. With `--compile` the peer is also timed as compiled by `torch.compile`.
+and bfloat16, 2^27 elements or fewer. Caches are cold and samples interleaved; results are compared with PyTorch's. It
+has no ratio where they differ: it rounds the running sums of long scans to bfloat16. The share of a case is the time of
+a copy (of a reduction: of a read) over that of the plan, its ratio that of PyTorch in eager mode. With `--compile` the
+peer is also timed as compiled by `torch.compile`.
 """
 
 from __future__ import annotations

@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 536b8388029b1741, text 2b1acded031d1424.
+// Input c02420436d323871, text 2077b41d3d0dc24a.

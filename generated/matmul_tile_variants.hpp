@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 536b8388029b1741, text d513db4d1da7fa8f.
+// Input c02420436d323871, text d8b289d141b323fa.
