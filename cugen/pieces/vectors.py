@@ -12,7 +12,7 @@ from cugen.pieces.blocks import define
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Array
+from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.nodes import Define
 from cugen.plan.request import Request
 from cugen.plan.subscripts import to_integer
@@ -150,6 +150,8 @@ def common_width(
     """Elements of the widest vectors along an index that start at the same elements of a row in all arrays, wherever
     rows begin; 1 where there are none. `indices`: those of the references."""
     if not references or not all(is_contiguous(arrays[array], subs, along) for array, subs in references):
+        return 1
+    if any(arrays[array].space not in ADDRESSED for array, _ in references):
         return 1
     width = min(MAX_ACCESS_BYTES // arrays[array].dtype.bytes for array, _ in references)
     pairs = ((reference, references[0]) for reference in references)

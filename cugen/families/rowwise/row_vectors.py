@@ -19,7 +19,7 @@ from cugen.pieces.vectors import (
 )
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
-from cugen.plan.memory import Array
+from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.subscripts import to_integer
 from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices
 
@@ -55,7 +55,7 @@ def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...
     aligned = tuple(
         access
         for access in dict.fromkeys(accesses)
-        if problem.arrays[access[0]].space in IN_MEMORY
+        if problem.arrays[access[0]].space in ADDRESSED
         and full
         and have_equal_alignment(problem.arrays, indices, context, (access, full[0]), MAX_ACCESS_BYTES)
     )

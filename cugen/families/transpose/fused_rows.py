@@ -128,7 +128,7 @@ def _dense_dimensions(array: Array, subscripts: tuple[Expr, ...], run: tuple[Ind
     stride = integer(1)
     dimensions: list[int] = []
     for index in reversed(run):
-        if subscripts.count(index) != 1 or not array.flat:
+        if subscripts.count(index) != 1 or not array.flat or array.texture_2d is not None:
             return ()
         dimensions.insert(0, subscripts.index(index))
         if (array.strides[dimensions[0]] - stride).expand() != 0:
