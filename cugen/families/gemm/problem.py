@@ -23,6 +23,7 @@ from cugen.spec.expressions import Index
 _ADDRESS_REGISTERS = 40
 _ADDRESS_REGISTERS_TENSOR = 30
 _REGISTERS_PER_ELEMENT_COPY = 2.5  # value, address and predicate: 1.5 to 3.5 as ptxas allocates them for sm_90
+_WINDOW_REGISTERS = 16  # of indices that copies compute, without which ptxas spills for sm_90
 _ASSUMED_EXTENT = 4096  # elements, of an index whose extent is unknown until the call
 _MAX_PLANNED_EXTENT = 1 << 20  # elements; a larger upper bound is taken for no bound at all
 _BROADCAST_BYTES = 4  # of the block id or the arrival number, in static shared memory
@@ -201,8 +202,12 @@ def registers_per_thread(problem: Problem, config: TileConfig) -> int:
 
 def registers_with_copies(problem: Problem, config: TileConfig) -> int:
     """Estimated registers of a thread with those of its copies, without which it spills."""
-    copies = _element_copies(problem, config) if config.uses_tensor_cores else 0
-    return registers_per_thread(problem, config) + int(copies * _REGISTERS_PER_ELEMENT_COPY)
+    registers = registers_per_thread(problem, config)
+    has_window = any(operand.window_indices for operand in problem.operands)
+    if not config.uses_tensor_cores:
+        return registers + (_WINDOW_REGISTERS if has_window else 0)
+    of_copy = _REGISTERS_PER_ELEMENT_COPY * (2 if has_window else 1)  # also its indices
+    return registers + int(_element_copies(problem, config) * of_copy)
 
 
 def _element_copies(problem: Problem, config: TileConfig) -> float:

@@ -56,10 +56,9 @@ class WindowSource:
         """The element at coordinates of the GEMM, which are below their extents where the copy reads."""
         symbols, definitions = dict(self.lowering.symbols), list[Define]()
         for name, parts in self.window.parts.items():
-            if name not in coordinates:  # of a batch: defined before
-                continue
-            definitions.append(self._define(name, coordinates[name], self._below(name)))
-            symbols[name] = definitions[-1].index.symbol
+            if name in coordinates:  # those of a batch are defined before
+                definitions.append(self._define(name, coordinates[name], self._below(name)))
+                symbols[name] = definitions[-1].index.symbol
             fastest_first = [index for index, _ in reversed(parts)]
             values = digits(symbols[name], [self._divisor(name, index.name) for index in fastest_first])
             for index, value in reversed([*zip(fastest_first, values, strict=True)]) if len(parts) > 1 else ():
