@@ -8,12 +8,14 @@
 // y         output, bfloat16 [3, 7, 9, 96], aligned to 16 bytes
 // launch    grid (9, 1, 1), block (160, 1, 1), 114760 bytes of dynamic shared memory; family wgmma
 // pipeline  proved for at most 9 k-tiles: 9 stages, none is refilled, 12288 bytes per stage
-// analysis  sm_90a: 10 accesses, 8 ideal, 2 unknown
+// analysis  sm_90a: 10 accesses, 10 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
 // Made by cugen 0.1.0 from conv_wgmma_bf16.yaml (hash c4007a2b98b9c0da) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
+//   xs[stage][0][0]                                      64 wavefronts, ideal 64 (consecutive bytes)
+//   x_map(c, 2 * q - 1, 2 * p - 1, n)                    216 sectors, ideal 216 (64 x 128 bytes)
 //   fs[stage][0][0]                                      32 wavefronts, ideal 32 (consecutive bytes)
 //   f_map(rsc0, k0)                                      128 sectors, ideal 128 (32 x 128 bytes)
 //   xs[stage][0][rsc]                                    16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
@@ -175,9 +177,10 @@ __device__ __forceinline__ void tma_load_2d(
 
 #ifndef CUGEN_TMA_LOAD_IM2COL_4D
 #define CUGEN_TMA_LOAD_IM2COL_4D
-// One thread copies channels from `c` on of pixels to shared memory, asynchronously: those that follow pixel (w, h, n)
-// in the bounding box of the tensor map, each read (s, r) further on. Pixels outside the tensor are zero. The
-// bytes of all pixels count at the barrier (PTX ISA: cp.async.bulk.tensor, im2col mode).
+// One thread copies channels of pixels to shared memory, asynchronously, from `c` on: of the pixels that follow
+// (w, h, n) in the bounding box of the tensor map, each (s, r) further on. Pixels outside
+// the images are zero. The bytes
+// of all pixels count at the barrier (PTX ISA: cp.async.bulk.tensor, im2col mode).
 __device__ __forceinline__ void tma_load_im2col_4d(
     void* target, const CUtensorMap* map, unsigned long long* barrier,
     int c, int w, int h, int n, unsigned short s, unsigned short r)
@@ -328,9 +331,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
                 const int r = rsc0 / (3 * C);
                 const int s = rsc0 / C % 3;
                 const int c = rsc0 % C;
-                // xs[stage][0][0]: unknown: the pixels of a box that are outside of the images aren't counted
-                // x_map(c, 2 * q - 1, 2 * p - 1, n): unknown: the pixels of a box that are
-                // outside of the images aren't counted
                 tma_load_im2col_4d(&xs[stage][0][0], &x_map, &full[stage], c, 2 * q - 1, 2 * p - 1, n, s, r);
                 tma_load_2d(&fs[stage][0][0], &f_map, &full[stage], rsc0, k0);
             }
@@ -433,9 +433,8 @@ static cudaError_t conv_wgmma_bf16_tensor_map(
 }
 
 // Encodes the tensor map of an array of images, in im2col mode; one of zeros for an empty array. Sizes are in elements,
-// strides in bytes, from the channels on. Pixels are those from `lower` to the last one
-// plus `upper`, each so many-th; a
-// copy moves box[0] channels of box[1] pixels.
+// strides in bytes, from the channels on. Along each dimension of an image a copy begins at pixels from `lower` to the
+// last one plus `upper`, `steps` apart; it moves box[0] channels of box[1] pixels.
 template <int rank>
 static cudaError_t conv_wgmma_bf16_im2col_map(
     CUtensorMapDataType type,

@@ -74,12 +74,13 @@ def _counted(kernel: Kernel, of_access: Mapping[int, Site], copy: CompiledCopy) 
     if isinstance(copy.node, TensorStore):
         words = sum(box_bytes(each.extents) * each.count for each in launch) // WORD_BYTES
         return replace(copy, executions=executions, words=words)
-    assert mapped.array.tensor_map is not None
-    box = mapped.array.tensor_map.box
+    tensor_map = mapped.array.tensor_map
+    assert tensor_map is not None
     tile, _ = instruction_totals(kernel, of_access[shared.serial])
+    sectors = sum(received_sectors(each.extents, tensor_map.box) * each.count for each in launch)
     return replace(
         copy,
         executions=executions,
         words=tile.wavefronts * LINE_BYTES // WORD_BYTES,
-        sectors=sum(received_sectors(each.extents, box) * each.count for each in launch),
+        sectors=sectors if tensor_map.pixels is None else None,  # those of pixels outside aren't measured
     )

@@ -133,7 +133,7 @@ NEWER = ("softmax_long_rows", "gemm_tensor_fp8")  # with clusters or float8, whi
 
 
 def targets(name: str) -> tuple[str, ...]:
-    if name.startswith("gemm_wgmma"):
+    if "_wgmma" in name:
         return ("sm_90a",)
     return ("sm_90",) if name.startswith(NEWER) else ("sm_80", "sm_90")
 

@@ -7,9 +7,9 @@ no guard couples are enumerated apart, and the counts of their values multiply.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from math import prod
 
 import numpy as np
@@ -17,26 +17,28 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis.totals.affine import evaluator
+from cugen.analysis.totals.box_parts import CountedBoxes, Part, tiled_boxes
 from cugen.analysis.totals.budget import Budget, Unknown
-from cugen.analysis.totals.sites import THREAD, Predicate, Site, data_dependence
-from cugen.machine.requests.boxes import Extent
+from cugen.analysis.totals.pixel_boxes import pixel_boxes
+from cugen.analysis.totals.sites import THREAD, Predicate, Site
+from cugen.machine.requests.boxes import BoxExtents, Extent
 from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE
 from cugen.plan.memory import Access
-from cugen.plan.symbols import Integer
+from cugen.plan.pipeline_nodes import TensorLoad
 
 _MAX_VALUES = 1 << 20  # heuristic: of coupled counters, that are enumerated
 _OPERATORS = {"<": np.less, "==": np.equal, "!=": np.not_equal}
 
 _Numbers = NDArray[np.int64]
 _Names = frozenset[sympy.Symbol]
-_Case = tuple[tuple[int, Extent], ...]  # the extents along some dimensions
+_Case = tuple[tuple[int, Hashable], ...]  # of some parts of the coordinates
 
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
     """Boxes with equal extents, the innermost dimension last, and their number over a launch."""
 
-    extents: tuple[Extent, ...]
+    extents: BoxExtents
     count: int
 
 
@@ -51,68 +53,45 @@ def boxes(
     """
     if site.opaque:
         raise Unknown(site.opaque)
-    axes = _axes(site, mapped)
-    values = _Values(site, block, budget or Budget())
-    cases: Counter[_Case] = Counter({tuple((n, a.extent(0)) for n, a in enumerate(axes) if not a.varies): 1})
-    for names, guards in _groups(site, axes):
-        varying = [(n, axis) for n, axis in enumerate(axes) if axis.first.free_symbols & names]
-        found = values.cases(names, guards, varying)
-        cases = _multiplied(cases, found)
-    totals: Counter[tuple[Extent, ...]] = Counter()
+    budget = budget or Budget()
+    copied = _counted_boxes(site, mapped, budget)
+    values = _Values(site, block, budget)
+    fixed = ((n, part.case(tuple(map(int, part.coordinates)))) for n, part in enumerate(copied.parts) if not part.names)
+    cases: Counter[_Case] = Counter({tuple(fixed): 1})
+    for names, guards in _groups(site, copied.parts):
+        varying = [(n, part) for n, part in enumerate(copied.parts) if part.names & names]
+        cases = _multiplied(cases, values.cases(names, guards, varying))
+    totals: Counter[BoxExtents] = Counter()
     for case, count in cases.items():
-        *outer, inner = (extent for _, extent in sorted(case, key=lambda part: part[0]))
+        *outer, inner = copied.extents([part for _, part in sorted(case, key=lambda part: part[0])])
         totals[(*outer, Extent((inner.start + start) % SECTOR_BYTES, inner.count, inner.step))] += count
     return tuple(Boxes(extents, count) for extents, count in totals.items() if count)
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """A dimension of the array with the `first` coordinate of a box, and its `size`; `step` in bytes."""
-
-    first: Integer
-    box: int
-    size: int
-    step: int
-
-    @property
-    def varies(self) -> bool:
-        return bool(self.first.free_symbols)
-
-    def extent(self, first: int) -> Extent:
-        """The part of a box inside the array; the box begins at a constant coordinate, or else at `first`."""
-        low = max(int(self.first) if not self.varies else first, 0)
-        high = min((int(self.first) if not self.varies else first) + self.box, self.size)
-        return Extent(low * self.step % SECTOR_BYTES, max(high - low, 0), self.step)
-
-
-def _axes(site: Site, mapped: Access) -> list[_Axis]:
-    array = mapped.array
-    assert array.tensor_map is not None
-    if array.tensor_map.pixels is not None:
-        raise Unknown("the pixels of a box that are outside of the images aren't counted")
-    axes = []
-    for sub, box, size, stride in zip(mapped.subscripts, array.tensor_map.box, array.shape, array.strides, strict=True):
-        first = sub.xreplace(site.definitions)
-        if why := data_dependence(first, site.counters):
-            raise Unknown(why)
-        extent, step = (int(e.xreplace(site.definitions)) for e in (size, stride))
-        axes.append(_Axis(first, box, extent, step * array.dtype.bytes))
-    return axes
+def _counted_boxes(site: Site, mapped: Access, budget: Budget) -> CountedBoxes:
+    tensor_map = mapped.array.tensor_map
+    assert tensor_map is not None
+    if tensor_map.pixels is None:
+        return tiled_boxes(site, mapped)
+    assert isinstance(site.instruction, TensorLoad)
+    return pixel_boxes(site, mapped, site.instruction.offsets, budget)
 
 
 def _multiplied(first: Counter[_Case], second: Counter[_Case]) -> Counter[_Case]:
+    if len(first) * len(second) > _MAX_VALUES:
+        raise Unknown(f"its boxes have {len(first) * len(second):,} different extents")
     result: Counter[_Case] = Counter()
     for (a, times), (b, count) in product(first.items(), second.items()):
         result[(*a, *b)] += times * count
     return result
 
 
-def _groups(site: Site, axes: Sequence[_Axis]) -> Iterator[tuple[_Names, tuple[Predicate, ...]]]:
+def _groups(site: Site, parts: Sequence[Part]) -> Iterator[tuple[_Names, tuple[Predicate, ...]]]:
     """Sets of threads and counters that a coordinate or a guard couples, with the guards over each; guards over none of
     them come first."""
     guards = [(part, _names(part)) for predicate in site.predicates for part in _parts(predicate)]
     groups = [frozenset(THREAD), *(frozenset({counter.symbol}) for counter in site.counters)]
-    for names in (*(names for _, names in guards), *(axis.first.free_symbols for axis in axes)):
+    for names in (*(names for _, names in guards), *(part.names for part in parts)):
         coupled = [group for group in groups if group & names]
         groups = [group for group in groups if not group & names]
         groups += [frozenset[sympy.Symbol]().union(*coupled)] if coupled else []
@@ -140,9 +119,9 @@ class _Values:
         self.budget, self.block, self.threads = budget, block, prod(block)
         self.counts = {counter.symbol: counter.count for counter in site.counters}
 
-    def cases(self, names: _Names, guards: Sequence[Predicate], varying: Sequence[tuple[int, _Axis]]) -> Counter[_Case]:
-        """How often the boxes have each extent along the `varying` axes, over all values of the names for which the
-        guards hold."""
+    def cases(self, names: _Names, guards: Sequence[Predicate], varying: Sequence[tuple[int, Part]]) -> Counter[_Case]:
+        """How often the boxes have each case of the `varying` parts, over all values of the names for which the guards
+        hold."""
         values, size = self._combinations(names)
         ranges = {name: (int(v.min(initial=0)), int(v.max(initial=0))) for name, v in values.items()}
         holds = np.ones(size, np.bool_)
@@ -151,13 +130,16 @@ class _Values:
             holds = holds & (np.logical_and.reduce(terms) != guard.negated)
         if names & set(THREAD):
             self._check_lanes(holds)
-        firsts = [np.broadcast_to(evaluator(axis.first, ranges)(values), (size,))[holds] for _, axis in varying]
-        if not firsts:
+        if not varying:
             return Counter({(): int(np.count_nonzero(holds))})
+        coordinates = [coordinate for _, part in varying for coordinate in part.coordinates]
+        found = [np.broadcast_to(evaluator(c, ranges)(values), (size,))[holds] for c in coordinates]
         result: Counter[_Case] = Counter()
-        distinct, counts = np.unique(np.stack(firsts), axis=1, return_counts=True)
+        distinct, counts = np.unique(np.stack(found), axis=1, return_counts=True)
         for column, count in zip(distinct.T.tolist(), counts.tolist(), strict=True):
-            result[tuple((n, axis.extent(first)) for (n, axis), first in zip(varying, column, strict=True))] += count
+            numbers = iter(column)
+            case = ((n, part.case(tuple(islice(numbers, len(part.coordinates))))) for n, part in varying)
+            result[tuple(case)] += count
         return result
 
     def _combinations(self, names: _Names) -> tuple[Mapping[sympy.Symbol, _Numbers], int]:

@@ -17,7 +17,7 @@ from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.exact import WARP_SIZE, Cost, Pattern, Totals
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import THREAD, Site
-from cugen.machine.requests.boxes import LINE_BYTES, PARTS_OF_SECTORS, Extent, box_bytes, box_sectors
+from cugen.machine.requests.boxes import LINE_BYTES, PARTS_OF_SECTORS, BoxExtents, Extent, box_bytes, box_sectors
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import (
     K_BYTES,
@@ -32,7 +32,7 @@ from cugen.machine.wgmma import (
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array
 from cugen.plan.pipeline_nodes import TensorLoad, TensorStore, Wgmma
-from cugen.plan.symbols import Integer, bounds
+from cugen.plan.symbols import Integer, Mod, bounds
 
 _UNPROVED = "the bank conflicts of this operand aren't modelled"
 _NO_MULTIPLES: Mapping[sympy.Symbol, int] = {}
@@ -140,9 +140,15 @@ def divisor_of(expr: Integer, multiples: Mapping[sympy.Symbol, int] = _NO_MULTIP
     divisors = []
     for term in sympy.Add.make_args(sympy.expand(expr)):
         coefficient, factor = term.as_coeff_Mul()
-        symbols = [multiples.get(part, 1) for part in sympy.Mul.make_args(factor)]
-        divisors.append(abs(int(coefficient)) * math.prod(symbols))
+        factors = (_divisor_of_factor(part, multiples) for part in sympy.Mul.make_args(factor))
+        divisors.append(abs(int(coefficient)) * math.prod(factors))
     return math.gcd(*divisors)
+
+
+def _divisor_of_factor(factor: Integer, multiples: Mapping[sympy.Symbol, int]) -> int:
+    if isinstance(factor, Mod):
+        return math.gcd(*(divisor_of(arg, multiples) for arg in factor.args))
+    return multiples.get(factor, 1)
 
 
 def _of_patterns(costs: list[tuple[Cost, int]]) -> Totals:
@@ -164,7 +170,7 @@ def _of_patterns(costs: list[tuple[Cost, int]]) -> Totals:
 # Global memory
 
 
-def _box_cost(extents: tuple[Extent, ...]) -> Cost:
+def _box_cost(extents: BoxExtents) -> Cost:
     sectors, ideal = box_sectors(extents)
     return 1, 0, 0, sectors, ideal
 
@@ -181,6 +187,8 @@ def _alignments(site: Site, multiples: Mapping[sympy.Symbol, int], start: int) -
     assert array.tensor_map is not None
     strides = [stride.xreplace(site.definitions) for stride in array.strides[:-1]]
     inner = site.access.subscripts[-1].xreplace(site.definitions)
+    if array.tensor_map.pixels is not None and any(divisor_of(s, multiples) * size % SECTOR_BYTES for s in strides):
+        raise Unknown("how many pixels of a box begin between sector boundaries isn't counted for every size")
     steps = [
         {int(stride) * size % SECTOR_BYTES}
         if stride.is_Integer

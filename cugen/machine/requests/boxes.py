@@ -7,7 +7,7 @@ counter of bytes has those outside the array, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -26,27 +26,49 @@ class Extent:
     count: int
     step: int
 
+    @property
+    def phases(self) -> Iterator[tuple[int, int]]:
+        """The bytes from a sector boundary to some of the elements, and how many these are."""
+        for position in range(min(self.count, SECTOR_BYTES)):
+            times = self.count // SECTOR_BYTES + (position < self.count % SECTOR_BYTES)
+            yield (self.start + position * self.step) % SECTOR_BYTES, times
 
-def rows_of(outer: Sequence[Extent]) -> dict[int, int]:
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """The pixels of a box in im2col mode that are inside the images: how many begin so many bytes from a sector
+    boundary, in pairs."""
+
+    phases: tuple[tuple[int, int], ...]
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.phases)
+
+
+BoxExtents = tuple[*tuple[Extent | Pixels, ...], Extent]  # along each dimension, the innermost one last
+
+
+def rows_of(outer: Sequence[Extent | Pixels]) -> dict[int, int]:
     """Rows of a box by the bytes from a sector boundary to their start, over all dimensions but the innermost."""
     rows = {0: 1}
     for extent in outer:
         by_start: dict[int, int] = {}
         for start, count in rows.items():
-            for position in range(min(extent.count, SECTOR_BYTES)):
-                phase = (start + extent.start + position * extent.step) % SECTOR_BYTES
-                times = extent.count // SECTOR_BYTES + (position < extent.count % SECTOR_BYTES)
-                by_start[phase] = by_start.get(phase, 0) + count * times
+            for phase, times in extent.phases:
+                first = (start + phase) % SECTOR_BYTES
+                by_start[first] = by_start.get(first, 0) + count * times
         rows = by_start
     return rows
 
 
-def box_bytes(extents: Sequence[Extent]) -> int:
-    """Bytes of a box inside the array. The last extent is the innermost dimension, whose step is an element."""
-    return prod(extent.count for extent in extents) * extents[-1].step
+def box_bytes(box: BoxExtents) -> int:
+    """Bytes of a box inside the array."""
+    *outer, inner = box
+    return prod(extent.count for extent in outer) * inner.count * inner.step
 
 
-def received_sectors(extents: Sequence[Extent], box: Sequence[int]) -> int:
+def received_sectors(extents: BoxExtents, box: Sequence[int]) -> int:
     """Sectors of a loaded box that a multiprocessor receives. Of each row those of the part inside the array, and those
     of the part outside, which are zero; rows outside count as aligned. `box` has the elements along each dimension.
 
@@ -63,7 +85,7 @@ def received_sectors(extents: Sequence[Extent], box: Sequence[int]) -> int:
     return sectors
 
 
-def box_sectors(extents: Sequence[Extent]) -> tuple[int, int]:
+def box_sectors(extents: BoxExtents) -> tuple[int, int]:
     """Sectors of a box, and the sectors of so many contiguous and aligned bytes."""
     *outer, inner = extents
     row = inner.count * inner.step

@@ -74,8 +74,10 @@ def _clusters(
 
 
 def _may_share(contraction: Contraction, block_n: int, instruction: WgmmaInstruction) -> bool:
-    """Whether two blocks can each copy half a tile of B."""
+    """Whether two blocks can each copy half a tile of B. Pixels of images aren't copied for other blocks."""
     (b,) = contraction.b_operands
+    if b.window is not None:
+        return False
     unit = SWIZZLE_PERIOD_ROWS if b.is_k_major else SWIZZLED_ROW_BYTES // instruction.element_bytes
     return contraction.context.max_extent(contraction.n) >= block_n and block_n % (2 * unit) == 0
 
@@ -202,6 +204,9 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")
     if not any(pair for block_m, block_n, _ in tiles for pair in _clusters(contraction, block_m, block_n, instruction)):
+        (b,) = contraction.b_operands
+        if b.window is not None:
+            return Refusal(f"shares tiles of matrices, and {b.read.array} has images", "schedule.multicast")
         unit = "by halves of whole swizzled rows"
         text = f"shares tiles of B in clusters that don't split K, {unit} inside {contraction.n.name}"
         return Refusal(text, "schedule.multicast")
