@@ -202,6 +202,16 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_
     return CUDA_SUCCESS;
 }
 
+CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank, void* address, const cuuint64_t*,
+    const cuuint64_t*, const int*, const int*, cuuint32_t, cuuint32_t, const cuuint32_t*, CUtensorMapInterleave,
+    CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill)
+{
+    *map = CUtensorMap{};
+    map->opaque[0] = reinterpret_cast<unsigned long long>(address);
+    std::printf("im2col map of rank %u at %llx\n", rank, reinterpret_cast<unsigned long long>(address));
+    return CUDA_SUCCESS;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
     unsigned bz, unsigned shared, CUstream stream, void** arguments, void**)
 {

@@ -197,7 +197,7 @@ def expected(
         lines.append(f"allocate {total}")
     for entry in manifest.tensor_maps:
         address = int.from_bytes(values[entry.argument], "little")
-        lines.append(f"tensor map of rank {len(entry.sizes)} at {address:x}")
+        lines.append(f"{'im2col' if entry.steps else 'tensor'} map of rank {len(entry.sizes)} at {address:x}")
         values[entry.name] = address.to_bytes(TENSOR_MAP_BYTES, "little")
     if manifest.uploads:
         lines += ["event of context 5, flags 2"] * with_event + ["wait 5"]
