@@ -133,15 +133,22 @@ inline void store(const Box& box) {
   });
 }
 
-// Fails unless the first pixel is one that the bounding box has.
+// Fails unless the first pixel is one that the bounding box has, and the offsets and the box aren't too large.
 inline void check_pixels(const char* name, const Box& box) {
   const CUtensorMap& map = box.map;
+  const unsigned max_offset = map.rank == 3 ? 65535 : map.rank == 4 ? 255 : 31;
+  if (map.box[0] == 0 || map.box[0] > 256 || map.box[1] == 0 || map.box[1] > 1024)
+    fail("undefined", box.line, "%s of %u channels of %u pixels: they are 1 to 256 of 1 to 1024", name, map.box[0],
+         map.box[1]);
   for (unsigned d = 1; d < map.rank - 1u; ++d) {
     const int64_t low = map.lower[d - 1], end = static_cast<int64_t>(map.sizes[d]) + map.upper[d - 1];
     const int64_t first = box.first.index[d];
     if (first < low || first >= end || (first - low) % map.steps[d - 1] != 0)
       fail("undefined", box.line, "%s from pixel %d of dimension %u, which its bounding box from %d to %d hasn't", name,
            static_cast<int>(first), d, static_cast<int>(low), static_cast<int>(end - 1));
+    if (box.first.offsets[d - 1] > max_offset)
+      fail("undefined", box.line, "%s at an offset of %u pixels, and of %u dimensions it is at most %u", name,
+           unsigned{box.first.offsets[d - 1]}, map.rank, max_offset);
   }
 }
 
