@@ -19,7 +19,7 @@ from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
-from cugen.families.gemm.wgmma.pixels import Images, images_of, padded_channels
+from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
@@ -53,7 +53,10 @@ def match(request: Request) -> Match | Refusals:
         if operand.window is not None:
             layout = images_of(contraction, operand)
         reasons += [*operand_refusals(operand), *([Refusal(layout)] if layout and isinstance(layout, str) else [])]
-    reasons += _split_refusals(contraction, instruction)
+    block_k = SWIZZLED_ROW_BYTES // instruction.element_bytes
+    if padding := padding_refusal(contraction, block_k):
+        reasons.append(Refusal(padding))
+    reasons += _split_refusals(contraction, block_k)
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(contraction, instruction)
@@ -119,10 +122,10 @@ def _form_refusals(contraction: Contraction) -> Iterator[Refusal]:
         yield Refusal(f"has no instruction for {a} x {b} with sums in {reduction.dtype.name}")
 
 
-def _split_refusals(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Refusal]:
+def _split_refusals(contraction: Contraction, block_k: int) -> Iterator[Refusal]:
     """Each block of a cluster has a k-tile at least: its first multiplication overwrites the accumulators."""
     split_k, k = int(contraction.tunables.get("split_k", 1)), contraction.k
-    k_tiles = -(-contraction.context.min_extent(k) * instruction.element_bytes // SWIZZLED_ROW_BYTES)
+    k_tiles = k_tiles_of(contraction, contraction.context.min_extent(k), block_k)
     if k_tiles < split_k:
         yield Refusal(
             f"splits k-tiles among {split_k} blocks, and {k.name} may have only {k_tiles}", "schedule.split_k"

@@ -69,11 +69,6 @@ def images_of(contraction: Contraction, operand: Operand) -> Images | str:
     name = operand.read.array
     if not 3 <= len(array.shape) <= max(_CORNER_BITS):
         return f"the im2col mode takes arrays of 3 to 5 dimensions, and {name} has {len(array.shape)}"
-    strides = [context.static(stride) for stride in array.strides]
-    if None in strides or strides != sorted(strides, key=lambda s: -(s or 0)) or strides[-1] != 1:
-        return f"the im2col mode takes dense images with the channels last, and {name} is none"
-    if any((stride or 0) * array.dtype.bytes % TENSOR_ALIGNMENT for stride in strides[:-1]):
-        return f"pixels of {name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
     moving = [index for index, _ in window.parts.get(operand.mn.name, ())]
     summed = [index for index, _ in window.parts.get(contraction.k.name, ())]
     image, *pixels, channel = window.read.subscripts
@@ -81,6 +76,13 @@ def images_of(contraction: Contraction, operand: Operand) -> Images | str:
         return f"channels of {name} aren't the fastest index of the sum"
     if context.static_extent(summed[-1]) is None:
         return f"the number of channels of {name} isn't fixed"
+    strides = [context.static(stride) for stride in array.strides]
+    if None in strides:
+        return f"the im2col mode takes images of fixed sizes, and those of {name} aren't"
+    if strides != sorted(strides, key=lambda s: -(s or 0)) or strides[-1] != 1:
+        return f"the im2col mode takes dense images with the channels last, and {name} is none"
+    if any((stride or 0) * array.dtype.bytes % TENSOR_ALIGNMENT for stride in strides[:-1]):
+        return f"pixels of {name} aren't multiples of {TENSOR_ALIGNMENT} bytes, as TMA needs"
     if not isinstance(image, IndexValue | Const):
         return f"the im2col mode reads images one after the other, and those of {name} aren't"
     axes = []
@@ -146,6 +148,18 @@ def padded_channels(contraction: Contraction, block_k: int) -> int | None:
     images = window_images(contraction)
     channels = 0 if images is None else contraction.context.static_extent(images.channels) or 0
     return -(-channels // block_k) * block_k if channels % block_k else None
+
+
+def padding_refusal(contraction: Contraction, block_k: int) -> str:
+    """Why the other operand can't have the padded channels of a window, or empty: K is two dimensions of its tensor
+    map, which copies at most three."""
+    batch = {index.name for index in contraction.batch}
+    if padded_channels(contraction, block_k) is None:
+        return ""
+    for operand in contraction.operands:
+        if operand.window is None and batch & free_indices(operand.read):
+            return f"pads channels to whole k-tiles, and {operand.read.array} has a batch index beside its taps"
+    return ""
 
 
 def k_tiles_of(contraction: Contraction, k: int, block_k: int) -> int:
@@ -231,7 +245,10 @@ class PixelTiles(OperandTiles):
         if self.shares > 1:
             first += rank * integer(self.extent // self.shares)
         indices = [index for index, _ in self.parts[self.operand.mn.name]]
-        return self._define(indices, first, [self.context.extent(index) for index in indices])
+        extents = [self.context.extent(index) for index in indices]
+        # The last tile of a cluster may begin after the last pixel. After that of a single image there is none.
+        wraps = self.config.multicast > 1 and self.images.image != IndexValue(indices[0].name)
+        return self._define(indices, first, extents, wraps=wraps)
 
     def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
         summed = [index for index, _ in self.parts[self.k]]
@@ -254,7 +271,11 @@ class PixelTiles(OperandTiles):
         )
         return *definitions, load
 
-    def _define(self, indices: list[Index], value: Integer, extents: list[Integer]) -> tuple[Node, ...]:
-        """Defines the indices that one of the GEMM was fused from, slowest first."""
-        fastest_first = (indices[::-1], extents[::-1])
-        return tuple(define_indices(*fastest_first, digits(value, extents[::-1]), self.lowering))
+    def _define(
+        self, indices: list[Index], value: Integer, extents: list[Integer], *, wraps: bool = False
+    ) -> tuple[Node, ...]:
+        """Defines the indices that one of the GEMM was fused from, slowest first. With `wraps` the value may exceed
+        their product, and the slowest one restarts at 0."""
+        *faster, slowest = digits(value, extents[::-1])
+        coordinates = (*faster, Mod(slowest, extents[0]) if wraps else slowest)
+        return tuple(define_indices(indices[::-1], extents[::-1], coordinates, self.lowering))
