@@ -45,7 +45,10 @@ launches = st.builds(
     st.integers(1, 8),
     st.lists(texts, max_size=3).map(tuple),
 )
-tensor_maps = st.builds(TensorMapEntry, texts, texts, texts, lists, lists, lists, numbers, st.booleans())
+tiled_maps = st.builds(TensorMapEntry, texts, texts, texts, lists, lists, lists, numbers, st.booleans())
+tensor_maps = tiled_maps | st.builds(
+    TensorMapEntry, texts, texts, texts, lists, lists, lists, numbers, st.booleans(), lists, lists, lists
+)
 
 
 def some(strategy):
@@ -163,6 +166,16 @@ def test_a_manifest_that_requires_what_is_not_known_is_refused(manifest):
         Manifest.from_json(text)
 
 
+def test_a_player_without_im2col_maps_refuses_them(manifest, monkeypatch):
+    entry = TensorMapEntry("x_map", "x", "bfloat16", (8, 4, 2), (16, 64), (8, 4, 1), 0, False, (-1,), (-1,), (1,))
+    features = ("tensor_maps", "tensor_maps_im2col")
+    text = replace(manifest, requires=features, tensor_maps=(entry,)).to_json()
+    assert Manifest.from_json(text).tensor_maps == (entry,)
+    monkeypatch.setattr("cugen.abi.manifest.FEATURES", ("texture", "texture_2d", "texture_linear", "tensor_maps"))
+    with pytest.raises(ValueError, match="the manifest requires tensor_maps_im2col: a later version of cugen made it"):
+        Manifest.from_json(text)
+
+
 def test_what_a_kernel_does_not_require_is_not_in_its_manifest(manifest):
     content = json.loads(manifest.to_json())
     assert not {"requires", "textures", "tensor_maps"} & content.keys()
@@ -186,5 +199,8 @@ def test_a_tensor_map_has_the_keys_that_programs_read(manifest):
         }
     ]
     assert content["launches"][0]["tensor_maps"] == ["A_map"]
+    pixels = replace(mapped, tensor_maps=(replace(entry, lower=(-1,), upper=(-2,), steps=(2,)),))
+    (written,) = json.loads(pixels.to_json())["tensor_maps"]
+    assert (written["lower"], written["upper"], written["steps"]) == ([-1], [-2], [2])
     rounded = replace(mapped, tensor_maps=(replace(entry, tf32=True),))
     assert json.loads(rounded.to_json())["tensor_maps"][0]["tf32"] is True

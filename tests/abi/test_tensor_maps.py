@@ -15,3 +15,11 @@ def test_sizes_are_evaluated_at_the_params() -> None:
     expected = TensorMemory("float32", (8, 5), (80,), (8, 4), 32, tf32=True)
     assert list(tensor_memory(manifest, {"M": 10})) == [("A_map", "A", expected)]
     assert list(tensor_memory(replace(manifest, tensor_maps=()), {"M": 10})) == []
+
+
+def test_pixels_have_their_corners_and_steps() -> None:
+    pixels = {"lower": (-1, -2), "upper": (0, 3), "steps": (1, 2)}
+    entry = TensorMapEntry("x_map", "x", "int8", (16, 8, 4, "N"), (16, 128, 512), (16, 64, 1, 1), 0, False, **pixels)
+    manifest = Manifest("k", "1", "k.yaml", "", "sm_90a", {}, (), (), (), (), tensor_maps=(entry,))
+    ((_, _, memory),) = tensor_memory(manifest, {"N": 3})
+    assert memory == TensorMemory("int8", (16, 8, 4, 3), (16, 128, 512), (16, 64, 1, 1), 0, **pixels)

@@ -212,6 +212,32 @@ def test_a_tensor_map_is_encoded_with_the_numbers_of_the_header(dtype, tf32, num
     assert seen == [[number, 3, 2**40 + 16, [2**31, 5, 3], [2**33, 2**36], box, [1, 1, 1], 0, 3, 2, 0]]
 
 
+def numbers_of(arguments: tuple) -> list[object]:
+    return [list(a) if isinstance(a, ctypes.Array) else getattr(a, "value", a) for a in arguments]
+
+
+def test_pixels_are_encoded_with_the_arguments_of_the_im2col_function() -> None:
+    recorder = Recorder()
+    sizes, strides = (64, 13, 12, 5, 3), (128, 2**11, 2**14, 2**17)
+    pixels = ((-1, 2, -16), (0, -3, 15), (1, 8, 2))
+    memory = TensorMemory("float16", sizes, strides, (32, 96, 1, 1, 1), 64, False, *pixels)
+    Driver(recorder).encode_tensor_map(2**40, memory)
+    ((_, *arguments),) = recorder.called("cuTensorMapEncodeIm2col")
+    # Then corners, channels and pixels of a copy, and the steps along all dimensions.
+    head, box = [6, 5, 2**40, list(sizes), list(strides)], [[-1, 2, -16], [0, -3, 15], 32, 96, [1, 1, 8, 2, 1]]
+    assert numbers_of(arguments) == [*head, *box, 0, 2, 2, 0]
+    assert isinstance(arguments[5], ctypes.Array)
+    assert arguments[5]._type_ is ctypes.c_int
+    assert recorder.called("cuTensorMapEncodeTiled") == []
+
+
+def test_an_im2col_map_of_no_images_is_zeros() -> None:
+    recorder = Recorder()
+    memory = TensorMemory("int8", (64, 3, 0), (64, 192), (64, 8, 1), 0, False, (-1,), (-1,), (1,))
+    assert Driver(recorder).encode_tensor_map(16, memory) == bytes(128)
+    assert recorder.called("cuTensorMapEncodeIm2col") == []
+
+
 @pytest.mark.parametrize(("bytes_of_row", "number"), [(0, 0), (32, 1), (64, 2), (128, 3)])
 def test_a_tensor_map_has_the_swizzle_of_its_rows(bytes_of_row, number) -> None:
     recorder = Recorder()
