@@ -12,8 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cugen.kernel import generate
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.device import Fault, Job
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
 
 MakeJob = Callable[..., Job]
 Array = NDArray[Any]
@@ -246,3 +249,43 @@ def test_what_the_hardware_does_not_allow_is_a_fault(make_job: MakeJob, copy: Co
     assert (fault.kind, message in fault.message) == ("undefined", True), fault
     instruction = "tma_load_3d" if copy.instruction == 2 else f"tma_load_im2col_{copy.instruction or copy.rank}d"
     assert fault.line == next(n for n, line in enumerate(SOURCE.split("\n"), 1) if instruction in line)
+
+
+CONVOLUTION = """
+cugen: 1
+kernel: conv
+target: sm_90a
+params: {N: 2, H: 9, W: 11, P: 5, Q: 6, C: 64, K: 32}
+arrays:
+  x: {shape: [N, H, W, C], dtype: bfloat16, boundary: zero}
+  w: {shape: [K, 3, 3, C], dtype: bfloat16}
+  y: {shape: [N, P, Q, K], dtype: float32}
+compute: y[n, p, q, k] = sum(x[n, 2*p + r - 1, 2*q + s - 1, c] * w[k, r, s, c], r, s, c)
+schedule: {family: wgmma}
+"""
+COPY = "tma_load_im2col_4d(&xs[stage][0][0], &x_map, &full[stage], c, 2 * q - 1, 2 * p - 1, n, s, r);"
+PLANTED = {
+    "no fault": ("n, s, r);", "n, s, r);", ""),
+    "a first pixel before the box": ("2 * q - 1", "2 * q - 2", "from pixel -2 of dimension 1, which its bounding box"),
+    "a first pixel between steps": ("2 * p - 1", "2 * p", "from pixel 0 of dimension 2, which its bounding box"),
+    "an offset of too many pixels": ("s, r);", "s + 256, r);", "at an offset of 256 pixels, and of 4 dimensions it is"),
+    "a copy as if of a tiled map": (
+        "tma_load_im2col_4d(&xs[stage][0][0], &x_map, &full[stage], c, 2 * q - 1, 2 * p - 1, n, s, r)",
+        "tma_load_2d(&xs[stage][0][0], &x_map, &full[stage], c, q)",
+        "of a tensor map with 4 dimensions by an instruction for 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
+@pytest.mark.parametrize(("before", "after", "message"), PLANTED.values(), ids=list(PLANTED))
+def test_a_fault_planted_into_the_copy_of_a_convolution_is_named(
+    options: dict[str, Any], before: str, after: str, message: str
+) -> None:
+    (spec,) = load_text(CONVOLUTION)
+    kernel = generate(spec, analysis=False)
+    assert kernel.source.count(COPY) == 1
+    source = kernel.source.replace(COPY, COPY.replace(before, after, 1))
+    run = verify(kernel.spec, source, kernel.manifest, CpuDevice(**options))
+    assert run.verification.passed == (not message)
+    assert [message in fault.message for fault in run.outcome.faults] == ([True] if message else [])
