@@ -84,8 +84,8 @@ class _Images:
         number, *inside = first
         pixels = self.pixels
         for position, count, lower, step in zip(inside, self.box_sizes, pixels.lower, pixels.steps, strict=True):
-            along, rest = divmod(position - lower, step)
-            if rest or not 0 <= along < count:
+            along, remainder = divmod(position - lower, step)
+            if remainder or not 0 <= along < count:
                 raise Unknown("a box begins at a pixel that its bounding box hasn't")
             number = number * count + along
         return number % self.period if 0 <= number <= self.total - self.box else number
@@ -111,10 +111,10 @@ class _Images:
         address, is_inside = image * self.steps[0], np.ones(image.shape, np.bool_)
         pixels = self.pixels
         axes = zip(box, self.sizes[1:], self.steps[1:], pixels.lower, pixels.steps, offsets, strict=True)
-        for along, size, bytes_apart, lower, step, offset in axes:
+        for along, size, pitch, lower, step, offset in axes:
             position = lower + step * along + offset
             is_inside &= (position >= 0) & (position < size)
-            address += position * bytes_apart
+            address += position * pitch
         phases = np.where(is_inside, address % SECTOR_BYTES, -1).ravel()
         return {
             int(phase): np.concatenate([[0], np.cumsum(phases == phase)]) for phase in np.unique(phases) if phase >= 0

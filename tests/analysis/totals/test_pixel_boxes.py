@@ -114,12 +114,12 @@ class Convolution:
             ]
             size = sectors = 0
             for image, *outputs in pixels:
-                at = [
+                position = [
                     axis.lower + axis.step * int(output) + int(axis.offset(integer(tap)))
                     for axis, output, tap in zip(self.axes, outputs, taps, strict=True)
                 ]
-                if channels and all(0 <= i < axis.size for i, axis in zip(at, self.axes, strict=True)):
-                    address = 2 * int(np.dot((int(image), *at, channels[0]), self.strides)) + start
+                if channels and all(0 <= i < axis.size for i, axis in zip(position, self.axes, strict=True)):
+                    address = 2 * int(np.dot((int(image), *position, channels[0]), self.strides)) + start
                     size += 2 * len(channels)
                     sectors += len({byte // SECTOR for byte in range(address, address + 2 * len(channels))})
             found[size, sectors] += 1

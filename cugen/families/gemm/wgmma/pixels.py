@@ -114,8 +114,8 @@ def _axis(
     except NotAnInteger:
         return None
     step, dilation = (sum(position.coeff(symbols[i.name]) for i in each) for each in (outputs, summed))
-    constant = position - sum(position.coeff(symbols[i.name]) * symbols[i.name] for i in (*outputs, *summed))
-    lower = context.static(constant.expand()) if constant.expand().free_symbols <= context.ranges.keys() else None
+    constant = (position - sum(position.coeff(symbols[i.name]) * symbols[i.name] for i in (*outputs, *summed))).expand()
+    lower = context.static(constant) if constant.free_symbols <= context.ranges.keys() else None
     if lower is None or not all(sympy.sympify(number).is_Integer for number in (step, dilation)):
         return None
     output, tap = next(iter(outputs), None), next(iter(summed), None)
@@ -185,8 +185,8 @@ class TapTiles(OperandTiles):
         names = [sub.name for sub in operand.read.subscripts if isinstance(sub, IndexValue)]
         of_k, of_mn = names.index(k), names.index(operand.mn.name)
         taps = (array.shape[of_k] / number, array.strides[of_k] * number)
-        constant = ((array.shape[of_mn], array.strides[of_mn]), (number, array.strides[of_k]))
-        rows, columns = constant if operand.is_k_major else constant[::-1]
+        matrix = ((array.shape[of_mn], array.strides[of_mn]), (number, array.strides[of_k]))
+        rows, columns = matrix if operand.is_k_major else matrix[::-1]
         shape, strides = zip(taps, rows, columns, strict=True)
         tensor_map = tiles.source.tensor_map
         assert tensor_map is not None
