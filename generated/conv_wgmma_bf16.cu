@@ -321,6 +321,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
     if (thread >= 128) {
         // producer: one thread copies k-tiles to the stages that are empty
         if (thread == 128) {
+            // the output of the tile's first row
             const int n = npq0 / (P * Q);
             const int p = npq0 / Q % P;
             const int q = npq0 % Q;
@@ -328,6 +329,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
             for (int rsc0 = 0; rsc0 < 9 * C; rsc0 += BK) {
                 const int stage = rsc0 / BK;
                 mbarrier_arrive_expect_tx(&full[stage], 12288);
+                // the k-tile's tap and first channel
                 const int r = rsc0 / (3 * C);
                 const int s = rsc0 / C % 3;
                 const int c = rsc0 % C;

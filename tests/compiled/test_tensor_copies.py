@@ -103,6 +103,32 @@ def test_counters_of_aligned_and_unaligned_boxes_inside_and_outside_arrays_are_t
     assert actual[COPIED_BYTES].value == int(row["xbar2l1tex_read_bytes"])
 
 
+def test_every_copy_of_pixels_belongs_to_an_instruction_and_its_words_are_counted():
+    (spec,) = load_text("""
+cugen: 1
+kernel: conv
+target: sm_90a
+params: {N: 4, H: 16, W: 16, C: 64, K: 64}
+arrays:
+  x: {shape: [N, H, W, C], dtype: bfloat16, boundary: zero}
+  w: {shape: [K, 3, 3, C], dtype: bfloat16}
+  y: {shape: [N, H, W, K], dtype: bfloat16}
+compute: y[n, h, q, k] = sum(x[n, h + r - 1, q + s - 1, c] * w[k, r, s, c], r, s, c)
+schedule: {family: wgmma, multicast: 1}
+""")
+    (kernel,) = compiled(generate(spec, analysis=False), "sm_90a")
+    assert kernel.unexplained == ()
+    images, filters, _ = kernel.copies
+    block_m, block_n = (int(copy.node.target.array.shape[1]) for copy in (images, filters))
+    executions = 9 * (1024 // block_m) * (64 // block_n)
+    assert (images.executions, images.words) == (executions, executions * block_m * 32)
+    assert (filters.executions, filters.words) == (executions, executions * block_n * 32)
+    # What is received for pixels outside isn't measured.
+    assert images.sectors is None
+    assert filters.sectors == executions * block_n * 4
+    assert predictions(kernel)[COPIED_BYTES].value is None
+
+
 def test_counters_that_other_accesses_of_threads_share_are_not_predicted():
     (kernel,) = compiled(gemm(out="float32"), "sm_90a")
     actual = predictions(kernel)

@@ -182,9 +182,14 @@ def _assumptions(launch: tuple[Boxes, ...]) -> tuple[str, ...]:
 
 
 def _alignments(site: Site, multiples: Mapping[sympy.Symbol, int], start: int) -> Iterator[Boxes]:
-    """Whole boxes with each distance of rows and each first byte that the sizes allow, modulo a sector."""
+    """Boxes with each distance of rows and each first byte that the sizes allow, modulo a sector. They are whole, unless
+    the array is known to be smaller."""
     array, size = site.access.array, site.access.array.dtype.bytes
     assert array.tensor_map is not None
+    known = (extent.xreplace(site.definitions) for extent in array.shape)
+    counts = [min(n, int(e)) if e.is_Integer else n for n, e in zip(array.tensor_map.box, known, strict=True)]
+    if array.tensor_map.pixels is not None:
+        counts[:-1] = array.tensor_map.box[:-1]  # pixels of several rows and images
     strides = [stride.xreplace(site.definitions) for stride in array.strides[:-1]]
     inner = site.access.subscripts[-1].xreplace(site.definitions)
     if array.tensor_map.pixels is not None and any(divisor_of(s, multiples) * size % SECTOR_BYTES for s in strides):
@@ -197,8 +202,8 @@ def _alignments(site: Site, multiples: Mapping[sympy.Symbol, int], start: int) -
     ]
     starts = _multiples_of(math.gcd(divisor_of(inner, multiples) * size, start, *(s for each in steps for s in each)))
     for first, *distances in product(starts, *steps):
-        outer = [Extent(0, box, step) for box, step in zip(array.tensor_map.box[:-1], distances, strict=True)]
-        yield Boxes((*outer, Extent(first, array.tensor_map.box[-1], size)), 1)
+        outer = [Extent(0, count, step) for count, step in zip(counts[:-1], distances, strict=True)]
+        yield Boxes((*outer, Extent(first, counts[-1], size)), 1)
 
 
 def _multiples_of(number: int) -> set[int]:

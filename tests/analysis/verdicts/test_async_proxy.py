@@ -105,6 +105,49 @@ def test_rows_of_any_size_are_judged_by_what_divides_them(multiple, verdict):
     }
 
 
+def convolution(images: str, channels: int) -> Kernel:
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: conv
+target: sm_90a
+params: {{N: {images}, H: 9, W: 11, C: {channels}, K: 64}}
+arrays:
+  x: {{shape: [N, H, W, C], dtype: bfloat16, boundary: zero}}
+  w: {{shape: [K, 3, 3, C], dtype: bfloat16}}
+  y: {{shape: [N, H, W, K], dtype: float32}}
+compute: y[n, h, q, k] = sum(x[n, h + r - 1, q + s - 1, c] * w[k, r, s, c], r, s, c)
+schedule: {{family: wgmma}}
+""")
+    return generate(spec)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 20), st.sampled_from([16, 48, 64, 128, 192]))
+def test_convolutions_copy_the_pixels_of_each_tap_that_are_inside_once_per_column_of_tiles(images, channels):
+    found = reports(convolution(str(images), channels))
+    block_m, block_n = (int(found[tile, "tensor_store"].access.array.shape[1]) for tile in ("xs", "ws"))
+    tiles_m, tiles_n, k_tiles = -(-images * 99 // block_m), -(-64 // block_n), 9 * -(-channels // 64)
+    pixels = images * (3 * 9 - 2) * (3 * 11 - 2)  # of all taps; of each but the middle ones, a row or column is outside
+    copied = found["x_map", "tensor_load"]
+    assert copied.totals.sectors == tiles_n * pixels * channels // 16
+    assert (copied.verdict, copied.totals.requests) == ("ideal", tiles_m * tiles_n * k_tiles)
+    # In shared memory boxes are whole.
+    assert found["xs", "tensor_store"].totals.wavefronts == tiles_m * tiles_n * k_tiles * block_m
+
+
+@pytest.mark.parametrize(("channels", "verdict"), [(64, "ideal"), (16, "ideal"), (40, "unknown")])
+def test_pixels_of_any_number_of_images_are_judged_where_they_are_whole_sectors(channels, verdict):
+    (launch,) = convolution("dynamic", channels).plan.kernels
+    found = analyze_any_size(launch, "sm_90a", {"H": 9, "W": 11, "C": channels, "K": 64}, {"N": 1}).accesses
+    (copied,) = [report for report in found if report.access.array.symbol == "x_map"]
+    assert copied.verdict == verdict
+    if verdict == "ideal":
+        rows = int(copied.access.array.tensor_map.box[-2])
+        assert copied.per_request.worst == rows * min(channels, 64) // 16  # without the padded channels
+    else:
+        assert "isn't counted for every size" in copied.claim
+
+
 def operand(kernel: Kernel) -> tuple[Wgmma, Access]:
     (launch,) = kernel.plan.kernels
     (node,) = [node for node in walk_nodes(launch.body) if isinstance(node, Wgmma)]

@@ -107,7 +107,7 @@ class WgmmaKernel:
             return None
         images, context, k = window_images(self.contraction), self.request.context, self.contraction.k.name
         assert images is not None
-        channels = self._size("CHANNELS", padded).expr
+        channels = self._size("PADDED_CHANNELS", padded).expr
         self.extents[k] = self.extents[k] / context.extent(images.channels) * channels
         return channels
 

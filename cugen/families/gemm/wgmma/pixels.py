@@ -21,7 +21,7 @@ from cugen.pieces.blocks import define_indices, digits
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, PixelBox
-from cugen.plan.nodes import Node
+from cugen.plan.nodes import Comment, Node
 from cugen.plan.pipeline_nodes import TensorLoad
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
@@ -248,7 +248,8 @@ class PixelTiles(OperandTiles):
         extents = [self.context.extent(index) for index in indices]
         # The last tile of a cluster may begin after the last pixel. After that of a single image there is none.
         wraps = self.config.multicast > 1 and self.images.image != IndexValue(indices[0].name)
-        return self._define(indices, first, extents, wraps=wraps)
+        comment = Comment("the output of the tile's first row")
+        return comment, *self._define(indices, first, extents, wraps=wraps)
 
     def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
         summed = [index for index, _ in self.parts[self.k]]
@@ -269,7 +270,7 @@ class PixelTiles(OperandTiles):
             self.shares,
             offsets,
         )
-        return *definitions, load
+        return Comment("the k-tile's tap and first channel"), *definitions, load
 
     def _define(
         self, indices: list[Index], value: Integer, extents: list[Integer], *, wraps: bool = False
