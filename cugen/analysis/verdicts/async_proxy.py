@@ -182,7 +182,7 @@ def _assumptions(launch: tuple[Boxes, ...]) -> tuple[str, ...]:
 
 
 def _alignments(site: Site, multiples: Mapping[sympy.Symbol, int], start: int) -> Iterator[Boxes]:
-    """Boxes with each distance of rows and each first byte that the sizes allow, modulo a sector. They are whole, unless
+    """Boxes with each distance of rows and each first byte the sizes allow, modulo a sector. They are whole, unless
     the array is known to be smaller."""
     array, size = site.access.array, site.access.array.dtype.bytes
     assert array.tensor_map is not None
