@@ -365,13 +365,6 @@ def convolved_with_mirrored_borders(x: Array, w: Array) -> Array:
     return np.maximum(np.einsum("nijcrs,rsck->nijk", windows, w), 0)
 
 
-@meaning_of("conv_wgmma_bf16")
-def convolved_at_every_second_pixel(x: Array, f: Array, bias: Array) -> Array:
-    padded = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))[:, ::2, ::2]
-    return np.maximum(np.einsum("npqcrs,krsc->npqk", windows, f.astype(np.float64)) + bias, 0)
-
-
 @meaning_of("conv_strided_dilated")
 def convolved(x: Array, w: Array) -> Array:
     """Stride 2, dilation 2, two zeros round the image: tap (r, s) meets every second pixel from (2r, 2s) on."""

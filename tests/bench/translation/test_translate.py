@@ -223,7 +223,6 @@ WITHOUT = {
     "conv_channels_last": "numpy has no bfloat16",
     "conv_wgmma_bf16": "numpy has no bfloat16",
     "enlarge": "between its elements",
-    "conv_wgmma_bf16": "numpy has no bfloat16",
     "gather": "a gather",
     "gemm_tensor_bf16": "numpy has no bfloat16",
     "gemm_tensor_fp8": "numpy has no (float8_e4m3|float8_e5m2|bfloat16)",
