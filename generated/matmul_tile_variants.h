@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input c02420436d323871, text 2077b41d3d0dc24a.
+// Input 6624b2c25f4d66c2, text 3328af3ba24fa7b4.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input c02420436d323871, text d8b289d141b323fa.
+// Input 6624b2c25f4d66c2, text eb90c38e79d7cfa0.
