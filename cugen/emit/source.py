@@ -111,8 +111,8 @@ def render_raw(
 
 
 def _words(texts: Iterable[str]) -> set[str]:
-    """The words of the code, without those of comments."""
-    lines = (line for text in texts for line in text.splitlines())
+    """The words of the code, without those of comments and of strings, as that of `extern "C"`."""
+    lines = (re.sub(r'"[^"]*"', "", line) for text in texts for line in text.splitlines())
     return {word for line in lines for word in re.findall(r"\w+", line.partition("//")[0])}
 
 

@@ -216,3 +216,23 @@ def test_an_array_may_be_called_as_the_elements_of_vectors_are(planned):
     text = "cugen: 1\nkernel: k\narrays:\n  at: {shape: [64], dtype: float32}\n  y: {shape: [64], dtype: float32}\n"
     context, plan = planned(text + "compute: y[i] = 2 * at[i]\n")
     assert ".data[v]" in render(context, plan).source
+
+
+def test_a_param_that_only_the_launcher_uses_is_no_constant_of_the_kernel():
+    text = """
+cugen: 1
+kernel: conv
+target: sm_90a
+params: {N: 4, H: 9, W: 9, C: 40, F: 64}
+arrays:
+  x: {shape: [N, H, W, C], dtype: bfloat16, boundary: zero}
+  w: {shape: [F, 3, 3, C], dtype: bfloat16}
+  y: {shape: [N, H, W, F], dtype: bfloat16}
+compute: y[n, i, j, f] = sum(x[n, i + r - 1, j + s - 1, c] * w[f, r, s, c], r, s, c)
+schedule: {family: wgmma}
+"""
+    (spec,) = load_text(text)
+    source = render(plan_context(spec), make_plan(spec), Remarks({})).source
+    kernel, launcher = source.split("#include <cuda_runtime.h>")
+    assert "constexpr int C = 40;" not in kernel  # nor is the word in `extern "C"`
+    assert "constexpr int C = 40;" in launcher

@@ -1,7 +1,7 @@
 """Predicted time of register windows, to compare with an implicit GEMM.
 
 A thread's channels follow each other: each takes the latency of its loads and its instructions. All threads share the
-issue slots of the multiprocessors, and memory. Fitted to the convolutions of docs/results/convolutions_h100.json.
+issue slots of the multiprocessors, and memory. Fitted to the convolutions of tests/data/convolutions_h100.json.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ class Calibration:
     k_tile_instructions: float = 22.47  # of a warp and k-tile: loop counters, addresses, barrier
     copy_instructions: float = 9.1  # of one copy: both addresses, guard, cp.async
     bounds_check_instructions: float = 12.8  # more, of a copy with a bounds check
-    window_index_instructions: float = 3.0  # of a copy, for each index that it computes (convolutions_h100.json)
+    window_index_instructions: float = (
+        3.0  # of a copy, for each index that it computes (tests/data/convolutions_h100.json)
+    )
     epilogue_instructions: float = 94.22  # of a warp, besides stores
     store_instructions: float = 12.12  # of one store of four elements and the computation of their values
     element_instructions: float = 2.452  # of these, for each element
