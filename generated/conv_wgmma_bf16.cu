@@ -11,7 +11,7 @@
 // analysis  sm_90a: 10 accesses, 10 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
-// Made by cugen 0.1.0 from conv_wgmma_bf16.yaml (hash c4007a2b98b9c0da) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_wgmma_bf16.yaml (hash 0b837179aeb31954) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   xs[stage][0][0]                                      64 wavefronts, ideal 64 (consecutive bytes)

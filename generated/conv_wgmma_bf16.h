@@ -8,7 +8,7 @@
 // y         output, bfloat16 [3, 7, 9, 96], aligned to 16 bytes
 // launch    grid (9, 1, 1), block (160, 1, 1), 114760 bytes of dynamic shared memory; family wgmma
 //
-// Made by cugen 0.1.0 from conv_wgmma_bf16.yaml (hash c4007a2b98b9c0da) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_wgmma_bf16.yaml (hash 0b837179aeb31954) for sm_90a. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

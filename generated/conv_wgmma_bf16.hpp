@@ -1,6 +1,6 @@
 // conv_wgmma_bf16_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from conv_wgmma_bf16.yaml (hash c4007a2b98b9c0da) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_wgmma_bf16.yaml (hash 0b837179aeb31954) for sm_90a. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

@@ -352,6 +352,19 @@ def convolved_channels_last(x: Array, w: Array) -> Array:
     return np.maximum(np.einsum("nijcrs,krsc->nijk", windows, w), 0)
 
 
+@meaning_of("conv_weight_gradient")
+def weight_gradient(x: Array, dy: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), (3, 3), axis=(1, 2))
+    return np.einsum("nijk,nijcrs->krsc", dy, windows)
+
+
+@meaning_of("conv_input_gradient")
+def input_gradient(dy: Array, w: Array) -> Array:
+    padded = np.pad(dy, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.einsum("nkijrs,kcrs->ncij", windows, w[..., ::-1, ::-1])
+
+
 @meaning_of("conv_wgmma_bf16")
 def convolved_by_wgmma(x: Array, f: Array, bias: Array) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), (3, 3), axis=(1, 2))

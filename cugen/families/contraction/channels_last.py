@@ -18,7 +18,8 @@ from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, 
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, free_indices, walk
 from cugen.spec.rewriting import replaced
 
-_MIN_MULTIPLY_ADDS = 1 << 24  # fewer take as long as the copies (heuristic)
+# Fewer multiply-adds take as long as the copies of both operands, or of the filters (heuristic).
+_MIN_MULTIPLY_ADDS, _MIN_MULTIPLY_ADDS_OF_FILTERS = 1 << 24, 1 << 21
 _NARROW_BYTES = 2  # elements of which a copy of one is no asynchronous one
 
 
@@ -38,14 +39,14 @@ def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> S
     isn't taken then. Windows of wide elements stay as they are, since single elements are copied as fast; so do those
     that are contiguous along another index of the output. Their filters need adjacent contracted indices only."""
     convolution = _convolution(single)
-    if convolution is None or _multiply_adds(single, convolution) < _MIN_MULTIPLY_ADDS:
+    if convolution is None:
         return None
     windows = single.context.arrays[convolution.windows.array]
     channel = convolution.windows.subscripts.index(IndexValue(convolution.channel.name))
     is_last = windows.strides[channel] == 1
     moves = not is_last and windows.dtype.bytes <= _NARROW_BYTES and _is_contiguous_along_pixels(convolution, windows)
-    is_of_bytes = single.context.arrays[convolution.filters.array].dtype.bytes == 1
-    filters = _filters_order(convolution, channels_last=is_last or moves, is_of_bytes=is_of_bytes)
+    filters = single.context.arrays[convolution.filters.array]
+    filters_order = _filters_order(convolution, filters, channels_last=is_last or moves)
     spec = single.context.spec
     taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
     taken |= {index.name for index in (*single.statement.indices, convolution.channel, *convolution.taps)}
@@ -53,13 +54,14 @@ def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> S
     reads: dict[Expr, Expr] = {}
     for read, order in (
         (convolution.windows, _with_last(len(windows.strides), (channel,)) if moves else None),
-        (convolution.filters, filters),
+        (convolution.filters, filters_order),
     ):
         if order is not None:
             copies.append(_copy(single, read, order, taken))
             subscripts = tuple(read.subscripts[d] for d in order)
             reads[read] = replace(read, array=copies[-1].array.name, subscripts=subscripts)
-    if not copies:
+    minimum = _MIN_MULTIPLY_ADDS if moves else _MIN_MULTIPLY_ADDS_OF_FILTERS
+    if not copies or _multiply_adds(single, convolution) < minimum:
         return None
     steps = steps_of(copies, replace(single.statement, value=replaced(single.statement.value, reads.get)))
     return steps if is_taken(last_request(single, steps)) else None
@@ -106,17 +108,20 @@ def _with_last(count: int, last: tuple[int, ...]) -> tuple[int, ...]:
     return (*(d for d in range(count) if d not in last), *last)
 
 
-def _filters_order(convolution: _Convolution, *, channels_last: bool, is_of_bytes: bool) -> tuple[int, ...] | None:
+def _filters_order(convolution: _Convolution, filters: Array, *, channels_last: bool) -> tuple[int, ...] | None:
     """The dimensions of the filters with the contracted ones last: the channels last of all, or all as they are; None
-    where they are adjacent in that order, whatever precedes them, and whatever follows them but for single bytes, which
+    where they are dense in that order, whatever precedes them, and whatever follows them but for single bytes, which
     tensor cores read along the contracted dimensions."""
     names = [sub.name for sub in convolution.filters.subscripts if isinstance(sub, IndexValue)]
     wanted = [*(index.name for index in convolution.taps), convolution.channel.name]
     contracted = [d for d, name in enumerate(names) if name in wanted]
     order = tuple(names.index(name) for name in wanted) if channels_last else tuple(contracted)
-    first = len(names) - len(wanted) if is_of_bytes else contracted[0]
+    first = len(names) - len(wanted) if filters.dtype.bytes == 1 else contracted[0]
     is_adjacent = contracted == list(range(first, first + len(wanted)))
-    return None if is_adjacent and list(order) == contracted else _with_last(len(names), order)
+    is_dense = is_adjacent and all(
+        filters.strides[d] == (filters.strides[d + 1] * filters.shape[d + 1]).expand() for d in contracted[:-1]
+    )
+    return None if is_dense and list(order) == contracted else _with_last(len(names), order)
 
 
 def _copy(single: Single, read: Read, order: tuple[int, ...], taken: set[str]) -> Temporary:

@@ -21,6 +21,7 @@ from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
 
 MIN_TERMS = 1 << 20  # that take longer in single threads than another launch (heuristic)
+MIN_TERMS_OF_RESULT = 32  # fewer take a thread less time than their store and loads (heuristic)
 
 
 def with_stored_terms(single: Single) -> Steps | None:
@@ -73,6 +74,8 @@ def _indices_of_terms(reduction: Reduce, single: Single) -> tuple[Index, ...] | 
     if not set(reduction.indices) <= set(indices) or not has_no_more_elements(body, indices, spec):
         return None
     if prod(map(single.context.max_extent, indices)) < MIN_TERMS:
+        return None
+    if prod(map(single.context.max_extent, reduction.indices)) < MIN_TERMS_OF_RESULT:
         return None
     return indices if are_in_bounds(body, indices, spec) else None
 

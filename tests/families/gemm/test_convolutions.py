@@ -73,7 +73,7 @@ def test_the_sums_of_a_gated_convolution_are_implicit_gemms(made, prove):
     total = text.split("= ")[-1].strip()
     gated = text.replace(f"= {total}", f"= {total} * sigmoid({total.replace('w[', 'v[')})")
     gated = gated.replace("  w: ", "  v: {shape: [48, 32, 3, 3], dtype: float32}\n  w: ")
-    assert [kernel.family for kernel in made(gated).plan.kernels] == ["gemm", "gemm"]
+    assert [kernel.family for kernel in made(gated).plan.kernels].count("gemm") == 2
     prove(gated)
 
 

@@ -47,11 +47,7 @@ def case_of(dtype, last, batch, channels, features, sizes, taps, stride, dilatio
 def rows_of(path: Path) -> list[tuple[Convolution, dict[str, float]]]:
     """The cases that have register windows, with times in microseconds."""
     cases = json.loads(path.read_text())["cases"]
-    return [
-        (case_of(*row["case"]), row["cold_us"])
-        for row in cases
-        if "windows" in row["cold_us"]
-    ]
+    return [(case_of(*row["case"]), row["cold_us"]) for row in cases if "windows" in row["cold_us"]]
 
 
 ROWS = rows_of(FITTED)
