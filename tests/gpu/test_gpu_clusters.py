@@ -50,7 +50,8 @@ def clusters(device: GpuDevice) -> GpuDevice:
 def test_long_rows_are_right(clusters: GpuDevice, n: int, value: str, dtype: str) -> None:
     (spec,) = load_text(SPEC % (40, n, dtype, dtype, value, ""))
     kernel = generate(spec, analysis=False)
-    assert kernel.plan.kernels[0].cluster > 1
+    fits_a_block = dtype == "bfloat16" and n < 65536
+    assert (kernel.plan.kernels[0].cluster > 1) != fits_a_block
     run = verify(spec, kernel.source, kernel.manifest, clusters)
     assert run.verification.passed, run.verification.messages
 
