@@ -130,6 +130,7 @@ VALUES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("text", VALUES.values(), ids=list(VALUES))
 def test_a_convolution_of_copies_equals_the_reference(small: None, text: str, target: str) -> None:

@@ -105,7 +105,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_results_agree_with_the_reference(made, prove, case):
     assert made(case.text).plan.kernels[-1].family == "gemm"
@@ -218,6 +218,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", GRADIENTS.values(), ids=GRADIENTS)
 def test_gradients_of_a_convolution_are_implicit_gemms_too(planned, prove, text):
     assert planned(text).family == "gemm"
