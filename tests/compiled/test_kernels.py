@@ -92,6 +92,7 @@ SOME = (
 UNKNOWN = (
     "read from memory",
     "alignment of its sources",
+    "source pattern differs between its warps",  # of copies that compute where windows are
     "whole sectors in pairs",
     DIVERGED_AFTER_WAIT,
 )
@@ -117,7 +118,11 @@ def check_accounts(name: str, target: str) -> None:
         for actual in kernel.accesses:
             assert set(names(actual)) <= NAMES, actual.changes
             if actual.compiled is None:  # then for a reason with a name, never "unexplained"
-                known = actual.reason.partition(":")[0] in NAMES or actual.reason in (SPIN_WAIT, REMOTE_SHARED)
+                known = actual.reason.partition(":")[0] in NAMES or actual.reason in (
+                    SPIN_WAIT,
+                    REMOTE_SHARED,
+                    DIVERGED_BY_DATA,
+                )
                 assert known or any(text in actual.reason for text in UNKNOWN), actual.reason
             assert actual.instructions or "dropped" in names(actual)
 
@@ -129,7 +134,7 @@ def test_every_access_of_some_gallery_kernels_is_accounted_for(name, target):
     check_accounts(name, target)
 
 
-NEWER = ("softmax_long_rows", "gemm_tensor_fp8")  # with clusters or float8, which older targets haven't
+NEWER = ("softmax_long_rows", "gemm_tensor_fp8", "conv_weight", "conv_input")  # with clusters or float8
 
 
 def targets(name: str) -> tuple[str, ...]:
