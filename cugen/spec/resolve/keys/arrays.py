@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import copysign, prod
 from pathlib import Path
 
 from cugen.spec.expressions import Boundary, Expr
@@ -234,4 +234,6 @@ def read_boundary(node: YamlNode, dtype: DType | None, scope: Scope, *, key: str
     if problem is not None:
         report_misfit(options["value"].value, dtype, problem, scope, key=f"{key}.value")
         return Boundary("zero")
-    return Boundary("value", convert(value, dtype))
+    element = convert(value, dtype)
+    is_zero = element == 0 and copysign(1, element) > 0  # -0.0 isn't what `zero` reads
+    return Boundary("zero") if is_zero else Boundary("value", element)
