@@ -22,7 +22,7 @@ from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
-from cugen.spec.expressions import Expr, Op, Read, bound_indices, walk
+from cugen.spec.expressions import Expr, Op, Read, Reduce, bound_indices, free_indices, walk
 from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
 
 
@@ -115,12 +115,14 @@ def _keeps_nested(spec: Spec, statement: Statement) -> bool:
 
 def _with_split_dimensions(spec: Spec) -> Spec:
     """The spec with dimensions and indices split where a family other than the fallbacks takes more statements then, or
-    they have fewer divisions, and none is lost, nor a mixed group: other compound subscripts are left as they are."""
+    they have fewer divisions or sums over the parts of a subscript, and none is lost, nor a mixed group: other compound
+    subscripts are left as they are."""
     for candidate in (spec, replace(spec, statements=inlined_statements(spec))):
         split = with_split_dimensions(candidate)
         if split.statements != candidate.statements:
             before, after = _matched_targets(spec), _matched_targets(split)
             is_better = before != after or _division_count(split) < _division_count(candidate)
+            is_better = is_better or _summed_parts(split) < _summed_parts(candidate)
             if is_better and before <= after and _mixed_count(spec) <= _mixed_count(split):
                 return split
     return spec
@@ -141,6 +143,14 @@ def _mixed_count(spec: Spec) -> int:
 def _division_count(spec: Spec) -> int:
     divisions = ("floordiv", "mod")
     return sum(isinstance(node, Op) and node.name in divisions for s in spec.statements for node in walk(s.value))
+
+
+def _summed_parts(spec: Spec) -> int:
+    """The subscripts in terms of reductions over several of their indices, as `x[p * Q + q]` in a sum over p and q."""
+    reductions = (node for s in spec.statements for node in walk(s.value) if isinstance(node, Reduce))
+    bodies = ((node.body, {index.name for index in node.indices}) for node in reductions)
+    reads = ((read, names) for body, names in bodies for read in walk(body) if isinstance(read, Read))
+    return sum(len(free_indices(sub) & names) > 1 for read, names in reads for sub in read.subscripts)
 
 
 def _single(statement: Statement, context: Context) -> Single:
