@@ -93,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_first(
 
     // circular buffer of 3 stages, [stage][crs][k or ij]
     float (*ws)[BK][BM + 4] = reinterpret_cast<float (*)[BK][BM + 4]>(shared_memory);
-    float (*xs)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(shared_memory + 4 * BK * (BM + 4) * STAGES);
+    float (*xs)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(ws + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     const int n = blockIdx.z;

@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
 
     // circular buffer of 4 stages, tiles in the layout of their operands
     __nv_bfloat16 (*xs)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
-    __nv_bfloat16 (*ws)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(shared_memory + 2 * BK * BM * STAGES);
+    __nv_bfloat16 (*ws)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(xs + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
     const int nij0 = min(blockIdx.y * BM, H * N * W - BM);

@@ -98,7 +98,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
 
     // circular buffer of 3 stages, [stage][krs][c or ij]
     float (*w_lasts)[BK][BM + 4] = reinterpret_cast<float (*)[BK][BM + 4]>(shared_memory);
-    float (*dys)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(shared_memory + 4 * BK * (BM + 4) * STAGES);
+    float (*dys)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(w_lasts + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     // split-K: the 4 blocks of a cluster each take a range of krs

@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
 
     // circular buffer of 3 stages, [stage][rsc][ij or k]
     float (*x_unfoldeds)[BK][BM + 4] = reinterpret_cast<float (*)[BK][BM + 4]>(shared_memory);
-    float (*ws)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(shared_memory + 4 * BK * (BM + 4) * STAGES);
+    float (*ws)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(x_unfoldeds + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     const int ij0 = min(blockIdx.y * BM, H * W - BM);

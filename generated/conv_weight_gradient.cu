@@ -78,7 +78,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
 
     // circular buffer of 3 stages, [stage][nij][k or rsc]
     float (*dys)[BK][BM] = reinterpret_cast<float (*)[BK][BM]>(shared_memory);
-    float (*xs)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(shared_memory + 4 * BK * BM * STAGES);
+    float (*xs)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(dys + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     // split-K: the 4 blocks of a cluster each take a range of nij

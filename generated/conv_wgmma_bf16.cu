@@ -294,10 +294,10 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
 
     // circular buffer of 9 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*xs)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
-    __nv_bfloat16 (*fs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(shared_memory + 73728);
-    __nv_bfloat16 (*c_tile)[1][64][32] = reinterpret_cast<__nv_bfloat16 (*)[1][64][32]>(shared_memory + 110592);
+    __nv_bfloat16 (*fs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(xs + STAGES);
+    __nv_bfloat16 (*c_tile)[1][64][32] = reinterpret_cast<__nv_bfloat16 (*)[1][64][32]>(fs + STAGES);
     // mbarriers: full once the tiles of a stage have been copied
-    unsigned long long* full = reinterpret_cast<unsigned long long*>(shared_memory + 114688);
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(c_tile + 1);
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -328,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
             #pragma unroll 1
             for (int rsc0 = 0; rsc0 < 9 * C; rsc0 += BK) {
                 const int stage = rsc0 / BK;
-                mbarrier_arrive_expect_tx(&full[stage], 12288);
+                mbarrier_arrive_expect_tx(&full[stage], 2 * BK * BM + 2 * BK * BN);
                 // the k-tile's tap and first channel
                 const int r = rsc0 / (3 * C);
                 const int s = rsc0 / C % 3;
@@ -357,10 +357,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
         wgmma_wait<0>();
 
         const int c_swizzle = 8 * (lane / 8) + thread_n;
-        if (thread == 0) {
-            tma_store_wait_read<0>();
-        }
-        __barrier_sync_count(1, 128);
         #pragma unroll
         for (int h = 0; h < 2; ++h) {
             #pragma unroll

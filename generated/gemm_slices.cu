@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
 
     // circular buffer of 3 stages, [stage][k][m or n]
     float (*As)[BK][BM + 4] = reinterpret_cast<float (*)[BK][BM + 4]>(shared_memory);
-    float (*Bs)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(shared_memory + 4 * BK * (BM + 4) * STAGES);
+    float (*Bs)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(As + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     const int m0 = blockIdx.y * BM;

@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(64, 14) gemm_tensor_bf16(
 
     // circular buffer of 3 stages, tiles in the layout of their operands
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
-    __nv_bfloat16 (*Bs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(shared_memory + 2 * BK * BM * STAGES);
+    __nv_bfloat16 (*Bs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(As + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
     const int m0 = blockIdx.y * BM;

@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
 
     // circular buffer of 3 stages, tiles in the layout of their operands
     __half (*As)[BK][BM + 8] = reinterpret_cast<__half (*)[BK][BM + 8]>(shared_memory);
-    __half (*Bs)[BK][BN] = reinterpret_cast<__half (*)[BK][BN]>(shared_memory + 2 * BK * (BM + 8) * STAGES);
+    __half (*Bs)[BK][BN] = reinterpret_cast<__half (*)[BK][BN]>(As + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
     const int m0 = min(blockIdx.y * BM, M - BM);

@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tensor_fp8__float8_e4m3(
 
     // circular buffer of 3 stages, tiles in the layout of their operands
     __nv_fp8_e4m3 (*As)[BM][BK] = reinterpret_cast<__nv_fp8_e4m3 (*)[BM][BK]>(shared_memory);
-    __nv_fp8_e4m3 (*Bs)[BN][BK] = reinterpret_cast<__nv_fp8_e4m3 (*)[BN][BK]>(shared_memory + BK * BM * STAGES);
+    __nv_fp8_e4m3 (*Bs)[BN][BK] = reinterpret_cast<__nv_fp8_e4m3 (*)[BN][BK]>(As + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
     const int m0 = min(blockIdx.y * BM, M - BM);

@@ -275,11 +275,11 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
 
     // circular buffer of 3 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
-    __nv_bfloat16 (*Bs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(shared_memory + 24576);
-    __nv_bfloat16 (*c_tile)[1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[1][64][64]>(shared_memory + 49152);
+    __nv_bfloat16 (*Bs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(As + STAGES);
+    __nv_bfloat16 (*c_tile)[1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[1][64][64]>(Bs + STAGES);
     // mbarriers: full once the tiles of a stage have been copied, empty once all consumers have read them
-    unsigned long long* full = reinterpret_cast<unsigned long long*>(shared_memory + 57344);
-    unsigned long long* empty = reinterpret_cast<unsigned long long*>(shared_memory + 57368);
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(c_tile + 1);
+    unsigned long long* empty = full + STAGES;
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -314,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
                     const int fill = K_TILES * wave + k0 / BK;
                     const int stage = fill % STAGES;
                     mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
-                    mbarrier_arrive_expect_tx(&full[stage], 16384);
+                    mbarrier_arrive_expect_tx(&full[stage], 2 * BK * BM + 2 * BK * BN);
                     tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
                     tma_load_2d(&Bs[stage][0][0], &B_map, &full[stage], k0, n0);
                 }

@@ -274,11 +274,11 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
 
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     __half (*As)[BM][BK] = reinterpret_cast<__half (*)[BM][BK]>(shared_memory);
-    __half (*Bs)[BN / 64][BK][64] = reinterpret_cast<__half (*)[BN / 64][BK][64]>(shared_memory + 16384);
-    __half (*c_tile)[1][64][64] = reinterpret_cast<__half (*)[1][64][64]>(shared_memory + 32768);
+    __half (*Bs)[BN / 64][BK][64] = reinterpret_cast<__half (*)[BN / 64][BK][64]>(As + STAGES);
+    __half (*c_tile)[1][64][64] = reinterpret_cast<__half (*)[1][64][64]>(Bs + STAGES);
     // mbarriers: full once the tiles of a stage have been copied, empty once all consumers have read them
-    unsigned long long* full = reinterpret_cast<unsigned long long*>(shared_memory + 40960);
-    unsigned long long* empty = reinterpret_cast<unsigned long long*>(shared_memory + 40976);
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(c_tile + 1);
+    unsigned long long* empty = full + STAGES;
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -313,7 +313,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_f16(
                     const int fill = K_TILES * wave + k0 / BK;
                     const int stage = fill % STAGES;
                     mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
-                    mbarrier_arrive_expect_tx(&full[stage], 16384);
+                    mbarrier_arrive_expect_tx(&full[stage], 128 * BK * (BN / 64) + 2 * BK * BM);
                     tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
                     // B_map(n0, k0): assumed: 288 sectors, ideal 256; 285.33 on average (64 x 128 bytes)
                     tma_load_2d(&Bs[stage][0][0][0], &B_map, &full[stage], n0, k0);

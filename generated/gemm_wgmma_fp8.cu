@@ -286,11 +286,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
 
     // circular buffer of 3 stages, swizzled rows of 128 bytes
     __nv_fp8_e4m3 (*As)[BM][BK] = reinterpret_cast<__nv_fp8_e4m3 (*)[BM][BK]>(shared_memory);
-    __nv_fp8_e4m3 (*Bs)[BN][BK] = reinterpret_cast<__nv_fp8_e4m3 (*)[BN][BK]>(shared_memory + 49152);
-    __nv_bfloat16 (*c_tile)[3][64][32] = reinterpret_cast<__nv_bfloat16 (*)[3][64][32]>(shared_memory + 86016);
+    __nv_fp8_e4m3 (*Bs)[BN][BK] = reinterpret_cast<__nv_fp8_e4m3 (*)[BN][BK]>(As + STAGES);
+    __nv_bfloat16 (*c_tile)[3][64][32] = reinterpret_cast<__nv_bfloat16 (*)[3][64][32]>(Bs + STAGES);
     // mbarriers: full once the tiles of a stage have been copied, empty once all consumers have read them
-    unsigned long long* full = reinterpret_cast<unsigned long long*>(shared_memory + 110592);
-    unsigned long long* empty = reinterpret_cast<unsigned long long*>(shared_memory + 110616);
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(c_tile + 2);
+    unsigned long long* empty = full + STAGES;
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -323,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
                 const int fill = k0 / BK;
                 const int stage = fill % STAGES;
                 mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
-                mbarrier_arrive_expect_tx(&full[stage], 28672);
+                mbarrier_arrive_expect_tx(&full[stage], BK * BM + BK * BN);
                 tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
                 tma_load_2d(&Bs[stage][0][0], &B_map, &full[stage], k0, n0);
             }
@@ -362,10 +362,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
         const int c_swizzle = 8 * (lane / 8) + thread_n;
         #pragma unroll
         for (int chunk = 0; chunk < 3; ++chunk) {
-            if (thread_of_warpgroup == 0) {
-                tma_store_wait_read<2>();
-            }
-            __barrier_sync_count(warpgroup + 1, 128);
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 #pragma unroll

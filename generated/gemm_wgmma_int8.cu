@@ -265,9 +265,9 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
 
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     signed char (*As)[BM][BK] = reinterpret_cast<signed char (*)[BM][BK]>(shared_memory);
-    signed char (*B_copys)[BN][BK] = reinterpret_cast<signed char (*)[BN][BK]>(shared_memory + 16384);
+    signed char (*B_copys)[BN][BK] = reinterpret_cast<signed char (*)[BN][BK]>(As + STAGES);
     // mbarriers: full once the tiles of a stage have been copied
-    unsigned long long* full = reinterpret_cast<unsigned long long*>(shared_memory + 24576);
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(B_copys + STAGES);
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -293,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
             #pragma unroll 1
             for (int k0 = 0; k0 < K; k0 += BK) {
                 const int stage = k0 / BK;
-                mbarrier_arrive_expect_tx(&full[stage], 12288);
+                mbarrier_arrive_expect_tx(&full[stage], BK * BM + BK * BN);
                 tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
                 tma_load_2d(&B_copys[stage][0][0], &B_copy_map, &full[stage], k0, n0);
             }

@@ -243,10 +243,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
 
     // circular buffer of 3 stages, swizzled rows of 128 bytes
     __half (*As)[BM][BK] = reinterpret_cast<__half (*)[BM][BK]>(shared_memory);
-    __half (*Bs)[BN][BK] = reinterpret_cast<__half (*)[BN][BK]>(shared_memory + 24576);
+    __half (*Bs)[BN][BK] = reinterpret_cast<__half (*)[BN][BK]>(As + STAGES);
     // mbarriers: full once the tiles of a stage have been copied, empty once all consumers have read them
-    unsigned long long* full = reinterpret_cast<unsigned long long*>(shared_memory + 49152);
-    unsigned long long* empty = reinterpret_cast<unsigned long long*>(shared_memory + 49176);
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(Bs + STAGES);
+    unsigned long long* empty = full + STAGES;
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -276,7 +276,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
                 const int fill = k0 / BK;
                 const int stage = fill % STAGES;
                 mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
-                mbarrier_arrive_expect_tx(&full[stage], 16384);
+                mbarrier_arrive_expect_tx(&full[stage], 2 * BK * BM + 2 * BK * BN);
                 tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
                 tma_load_2d_multicast(&Bs[stage][32 * rank][0], &B_map, &full[stage], 3, k0, n0 + 32 * rank);
             }

@@ -229,11 +229,11 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
 
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
-    __nv_bfloat16 (*Bs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(shared_memory + 16384);
+    __nv_bfloat16 (*Bs)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(As + STAGES);
     float (*partials)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
     // mbarriers: full once the tiles of a stage have been copied, empty once all consumers have read them
-    unsigned long long* full = reinterpret_cast<unsigned long long*>(shared_memory + 32768);
-    unsigned long long* empty = reinterpret_cast<unsigned long long*>(shared_memory + 32784);
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(Bs + STAGES);
+    unsigned long long* empty = full + STAGES;
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -266,7 +266,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
                 const int fill = k0 / BK;
                 const int stage = fill % STAGES;
                 mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
-                mbarrier_arrive_expect_tx(&full[stage], 16384);
+                mbarrier_arrive_expect_tx(&full[stage], 2 * BK * BM + 2 * BK * BN);
                 tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0 + k_offset, m0);
                 tma_load_2d(&Bs[stage][0][0], &B_map, &full[stage], k0 + k_offset, n0);
             }

@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
 
     // circular buffer of 3 stages, [stage][k][n or m]
     float (*Bs)[BK][BM + 4] = reinterpret_cast<float (*)[BK][BM + 4]>(shared_memory);
-    float (*As)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(shared_memory + 4 * BK * (BM + 4) * STAGES);
+    float (*As)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(Bs + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     const int n0 = min(blockIdx.y * BM, N - BM);

@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(1024) matmul_dynamic_shared(
     constexpr int BM = 32, BN = 32, BK = 32;
 
     float (*As)[BK + 1] = reinterpret_cast<float (*)[BK + 1]>(shared_memory);
-    float (*Bs)[BN] = reinterpret_cast<float (*)[BN]>(shared_memory + 4 * (BK + 1) * BM);
+    float (*Bs)[BN] = reinterpret_cast<float (*)[BN]>(As + BM);
 
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;

@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
 
     // circular buffer of 4 stages, tiles in the layout of their operands
     __half (*As)[BM][BK] = reinterpret_cast<__half (*)[BM][BK]>(shared_memory);
-    __half (*Bs)[BK][BN + 8] = reinterpret_cast<__half (*)[BK][BN + 8]>(shared_memory + 2 * BK * BM * STAGES);
+    __half (*Bs)[BK][BN + 8] = reinterpret_cast<__half (*)[BK][BN + 8]>(As + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
     const int m0 = min(blockIdx.y * BM, M - BM);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import sympy
+
 from cugen.emit.printer import tables
 from cugen.emit.printer.ctypes import c_name, literal, narrowed, widened
 from cugen.emit.printer.integers import IntegerPrinter
@@ -56,6 +58,7 @@ class NodePrinter(ValuePrinter):
         super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide)
         self.functions = self.integers.functions
         self.printed: list[Access] = []
+        self.dynamic_tiles: list[Array] = []  # as declared so far
         self.texts: dict[int, str] = {}
         self.claims = claims or {}
 
@@ -287,16 +290,26 @@ class NodePrinter(ValuePrinter):
         return f"__shared__ {align}{c_name(array.dtype)} {array.symbol}{extents}"
 
     def _dynamic_tile(self, array: Array) -> str:
-        """A tile in dynamic shared memory: a pointer to its rows."""
-        rows = "".join(f"[{self.integer(extent)}]" for extent in self._extents(array)[1:])
-        kind = c_name(array.dtype)
+        """A tile in dynamic shared memory: a pointer to its rows, from the end of a tile that is declared before it, or
+        so many bytes from the start of the memory."""
+        kind, rows = self._rows(array)
+        pointer = f"{kind} (*){rows}" if rows else f"{kind}*"
         offset = self.integer(integer(array.dynamic_offset))
         start = "shared_memory" + (f" + {offset}" if array.dynamic_offset else "")
+        is_typed = False
+        for tile in self.dynamic_tiles:
+            if int(tile.dynamic_offset) + sympy.Mul(*tile.padded_shape) * tile.dtype.bytes == int(array.dynamic_offset):
+                start = f"{tile.symbol} + {self.integer(self._extents(tile)[0])}"
+                is_typed = self._rows(tile) == (kind, rows)
         if not array.shape:
             return f"{kind}& {array.symbol} = *reinterpret_cast<{kind}*>({start})"
+        self.dynamic_tiles.append(array)
         target = f"{kind} (*{array.symbol}){rows}" if rows else f"{kind}* {array.symbol}"
-        cast = f"{kind} (*){rows}" if rows else f"{kind}*"
-        return f"{target} = reinterpret_cast<{cast}>({start})"
+        return f"{target} = {start if is_typed else f'reinterpret_cast<{pointer}>({start})'}"
+
+    def _rows(self, array: Array) -> tuple[str, str]:
+        """The element type of a tile, and the extents of its rows."""
+        return c_name(array.dtype), "".join(f"[{self.integer(extent)}]" for extent in self._extents(array)[1:])
 
     def _extents(self, array: Array) -> tuple[Integer, ...]:
         """The padded extents of a tile, by name where they have one."""

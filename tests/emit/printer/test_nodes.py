@@ -40,7 +40,7 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.symbols import Choice, Mod, Size, integer, symbol
 from cugen.spec.expressions import Const, Local, Op
-from cugen.spec.types import BOOL, FLOAT16, FLOAT32, INT8, INT32, INT64
+from cugen.spec.types import BOOL, FLOAT16, FLOAT32, INT8, INT32, INT64, UINT64
 
 ROW, K, M = symbol("row"), symbol("k"), symbol("M")
 RANGES = {ROW: (0, 999), K: (0, 99), M: (1, 1000), symbol("lanes"): (0, 31), symbol("stage"): (0, 2)}
@@ -233,6 +233,24 @@ def test_dynamic_tiles_are_carved_out_of_one_array(text):
     assert text(Declare(tile), Declare(row)) == [
         "__half (*As)[17] = reinterpret_cast<__half (*)[17]>(shared_memory + 64);",
         "signed char* Bs = reinterpret_cast<signed char*>(shared_memory);",
+    ]
+
+
+def test_a_dynamic_tile_begins_at_the_end_of_another(text):
+    def dynamic(name, dtype, shape, offset):
+        return array(name, dtype, shape, "shared", flat=False, dynamic=True, dynamic_offset=offset)
+
+    tiles = [
+        dynamic("As", FLOAT16, (integer(3), integer(16)), 0),
+        dynamic("full", UINT64, (integer(3),), 96),
+        dynamic("empty", UINT64, (integer(3),), 120),
+        dynamic("apart", UINT64, (integer(3),), 152),
+    ]
+    assert text(*map(Declare, tiles)) == [
+        "__half (*As)[16] = reinterpret_cast<__half (*)[16]>(shared_memory);",
+        "unsigned long long* full = reinterpret_cast<unsigned long long*>(As + 3);",
+        "unsigned long long* empty = full + 3;",
+        "unsigned long long* apart = reinterpret_cast<unsigned long long*>(shared_memory + 152);",
     ]
 
 

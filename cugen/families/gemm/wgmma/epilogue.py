@@ -41,14 +41,22 @@ def stores_by_tma(contraction: Contraction) -> bool:
 
 
 class TensorStoreEpilogue(Epilogue):
-    """Each warpgroup has `store_buffers` buffers, `offset` bytes from the start of shared memory."""
+    """Each warpgroup has `store_buffers` buffers, `offset` bytes from the start of shared memory, which a kernel that
+    `is_persistent` uses again for its next output tile."""
 
     def __init__(
-        self, thread: ThreadCoordinates, warpgroup: Integer, thread_of_warpgroup: Integer, offset: int
+        self,
+        thread: ThreadCoordinates,
+        warpgroup: Integer,
+        thread_of_warpgroup: Integer,
+        offset: int,
+        *,
+        is_persistent: bool,
     ) -> None:
         super().__init__(thread)
         assert isinstance(thread.config, WgmmaConfig)
         self.wgmma_config, self.warpgroup, self.thread_of_warpgroup = thread.config, warpgroup, thread_of_warpgroup
+        self.is_persistent = is_persistent
         (statement,) = self.request.stored_statements()
         self.statement = statement
         context = self.request.context
@@ -91,7 +99,10 @@ class TensorStoreEpilogue(Epilogue):
         buffer = Mod(i * chunks + c, integer(config.store_buffers))
         of_warpgroup = NamedBarrier(self.warpgroup, WARPGROUP)
         first = self.thread_of_warpgroup
-        await_buffer = when(first, "==", integer(0), (AwaitTensorStores(config.store_buffers - 1),))
+        await_buffer, buffer_read = Section("await_buffer", ()), Section("buffer_read", ())
+        if self.is_persistent or config.matrices_m * chunks > config.store_buffers:
+            awaited = when(first, "==", integer(0), (AwaitTensorStores(config.store_buffers - 1),))
+            await_buffer, buffer_read = Section("await_buffer", (awaited,)), Section("buffer_read", (of_warpgroup,))
         m = thread.tile_origin[self.contraction.m.name] + self._first_row(i)
         n = thread.tile_origin[self.contraction.n.name] + config.chunk_n * c
         batch = {index.name: self.lowering.symbols[index.name] for index in self.contraction.batch}
@@ -104,8 +115,8 @@ class TensorStoreEpilogue(Epilogue):
         )
         copy = when(first, "==", integer(0), (store, CommitTensorStores()))
         body = (
-            Section("await_buffer", (await_buffer,)),
-            Section("buffer_read", (of_warpgroup,)),
+            await_buffer,
+            buffer_read,
             Section("statements", self._checked(c, self._statements_of_chunk(i, c, buffer))),
             Section("fence_proxy", (FenceProxy(),)),
             Section("buffer_written", (of_warpgroup,)),

@@ -117,14 +117,16 @@ class WgmmaKernel:
         offset = 0
         for operand in contraction.operands:
             pieces.append(self._tiles_of(operand, offset))
-            offset += pieces[-1].bytes
+            offset = pieces[-1].bytes + offset
         self.tiles = tuple(pieces)
         thread_definitions, tile_definitions = self._coordinates()
         epilogue: Epilogue
         if config.split_k > 1:
             epilogue = ClusterEpilogue(self.thread)
         elif stores_by_tma(contraction):
-            epilogue = TensorStoreEpilogue(self.thread, self.warpgroup, self.thread_of_warpgroup, offset)
+            epilogue = TensorStoreEpilogue(
+                self.thread, self.warpgroup, self.thread_of_warpgroup, offset, is_persistent=self.is_persistent
+            )
             offset += epilogue.bytes
         else:
             epilogue = Epilogue(self.thread)

@@ -124,6 +124,16 @@ def _extent(operand: Operand, config: WgmmaConfig) -> int:
     return int(config.block_m if operand.is_along_m else config.block_n)
 
 
+def _tile_shape(operand: Operand, config: WgmmaConfig) -> tuple[int, ...]:
+    """The sizes of a stage of an operand's tile, with their names."""
+    size = config.block_m if operand.is_along_m else config.block_n
+    if operand.is_k_major:
+        return size, config.block_k
+    row = SWIZZLED_ROW_BYTES // operand.array.dtype.bytes
+    blocks = size // row if int(size) % row == 0 else (size + row - 1) // row
+    return blocks, config.block_k, row
+
+
 def tile_rows(operand: Operand, config: WgmmaConfig) -> int:
     """Rows of 128 bytes of an operand's tile."""
     extent = _extent(operand, config)
@@ -161,21 +171,18 @@ class OperandTiles:
         """The tiles, `offset` bytes from the start of shared memory."""
         read, array, instruction = operand.read, operand.array, config.wgmma
         extent, row = _extent(operand, config), SWIZZLED_ROW_BYTES // array.dtype.bytes
-        size = config.block_m if operand.is_along_m else config.block_n
         if operand.is_k_major:
             # No rows beyond a matrix of fewer: those of the tile's results are left out.
             rows = -(-contraction.context.max_extent(operand.mn) // SWIZZLE_PERIOD_ROWS) * SWIZZLE_PERIOD_ROWS
             box = (min(extent // _shares(operand, config), rows), int(config.block_k))
-            shape: tuple[int, ...] = (config.stages, size, config.block_k)
         else:
             box = (int(config.block_k), row)
-            blocks = size // row if extent % row == 0 else (size + row - 1) // row
-            shape = (config.stages, blocks, config.block_k, row)
         names, context = lowering.names, contraction.context
         source = tensor_array(array, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
         if instruction.rounds and source.tensor_map is not None:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
-        tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, shape, "shared")
+        shape = _tile_shape(operand, config)
+        tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, (config.stages, *shape), "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
         copied = -(-extent // row) // _shares(operand, config)  # blocks, of an MN-major tile
         is_looped = copied > 1 and not operand.is_k_major
@@ -192,7 +199,11 @@ class OperandTiles:
     @property
     def bytes(self) -> int:
         """Of all stages."""
-        return int(self.config.stages) * stage_bytes((self.operand,), self.config)
+        return self._stage_bytes * self.config.stages
+
+    @property
+    def _stage_bytes(self) -> int:
+        return math.prod(_tile_shape(self.operand, self.config)) * self.tile.dtype.bytes
 
     @property
     def block_bytes(self) -> int:
@@ -204,7 +215,8 @@ class OperandTiles:
         """Bytes that one k-tile's copies count at their barrier."""
         assert self.source.tensor_map is not None
         boxes = int(self.tile.shape[1]) if self.block_bytes else self.shares
-        return boxes * math.prod(self.source.tensor_map.box) * self.tile.dtype.bytes
+        copied = boxes * math.prod(self.source.tensor_map.box) * self.tile.dtype.bytes
+        return self._stage_bytes if copied == self._stage_bytes else copied  # with the names of its sizes
 
     @property
     def shares(self) -> int:

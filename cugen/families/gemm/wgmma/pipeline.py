@@ -34,7 +34,7 @@ class Pipeline:
         self.full = _barriers("full", config, lowering, offset)
         self.empty: Array | None = None
         if refills:
-            self.empty = _barriers("empty", config, lowering, offset + int(config.stages) * BARRIER_BYTES)
+            self.empty = _barriers("empty", config, lowering, offset + config.stages * BARRIER_BYTES)
         self.stage = Index(lowering.names.allocate("stage"), integer(0), (0, int(config.stages) - 1))
         lowering.ranges[self.stage.symbol] = self.stage.range
 

@@ -1,4 +1,4 @@
-"""Epilogues that store by TMA check bounds only where they read arrays: TMA leaves out results beyond the output."""
+"""Epilogues that store by TMA: which bounds they check, and which earlier stores they wait for."""
 
 from __future__ import annotations
 
@@ -32,9 +32,26 @@ MORE = {
     ],
 )
 def test_indices_are_checked_where_arrays_are_read(m: object, n: int, value: str, checks: list[str]) -> None:
+    """TMA leaves out results beyond the output."""
     schedule = "family: wgmma, block: {m: 64, n: 128}"
     text = product(m, n, 128, compute=f"C[{{c}}] = {value}", more=MORE[value], schedule=schedule)
     source = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False).source
     (epilogue,) = re.findall(r"c_swizzle = .*?\n}\n", source, re.DOTALL)
     conditions = re.findall(r"if \((.*)\) {", epilogue)
     assert [condition for condition in conditions if "thread" not in condition] == checks
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "waits"),
+    [
+        pytest.param(64, 64, 0, id="one chunk of the only output tile"),
+        pytest.param(64, 128, 0, id="a buffer for each of its chunks"),
+        pytest.param(64, 256, 1, id="more chunks than buffers"),
+        pytest.param(64 * 133, 64, 1, id="an output tile after another"),
+    ],
+)
+def test_a_buffer_is_waited_for_where_it_is_used_again(m: int, n: int, waits: int) -> None:
+    text = product(m, n, 128, schedule=f"family: wgmma, block: {{m: 64, n: {n}}}")
+    source = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False).source
+    (epilogue,) = re.findall(r"c_swizzle = .*?\n}\n", source, re.DOTALL)
+    assert epilogue[: epilogue.index("tma_store_2d")].count("tma_store_wait_read<") == waits
