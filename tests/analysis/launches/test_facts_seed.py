@@ -274,7 +274,7 @@ schedule: {block: {m: 16, n: 16}, step: {k: 16}}
     tiles = {a.access.array.name: a.access.array for a in launch_of(spec).accesses if a.space == "shared"}
     first, second = 16 * 17 * 4, 16 * 16 * 4
     assert [tiles[name].dynamic_offset for name in "AB"] == [0, first]
-    assert "shared_memory + 4 * (BK + 1) * BM)" in kernel.source
+    assert "float (*Bs)[BN] = reinterpret_cast<float (*)[BN]>(As + BM);" in kernel.source
     assert launch_of(spec).facts.occupancy.shared_bytes == first + second
 
 
