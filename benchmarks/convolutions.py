@@ -4,37 +4,26 @@
 
 Register windows are `family: stencil`, an implicit GEMM `family: gemm`: its copies compute where the windows are. After
 the listed shapes, of image networks, others are drawn from the seed: ranks, layouts, types, taps, strides, dilations
-and groups. The regret of a case is the time of the plan without requests over the fastest of the three, its ratio the
-time of PyTorch (cuDNN's fastest algorithm, without tf32) over that of the plan, in one run, with cold caches. All
-results are compared with PyTorch's.
+and groups. PyTorch takes cuDNN's fastest algorithm, without tf32.
 """
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import math
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from cases import spec_text
-from cold_times import TORCH, cold_times
-from figures import command, save
+from cold_times import TORCH
+from plan_variants import Comparison
 
-import cugen
 from cugen.bench.peers import Called
-from cugen.bench.session import Session, session
 from cugen.kernel import Kernel, generate
 from cugen.machine import architecture_specific
-from cugen.runtime.gpu import target_for
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
-from cugen.toolchain.cuda import compile_cubin
 
 PLANNED, WINDOWS, GEMM = "planned", "windows", "gemm"
 VARIANTS = (PLANNED, WINDOWS, GEMM)
@@ -160,66 +149,7 @@ def planned(case: Case, variant: str, capability: str) -> Kernel | None:
         return None
 
 
-def compiled(case: Case, variant: str, capability: str) -> None:
-    """Fills the cache of machine code."""
-    if (kernel := planned(case, variant, capability)) is not None:
-        compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
-
-
-def row(opened: Session, case: Case) -> dict[str, Any]:
-    """Cold medians of the variants in microseconds, the plan's families, the regret and the ratio."""
-    kernels = {v: kernel for v in VARIANTS if (kernel := planned(case, v, opened.capability)) is not None}
-    times, _ = cold_times(opened, kernels, case.peer, samples=60, budget_us=1e5)
-    return {
-        "case": astuple(case),
-        "families": "+".join(launch.family for launch in kernels[PLANNED].plan.kernels),
-        "cold_us": times,
-        "regret": times[PLANNED] / min(times[variant] for variant in kernels),
-        "ratio": times[TORCH] / times[PLANNED],
-    }
-
-
-def mean(rows: list[dict[str, Any]], key: str) -> float:
-    """Geometric mean."""
-    return math.exp(sum(math.log(entry[key]) for entry in rows) / len(rows))
-
-
-def rows_of(cases: list[Case]) -> Iterator[dict[str, Any]]:
-    with session() as opened:
-        with ProcessPoolExecutor() as pool:
-            jobs = [(case, variant, opened.capability) for case in cases for variant in VARIANTS]
-            list(pool.map(compiled, *zip(*jobs, strict=True)))
-        for case in cases:
-            yield row(opened, case)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=24, help="drawn after the listed ones")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="JSON file of the rows")
-    args = parser.parse_args()
-    random = Random(args.seed)
-    rows: list[dict[str, Any]] = []
-    for measured in rows_of([*LISTED, *(drawn(random) for _ in range(args.cases))]):
-        rows.append(measured)
-        times = "  ".join(f"{name} {us:.1f}" for name, us in measured["cold_us"].items())
-        print(
-            f"{measured['regret']:5.2f} {measured['ratio']:6.2f}  {measured['families']:12} {measured['case']} {times}",
-            flush=True,
-        )
-    regrets, ratios = ([entry[key] for entry in rows] for key in ("regret", "ratio"))
-    print(f"{len(rows)} cases: regret {mean(rows, 'regret'):.3f} in geometric mean, {max(regrets):.3f} at worst")
-    print(f"PyTorch over the plan: {mean(rows, 'ratio'):.3f} in geometric mean, {min(ratios):.3f} at worst")
-    if args.output:
-        with session() as opened:
-            device = opened.device
-        head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-        figures = {"mean_regret": mean(rows, "regret"), "worst_regret": max(regrets)}
-        figures |= {"mean_ratio": mean(rows, "ratio"), "worst_ratio": min(ratios)}
-        save(args.output, head | {"command": command()} | figures | {"cases": rows})
-    return 0
-
+COMPARISON = Comparison(LISTED, drawn, VARIANTS, planned)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(COMPARISON.main(__doc__))
