@@ -40,8 +40,8 @@ def _sectors(read: Read, lanes: Sequence[dict[str, int]], context: Context) -> i
     address = sum((sub * stride for sub, stride in zip(subscripts, array.strides, strict=True)), integer(0))
     elements = set[int]()
     for values in lanes:
-        at = {symbol(name): (values.get(name, 0),) * 2 for name in names}
-        low, high = bounds(address, {**context.ranges, **at})
+        ranges = {symbol(name): (values.get(name, 0),) * 2 for name in names}
+        low, high = bounds(address, {**context.ranges, **ranges})
         if low != high:
             return len(lanes)
         elements.add(low)

@@ -83,7 +83,7 @@ def _indices_of_terms(reduction: Reduce, single: Single) -> tuple[Index, ...] | 
         return None
     if prod(map(single.context.max_extent, reduction.indices)) < MIN_TERMS_OF_RESULT:
         return None
-    if not _has_few_threads(reduction, single) and not _has_apart_lanes(body, indices, single):
+    if not _has_few_threads(reduction, single) and not _has_strided_lanes(body, indices, single):
         return None
     return indices if are_in_bounds(body, indices, spec) else None
 
@@ -95,7 +95,7 @@ def _has_few_threads(reduction: Reduce, single: Single) -> bool:
     return terms >= MIN_SERIAL_TERMS and results < THREADS_TO_FILL_DEVICE
 
 
-def _has_apart_lanes(body: Expr, indices: tuple[Index, ...], single: Single) -> bool:
+def _has_strided_lanes(body: Expr, indices: tuple[Index, ...], single: Single) -> bool:
     """Whether a warp with a result in each lane requests many more sectors for its reads than for terms in the order of
     their indices, with the store and the load of these."""
     statement, context = single.statement, single.context

@@ -29,8 +29,8 @@ def is_provably_nonnegative(goal: AffineForm, facts: Sequence[AffineForm], param
 def _relevant(
     start: AffineForm, facts: Sequence[AffineForm], params: Mapping[str, Param]
 ) -> Iterator[list[AffineForm]]:
-    """The constraints that share atoms with `start`, including the axioms of those atoms, and then ever more: those that
-    share atoms with these. Products of facts have products as atoms, so that all of them may be too many."""
+    """The constraints that share atoms with `start`, including the axioms of those atoms, and then ever more: those
+    that share atoms with these. Products of facts have products as atoms, so that all of them may be too many."""
     system = [start]
     seen: set[Atom] = set()
     frontier = [atom for atom, _ in start.terms]
