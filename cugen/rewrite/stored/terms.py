@@ -117,10 +117,10 @@ def _steps(single: Single, temporaries: list[Temporary], values: Mapping[Expr, E
 
 
 def _outermost(expr: Expr) -> Iterator[Reduce]:
-    """The reductions that are in no other one."""
+    """The reductions that are in no other one, nor in a scan, whose index their terms may have."""
     if isinstance(expr, Reduce):
         yield expr
-    else:
+    elif not isinstance(expr, Scan):
         for part in children(expr):
             yield from _outermost(part)
 
