@@ -75,7 +75,7 @@ def build(
     if declarations is None or statements is None or "arrays" not in entries:
         return None
     check_constant_memory(declarations.arrays, declarations.scalars, scope)
-    resolution = resolve.resolve_compute(declarations, statements, report)
+    resolution = resolve.resolve_compute(declarations, statements, report, require)
     if resolution is None:
         return None
     if len(report.diagnostics) > before:
