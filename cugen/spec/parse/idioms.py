@@ -51,7 +51,7 @@ _MODULES = r"(?:np|numpy|cp|cupy|jnp|torch|tf|tl|math|F|std)"
 _WORDS = (
     (
         re.compile(r"(?:threadIdx|blockIdx|blockDim|gridDim)\.\w+"),
-        "name an index in place of the thread: `y[i] = 2 * x[i]`; `schedule` says how blocks and threads share the work",
+        "name an index in place of the thread: `y[i] = 2 * x[i]`; `schedule` says how blocks and threads share them",
     ),
     (re.compile(rf"{_MODULES}(?:\.\w+)*\.(?:rand\w*|normal|uniform)\b"), _RANDOM),
     (re.compile(rf"{_MODULES}(?:\.|::)(?:\w+\.)*(?P<name>\w+)"), "functions have no module: `{name}`"),

@@ -10,9 +10,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 
 LOOP = "an index runs over the array by itself: `y[i] = 2 * x[i]`; what adds up is `y[i] = sum(x[i, k], k)`"
-THREAD = (
-    "name an index in place of the thread: `y[i] = 2 * x[i]`; `schedule` says how blocks and threads share the work"
-)
+THREAD = "name an index in place of the thread: `y[i] = 2 * x[i]`; `schedule` says how blocks and threads share them"
 BRANCH = "each element has one value: `y[i] = a if condition else b`"
 RANDOM = "there are no random numbers; declare an array that the caller fills with them, and read it: `r[i]`"
 SLICE = "name an index instead of a slice: `A[i, j]`; of a part that begins at `b`, element i is `A[b + i]`"
