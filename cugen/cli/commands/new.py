@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from cugen.cli.failures import DONE, files_of_the_user, wrong_call
+from cugen.cli.text.terminal import show
 from cugen.emit.resources import data_folder
 from cugen.spec.nearest import nearest
 from cugen.spec.parse.names import kernel_name_problem
@@ -31,7 +32,7 @@ def execute(args: argparse.Namespace) -> int:
         except FileExistsError:
             raise wrong_call(f"{path} already exists", "choose another name, or remove it first") from None
     if not args.quiet:
-        print(f"wrote {path}; try `cugen run {path}`")
+        show(f"wrote {path}; try `cugen run {path}`")
     return DONE
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
+import sys
 from collections.abc import Iterator
 
 from cugen.abi.manifest import LaunchEntry
 from cugen.cli.resources import Resources
+from cugen.cli.text.layout import filled, fit
+from cugen.cli.text.terminal import paint
 from cugen.emit.describe import placement_text
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.families.base import Family
@@ -42,7 +44,6 @@ from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
 
 _LABEL_WIDTH = 11  # characters
-_LINE_WIDTH = 118  # characters
 _INDENT = "  "
 Answers = tuple[tuple[Family, Match | Refusals], ...]
 
@@ -52,7 +53,10 @@ def plan_text(kernel: Kernel, resources: Resources, price: PlanPrice | None = No
     plan, spec = kernel.plan, kernel.spec
     title = f"{kernel.name}: {spec.doc}" if spec.doc else kernel.name
     purpose = why_not_compiled(target(spec.target))
-    lines = [title, *_row("target", f"{spec.target}, {purpose}" if purpose else spec.target)]
+    lines = [
+        paint(fit(title, sys.stdout), "bold", sys.stdout),
+        *_row("target", f"{spec.target}, {purpose}" if purpose else spec.target),
+    ]
     if unused := unused_target(spec):
         lines += _row("", unused)
     if spec.params:
@@ -80,7 +84,7 @@ def plan_text(kernel: Kernel, resources: Resources, price: PlanPrice | None = No
     answers = _answers(spec)
     launches = kernel.manifest.launches
     for number, (made, launch) in enumerate(zip(plan.kernels, launches, strict=True), 1):
-        lines += ["", f"launch {number} of {len(launches)}: {made.name}"]
+        lines += ["", paint(f"launch {number} of {len(launches)}: {made.name}", "bold", sys.stdout)]
         lines += _launch_lines(kernel, made, launch, answers[made.name], resources)
     return "\n".join(lines)
 
@@ -133,7 +137,7 @@ def _launch_lines(
     for part, nodes in made.parts:
         if nodes:
             yield from _row("part", part)
-            yield from (f"{_INDENT * 3}{line}" for line in _node_lines(dissolved(nodes), printer))
+            yield from (fit(f"{_INDENT * 3}{line}", sys.stdout) for line in _node_lines(dissolved(nodes), printer))
 
 
 def _node_lines(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
@@ -185,5 +189,4 @@ def _access_text(access: Access, printer: NodePrinter) -> str:
 
 
 def _row(label: str, text: str) -> list[str]:
-    head, indent = f"  {label:<{_LABEL_WIDTH}}", " " * (_LABEL_WIDTH + 2)
-    return textwrap.wrap(text, _LINE_WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+    return filled(text, f"  {label:<{_LABEL_WIDTH}}", " " * (_LABEL_WIDTH + 2))

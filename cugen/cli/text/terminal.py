@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TextIO, TypeVar
 
+from cugen.cli.text.layout import fit
+
 _Item = TypeVar("_Item")
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31;1", "green": "32", "yellow": "33", "blue": "34;1"}
@@ -31,7 +33,8 @@ def paint(text: str, style: str, stream: TextIO) -> str:
 
 
 def paint_findings(text: str, stream: TextIO) -> str:
-    """Highlights the heads, locations and helps of findings."""
+    """Findings for a terminal: wrapped, with their heads, locations and helps highlighted."""
+    text = fit(text, stream)
     if has_colour(stream):
         for pattern, style in _MARKED:
             text = pattern.sub(f"\033[{_STYLES[style]}m\\1\033[0m", text)
@@ -41,7 +44,12 @@ def paint_findings(text: str, stream: TextIO) -> str:
 def note(text: str, *, quiet: bool = False) -> None:
     """Prints a note to standard error."""
     if not quiet:
-        print(text, file=sys.stderr)
+        print(fit(text, sys.stderr), file=sys.stderr)
+
+
+def show(text: str) -> None:
+    """Prints prose and rows to standard output, where progress and other commands see them at once."""
+    print(fit(text, sys.stdout), flush=True)
 
 
 def progress(items: Iterable[_Item], total: int, what: str, *, quiet: bool = False) -> Iterator[_Item]:
