@@ -28,7 +28,7 @@ from cugen.cli.specs import (
     with_locks,
 )
 from cugen.cli.text import run as report
-from cugen.cli.text.terminal import note, paint_findings, show
+from cugen.cli.text.terminal import note, paint_findings, progress, show
 from cugen.cli.values import SET, Value, plain
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def execute(args: argparse.Namespace) -> int:
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
     specs = with_locks(for_device(specs, choice.device.capability, args), args)
     contents = []
-    for spec in specs:
+    for spec in progress(specs, len(specs), "running", quiet=args.quiet):
         content = _run(spec, choice, args)
         contents.append(content)
         if content["nonfinite"]:

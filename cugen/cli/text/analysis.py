@@ -9,10 +9,9 @@ from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.resources import Resources
 from cugen.cli.text.check import paint_verdict
 from cugen.cli.text.layout import filled, fit, table
-from cugen.cli.text.terminal import paint
+from cugen.cli.text.terminal import paint, row
 from cugen.kernel_report import LaunchReport, Report
 
-_LABEL_WIDTH = 11  # characters
 _MAX_ACCESS_WIDTH = 40  # characters; longer accesses shift the columns of their row
 _HEADINGS = ("access", "warps", "cost", "ideal", "ratio", "verdict")
 
@@ -21,7 +20,7 @@ def analysis_text(report: Report, resources: Resources) -> str:
     """Text of all launches. `resources`: the compiler that reported the registers, or why they are unknown."""
     title = f"{report.kernel}: what each access costs over the whole launch, and what the launch takes"
     lines = [paint(fit(title, sys.stdout), "bold", sys.stdout)]
-    lines += _row("compiler", resources.compiler or f"none: {resources.reason}")
+    lines += row("compiler", resources.compiler or f"none: {resources.reason}")
     for number, launch in enumerate(report.kernels, 1):
         title = f"launch {number} of {len(report.kernels)}: {launch.kernel} on {launch.facts.target}"
         lines += ["", paint(title, "bold", sys.stdout)]
@@ -30,7 +29,7 @@ def analysis_text(report: Report, resources: Resources) -> str:
         lines.append("")
         topic = ""
         for label, sentence in launch.sentences:
-            lines += _row("" if label == topic else label, sentence)
+            lines += row("" if label == topic else label, sentence)
             topic = label
     return "\n".join(lines)
 
@@ -71,7 +70,3 @@ def _reasons(launch: LaunchReport) -> Iterator[str]:
     for reason, texts in texts_of_reason.items():
         line = f"{', '.join(dict.fromkeys(texts))}: {reason}"
         yield from filled(line, "  ", "    ")
-
-
-def _row(label: str, text: str) -> list[str]:
-    return filled(text, f"  {label:<{_LABEL_WIDTH}}", " " * (_LABEL_WIDTH + 2))

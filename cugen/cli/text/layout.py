@@ -12,7 +12,7 @@ from typing import TextIO
 
 MIN_COLUMNS = 60  # narrower terminals are laid out as this one
 _USUAL_COLUMNS = 80  # of a terminal that doesn't know
-_MIN_WRAPPED_COLUMN = 20  # characters of a table's column that wraps; narrower, it has lines of its own
+_MIN_WRAPPED_COLUMN = 16  # characters of a table's column that wraps; narrower, it has lines of its own
 _LINE_WIDTH = 118  # characters
 _GAP = "  "  # between columns of a table
 _STYLE = re.compile(r"\033\[[\d;]*m")
