@@ -42,8 +42,8 @@ COMMANDS = {
     "doctor": "show what this machine supports, and how to install what is missing",
     "config": "print paths for build systems",
 }
-_TITLE = "Turns a YAML spec into CUDA C that people can read, verify, run and commit."
-_STATUSES = """\
+TITLE = "Turns a YAML spec into CUDA C that people can read, verify, run and commit."
+STATUSES = """\
 exit status:
   0  done
   1  the check failed: files are stale, a limit is exceeded, or a result is wrong
@@ -159,8 +159,8 @@ def top_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         "cugen",
         usage="cugen COMMAND …",
-        description=fit(f"{_TITLE}\n\ncommands:\n{listed}", sys.stdout),
-        epilog=fit(f"`cugen COMMAND --help` describes each command.\n\n{_STATUSES}", sys.stdout),
+        description=fit(f"{TITLE}\n\ncommands:\n{listed}", sys.stdout),
+        epilog=fit(f"`cugen COMMAND --help` describes each command.\n\n{STATUSES}", sys.stdout),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

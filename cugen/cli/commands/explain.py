@@ -23,17 +23,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    pages = {path.stem: path for path in sorted(_FOLDER.glob("CG*.md"))}
+    known = pages()
     if args.code is None:
-        for path in pages.values():
+        for path in known.values():
             with path.open(encoding="utf-8") as page:
                 print(page.readline().removeprefix("#").strip())
         return DONE
     code = _normal(args.code)
-    if code not in pages:
-        raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, pages, what="codes"))
-    print(_styled(pages[code].read_text(encoding="utf-8"), sys.stdout), end="")
+    if code not in known:
+        raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, known, what="codes"))
+    print(_styled(known[code].read_text(encoding="utf-8"), sys.stdout), end="")
     return DONE
+
+
+def pages() -> dict[str, Path]:
+    """The page of each diagnostic code."""
+    return {path.stem: path for path in sorted(_FOLDER.glob("CG*.md"))}
 
 
 def _normal(code: str) -> str:
