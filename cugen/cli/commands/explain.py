@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from pathlib import Path
 from typing import TextIO
 
 from cugen.cli.failures import DONE, wrong_call
 from cugen.cli.text.terminal import has_colour, paint
+from cugen.emit.resources import explanations
 from cugen.spec.nearest import did_you_mean
 
-_FOLDER = Path(__file__).resolve().parents[2] / "explain"
 _INLINE_CODE = re.compile(r"`([^`]+)`")
 
 
@@ -23,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    known = pages()
+    known = explanations()
     if args.code is None:
         for path in known.values():
             with path.open(encoding="utf-8") as page:
@@ -34,11 +33,6 @@ def execute(args: argparse.Namespace) -> int:
         raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, known, what="codes"))
     print(_styled(known[code].read_text(encoding="utf-8"), sys.stdout), end="")
     return DONE
-
-
-def pages() -> dict[str, Path]:
-    """The page of each diagnostic code."""
-    return {path.stem: path for path in sorted(_FOLDER.glob("CG*.md"))}
 
 
 def _normal(code: str) -> str:

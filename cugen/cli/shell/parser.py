@@ -6,10 +6,9 @@ import argparse
 
 from shtab import DIRECTORY, FILE, glob
 
-from cugen.cli.commands.explain import pages
 from cugen.cli.emission import KINDS
 from cugen.cli.main import COMMANDS, add_arguments, command_module, top_parser
-from cugen.emit.resources import data_folder
+from cugen.emit.resources import data_folder, explanations
 from cugen.machine import known_targets
 
 _SPECS = glob("*.yaml", "*.yml")
@@ -29,7 +28,7 @@ def full_parser() -> argparse.ArgumentParser:
     choices."""
     choices = {
         "EXAMPLE": [path.stem for path in sorted(data_folder("specs").glob("*.yaml"))],
-        "CODE": list(pages()),
+        "CODE": list(explanations()),
         "TARGET": list(known_targets()),
         "KIND[,KIND]": list(KINDS),
     }
