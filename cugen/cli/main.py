@@ -28,7 +28,7 @@ from cugen.cli.text.terminal import note, paint_findings
 from cugen.version import __version__
 
 COMMANDS = {
-    "new": "write a commented starter spec",
+    "new": "write a commented starter spec, or a copy of an example",
     "generate": "write .cu, .h, .hpp and .json for each spec, or check that they are current",
     "check": "check every memory access against the limits of its spec",
     "fix": "find the smallest padding or swizzle that removes bank conflicts, as a patch of the spec",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+SCHEMA = _PACKAGE / "spec" / "schema" / "cugen-spec-1.json"
 
 
 def data_folder(name: str) -> Path:

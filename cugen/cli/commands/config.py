@@ -8,7 +8,7 @@ from pathlib import Path
 from cugen.cli.failures import DONE, wrong_call
 from cugen.cli.shell.completion import SHELLS, completion
 from cugen.emit.host.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME
-from cugen.emit.resources import data_folder
+from cugen.emit.resources import SCHEMA, data_folder
 from cugen.version import __version__
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -19,7 +19,7 @@ _FACTS = {
     "runtime": (RUNTIME, "C++ source that runs launches on the CPU; link it once per program"),
     "cxxflags": (" ".join((*COMPILER_FLAGS, f"-I{INCLUDES}")), "C++ compiler flags for the CPU"),
     "templates": (data_folder("templates"), "folder of the kernel templates"),
-    "schema": (_PACKAGE / "spec" / "schema" / "cugen-spec-1.json", "JSON Schema of specs, for editors"),
+    "schema": (SCHEMA, "JSON Schema of specs, for editors"),
     "version": (__version__, "cugen's version"),
 }
 
