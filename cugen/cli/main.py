@@ -20,7 +20,6 @@ from cugen.cli.failures import (
     WRONG_INPUT,
     Failure,
     failure_of,
-    refused,
     wrong_call,
 )
 from cugen.cli.text.layout import fit
@@ -169,9 +168,7 @@ def top_parser() -> argparse.ArgumentParser:
 
 
 def _report(error: Exception, *, debug: bool, gnu: bool) -> int:
-    failure = failure_of(error)
-    if failure is not None and failure.findings and gnu:
-        failure = refused(failure.findings, gnu=True)
+    failure = failure_of(error, gnu=gnu)
     if failure is None:
         failure = Failure(
             f"error: internal error of cugen: {type(error).__name__}: {error}\n"

@@ -124,19 +124,20 @@ def _watch(options: Emission, args: argparse.Namespace) -> int:
     if args.templates:
         given += [Path(args.templates), *sorted(Path(args.templates).glob("*.j2"))]
     read: dict[Path, None] = {}
-    note("generating on each change until Ctrl-C", quiet=args.quiet)
     try:
         while True:
             watched = list(dict.fromkeys((*given, *read)))
             before = states(watched)
+            note("generating", quiet=args.quiet)
             try:
                 _execute(options, args, read)
             except Exception as error:
-                if (failure := failure_of(error)) is None:
+                if (failure := failure_of(error, gnu=args.gnu)) is None:
                     raise
                 note(paint_findings(failure.text, sys.stderr))
             if found := [file for file in read if file not in watched]:
                 watched, before = [*watched, *found], (*before, *states(found))
+            note("waiting for a change, or Ctrl-C", quiet=args.quiet)
             wait_for_change(watched, before)
     except KeyboardInterrupt:
         note("ended", quiet=args.quiet)

@@ -136,7 +136,7 @@ def _wrapped(line: str, width: int, indent: int | None) -> list[str]:
         before = _STYLE.sub("", current)
         if before.strip() and len(before) >= first_words and len(before + _STYLE.sub("", word)) > width:
             lines.append(current)
-            current = margin + word.lstrip(" ")
+            current, first_words = margin + word.lstrip(" "), 0
         else:
             current += word
     return [*lines, current]

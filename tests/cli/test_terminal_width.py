@@ -1,0 +1,150 @@
+"""On a terminal of 60, 80 and 120 columns no line is wider, and elsewhere the output doesn't depend on one."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cugen.cli.main import COMMANDS
+from cugen.emit.resources import data_folder
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import json, sys
+from cugen.cli.main import main
+for words in json.loads(sys.argv[1]):
+    print("\\x1e" + " ".join(words), flush=True)
+    main(words)
+"""
+BAD = """\
+cugen: 1
+kernel: bad
+params: {rows: 1000, columns: 777}
+arrays:
+  matrix: {shape: [rows, columns], dtype: float32}
+  result: {shape: [rows, columns], dtype: floot32}
+  scaled_and_shifted_values: {shape: [rows, columns], dtype: float32}
+compute: |
+  scaled_and_shifted_values[row, column] = 2 * matrix[row + 1, column] + result[row, column]
+"""
+# What is no sentence: quoted source with the marks below it, and a patch.
+SOURCE = re.compile(r" *\d+ [|>] | *\| +\^+|[-+ @].*[{:]")
+SPECS = ("matmul_tiled",)
+
+
+@cache
+def on_terminal(columns: int, commands: tuple[tuple[str, ...], ...], folder: Path) -> dict[str, list[str]]:
+    """The lines of each command on a terminal, without colours."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)}
+    environment.pop("COLUMNS", None)
+    environment.pop("NO_COLOR", None)
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
+        cwd=folder,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=environment,
+    )
+    os.close(slave)
+    printed = b""
+    while True:
+        try:
+            part = os.read(master, 1 << 16)
+        except OSError:  # the end, on Linux
+            break
+        if not part:
+            break
+        printed += part
+    os.close(master)
+    assert child.wait() == 0, printed.decode()
+    assert b"\033[" in printed
+    plain = re.sub(r"\033\[[\d;]*[mK]", "", printed.decode().replace("\r\n", "\n"))
+    parts = (part.partition("\n") for part in plain.split("\x1e")[1:])
+    return {head: text.split("\n") for head, _, text in parts}
+
+
+def wide(lines: Sequence[str], columns: int) -> list[str]:
+    """The lines that are wider than the terminal, although they could be broken."""
+    drawn = [line.rpartition("\r")[2] for line in lines]  # over a progress bar
+    sentences = [line for line in drawn if len(line) > columns and not SOURCE.match(line)]
+    return [line for line in sentences if " " in re.sub(r"^.* {2,}", "", line.strip())]
+
+
+def calls(specs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    files = [str(data_folder("specs") / f"{name}.yaml") for name in specs]
+    helps = [(name, "--help") for name in COMMANDS]
+    words: list[tuple[str, ...]] = [("--help",), *helps, ("doctor",), ("new", "--list"), ("explain", "CG2108")]
+    words += [("check", file) for file in files]
+    words += [("inspect", "--what", what, file) for what in ("plan", "analysis") for file in files]
+    words += [("fix", file) for file in files[:1]]
+    words += [("generate", "bad.yaml"), ("explain", "CG1304", "bad.yaml"), ("check", "--format", "tekst", "bad.yaml")]
+    words += [("fix", "conflicts.yaml"), ("check", "conflicts.yaml"), ("run", "scale.yaml"), ("nonsense",)]
+    return tuple(words)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("terminal")
+    (folder / "bad.yaml").write_text(BAD)
+    text = (data_folder("specs") / "transpose_padded.yaml").read_text()
+    (folder / "conflicts.yaml").write_text(text.replace("pad: 1", "pad: 0"))
+    (folder / "scale.yaml").write_text((data_folder("specs") / "saxpy.yaml").read_text())
+    return folder
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
+    output = on_terminal(columns, calls(SPECS), folder)
+    assert len(output) == len(calls(SPECS))
+    assert {call: found for call, lines in output.items() if (found := wide(lines, columns))} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_no_line_of_many_specs_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
+    names = sorted(path.stem for path in data_folder("specs").glob("*.yaml"))
+    output = on_terminal(columns, calls(names), folder)
+    assert {call: found for call, lines in output.items() if (found := wide(lines, columns))} == {}
+
+
+def test_a_wider_terminal_has_more_columns_in_its_tables(folder: Path) -> None:
+    heads = {
+        columns: next(line for line in output["check conflicts.yaml"] if "verdict" in line).split()
+        for columns in (60, 80, 120)
+        for output in (on_terminal(columns, calls(SPECS), folder),)
+    }
+    assert heads[60] == ["access", "cost", "verdict"]
+    assert heads[120] == ["access", "memory", "cost", "ideal", "ratio", "verdict"]
+    assert set(heads[60]) < set(heads[80]) <= set(heads[120])
+
+
+def test_elsewhere_the_output_is_that_of_an_unknown_width(
+    cli: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scripts read the same lines wherever they run."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "60")
+    answer = cli("check", "conflicts.yaml")
+    assert "  load   A[m_in * N + n_in]  global      7,500 sectors  7,500   1.00  ideal\n" in answer.out
+    assert max(map(len, answer.out.splitlines())) > 110
+    assert max(map(len, cli("--help").out.splitlines())) > 80
+    plan = cli("inspect", data_folder("specs") / "matmul_tiled.yaml").out
+    assert 100 < max(map(len, plan.splitlines())) <= 118
+    monkeypatch.delenv("COLUMNS")
+    assert cli("check", "conflicts.yaml").out == answer.out
