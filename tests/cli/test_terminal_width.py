@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +18,13 @@ from cugen.cli.main import COMMANDS
 from cugen.emit.resources import data_folder
 
 ROOT = Path(__file__).parents[2]
+WIDTHS = (60, 80, 120)
 PROGRAM = """
-import json, sys
+import fcntl, json, struct, sys, termios
 from cugen.cli.main import main
-for words in json.loads(sys.argv[1]):
-    print("\\x1e" + " ".join(words), flush=True)
+for columns, words in json.loads(sys.argv[1]):
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    print("\\x1e", columns, *words, flush=True)
     main(words)
 """
 BAD = """\
@@ -45,38 +43,41 @@ SOURCE = re.compile(r" *\d+ [|>] | *\| +\^+|[-+ @].*[{:]")
 SPECS = ("matmul_tiled",)
 
 
-@cache
-def on_terminal(columns: int, commands: tuple[tuple[str, ...], ...], folder: Path) -> dict[str, list[str]]:
-    """The lines of each command on a terminal, without colours."""
+Output = dict[int, dict[str, list[str]]]
+
+
+def on_terminals(commands: Sequence[Sequence[str]], folder: Path, builds: Path) -> Output:
+    """The lines of each command on a terminal of each width, without colours."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": str(ROOT), "CUGEN_CACHE_DIR": str(builds)}
     environment.pop("COLUMNS", None)
     environment.pop("NO_COLOR", None)
+    work = json.dumps([(columns, command) for columns in WIDTHS for command in commands])
     child = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, json.dumps(commands)],
-        cwd=folder,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env=environment,
+        [sys.executable, "-c", PROGRAM, work], cwd=folder, stdin=slave, stdout=slave, stderr=slave, env=environment
     )
     os.close(slave)
     printed = b""
-    while True:
-        try:
-            part = os.read(master, 1 << 16)
-        except OSError:  # the end, on Linux
-            break
-        if not part:
-            break
+    while part := _read(master):
         printed += part
     os.close(master)
     assert child.wait() == 0, printed.decode()
     assert b"\033[" in printed
     plain = re.sub(r"\033\[[\d;]*[mK]", "", printed.decode().replace("\r\n", "\n"))
-    parts = (part.partition("\n") for part in plain.split("\x1e")[1:])
-    return {head: text.split("\n") for head, _, text in parts}
+    output: Output = {columns: {} for columns in WIDTHS}
+    for part in plain.split("\x1e ")[1:]:
+        head, _, text = part.partition("\n")
+        columns, _, command = head.partition(" ")
+        output[int(columns)][command] = text.split("\n")
+    assert all(len(lines) == len(commands) for lines in output.values())
+    return output
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # the end, on Linux
+        return b""
 
 
 def wide(lines: Sequence[str], columns: int) -> list[str]:
@@ -108,27 +109,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_no_line_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
-    output = on_terminal(columns, calls(SPECS), folder)
-    assert len(output) == len(calls(SPECS))
-    assert {call: found for call, lines in output.items() if (found := wide(lines, columns))} == {}
+@pytest.fixture(scope="module")
+def output(folder: Path, shared_builds: Path) -> Output:
+    return on_terminals(calls(SPECS), folder, shared_builds)
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_no_line_is_wider_than_the_terminal(output: Output, columns: int) -> None:
+    assert {call: found for call, lines in output[columns].items() if (found := wide(lines, columns))} == {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_no_line_of_many_specs_is_wider_than_the_terminal(folder: Path, columns: int) -> None:
+def test_no_line_of_many_specs_is_wider_than_the_terminal(folder: Path, shared_builds: Path) -> None:
     names = sorted(path.stem for path in data_folder("specs").glob("*.yaml"))
-    output = on_terminal(columns, calls(names), folder)
-    assert {call: found for call, lines in output.items() if (found := wide(lines, columns))} == {}
+    for columns, outputs in on_terminals(calls(names), folder, shared_builds).items():
+        assert {call: found for call, lines in outputs.items() if (found := wide(lines, columns))} == {}
 
 
-def test_a_wider_terminal_has_more_columns_in_its_tables(folder: Path) -> None:
-    heads = {
-        columns: next(line for line in output["check conflicts.yaml"] if "verdict" in line).split()
-        for columns in (60, 80, 120)
-        for output in (on_terminal(columns, calls(SPECS), folder),)
-    }
+def test_a_wider_terminal_has_more_columns_in_its_tables(output: Output) -> None:
+    lines = {columns: output[columns]["check conflicts.yaml"] for columns in WIDTHS}
+    heads = {columns: next(line for line in lines[columns] if "verdict" in line).split() for columns in WIDTHS}
     assert heads[60] == ["access", "cost", "verdict"]
     assert heads[120] == ["access", "memory", "cost", "ideal", "ratio", "verdict"]
     assert set(heads[60]) < set(heads[80]) <= set(heads[120])
