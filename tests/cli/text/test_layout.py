@@ -100,7 +100,7 @@ def test_a_long_cell_is_wrapped(terminal: Terminal) -> None:
     rows = (ROWS[0], ("load", "values[row * columns + column + 1]", *ROWS[1][2:]))
     assert layout.table(rows, terminal, right=(3,), drop=(2,), wrap=1) == [
         "        access                                 cost  verdict",
-        "  load  values[row * columns      4,557,000 sectors  costly\n        + column + 1]",
+        "  load  values[row * columns +    4,557,000 sectors  costly\n        column + 1]",
     ]
 
 
