@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
@@ -30,7 +29,7 @@ def columns(stream: TextIO) -> int | None:
         return None
     try:
         width = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, io.UnsupportedOperation):
+    except OSError:  # also where there is no descriptor
         width = 0
     return max(MIN_COLUMNS, width or _USUAL_COLUMNS)
 

@@ -89,7 +89,7 @@ def note(text: str, *, quiet: bool = False) -> None:
 
 
 def show(text: str) -> None:
-    """Prints prose and rows to standard output, where progress and other commands see them at once."""
+    """Prints text to standard output at once, and on a terminal within its width."""
     _BAR.clear()
     print(fit(text, sys.stdout), flush=True)
 
@@ -101,8 +101,8 @@ def progress(items: Iterable[_Item], total: int, what: str, *, quiet: bool = Fal
         return
     try:
         for done, item in enumerate(items, 1):
-            filled = _BAR_WIDTH * done // total
-            _BAR.draw(f"{what} [{'#' * filled}{' ' * (_BAR_WIDTH - filled)}] {done}/{total}")
+            bar = "#" * (_BAR_WIDTH * done // total)
+            _BAR.draw(f"{what} [{bar:<{_BAR_WIDTH}}] {done}/{total}")
             yield item
     finally:
         _BAR.clear()
