@@ -48,7 +48,7 @@ def execute(args: argparse.Namespace) -> int:
             print("\n".join(_cases(code, cases, outcome, args.spec)))
             return DONE
         others = ", ".join(dict.fromkeys(finding.code for finding in findings))
-        note(f"{args.spec} has no {code}" + (f", but {others}" if others else ""))
+        note(f"{args.spec} has no {code}" + (f", but {others}" if others else ""), quiet=args.quiet)
     print(_styled(page), end="")
     return DONE
 

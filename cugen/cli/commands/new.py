@@ -1,5 +1,5 @@
-"""Write NAME.yaml: a commented spec without a schedule (a GEMM), or with --from a copy of an example. Its first line
-names the schema with which editors complete and check it."""
+"""Write NAME.yaml: a commented spec without a schedule, or with --from a copy of an example. Its first line names the
+schema with which editors complete and check it."""
 
 from __future__ import annotations
 
