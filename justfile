@@ -26,4 +26,4 @@ docs:
     python -m pytest -q {{ made_pages }} {{ pages }}
 
 made_pages := "tests/gallery/test_readme.py tests/gallery/test_manual.py tests/families/test_families_page.py"
-pages := "tests/gallery/test_adding_a_family.py tests/integration/test_build_page.py tests/cli/test_manual.py tests/cli/test_outputs_page.py tests/bench"
+pages := "tests/gallery/test_adding_a_family.py tests/integration/test_build_page.py tests/cli/test_manual.py tests/cli/test_outputs_page.py tests/cli/test_editors_page.py tests/bench"

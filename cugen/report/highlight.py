@@ -1,8 +1,9 @@
-"""Lines of CUDA C as HTML, with spans for comments, keywords and numbers."""
+"""Tokens of CUDA C by kind, and its lines as HTML with a span for each."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from markupsafe import Markup, escape
 
@@ -19,27 +20,32 @@ _TOKEN = re.compile(
 
 
 def highlighted(source: str) -> tuple[Markup, ...]:
-    """The lines of a source; a block comment may span several."""
-    lines = []
+    """The lines of a source as HTML."""
+    return tuple(Markup("").join(_span(kind, text) for kind, text in line) for line in tokens(source))
+
+
+def tokens(source: str) -> Iterator[tuple[tuple[str, str], ...]]:
+    """The lines of a source, each as pairs of a kind and a text: comment, directive, text, keyword, or "" for all else.
+    A block comment may span several lines."""
     inside = False
     for line in source.splitlines():
+        head, tail = "", line
         if inside:
             head, end, tail = line.partition("*/")
-            inside = not end
-            lines.append(_span("comment", head + end) + _line(tail))
-        else:
-            lines.append(_line(line))
-            inside = "/*" in line.partition("//")[0] and "*/" not in line.partition("/*")[2]
-    return tuple(lines)
+            head, inside = head + end, not end
+        if not inside:
+            inside = "/*" in tail.partition("//")[0] and "*/" not in tail.partition("/*")[2]
+        yield (("comment", head), *_tokens(tail))
 
 
-def _line(line: str) -> Markup:
-    made, position = Markup(""), 0
+def _tokens(line: str) -> Iterator[tuple[str, str]]:
+    position = 0
     for token in _TOKEN.finditer(line):
-        made += escape(line[position : token.start()]) + _span(token.lastgroup or "", token[0])
+        yield "", line[position : token.start()]
+        yield token.lastgroup or "", token[0]
         position = token.end()
-    return made + escape(line[position:])
+    yield "", line[position:]
 
 
 def _span(kind: str, text: str) -> Markup:
-    return Markup('<span class="{}">{}</span>').format(kind[0], text) if text else Markup("")
+    return Markup('<span class="{}">{}</span>').format(kind[0], text) if kind and text else escape(text)

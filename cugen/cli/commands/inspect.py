@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from cugen.cli.specs import (
     templates_of,
     with_locks,
 )
+from cugen.cli.text.terminal import paint, paint_code, paint_findings
 
 if TYPE_CHECKING:
     from cugen.kernel import Kernel
@@ -50,15 +52,15 @@ def execute(args: argparse.Namespace) -> int:
             except ToolMissing as error:
                 if args.what != "all":
                     raise
-                text = str(error)
+                text = paint_findings(str(error), sys.stdout)
             except CompileError as error:
                 if error.code == COMPILE_FAILED:
                     raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
                 if args.what != "all":
                     raise Failure(str(error), CANNOT_HERE) from error
-                text = str(error)
+                text = paint_findings(str(error), sys.stdout)
             if len(specs) * len(whats) > 1:
-                print(("" if first else "\n") + f"==== {kernel.name}: {what} ====")
+                print(("" if first else "\n") + paint(f"==== {kernel.name}: {what} ====", "bold", sys.stdout))
             print(text.rstrip("\n"))
             first = False
     return DONE
@@ -84,20 +86,20 @@ def _analysis(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
 
 
 def _source(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
-    return kernel.source
+    return paint_code(kernel.source, sys.stdout)
 
 
 def _ptx(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.toolchain.cuda import compile_ptx
 
-    return compile_ptx(kernel.source, kernel.name, kernel.manifest.target)
+    return paint_code(compile_ptx(kernel.source, kernel.name, kernel.manifest.target), sys.stdout)
 
 
 def _sass(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.toolchain.binary.disassembler import disassemble
     from cugen.toolchain.cuda import compile_cubin
 
-    return disassemble(compile_cubin(kernel.source, kernel.name, kernel.manifest.target).image)
+    return paint_code(disassemble(compile_cubin(kernel.source, kernel.name, kernel.manifest.target).image), sys.stdout)
 
 
 _SECTIONS: dict[str, Callable[[Kernel, Mapping[str, int], str], str]] = {
