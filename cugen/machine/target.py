@@ -37,6 +37,8 @@ class Target:
     `shared_per_block` limits static shared memory, `shared_opt_in` dynamic shared memory after
     cudaFuncAttributeMaxDynamicSharedMemorySize is raised.
 
+    `carveouts` divide the `l1_bytes` of an SM between shared memory and L1; the last one is `shared_per_sm`.
+
     `constant_cache_bytes` is the working set of constants that an SM caches, `constant_first_level_bytes` the part of
     it closest to the cores.
 
@@ -65,6 +67,8 @@ class Target:
     shared_per_sm: int = 228 * 1024
     shared_per_block: int = STATIC_SHARED_BYTES
     shared_opt_in: int = 0
+    carveouts: tuple[int, ...] = ()  # sizes of shared memory that an SM may have; none where it isn't part of L1
+    l1_bytes: int = 0  # of L1 and shared memory together; 0 where they aren't one memory
     constant_bytes: int = 64 * 1024
     constant_cache_bytes: int = 8 * 1024
     constant_first_level_bytes: int = 2 * 1024
@@ -117,6 +121,12 @@ class Target:
         ):
             if getattr(self, field) not in known:
                 raise ValueError(f"unknown {field} {getattr(self, field)!r}; known are {', '.join(known)}")
+
+    def carveout(self, percent: int, shared_bytes: int = 0) -> int:
+        """Shared memory of an SM where so many percent of it are preferred: the next of the `carveouts` that also holds
+        the shared bytes of a block."""
+        wanted = max(-(-self.shared_per_sm * percent // 100), shared_bytes + self.shared_reserved)
+        return next((size for size in self.carveouts if size >= wanted), self.shared_per_sm)
 
     @property
     def grid(self) -> tuple[int, int, int]:
