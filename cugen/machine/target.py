@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 SharedRule = Literal["half_warps", "ways", "double_words", "phases"]
@@ -122,11 +122,14 @@ class Target:
             if getattr(self, field) not in known:
                 raise ValueError(f"unknown {field} {getattr(self, field)!r}; known are {', '.join(known)}")
 
-    def carveout(self, percent: int, shared_bytes: int = 0) -> int:
-        """Shared memory of an SM where so many percent of it are preferred: the next of the `carveouts` that also holds
-        the shared bytes of a block."""
+    def with_carveout(self, percent: int | None, shared_bytes: int) -> Target:
+        """The target with the shared memory of an SM of which so many percent are preferred: the next of the
+        `carveouts` that also holds the shared bytes of a block. None prefers nothing."""
+        if percent is None:
+            return self
         wanted = max(-(-self.shared_per_sm * percent // 100), shared_bytes + self.shared_reserved)
-        return next((size for size in self.carveouts if size >= wanted), self.shared_per_sm)
+        size = next((size for size in self.carveouts if size >= wanted), self.shared_per_sm)
+        return replace(self, shared_per_sm=size)
 
     @property
     def grid(self) -> tuple[int, int, int]:

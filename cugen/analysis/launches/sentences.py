@@ -94,6 +94,9 @@ def _occupancy(facts: Facts) -> Iterator[Sentence]:
             f"clusters of {facts.launch.cluster} blocks are scheduled within a GPC, whose SMs aren't published: this "
             "is the occupancy without clusters, an upper bound",
         )
+    if facts.carveout is not None:
+        shared, l1 = occupancy.shared_per_sm // 1024, occupancy.l1_bytes // 1024
+        yield "occupancy", f"a carve-out of {facts.carveout}%: {shared} KiB of an SM are shared memory, {l1} KiB L1"
     if occupancy.registers is None:
         yield "occupancy", "registers are unknown before compilation, so this is an upper bound"
     yield "occupancy", _next_step(occupancy)

@@ -268,4 +268,6 @@ def _tile_accesses(launch: _Launch, array: str) -> list[Access]:
 
 def _occupancy(launch: _Launch) -> Occupancy:
     kernel = launch.kernel
-    return occupancy(launch.spec.target, kernel.threads, 0, kernel.shared_bytes + kernel.dynamic_shared_bytes)
+    shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
+    row = target(launch.spec.target).with_carveout(kernel.options.carveout, shared)
+    return occupancy(row, kernel.threads, 0, shared)
