@@ -142,7 +142,13 @@ class LaunchEntry:
     bank_bytes: int = 0  # 3.x: the width of the banks of shared memory
 
 
-_UNSET = {"cluster": 1, "tensor_maps": (), "carveout": None, "cache_config": "", "bank_bytes": 0}
+_UNSET: dict[str, int | str | tuple[()] | None] = {
+    "cluster": 1,
+    "tensor_maps": (),
+    "carveout": None,
+    "cache_config": "",
+    "bank_bytes": 0,
+}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -67,6 +67,7 @@ def render_raw(
             {n: s.name for n, s in context.symbols.items()},
             remarks.claims,
             usage.constants(kernel.body),
+            fast_math=kernel.options.fast_math,
         )
         texts.append(_kernel_text(env, context, kernel, statements(printer)))
         functions.update(printer.functions)

@@ -1,9 +1,9 @@
 """Limits and memory rules of all supported compute capabilities.
 
 Figures: CUDA programming guide (appendix F of release 4.2 for 1.x to 3.x, compute capabilities of the current one),
-`cuda_occupancy.h`. Carve-outs of 3.7: Kepler tuning guide. First level of the constant cache: Wong et al., "Demystifying GPU Microarchitecture through
-Microbenchmarking" (2010) for 1.3; Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking"
-(2018) for 3.7 to 7.0; other targets are taken to have the same.
+`cuda_occupancy.h`. Carve-outs of 3.7: Kepler tuning guide. First level of the constant cache: Wong et al.,
+"Demystifying GPU Microarchitecture through Microbenchmarking" (2010) for 1.3; Jia et al., "Dissecting the NVIDIA Volta
+GPU Architecture via Microbenchmarking" (2018) for 3.7 to 7.0; other targets are taken to have the same.
 """
 
 from __future__ import annotations

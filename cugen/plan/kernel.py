@@ -54,7 +54,7 @@ class Kernel:
     workspace: tuple[Array, ...] = ()  # arrays through which its blocks exchange data
     tensor_maps: tuple[Array, ...] = ()  # its first parameters: the arguments that it copies by boxes
     idle_unit: IdleUnit | None = None
-    options: Options = Options()  # of its schedule
+    options: Options = field(default_factory=Options)  # of its schedule
     # All nodes in the order in which they run, without sections round them.
     body: tuple[Node, ...] = field(init=False, repr=False, compare=False)
 

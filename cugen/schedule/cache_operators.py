@@ -15,7 +15,7 @@ from cugen.spec.model import Spec
 
 
 def check_cache_operators(spec: Spec, target: Target, report: Reporter) -> None:
-    """Reports operators of targets without them, of loads from arrays that are only written, and of stores to inputs."""
+    """Reports operators of targets without them, of loads from outputs, and of stores to inputs."""
     unread, unwritten = ("output",), ("input", "baked")
     for array in spec.arrays:
         for name, operator, lacking in (("load", array.memory.load, unread), ("store", array.memory.store, unwritten)):

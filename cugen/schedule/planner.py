@@ -204,7 +204,8 @@ def _built(family: Family, request: Request) -> Kernel | Refusals:
 
 def _checked(kernel: Kernel, request: Request) -> Kernel | Refusals:
     """The kernel if the target has what it uses, textures are read by single fetches, accesses have the cache operators
-    that the spec asks for, every vector access is proved to be aligned, and the arrays that the spec puts in registers have static subscripts."""
+    that the spec asks for, every vector access is proved to be aligned, and the arrays that the spec puts in registers
+    have static subscripts."""
     if reasons := why_unsupported(kernel, request.target):
         return Refusals(tuple(map(Refusal, reasons)))
     if wide := wide_fetches(kernel.body, request.context.arrays):

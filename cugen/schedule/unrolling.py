@@ -69,9 +69,7 @@ class Unrolling:
                 self.refused.setdefault(name, reason)
             else:
                 is_partial = factor > 1
-                loop = replace(
-                    loop, unroll=factor == FULLY, rolled=factor == 1, unroll_by=factor if is_partial else 0
-                )
+                loop = replace(loop, unroll=factor == FULLY, rolled=factor == 1, unroll_by=factor if is_partial else 0)
         inside = known | {loop.index.symbol} if loop.unroll else known
         return replace(node, loop=loop, body=self._nodes(node.body, kernel, inside))
 
@@ -106,8 +104,7 @@ def _max_trips(loop: Loop, kernel: Kernel) -> int:
 def _is_pipelined(node: For) -> bool:
     """Whether asynchronous copies or multiplications are started or awaited in it."""
     return any(
-        isinstance(inner, CommitCopies | AwaitCopies | PipelineNode)
-        or (isinstance(inner, Copy) and inner.asynchronous)
+        isinstance(inner, CommitCopies | AwaitCopies | PipelineNode) or (isinstance(inner, Copy) and inner.asynchronous)
         for inner in walk_nodes(dissolved(node.body))
     )
 

@@ -12,6 +12,7 @@ from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.verdicts.conflicts_by_pad import PADS, PaddedAccess, padded_accesses
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.analysis.verdicts.report import AccessReport
+from cugen.machine import target
 from cugen.machine.occupancy import Occupancy, occupancy
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access

@@ -8,9 +8,9 @@ from typing import Any
 
 from cugen.emit.host.apis import Api
 from cugen.emit.host.tensor_maps import data_type, swizzle_mode
+from cugen.emit.manifests import launch_options
 from cugen.emit.printer.ctypes import c_name, declaration_in_c, header_of
 from cugen.emit.printer.nodes import NodePrinter
-from cugen.emit.manifests import launch_options
 from cugen.machine import Target, target
 from cugen.machine.target import MAX_BLOCKS, STATIC_SHARED_BYTES
 from cugen.plan.context import Context

@@ -52,10 +52,12 @@ class NodePrinter(ValuePrinter):
         params: Mapping[str, str],
         claims: Mapping[int, str] | None = None,
         constants: Collection[str] = (),
+        *,
+        fast_math: bool = False,
     ) -> None:
         self.integers = IntegerPrinter(ranges, frozenset(params.values()), frozenset(constants))
         wide = frozenset(s.name for s in ranges if self.integers.is_wide(s))
-        super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide)
+        super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide, fast_math=fast_math)
         self.functions = self.integers.functions
         self.printed: list[Access] = []
         self.dynamic_tiles: list[Array] = []  # as declared so far

@@ -19,9 +19,7 @@ def is_option(entry: Entry) -> bool:
     return entry.name in OPTION_KEYS and (entry.name != "unroll" or isinstance(entry.value, YamlMapping))
 
 
-def with_option(
-    options: Options, entry: Entry, report: Reporter, key: str, spans: list[tuple[str, Span]]
-) -> Options:
+def with_option(options: Options, entry: Entry, report: Reporter, key: str, spans: list[tuple[str, Span]]) -> Options:
     """The options with that of an entry; unchanged where it is invalid. Adds the spans of the loops of `unroll`."""
     node = entry.value
     match entry.name:
