@@ -8,7 +8,7 @@ from dataclasses import replace
 from cugen.machine.occupancy import max_registers
 from cugen.machine.target import Target
 from cugen.plan.kernel import Kernel
-from cugen.plan.pipeline_nodes import SetMaxRegisters
+from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.request import Refusal, Request
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.rewrite.schedules import optional_schedule
@@ -59,13 +59,13 @@ def _refusals(kernel: Kernel, target: Target) -> Iterator[Refusal]:
     options = kernel.options
     if options.max_registers:
         most = max_registers(target, kernel.threads)
-        if any(isinstance(node, SetMaxRegisters) for node in walk_nodes(kernel.body)):
-            yield Refusal("the warps of this kernel set their numbers of registers themselves", "max_registers")
+        if any(isinstance(node, Wgmma) for node in walk_nodes(kernel.body)):
+            yield Refusal("the sums of wgmma stay in registers, whose number the kernel sets itself", "max_registers")
         elif options.max_registers > most:
-            reason = f"a thread of a block of {kernel.threads} has at most {most} registers on {target.name}"
+            reason = f"{target.name} has {most} registers at most for a thread of a block of {kernel.threads}"
             yield Refusal(reason, "max_registers")
     if options.carveout is not None and not target.carveouts:
-        yield Refusal(f"shared memory and L1 of {target.name} aren't one memory", "carveout")
+        yield Refusal(f"{target.name} has no carve-out of shared memory; sm_70 and newer have", "carveout")
     if options.bank_bytes and options.bank_bytes not in target.bank_modes:
-        widths = " or ".join(map(str, target.bank_modes))
-        yield Refusal(f"banks of {target.name} have {widths} bytes", "bank_bytes")
+        widths = " and ".join(map(str, target.bank_modes))
+        yield Refusal(f"{target.name} has {widths} bytes for the width of a bank", "bank_bytes")
