@@ -96,11 +96,11 @@ def test_a_carve_out_is_in_the_launch(gallery: dict[str, Spec]) -> None:
 
 
 def test_a_bank_width_is_in_the_launch_and_in_the_analysis(gallery: dict[str, Spec]) -> None:
-    spec = gallery["transpose_f64_banks"]
+    spec = gallery["transpose_f64_kepler"]
     made, plain = generate(spec), without_options(spec)
     guarded = (
         "#if CUDART_VERSION < 13000\n"
-        "    cudaFuncSetSharedMemConfig(transpose_f64_banks, cudaSharedMemBankSizeEightByte);\n"
+        "    cudaFuncSetSharedMemConfig(transpose_f64_kepler, cudaSharedMemBankSizeEightByte);\n"
         "#endif\n"
     )
     assert guarded in made.source
