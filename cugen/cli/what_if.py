@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--target-file", metavar="FILE", help="a made-up target, as YAML")
 
 
-def is_asked(args: argparse.Namespace) -> bool:
+def is_requested(args: argparse.Namespace) -> bool:
     return args.spec is None or any(getattr(args, name) is not None for name in _OPTIONS)
 
 

@@ -166,7 +166,7 @@ class _Run:
             function.set_attribute(driver.function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT, launch.carveout)
         if launch.cache_config:
             function.set_cache_config(getattr(driver.func_cache, launch.cache_config.upper()))
-        if launch.bank_bytes:
+        if launch.bank_bytes and hasattr(function, "set_shared_config"):  # not by CUDA 13, which has no GPU of 3.x
             widths = {4: "FOUR_BYTE_BANK_SIZE", 8: "EIGHT_BYTE_BANK_SIZE"}
             function.set_shared_config(getattr(driver.shared_config, widths[launch.bank_bytes]))
 

@@ -218,7 +218,7 @@ class Driver:
             self.call("cuFuncSetAttribute", handle, _CARVEOUT, ctypes.c_int(launch.carveout))
         if launch.cache_config:
             self.call("cuFuncSetCacheConfig", handle, ctypes.c_int(_CACHE_CONFIGS[launch.cache_config]))
-        if launch.bank_bytes:
+        if launch.bank_bytes and hasattr(self._library, "cuFuncSetSharedMemConfig"):  # without it no GPU of 3.x
             self.call("cuFuncSetSharedMemConfig", handle, ctypes.c_int(_BANK_CONFIGS[launch.bank_bytes]))
 
     def allocate(self, size: int, stream: int) -> int:

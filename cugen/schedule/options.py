@@ -58,11 +58,11 @@ def _refusals(kernel: Kernel, target: Target) -> Iterator[Refusal]:
     """Options of the compiler and the launch that the kernel or the target can't have."""
     options = kernel.options
     if options.max_registers:
-        most = max_registers(target, kernel.threads)
+        limit = max_registers(target, kernel.threads)
         if any(isinstance(node, Wgmma) for node in walk_nodes(kernel.body)):
             yield Refusal("the sums of wgmma stay in registers, whose number the kernel sets itself", "max_registers")
-        elif options.max_registers > most:
-            reason = f"{target.name} has {most} registers at most for a thread of a block of {kernel.threads}"
+        elif options.max_registers > limit:
+            reason = f"{target.name} has {limit} registers at most for a thread of a block of {kernel.threads}"
             yield Refusal(reason, "max_registers")
     if options.carveout is not None and not target.carveouts:
         yield Refusal(f"{target.name} has no carve-out of shared memory; sm_70 and newer have", "carveout")

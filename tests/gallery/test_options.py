@@ -64,7 +64,7 @@ def test_each_operator_of_stores_is_in_the_ptx(gallery: dict[str, Spec], operato
 def test_an_unroll_factor_is_that_of_the_machine_code(gallery: dict[str, Spec]) -> None:
     spec = gallery["matmul_naive"]
     rolled = replace(spec, schedules=(("", replace(spec.schedules[0][1], options=Options(unroll=(("k", 1),)))),))
-    counts = [len(instructions(generate(one, analysis=False), "FFMA")) for one in (spec, rolled)]
+    counts = [len(instructions(generate(chosen, analysis=False), "FFMA")) for chosen in (spec, rolled)]
     assert counts == [8, 1]
 
 
@@ -75,7 +75,7 @@ def test_a_register_limit_is_kept_by_the_compiler(gallery: dict[str, Spec]) -> N
         compile_cubin(kernel.source, kernel.name, kernel.manifest.target).kernels[kernel.name].registers
         for kernel in (made, plain)
     ]
-    assert registers[0] <= 24 < registers[1]
+    assert registers[0] <= 20 < registers[1]
 
 
 def test_fast_functions_are_instructions_of_the_special_function_units(gallery: dict[str, Spec]) -> None:

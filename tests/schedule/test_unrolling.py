@@ -82,9 +82,9 @@ def test_each_loop_of_the_gallery_is_unrolled_as_asked_or_refused_with_the_reaso
         assert prove_pipeline(changed) == prove_pipeline(planned)
     for reason in refused.values():
         assert any(re.fullmatch(known, reason) for known in REASONS), reason
-    asked = dict.fromkeys(sorted(names - refused.keys()), factor)
-    printed = list(loops(generate(with_unroll(spec, asked), analysis=False)))
-    assert {before for name, before in printed if name in asked} <= {PRAGMAS[factor]}
+    requested = dict.fromkeys(sorted(names - refused.keys()), factor)
+    printed = list(loops(generate(with_unroll(spec, requested), analysis=False)))
+    assert {before for name, before in printed if name in requested} <= {PRAGMAS[factor]}
     assert {name for name, _ in printed} == names
 
 

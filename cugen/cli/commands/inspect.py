@@ -40,7 +40,7 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.toolchain.errors import CompileError, ToolMissing
     from cugen.toolchain.failure import explain_failure
 
-    if what_if.is_asked(args):
+    if what_if.is_requested(args):
         specs = with_locks(load_one_file(args), args) if args.spec is not None else (None,)
         for spec in specs:
             print(what_if.occupancy_text(args, spec))

@@ -216,7 +216,7 @@ def expected(
         grid = evaluate_all(launch.grid, params)
         if 0 in grid:
             continue
-        if any(other.carveout is not None for other in manifest.launches):
+        if any(known.carveout is not None for known in manifest.launches):
             carveout = -1 if launch.carveout is None else launch.carveout
             lines.append(f"attribute 9 of {launch.kernel} is {carveout} on 3")
         if launch.kernel in dynamic_limits(manifest):
