@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cugen.kernel import generate
+from cugen.runtime.cpu.device import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.schedule import lock
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule
+from cugen.toolchain.cuda import compile_ptx
 
 TWICE = """\
 cugen: 1
@@ -150,3 +155,20 @@ def test_asynchronous_copies_of_an_array_with_an_operator_are_refused() -> None:
     with pytest.raises(SpecError) as caught:
         generate(spec, analysis=False)
     assert "copies A asynchronously, without a cache operator" in str(caught.value)
+
+
+TYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3", "int8", "int16", "int64", "uint32", "bool")
+
+
+def test_elements_of_every_size_are_loaded_and_stored_by_an_operator() -> None:
+    text = "cugen: 1\nkernel: copies\narrays:\n"
+    for dtype in TYPES:
+        text += f"  x_{dtype}: {{shape: [37, 13], dtype: {dtype}, memory: {{space: global, load: cg}}}}\n"
+        text += f"  y_{dtype}: {{shape: [37, 13], dtype: {dtype}, memory: {{space: global, store: wt}}}}\n"
+    text += "compute: |\n" + "".join(f"  y_{dtype}[i, j] = x_{dtype}[i, j]\n" for dtype in TYPES)
+    (spec,) = load_text(text)
+    kernel = generate(spec, analysis=False)
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+    ptx = compile_ptx(kernel.source, kernel.name, kernel.manifest.target)
+    accesses = re.findall(r"\b((?:ld|st)\.global[.a-z]*)\.[a-z]\d+", ptx)
+    assert {name.removesuffix(".v") for name in accesses} == {"ld.global.cg", "st.global.wt"}
