@@ -9,6 +9,7 @@ from cugen.machine import Target
 from cugen.machine.features import (
     ASYNC_COPIES,
     ATOMICS,
+    CACHE_OPERATORS,
     CLUSTERS,
     EVICT_FIRST_LOADS,
     MATRIX_LOADS,
@@ -122,7 +123,9 @@ def _features(kernel: Kernel) -> Iterator[Feature]:
             yield SHUFFLES
     yield from (TYPES[dtype.name] for dtype in types if dtype.name in TYPES)
     for access in accesses(kernel.body):
-        if access.streaming and not access.array.loads_readonly:
+        if access.cache_operator:
+            yield CACHE_OPERATORS
+        elif access.streaming and not access.array.loads_readonly:
             yield EVICT_FIRST_LOADS
         if access.array.loads_readonly:
             yield READ_ONLY_LOADS

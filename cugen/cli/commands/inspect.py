@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from cugen.cli import what_if
 from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure
 from cugen.cli.resources import resources_of
 from cugen.cli.specs import (
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="spec file")
+    parser.add_argument("spec", metavar="SPEC", nargs="?", help="spec file")
     parser.add_argument("--what", choices=(*_SECTIONS, "all"), default="plan", help="default: plan")
     parser.add_argument("--kernel", metavar="NAME", help="show only this kernel")
     add_options(parser)
     add_lock_options(parser)
     add_template_option(parser)
+    what_if.add_arguments(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -40,6 +42,11 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.toolchain.errors import CompileError, ToolMissing
     from cugen.toolchain.failure import explain_failure
 
+    if what_if.is_requested(args):
+        specs = with_locks(load_one_file(args), args) if args.spec is not None else (None,)
+        for spec in specs:
+            print(what_if.occupancy_text(args, spec))
+        return DONE
     whats = list(_SECTIONS) if args.what == "all" else [args.what]
     specs = with_locks(load_one_file(args), args)
     first = True
