@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import jinja2
@@ -12,13 +13,13 @@ from markupsafe import Markup
 
 from cugen.analysis.launches.sentences import time_text
 from cugen.emit.environment import template_folder
-from cugen.machine import device
-from cugen.report import charts
+from cugen.machine import Target, device
+from cugen.report.charts import occupancy, output, pipeline, roofline
 from cugen.report.comparison import Comparison
 from cugen.report.counters import Counters
 from cugen.report.highlight import highlighted
 from cugen.report.index import row
-from cugen.report.page import Entry, Page
+from cugen.report.page import Entry, Launch, Page
 from cugen.report.script_data import script_data
 from cugen.version import __version__
 
@@ -38,10 +39,6 @@ def page_html(
     for entry in page.entries:
         by_line.setdefault(entry.line, []).append(entry)
     devices = {launch.report.facts.device for launch in page.launches} - {""}
-    rooflines = [
-        charts.roofline_chart(launch.report.facts, device(launch.report.facts.device)) if devices else None
-        for launch in page.launches
-    ]
     text = (
         _environment()
         .get_template("page.html")
@@ -51,7 +48,7 @@ def page_html(
             device=next(iter(sorted(devices)), ""),
             lines=highlighted(page.kernel.source),
             by_line=by_line,
-            rooflines=rooflines,
+            charts=[_charts(launch, page.target) for launch in page.launches],
             data=Markup(script_data(page)),
             comparison=comparison,
             counters=counters,
@@ -59,6 +56,28 @@ def page_html(
         )
     )
     return _with_policy(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Charts:
+    """The charts of a launch; None where it has none of a kind."""
+
+    occupancy: tuple[occupancy.StepChart, ...]
+    roofline: roofline.RooflineChart | None
+    tiles: tuple[output.TilesChart, ...]
+    threads: tuple[output.ThreadsChart | None, ...]
+    pipeline: pipeline.PipelineChart | None
+
+
+def _charts(launch: Launch, target: Target) -> _Charts:
+    facts = launch.report.facts
+    return _Charts(
+        occupancy.occupancy_charts(facts.occupancy, target, launch.registers),
+        roofline.roofline_chart(facts, device(facts.device)) if facts.device else None,
+        tuple(map(output.tiles_chart, launch.outputs)),
+        tuple(map(output.threads_chart, launch.outputs)),
+        pipeline.pipeline_chart(launch.timeline) if launch.timeline is not None else None,
+    )
 
 
 def index_html(pages: Sequence[Page]) -> str:
@@ -133,11 +152,12 @@ def _environment() -> jinja2.Environment:
         "ratio": lambda value: f"{value:.2f}",
         "intensity": lambda value: f"{value:.4g}",
         "bytes": bytes_text,
-        "rate": charts.rate_text,
+        "rate": roofline.rate_text,
         "time": time_text,
         "count": _count,
         "times": _listed,
         "worst": worst,
+        "sentence": lambda text: text[:1].upper() + text[1:] + ".",
     }
-    made.globals |= {"marks": MARKS, "asset": _asset, "version": __version__, "charts": charts}
+    made.globals |= {"marks": MARKS, "asset": _asset, "version": __version__, "plot": roofline, "step_size": occupancy}
     return made

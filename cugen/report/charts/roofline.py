@@ -1,4 +1,4 @@
-"""Coordinates of a page's charts: the roofline on logarithmic axes, and bars."""
+"""The roofline on logarithmic axes."""
 
 from __future__ import annotations
 
