@@ -12,6 +12,7 @@ from cugen.analysis.launches.traffic import GLOBAL, reads, requested_bytes
 from cugen.analysis.totals.sites import SPIN_WAIT, Site, sites
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.analysis.verdicts.wording import Wording
+from cugen.html.environment import VERDICTS
 from cugen.kernel import Kernel
 from cugen.kernel_report import LaunchReport, Report
 from cugen.machine import target as known_target
@@ -26,8 +27,6 @@ from cugen.report.maps import AccessMap, access_map, initial_size
 from cugen.report.output_tiles import OutputTiles, output_tiles
 from cugen.report.timeline import Timeline, timeline
 
-VERDICTS = ("ideal", "costly", "assumed", "unknown")
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -40,6 +39,10 @@ class Entry:
     report: AccessReport
     formula: Formula | None
     lanes: AccessMap | str
+
+    @property
+    def verdict(self) -> str:
+        return self.report.verdict
 
     @property
     def bytes_per_lane(self) -> int:
