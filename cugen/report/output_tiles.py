@@ -97,7 +97,7 @@ class _Stores:
 
     def __init__(self, kernel: Kernel, site: Site, walking: frozenset[int]) -> None:
         self.kernel, self.site = kernel, site
-        self.outer = [counter for counter in site.counters if _tells_tiles_apart(counter, walking)]
+        self.outer = [counter for counter in site.counters if _distinguishes_tiles(counter, walking)]
         self.inner = [counter for counter in site.counters if counter not in self.outer]
         self.subscripts = [subscript.xreplace(site.definitions) for subscript in site.access.subscripts]
         self.shape = [extent.xreplace(site.definitions) for extent in site.access.array.shape]
@@ -113,7 +113,7 @@ class _Stores:
         intervals = self._intervals(displayed)
         if intervals is None or not all(intervals):
             return None
-        axes = [Axis(extents[d], found) for d, found in zip(displayed, intervals, strict=True)]
+        axes = [Axis(extents[d], along) for d, along in zip(displayed, intervals, strict=True)]
         rows = axes[0] if len(axes) == 2 else Axis(1, ((0, 1),))
         owners = self._owners(displayed, rows, axes[-1])
         if owners is None:
@@ -129,9 +129,9 @@ class _Stores:
             used = [[c for c in self.outer if c in used[0] or c in used[1]]] * 2
         if any(self.points * prod(c.count for c in counters) > _MAX_POINTS for counters in used):
             return None
-        found = [self._along(d, counters) for d, counters in zip(displayed, used, strict=True)]
-        distinct = [sorted({interval for interval in each if interval is not None}) for each in found]
-        if is_joint and len({pair for pair in zip(*found, strict=True) if None not in pair}) != prod(
+        by_block = [self._along(d, counters) for d, counters in zip(displayed, used, strict=True)]
+        distinct = [sorted({interval for interval in each if interval is not None}) for each in by_block]
+        if is_joint and len({pair for pair in zip(*by_block, strict=True) if None not in pair}) != prod(
             map(len, distinct)
         ):
             return None
@@ -144,8 +144,8 @@ class _Stores:
         low = np.where(active, first, _LARGEST).min(axis=1)
         high = np.where(active, first, -_LARGEST).max(axis=1) + self._width(dimension)
         high = np.minimum(high, int(self.shape[dimension]))  # a box may be larger
-        found = zip(np.logical_or.reduce(active, axis=1).tolist(), low.tolist(), high.tolist(), strict=True)
-        return [(start, stop) if stores else None for stores, start, stop in found]
+        blocks = zip(np.logical_or.reduce(active, axis=1).tolist(), low.tolist(), high.tolist(), strict=True)
+        return [(start, stop) if stores else None for stores, start, stop in blocks]
 
     def _owners(self, displayed: range, rows: Axis, columns: Axis) -> NDArray[np.int64] | None:
         """The threads that store the elements of the first tile; None if the first block stores nothing."""
@@ -155,11 +155,11 @@ class _Stores:
         active = points.active(self.site.predicates)
         if not active.any():
             return None
-        at = [points.value(self.subscripts[d])[active] for d in displayed]
-        row, column = at[0] if len(at) == 2 else np.zeros_like(at[-1]), at[-1]
+        first = [points.value(self.subscripts[d])[active] for d in displayed]
+        row, column = first[0] if len(first) == 2 else np.zeros_like(first[-1]), first[-1]
         row, column, threads = row - row.min(), column - column.min(), points.threads[active]
         owners = np.full((rows.tile, columns.tile), -1, dtype=np.int64)
-        for down in range(self._width(displayed[0]) if len(at) == 2 else 1):
+        for down in range(self._width(displayed[0]) if len(first) == 2 else 1):
             for right in range(self._width(displayed[-1])):
                 inside = (row + down < rows.tile) & (column + right < columns.tile)
                 owners[row[inside] + down, column[inside] + right] = threads[inside]
@@ -211,6 +211,6 @@ class _Points:
         return holds
 
 
-def _tells_tiles_apart(counter: Counter, walking: frozenset[int]) -> bool:
+def _distinguishes_tiles(counter: Counter, walking: frozenset[int]) -> bool:
     name = str(counter.symbol)
     return counter.symbol in BLOCK or (name.startswith("loop ") and int(name.split(" ", 2)[1]) in walking)

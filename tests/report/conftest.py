@@ -73,9 +73,9 @@ def in_node() -> Callable[[str, str, list[Any]], list[Any]]:
             timeout=60,
         )
         assert done.returncode == 0, done.stderr[-2000:]
-        found: list[Any] = json.loads(done.stdout)
-        assert len(found) == len(cases)
-        return found
+        answered: list[Any] = json.loads(done.stdout)
+        assert len(answered) == len(cases)
+        return answered
 
     return answers
 
@@ -84,11 +84,11 @@ def in_node() -> Callable[[str, str, list[Any]], list[Any]]:
 def sites_of() -> Callable[[Page, Launch], tuple[Site, ...]]:
     """The accesses of a launch whose params have values."""
 
-    def found(page: Page, launch: Launch) -> tuple[Site, ...]:
+    def sites_in(page: Page, launch: Launch) -> tuple[Site, ...]:
         known = {s.name: int(page.kernel.spec.param(name).value) for name, s in page.kernel.context.symbols.items()}
         return sites(launch.planned, known)
 
-    return found
+    return sites_in
 
 
 @pytest.fixture(scope="session")

@@ -24,8 +24,8 @@ FILES = (
     "heat3d.yaml",
 )
 EXPRESSION = """(c) => {
-  const found = script.of(c.access, c.block, c.uniform, null);
-  return { ...found, picture: script.picture(found, [], "label"), overview: script.overview(found, "label") };
+  const block = script.of(c.access, c.block, c.uniform, null);
+  return { ...block, picture: script.picture(block, [], "label"), overview: script.overview(block, "label") };
 }"""
 
 
@@ -42,33 +42,29 @@ def test_the_elements_of_a_block_are_those_of_a_walk(file, gallery_pages, in_nod
                 if access is None or access["matrix"] is None:
                     continue
                 uniform = {v["name"]: random_.randint(v["low"], v["high"]) for v in access["variables"]}
-                fixed = {
-                    v["name"]: uniform[v["name"]] for v in access["variables"] if v["kind"] == "block" or v["walks"]
-                }
+                passing = [v["name"] for v in access["variables"] if v["kind"] == "block" or v["walks"]]
                 cases.append({"access": access, "block": launch.planned.block, "uniform": uniform})
                 site = all_sites[entry.report.access.serial]
-                others = [
-                    c.symbol for c in site.counters if str(c.symbol) not in uniform
-                ]  # the access has none of them
-                known = {sympy.Symbol(name, integer=True): value for name, value in fixed.items()}
-                elements, threads = accessed(site, launch.planned.block, known | dict.fromkeys(others, 0))
+                known = {sympy.Symbol(name, integer=True): uniform[name] for name in passing}
+                known |= {c.symbol: 0 for c in site.counters if str(c.symbol) not in uniform}  # they change nothing
+                elements, threads = accessed(site, launch.planned.block, known)
                 expected.append((entry, {tuple(map(int, e)) for e in elements}, set(map(int, threads))))
     assert cases
-    for (entry, elements, threads), found in zip(expected, in_node("footprint.js", EXPRESSION, cases), strict=True):
-        assert found["elements"] == len(elements), entry.report.text
-        plane, row, column = found["plane"], found["row"], found["column"]
+    for (entry, elements, threads), block in zip(expected, in_node("footprint.js", EXPRESSION, cases), strict=True):
+        assert block["elements"] == len(elements), entry.report.text
+        plane, row, column = block["plane"], block["row"], block["column"]
         shown = {
             (0 if row is None else element[row], element[column])
             for element in elements
             if all(element[d] == plane[d] for d in range(len(element)) if d not in (row, column))
         }
-        active = [cell for cell in found["cells"] if cell["active"]]
+        active = [cell for cell in block["cells"] if cell["active"]]
         assert {(cell["r"], cell["c"]) for cell in active} == shown, entry.report.text
         assert {cell["thread"] for cell in active} <= threads
-        for cell in found["cells"]:
-            is_inside = 0 <= cell["c"] < found["shape"][column] and (
-                row is None or 0 <= cell["r"] < found["shape"][row]
+        for cell in block["cells"]:
+            is_inside = 0 <= cell["c"] < block["shape"][column] and (
+                row is None or 0 <= cell["r"] < block["shape"][row]
             )
-            assert cell["active"] == is_inside or found["shape"][2:]
-        assert found["picture"].startswith("<svg") or not found["cells"]
-        assert found["overview"].startswith("<svg") == bool(row is not None and active)
+            assert cell["active"] == is_inside or block["shape"][2:]
+        assert block["picture"].startswith("<svg") or not block["cells"]
+        assert block["overview"].startswith("<svg") == bool(row is not None and active)

@@ -51,15 +51,15 @@ def test_blocks_store_to_the_tiles_and_threads_to_the_elements_that_are_shown(fi
     page, launch, tiles = last_output(gallery_pages(file))
     expected = set(product(tiles.rows.intervals, tiles.columns.intervals))
     covered = np.zeros((tiles.rows.extent, tiles.columns.extent), bool)
-    found = set()
+    by_block = set()
     for block, rows, columns, threads in stores_by_block(page, launch, tiles.array, accessed, sites_of):
         covered[rows, columns] = True
-        found.add(((rows.min(), rows.max() + 1), (columns.min(), columns.max() + 1)))
+        by_block.add(((rows.min(), rows.max() + 1), (columns.min(), columns.max() + 1)))
         if not any(block):
             owners = np.full_like(tiles.owners, -1)
             owners[rows, columns] = threads
             np.testing.assert_array_equal(tiles.owners, owners)
-    assert found == expected
+    assert by_block == expected
     assert covered.all()
 
 

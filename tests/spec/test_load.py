@@ -79,14 +79,14 @@ def test_a_mapping_is_refused_as_a_file_of_its_text_is(tmp_path: Path) -> None:
     mapping = yaml.safe_load(TEXT.replace("int8", "int9")) | {"compute": "y[i, j, k] = z\ny[i, j, k] = x[i, j, k]"}
     path = tmp_path / "file.yaml"
     path.write_text(yaml_of(mapping, "file.yaml"))
-    found: list[tuple[Diagnostic, ...]] = []
+    diagnosed: list[tuple[Diagnostic, ...]] = []
     for source in (mapping, path, path.read_text()):
         with pytest.raises(SpecError) as caught:
             load(source)
-        found.append(tuple(replace(diagnostic, file="") for diagnostic in caught.value.diagnostics))
-    assert found[0] == found[1] == found[2]
-    assert {d.code for d in found[0]} >= {"CG1028"}
-    assert all(d.span.line and d.source_line for d in found[0])
+        diagnosed.append(tuple(replace(diagnostic, file="") for diagnostic in caught.value.diagnostics))
+    assert diagnosed[0] == diagnosed[1] == diagnosed[2]
+    assert {d.code for d in diagnosed[0]} >= {"CG1028"}
+    assert all(d.span.line and d.source_line for d in diagnosed[0])
 
 
 def test_a_byte_order_mark_changes_nothing(file: Path) -> None:

@@ -16,7 +16,7 @@ _SHARED_STEPS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class Point:
     """A point of the chart, with its figures."""
 
     x: float
@@ -27,15 +27,15 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class StepChart:
-    """Warps per SM over a `resource` up to `most`, as an SVG path. `now` is the kernel, `next` the next step;
+    """Warps per SM over a `resource` up to `maximum`, as an SVG path. `now` is the kernel, `next` the next step;
     `is_estimated` if the kernel's figure is one of the plan."""
 
     resource: str
-    most: int
+    maximum: int
     max_warps: int
     path: str
-    now: Spot
-    next: Spot | None
+    now: Point
+    next: Point | None
     is_estimated: bool = False
     left: int = _LEFT
     right: int = _RIGHT
@@ -50,18 +50,18 @@ def occupancy_charts(facts: OccupancyFacts, target: Target, estimate: int) -> tu
     threads, shared, step = facts.threads, facts.shared_bytes, facts.next_step
 
     def chart(resource: str, values: range, warps: Callable[[int], int], now: int, following: int | None) -> StepChart:
-        most = values[-1]
+        maximum = values[-1]
 
-        def spot(value: int) -> Spot:
-            return Spot(_x(value, most), _y(warps(value), target), value, warps(value))
+        def point(value: int) -> Point:
+            return Point(_x(value, maximum), _y(warps(value), target), value, warps(value))
 
-        path = _path([(value, warps(value)) for value in values], most, target)
+        path = _path([(value, warps(value)) for value in values], maximum, target)
         is_estimated = resource == "registers per thread" and facts.registers is None
-        higher = spot(following) if following is not None and following < now else None
-        return StepChart(resource, most, target.warps_per_sm, path, spot(now), higher, is_estimated)
+        higher = point(following) if following is not None and following < now else None
+        return StepChart(resource, maximum, target.warps_per_sm, path, point(now), higher, is_estimated)
 
-    most_shared = max(target.shared_opt_in, 1)
-    shared_values = range(0, most_shared + 1, max(1, most_shared // _SHARED_STEPS))
+    max_shared = max(target.shared_opt_in, 1)
+    shared_values = range(0, max_shared + 1, max(1, max_shared // _SHARED_STEPS))
     used = estimate if facts.registers is None else registers
     return (
         chart(
@@ -88,19 +88,19 @@ def occupancy_charts(facts: OccupancyFacts, target: Target, estimate: int) -> tu
     )
 
 
-def _path(points: list[tuple[int, int]], most: int, target: Target) -> str:
+def _path(values: list[tuple[int, int]], maximum: int, target: Target) -> str:
     """A line of steps: each value holds up to the next one."""
-    (_, warps), *others = points
-    parts = [f"M{_x(points[0][0], most)} {_y(warps, target)}"]
+    (first, warps), *others = values
+    parts = [f"M{_x(first, maximum)} {_y(warps, target)}"]
     for value, number in others:
         if number != warps:
-            parts.append(f"H{_x(value, most)}V{_y(number, target)}")
+            parts.append(f"H{_x(value, maximum)}V{_y(number, target)}")
             warps = number
-    return "".join([*parts, f"H{_x(most, most)}"])
+    return "".join([*parts, f"H{_x(maximum, maximum)}"])
 
 
-def _x(value: int, most: int) -> float:
-    return round(_LEFT + (_RIGHT - _LEFT) * min(value, most) / most, 1)
+def _x(value: int, maximum: int) -> float:
+    return round(_LEFT + (_RIGHT - _LEFT) * min(value, maximum) / maximum, 1)
 
 
 def _y(warps: int, target: Target) -> float:

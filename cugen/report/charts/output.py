@@ -33,7 +33,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class TilesChart:
-    """An output of `width` × `height` pixels: lines between tiles, strips of tiles at the edge, and the first tile."""
+    """An output of `width` × `height` pixels: lines between tiles, edges of tiles at the edge, and the first tile."""
 
     tiles: OutputTiles
     width: float
@@ -61,13 +61,13 @@ def tiles_chart(tiles: OutputTiles) -> TilesChart:
     scale = min(_WIDTH / columns.extent, _HEIGHT / rows.extent)
     across, down = _scale(columns.extent, scale, _WIDTH), _scale(rows.extent, scale, _HEIGHT)
     width, height = _pixel(columns.extent * across), _pixel(rows.extent * down)
-    strips = [Box(x, 0, w, height) for x, w in _edges(columns, across)]
-    strips += [Box(0, y, width, h) for y, h in _edges(rows, down)]
+    edges = [Box(x, 0, w, height) for x, w in _edges(columns, across)]
+    edges += [Box(0, y, width, h) for y, h in _edges(rows, down)]
     (left, right), (top, bottom) = columns.intervals[0], rows.intervals[0]
     first = Box(
         _pixel(left * across), _pixel(top * down), _pixel((right - left) * across), _pixel((bottom - top) * down)
     )
-    return TilesChart(tiles, width, height, _lines(columns, across), _lines(rows, down), tuple(strips), first)
+    return TilesChart(tiles, width, height, _lines(columns, across), _lines(rows, down), tuple(edges), first)
 
 
 def threads_chart(tiles: OutputTiles) -> ThreadsChart | None:
@@ -93,9 +93,9 @@ def threads_chart(tiles: OutputTiles) -> ThreadsChart | None:
     return ThreadsChart(tiles, _pixel(columns * across), _pixel(rows * down), tuple(boxes), tuple(thread))
 
 
-def _scale(extent: int, scale: float, most: int) -> float:
+def _scale(extent: int, scale: float, maximum: int) -> float:
     """Pixels per element of a side, which is neither too short to see nor too long."""
-    return min(max(scale * extent, _MIN_SIDE), most) / extent
+    return min(max(scale * extent, _MIN_SIDE), maximum) / extent
 
 
 def _edges(axis: Axis, scale: float) -> list[tuple[float, float]]:

@@ -54,8 +54,8 @@ def test_a_baked_table_is_an_array_of_numpy() -> None:
 def test_every_value_without_a_meaning_is_named_by_its_key() -> None:
     with pytest.raises(SpecError) as caught:
         yaml_of({"arrays": {"x": {"dtype": np.float32}}, "params": {"N": [1, {2j}]}}, "<dict>")
-    found = {d.key: (d.code, d.file) for d in caught.value.diagnostics}
-    assert found == {"arrays.x.dtype": ("CG1015", "<dict>"), "params.N[1]": ("CG1015", "<dict>")}
+    refused_as = {d.key: (d.code, d.file) for d in caught.value.diagnostics}
+    assert refused_as == {"arrays.x.dtype": ("CG1015", "<dict>"), "params.N[1]": ("CG1015", "<dict>")}
 
 
 def test_a_mapping_inside_itself_is_refused() -> None:
