@@ -19,6 +19,7 @@ from cugen.plan.symbols import Integer
 
 _MAX_POINTS = 1 << 21  # stores that are evaluated
 
+_MAX_OVERLAP = 2  # tiles over the extent
 _LARGEST = np.iinfo(np.int64).max // 2
 _STORES = (("store", "global"), ("tensor_store", "tensor"))
 _COMPARED = {"<": np.less, "==": np.equal, "!=": np.not_equal}
@@ -131,10 +132,12 @@ class _Stores:
             return None
         by_block = [self._along(d, counters) for d, counters in zip(displayed, used, strict=True)]
         distinct = [sorted({interval for interval in each if interval is not None}) for each in by_block]
-        if is_joint and len({pair for pair in zip(*by_block, strict=True) if None not in pair}) != prod(
-            map(len, distinct)
-        ):
+        pairs = {pair for pair in zip(*by_block, strict=True) if None not in pair} if is_joint else set()
+        if is_joint and len(pairs) != prod(map(len, distinct)):
             return None
+        for dimension, along in zip(displayed, distinct, strict=True):
+            if sum(stop - start for start, stop in along) > _MAX_OVERLAP * int(self.shape[dimension]):
+                return None  # blocks store to parts of several rows, whose bounds say little
         return [tuple(intervals) for intervals in distinct]
 
     def _along(self, dimension: int, counters: Sequence[Counter]) -> list[Interval | None]:

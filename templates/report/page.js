@@ -314,14 +314,16 @@
 
   function legend(kind) {
     const quarters = [0, 1, 2, 3].map((q) =>
-      `<span class="swatch" style="background:var(--quarter-${q})"></span>lanes ${8 * q}–${8 * q + 7}`).join("");
+      swatch(`style="background:var(--quarter-${q})"`, `lanes ${8 * q}–${8 * q + 7}`)).join(" ");
     const more = kind === "banks"
       ? "Columns are banks, rows are wavefronts; ▲ and a frame mark those beyond the ideal. " +
         "“4…” is a word that several lanes share."
-      : 'Rows are 128-byte lines by the byte offset in the array, boxes are the 32-byte sectors moved' +
-        '<span class="swatch" style="background:var(--waste);opacity:.45"></span>wasted bytes';
-    return `<p class="legend">${quarters}. ${more}</p>`;
+      : swatch('style="background:var(--waste);opacity:.45"', "wasted bytes") +
+        " Rows are 128-byte lines by the byte offset in the array, boxes are the 32-byte sectors moved.";
+    return `<p class="legend">${quarters} ${more}</p>`;
   }
+
+  const swatch = (look, text) => `<span class="nobr"><span class="swatch" ${look}></span>${text}</span>`;
 
   // All accesses to the tile over the launch, as `cugen check` counts them with the chosen layout in the spec.
   function drawTile(access, layout) {
@@ -391,10 +393,11 @@
   function footprintLegend(found, access) {
     const warps = Math.min(warpsOf(access), 4);
     const names = Array.from({ length: warps }, (_, n) =>
-      `<span class="swatch" style="background:var(--quarter-${n})"></span>warp ${n}${warpsOf(access) > 4 ? ", …" : ""}`);
-    const beyond = found.cells.some((cell) => !cell.active) ? '<span class="swatch beyond"></span>beyond the edge' : "";
-    return `${names.join("")}<span class="swatch request"></span>the request above${beyond}` +
-      (found.row === null ? ". A line has 64 elements." : ". Thick lines are the edge of the array; beside, where its elements are in it.");
+      swatch(`style="background:var(--quarter-${n})"`, `warp ${n}${warpsOf(access) > 4 ? ", …" : ""}`));
+    names.push(swatch("data-kind=request", "the request above"));
+    if (found.cells.some((cell) => !cell.active)) names.push(swatch("data-kind=beyond", "beyond the edge"));
+    return `${names.join(" ")} ` + (found.row === null ? "A line has 64 elements."
+      : "Thick lines are the edge of the array; beside, where the block's elements are in it.");
   }
 
   const verdictClass = (cost) => (cost[0] > cost[1] ? "costly" : "ideal");

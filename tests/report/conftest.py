@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from cugen.report.page import Launch, Page, page
 from cugen.spec.load import load_all, load_text
 
 ROOT = Path(__file__).parents[2]
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 PageOf = Callable[..., Page]
 PagesOf = Callable[[str], tuple[Page, ...]]
@@ -121,3 +124,47 @@ def accessed() -> Callable[..., tuple[NDArray[np.int64], NDArray[np.int64]]]:
         return np.concatenate([first + step * consecutive for step in steps]), np.concatenate([threads for _ in steps])
 
     return walk
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        pytest.skip("NO BROWSER, NOT TESTED: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Tab:
+    """A tab that collects errors."""
+
+    def __init__(self, browser: Any, folder: Path) -> None:
+        self.page = browser.new_page(viewport={"width": 1280, "height": 900})
+        self.folder = folder
+        self.server = "file:"
+        self.errors: list[str] = []
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", self._requested)
+
+    def _requested(self, request: Any) -> None:
+        if not request.url.startswith(("file:", self.server)):
+            self.errors.append(f"connects to {request.url}")
+
+    def open(self, text: str) -> Any:
+        path = self.folder / "page.html"
+        path.write_text(text)
+        self.page.goto(path.as_uri())
+        return self.page
+
+
+@pytest.fixture
+def tab(browser: Any, tmp_path: Path) -> Iterator[Tab]:
+    opened = Tab(browser, tmp_path)
+    yield opened
+    opened.page.close()
+    assert opened.errors == []

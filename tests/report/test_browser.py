@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from cugen.report.page import Page
 from cugen.report.server import Server
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 GALLERY = sorted(path.name for path in (ROOT / "specs").glob("*.yaml"))
 SELECT_ALL = """
 () => [...document.querySelectorAll("a[data-select]")].map((link) => {
@@ -33,55 +31,11 @@ SELECT_ALL = """
 """
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        pytest.skip("NO BROWSER, NOT TESTED: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Tab:
-    """A tab that collects errors."""
-
-    def __init__(self, browser: Any, folder: Path) -> None:
-        self.page = browser.new_page(viewport={"width": 1280, "height": 900})
-        self.folder = folder
-        self.server = "file:"
-        self.errors: list[str] = []
-        self.page.on("console", lambda message: self.errors.append(message.text))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", self._requested)
-
-    def _requested(self, request: Any) -> None:
-        if not request.url.startswith(("file:", self.server)):
-            self.errors.append(f"connects to {request.url}")
-
-    def open(self, text: str) -> Any:
-        path = self.folder / "page.html"
-        path.write_text(text)
-        self.page.goto(path.as_uri())
-        return self.page
-
-
-@pytest.fixture
-def tab(browser: Any, tmp_path: Path) -> Iterator[Tab]:
-    opened = Tab(browser, tmp_path)
-    yield opened
-    opened.page.close()
-    assert opened.errors == []
-
-
 @pytest.mark.sampled(9)
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("file", GALLERY)
 def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
-    file: str, tab: Tab, gallery_pages: Callable[[str], tuple[Page, ...]]
+    file: str, tab: Any, gallery_pages: Callable[[str], tuple[Page, ...]]
 ) -> None:
     for made in gallery_pages(file):
         page = tab.open(page_html(made))
@@ -96,7 +50,7 @@ def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
                 assert text.endswith(" BAD")
 
 
-def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Tab, gallery_pages: Any) -> None:
+def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("gemm_f32.yaml")
     page = tab.open(page_html(made))
     papers = {}
@@ -109,7 +63,7 @@ def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Tab, galler
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_printed_page_has_every_access_and_no_controls(tab: Tab, gallery_pages: Any) -> None:
+def test_a_printed_page_has_every_access_and_no_controls(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
     page.emulate_media(media="print", color_scheme="dark")
@@ -118,7 +72,7 @@ def test_a_printed_page_has_every_access_and_no_controls(tab: Tab, gallery_pages
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
 
 
-def test_the_keyboard_walks_over_the_marks_of_lines(tab: Tab, gallery_pages: Any) -> None:
+def test_the_keyboard_walks_over_the_marks_of_lines(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
     page.locator("table.code button").first.focus()
@@ -163,7 +117,7 @@ def test_a_layout_chosen_on_the_page_has_the_conflicts_and_figures_of_check(
     name: str,
     layout: str,
     wavefronts: int,
-    tab: Tab,
+    tab: Any,
     tmp_path: Path,
     page_of: Any,
     capfd: pytest.CaptureFixture[str],
@@ -200,7 +154,7 @@ def test_a_layout_chosen_on_the_page_has_the_conflicts_and_figures_of_check(
     assert shown() == expected(checked(text.replace("pad: 0", layout), tmp_path, capfd))
 
 
-def test_an_address_with_an_access_opens_at_it(tab: Tab, gallery_pages: Any) -> None:
+def test_an_address_with_an_access_opens_at_it(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
     last = made.entries[-1]
@@ -210,7 +164,7 @@ def test_an_address_with_an_access_opens_at_it(tab: Tab, gallery_pages: Any) -> 
     assert page.locator("article.chosen h3").inner_text() == last.report.text
 
 
-def test_a_slider_walks_over_the_warps(tab: Tab, page_of: Any) -> None:
+def test_a_slider_walks_over_the_warps(tab: Any, page_of: Any) -> None:
     made = page_of(conflicting("transpose_padded"))
     page = tab.open(page_html(made))
     page.locator("a[data-select='2']").click()
@@ -220,7 +174,7 @@ def test_a_slider_walks_over_the_warps(tab: Tab, page_of: Any) -> None:
     assert page.locator("#map-lanes").text_content() != first
 
 
-def test_a_heading_of_the_index_sorts_its_rows(tab: Tab, gallery_pages: Any) -> None:
+def test_a_heading_of_the_index_sorts_its_rows(tab: Any, gallery_pages: Any) -> None:
     pages = [page for file in ("softmax.yaml", "matmul_padded.yaml", "gather.yaml") for page in gallery_pages(file)]
     page = tab.open(index_html(pages))
     names = "[...document.querySelectorAll('tbody th code')].map((name) => name.textContent)"
@@ -231,7 +185,7 @@ def test_a_heading_of_the_index_sorts_its_rows(tab: Tab, gallery_pages: Any) -> 
     assert page.locator("th[aria-sort]").count() == 1
 
 
-def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Tab, tmp_path: Path) -> None:
+def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Any, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(conflicting("transpose_padded"))
     parser = argparse.ArgumentParser()
