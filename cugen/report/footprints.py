@@ -8,6 +8,7 @@ from cugen.analysis.totals.sites import THREAD, Site
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import AwaitCopies, Barrier, ClusterBarrier, CommitCopies, For, NamedBarrier
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier
+from cugen.plan.symbols import Integer
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.report.trees import Tree, names, tree
 
@@ -38,12 +39,17 @@ def matrix_of(site: Site) -> Matrix | None:
     if array.space not in _ARRAYS or not access.subscripts:
         return None
     subscripts = [subscript.xreplace(site.definitions) for subscript in access.subscripts]
-    shape = [extent.xreplace(site.definitions) for extent in array.shape]
+    shape = extents_of(site)
     if names(subscripts) - set(THREAD) - {counter.symbol for counter in site.counters} - names(shape):
         return None
     units = [dimension for dimension, stride in enumerate(array.strides) if stride == 1]
     consecutive = units[-1] if units else len(subscripts) - 1
     return Matrix(array.symbol, tuple(map(tree, subscripts)), tuple(map(tree, shape)), consecutive)
+
+
+def extents_of(site: Site) -> list[Integer]:
+    """The shape of an access's array, over the params without a value."""
+    return [extent.xreplace(site.definitions) for extent in site.access.array.shape]
 
 
 def tile_loops(kernel: Kernel) -> frozenset[int]:

@@ -15,7 +15,7 @@ from cugen.machine.requests.async_copies import Sources
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array, row_major
 from cugen.plan.symbols import Integer
-from cugen.report.footprints import Matrix, matrix_of
+from cugen.report.footprints import Matrix, extents_of, matrix_of
 from cugen.report.trees import Tree, names, tree
 
 DEFAULT_SIZE = 1000  # of a param without a value, if its range has it
@@ -97,7 +97,9 @@ def access_map(
         return _NOTHING
     guards = [*site.predicates, *filter(None, (site.source_guard,))]
     used = names([site.offset, *(difference for guard in guards for difference, _ in guard.terms)])
-    variables = tuple(_variables(site, used, sizes, walking))
+    matrix = matrix_of(site)
+    extents = names(extents_of(site)) if matrix is not None else frozenset()
+    variables = tuple(_variables(site, used | extents, sizes, walking))
     if used - set(THREAD) - {sympy.Symbol(v.name, integer=True) for v in variables}:
         return _DATA
     try:
@@ -114,7 +116,7 @@ def access_map(
         variables,
         tuple(map(_condition, site.predicates)),
         _tile(site, used),
-        matrix_of(site),
+        matrix,
         sources,
         None if site.source_guard is None else _condition(site.source_guard),
     )

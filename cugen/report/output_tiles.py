@@ -16,6 +16,7 @@ from cugen.analysis.totals.affine import evaluator
 from cugen.analysis.totals.sites import BLOCK, THREAD, Counter, Predicate, Site
 from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import Integer
+from cugen.report.footprints import extents_of
 
 _MAX_POINTS = 1 << 21  # stores that are evaluated
 
@@ -101,7 +102,7 @@ class _Stores:
         self.outer = [counter for counter in site.counters if _distinguishes_tiles(counter, walking)]
         self.inner = [counter for counter in site.counters if counter not in self.outer]
         self.subscripts = [subscript.xreplace(site.definitions) for subscript in site.access.subscripts]
-        self.shape = [extent.xreplace(site.definitions) for extent in site.access.array.shape]
+        self.shape = extents_of(site)
         self.points = kernel.threads * prod(counter.count for counter in self.inner)
 
     def tiles(self) -> OutputTiles | None:

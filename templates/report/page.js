@@ -341,10 +341,10 @@
     });
     box.innerHTML = `<p id="map-tile-title">Wavefronts of all accesses to <code>${escaped(access.map.tile.array)}</code> ` +
       `over the launch, with <code>${layout.label}</code> in the spec</p>` +
-      '<table class="list" aria-labelledby="map-tile-title"><thead><tr>' +
+      '<div class="scroll"><table class="list" aria-labelledby="map-tile-title"><thead><tr>' +
       '<th scope="col" class="n">line</th><th scope="col">access</th><th scope="col" class="n">as it is</th>' +
       `<th scope="col" class="n">${layout.label}</th><th scope="col" class="n">ideal</th><th scope="col"></th>` +
-      `</tr></thead><tbody>${rows.join("")}</tbody></table>`;
+      `</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
   }
 
   // The elements of the array that the whole block accesses, with those of the chosen request framed.

@@ -24,7 +24,7 @@ SELECT_ALL = """
 () => [...document.querySelectorAll("a[data-select]")].map((link) => {
   link.click();
   if (document.getElementById("map-body").hidden) return document.getElementById("map-reason").textContent;
-  const parts = [...document.querySelectorAll("#map-figures, #map-picture, #map-lanes")];
+  const parts = [...document.querySelectorAll("#map-figures, #map-picture, #map-footprint, #map-lanes")];
   const isBad = document.querySelector("#map-figures .bad") !== null;
   return parts.map((part) => part.textContent).join(" ") + (isBad ? " BAD" : "");
 })
@@ -58,7 +58,7 @@ def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Any, galler
         page.emulate_media(color_scheme=scheme)
         papers[scheme] = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert papers == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}
-    for width in (800, 400):
+    for width in (1400, 800, 400):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
@@ -209,3 +209,44 @@ def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Any, tmp_
         tab.page.close()  # it asks the server for news
         server.stop()
         thread.join(timeout=10)
+
+
+UNNAMED = """
+() => {
+  const text = (ids) => ids.split(" ").map((id) => document.getElementById(id)?.textContent || "").join("");
+  const named = (node) =>
+    (node.getAttribute("aria-label") || text(node.getAttribute("aria-labelledby") || "") || node.textContent).trim();
+  const pictures = [...document.querySelectorAll("svg:not([aria-hidden])")]
+    .filter((svg) => svg.getAttribute("role") !== "img" || !named(svg));
+  const controls = [...document.querySelectorAll("input, select")].filter((control) => !control.closest("label"));
+  const buttons = [...document.querySelectorAll("button")].filter((button) => !named(button));
+  const levels = [...document.querySelectorAll("h1, h2, h3, h4")].map((heading) => Number(heading.tagName[1]));
+  const skipped = levels.filter((level, n) => level - (levels[n - 1] || 0) > 1);
+  return [...pictures, ...controls, ...buttons].map((node) => node.outerHTML.slice(0, 200)).concat(skipped);
+}
+"""
+
+
+@pytest.mark.parametrize("file", ["gemm_f32.yaml", "transpose_padded.yaml", "gemm_wgmma_f16.yaml"])
+def test_a_screen_reader_has_a_name_for_each_picture_and_control(file: str, tab: Any, gallery_pages: Any) -> None:
+    (made,) = gallery_pages(file)
+    page = tab.open(page_html(made))
+    for entry in made.entries:
+        page.locator(f"a[data-select='{entry.number}']").click()
+        assert page.evaluate(UNNAMED) == []
+    assert page.locator("[role=status]").count() == 2
+
+
+def test_the_footprint_of_a_block_follows_the_sliders(tab: Any, gallery_pages: Any) -> None:
+    (made,) = gallery_pages("transpose_padded.yaml")
+    page = tab.open(page_html(made))
+    page.locator("a[data-select='1']").click()
+    text = page.locator("#map-footprint-text")
+    assert "1,024 elements of A (300 × 200), with blockIdx.x = 0, blockIdx.y = 0: rows 0 to 31" in text.inner_text()
+    page.locator("#map-blockIdx-x").focus()
+    page.keyboard.press("End")
+    assert "rows 288 to 299" in text.inner_text()
+    assert "640 elements beyond the edge aren't accessed" in text.inner_text()
+    assert page.locator("#map-footprint-picture .beyond").count() > 0
+    page.locator("a[data-select='2']").click()
+    assert page.locator("#map-footprint").is_hidden()
