@@ -5,19 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cugen.analysis.totals.sites import THREAD, Site
-from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import AwaitCopies, Barrier, ClusterBarrier, CommitCopies, For, NamedBarrier
-from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier
 from cugen.plan.symbols import Integer
-from cugen.plan.traversal.walking import walk_nodes
 from cugen.report.trees import Tree, names, tree
 
 _ARRAYS = ("global", "readonly", "texture", "constant")
-_SYNCHRONISES = (
-    *(Barrier, NamedBarrier, ClusterBarrier),
-    *(CommitCopies, AwaitCopies),
-    *(ArriveBarrier, AwaitBarrier),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +41,3 @@ def matrix_of(site: Site) -> Matrix | None:
 def extents_of(site: Site) -> list[Integer]:
     """The shape of an access's array, over the params without a value."""
     return [extent.xreplace(site.definitions) for extent in site.access.array.shape]
-
-
-def tile_loops(kernel: Kernel) -> frozenset[int]:
-    """The loops of a kernel with synchronisation, which pass from tile to tile, by their position among all loops."""
-    loops = [node for node in walk_nodes(kernel.body) if isinstance(node, For)]
-    return frozenset(
-        position
-        for position, loop in enumerate(loops)
-        if any(isinstance(node, _SYNCHRONISES) for node in walk_nodes(loop.body))
-    )

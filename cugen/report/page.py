@@ -20,11 +20,11 @@ from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.target import Target
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.registers.estimate import registers
-from cugen.report.footprints import tile_loops
 from cugen.report.formulas import Formula, formula
 from cugen.report.layouts import TileLayouts, tile_layouts
 from cugen.report.maps import AccessMap, access_map, initial_size
 from cugen.report.output_tiles import OutputTiles, output_tiles
+from cugen.report.tile_loops import tile_loops
 from cugen.report.timeline import Timeline, timeline
 
 

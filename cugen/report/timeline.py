@@ -34,12 +34,12 @@ from cugen.plan.nodes import (
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, AwaitWgmmas, TensorLoad
 from cugen.plan.symbols import Integer, integer
 from cugen.plan.traversal.walking import accesses_of, walk_nodes
+from cugen.report.tile_loops import synchronises
 
 COPY, WAIT, BARRIER, MATH, RELEASE = "copy", "wait", "barrier", "math", "release"
 _COMMIT = "commit"  # without a slot
 _MAX_SLOTS = 44
 _MAX_TRIPS = 8  # of a loop with synchronisation
-_SYNCHRONISES = (Barrier, NamedBarrier, AwaitCopies, CommitCopies, AwaitBarrier, ArriveBarrier)
 _Values = Mapping[sympy.Symbol, Integer]
 
 
@@ -106,16 +106,12 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline | None:
 def _tiles(kernel: Kernel) -> frozenset[str]:
     """The shared arrays that loops with synchronisation copy to, and read."""
     written, read = set(), set()
-    loops = [node for node in walk_nodes(kernel.body) if isinstance(node, For) and _synchronises(node)]
+    loops = [node for node in walk_nodes(kernel.body) if isinstance(node, For) and synchronises(node)]
     for node in (node for loop in loops for node in walk_nodes(loop.body)):
         if isinstance(node, Copy | TensorLoad) and node.target.array.space == "shared":
             written.add(node.target.array.symbol)
         read |= {access.array.symbol for access in accesses_of(node) if _reads(access)}
     return frozenset(written & read)
-
-
-def _synchronises(loop: For) -> bool:
-    return any(isinstance(node, _SYNCHRONISES) for node in walk_nodes(loop.body))
 
 
 def _reads(access: Access) -> bool:
@@ -192,7 +188,7 @@ class _Trace:
         indices = range(start, stop, loop.step)
         if loop.downward:
             indices = range(stop - 1, start - 1, -loop.step)
-        return [integer(index) for index in indices[: _MAX_TRIPS if _synchronises(node) else 1]]
+        return [integer(index) for index in indices[: _MAX_TRIPS if synchronises(node) else 1]]
 
     def _holds(self, guard: Guard, values: _Values) -> bool | None:
         for term in guard.terms:
