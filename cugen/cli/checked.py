@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cugen.analysis.limits.gate import Finding, Launch
+    from cugen.analysis.limits.findings import Finding, Launch
     from cugen.cli.resources import Resources
     from cugen.cli.text.quoted_source import PrintedLaunch
     from cugen.kernel import Kernel

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
 
+_OF_REGISTERS = ("occupancy", "waves", "roofline")  # limits whose figures depend on registers
 FORMATS = ("text", "json", "github", "sarif")
 
 
@@ -98,7 +99,8 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
     from cugen.analysis.launches.facts import facts
     from cugen.analysis.launches.local_memory import settled_accesses
     from cugen.analysis.limits.advice import Advisor
-    from cugen.analysis.limits.gate import Launch, findings
+    from cugen.analysis.limits.findings import Launch
+    from cugen.analysis.limits.gate import findings
     from cugen.analysis.verdicts.dynamic import analyze_any_size
     from cugen.cli.text.quoted_source import printed_launches
     from cugen.kernel import generate
@@ -145,7 +147,7 @@ def _resources(kernel: Kernel) -> Resources:
     from cugen.toolchain.codes import TOOL_MISSING
 
     check = kernel.spec.check
-    if check.spills is None and check.local is None and check.occupancy is None:
+    if not check.is_set("spills", "local", *_OF_REGISTERS):
         return Resources({})
     with _rejected_sources(kernel):
         resources = resources_of(kernel)
@@ -170,7 +172,7 @@ def _rejected_sources(kernel: Kernel) -> Iterator[None]:
 
 
 def _unknown_registers(checked: Checked) -> Sequence[str]:
-    if checked.kernel.spec.check.occupancy is None or checked.resources.compiler:
+    if not checked.kernel.spec.check.is_set(*_OF_REGISTERS) or checked.resources.compiler:
         return ()
     return [
         f"{checked.kernel.name}: occupancy without registers, by threads and shared memory alone: "

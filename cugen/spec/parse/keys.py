@@ -32,7 +32,11 @@ MEMORY_KEYS = ("space", "pad", "swizzle", "dynamic", "stages", "dims", "filter")
 SCHEDULE_KEYS = ("family", "block", "thread", "step")
 ACCUMULATE_KEYS = ("type", "tf32", "fp8")
 RESERVED_ACCUMULATE_KEYS = ("order", "winograd")  # without a meaning yet
-CHECK_KEYS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps", "unknown")
+CHECK_KEYS = (
+    *("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps"),
+    *("lanes", "traffic", "waves", "grid", "roofline", "doubles", "unknown"),
+)
+CHECKS_BY_ARRAY = ("bank_conflicts", "sectors", "lanes", "traffic")  # may be mappings of arrays to limits
 
 SPACES = ("global", "shared", "constant", "register", "readonly", "texture", "scratch")
 TEXTURE_TYPES = ("float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
