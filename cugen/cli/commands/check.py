@@ -99,6 +99,7 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
     from cugen.analysis.launches.facts import facts
     from cugen.analysis.launches.local_memory import settled_accesses
     from cugen.analysis.limits.advice import Advisor
+    from cugen.analysis.limits.arithmetic_limits import arithmetic_findings
     from cugen.analysis.limits.findings import Launch
     from cugen.analysis.limits.gate import findings
     from cugen.analysis.verdicts.dynamic import analyze_any_size
@@ -133,6 +134,7 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
         for launch, source in zip(launches, printed, strict=True)
         for finding in findings(spec, file, launch, source, advisor)
     ]
+    excesses += arithmetic_findings(spec, file)
     return Checked(kernel, file, params, tuple(launches), printed, resources, tuple(excesses))
 
 
