@@ -58,8 +58,8 @@ def bound_local(ranges: MutableMapping[sympy.Symbol, Range], local: Local, value
 
 
 def unwrapped(expr: Op, names: Mapping[str, Range]) -> Range:
-    """The range of a sum, difference, product, negation, extremum, or shift by a constant, before it wraps to its
-    type."""
+    """The range of a sum, difference, product, negation or extremum, or of a shift by a count of bits that the type
+    has, before it wraps to its type."""
     parts = [interval(arg, names) for arg in expr.args]
     (low, high), (other_low, other_high) = parts[0], parts[-1]
     match expr.name:
@@ -76,10 +76,12 @@ def unwrapped(expr: Op, names: Mapping[str, Range]) -> Range:
             return min(low, other_low), min(high, other_high)
         case "maximum":
             return max(low, other_low), max(high, other_high)
-        case "shl":
-            return low << other_low, high << other_low
-        case "shr":
-            return low >> other_low, high >> other_low
+        case "shl" | "shr":
+            counts = [min(max(0, count), WIDEST - 1) for count in (other_low, other_high)]
+            shifted = [
+                value << count if expr.name == "shl" else value >> count for value in parts[0] for count in counts
+            ]
+            return min(shifted), max(shifted)
         case _:
             return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
 

@@ -180,9 +180,9 @@ class Check:
 
     def of_array(self, limit: str, array: str) -> float | None:
         """The limit on an array: its own, else that on all arrays."""
-        own = (value for name, of, value in self.by_array if (name, of) == (limit, array))
+        values = (value for name, of, value in self.by_array if (name, of) == (limit, array))
         general: float | None = getattr(self, limit)
-        return next(own, general)
+        return next(values, general)
 
     def is_set(self, *limits: str) -> bool:
         """Whether one of these limits is set, on all arrays or a single one."""

@@ -27,7 +27,7 @@ from cugen.spec.types import FLOAT64, DType
 
 
 @dataclass(frozen=True)
-class Unasked:
+class Unrequested:
     """An expression in float64 that nothing asks for. `sources` are the operations in it that make float64 of other
     types; `operations` counts those in float64."""
 
@@ -41,24 +41,24 @@ class _Origin(Enum):
     """Where the float64 of an expression comes from."""
 
     NONE = "none"  # it isn't float64, or is converted to it
-    ASKED = "asked"  # an array, a scalar, a `cast`, `accumulate`
+    REQUESTED = "requested"  # an array, a scalar, a `cast`, `accumulate`
     PROMOTED = "promoted"
 
 
-def unasked(spec: Spec) -> tuple[Unasked, ...]:
+def unrequested(spec: Spec) -> tuple[Unrequested, ...]:
     """The outermost expressions of all statements that are computed in float64 although neither an operand nor the
     target is declared so."""
-    found: list[Unasked] = []
+    results: list[Unrequested] = []
     for statement in spec.statements:
         roots = chain(
             ((expr, False) for expr in statement.subscripts), [(statement.value, _is_wanted(statement, spec))]
         )
         for root, is_wanted in roots:
-            for expr in _unasked(root, is_wanted):
+            for expr in _unrequested(root, is_wanted):
                 operations = [node for node in walk(expr) if _is_computed(node)]
                 sources = tuple(node for node in operations if isinstance(node, Op | Select) and _is_source(node))
-                found.append(Unasked(statement, expr, sources, len(operations)))
-    return tuple(found)
+                results.append(Unrequested(statement, expr, sources, len(operations)))
+    return tuple(results)
 
 
 def integer_operands(source: Op | Select) -> tuple[Expr, ...]:
@@ -80,7 +80,7 @@ def _is_wanted(statement: Statement, spec: Spec) -> bool:
     return target is not None and target.dtype == FLOAT64
 
 
-def _unasked(expr: Expr, is_wanted: bool) -> Iterator[Expr]:
+def _unrequested(expr: Expr, is_wanted: bool) -> Iterator[Expr]:
     """The outermost promoted expressions. `is_wanted`: the result is to be float64."""
     origin = _origin(expr)
     if origin is _Origin.PROMOTED and not is_wanted:
@@ -88,25 +88,25 @@ def _unasked(expr: Expr, is_wanted: bool) -> Iterator[Expr]:
         return
     for child in children(expr):
         joins = origin is not _Origin.NONE and child.dtype == expr.dtype
-        yield from _unasked(child, joins)
+        yield from _unrequested(child, joins)
 
 
 def _origin(expr: Expr) -> _Origin:
     match expr:
         case Read(dtype=dtype) | ScalarValue(dtype=dtype):
-            return _Origin.ASKED if dtype == FLOAT64 else _Origin.NONE
+            return _Origin.REQUESTED if dtype == FLOAT64 else _Origin.NONE
         case Cast(to=to, is_written=is_written):
-            return _Origin.ASKED if is_written and to == FLOAT64 else _Origin.NONE
+            return _Origin.REQUESTED if is_written and to == FLOAT64 else _Origin.NONE
         case Reduce(body=body, dtype=dtype) | Scan(body=body, dtype=dtype) if dtype == FLOAT64:
             inner = _origin(body)
-            return _Origin.ASKED if inner is _Origin.NONE else inner
+            return _Origin.REQUESTED if inner is _Origin.NONE else inner
         case Op() | Select() if _is_computed(expr):
             inner_origins = {_origin(arg) for arg in _operands(expr)}
-            if _Origin.ASKED in inner_origins:
-                return _Origin.ASKED
+            if _Origin.REQUESTED in inner_origins:
+                return _Origin.REQUESTED
             if _Origin.PROMOTED in inner_origins or _is_source(expr):
                 return _Origin.PROMOTED
-            return _Origin.ASKED  # the accumulate type
+            return _Origin.REQUESTED  # the accumulate type
     return _Origin.NONE
 
 

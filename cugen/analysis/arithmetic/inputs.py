@@ -54,7 +54,7 @@ class Point:
     values: Mapping[str, int]
     uniform: bool = False
 
-    def at(self, indices: Mapping[str, int]) -> Point:
+    def extended(self, indices: Mapping[str, int]) -> Point:
         """The point with these indices as well."""
         return replace(self, values={**self.values, **indices})
 
@@ -172,7 +172,7 @@ def with_indices(point: Point, indices: tuple[Index, ...], where: int) -> Point 
         if extent is None or extent < 1:
             return None
         values[index.name] = (0, extent // 2, extent - 1)[where]
-    return point.at(values)
+    return point.extended(values)
 
 
 def definition_point(statement: Statement, read: Read, point: Point) -> Point | None:
@@ -189,12 +189,12 @@ def definition_point(statement: Statement, read: Read, point: Point) -> Point | 
         extent = point.number(index.extent)
         if extent is None or not 0 <= values[index.name] < extent:
             return None
-    return point.at(values)
+    return point.extended(values)
 
 
 def inputs_of(value: Expr, point: Point, sources: Sources, where: int) -> tuple[tuple[Input, ...], int]:
     """The inputs that a value depends on, each once, and how many parts it has. TooLarge if there are too many."""
-    found: dict[Input, None] = {}
+    inputs: dict[Input, None] = {}
     pending = [(value, point)]
     visited = 0
     while pending:
@@ -213,18 +213,18 @@ def inputs_of(value: Expr, point: Point, sources: Sources, where: int) -> tuple[
             elif isinstance(node, Read):
                 source = sources.of_read(node, inner)
             if isinstance(source, Input):
-                found[source] = None
+                inputs[source] = None
             elif isinstance(source, Statement) and isinstance(node, Read):
                 there = definition_point(source, node, inner)
                 if there is not None:
                     pending.append((source.value, there))
-    return tuple(each for each in found if not _may_be_another(each, found)), visited
+    return tuple(each for each in inputs if not _may_be_another(each, inputs)), visited
 
 
-def _may_be_another(each: Input, found: Iterable[Input]) -> bool:
+def _may_be_another(each: Input, inputs: Iterable[Input]) -> bool:
     """Whether an element whose subscripts depend on data may be the same as another input."""
-    others = [other.element for other in found if other.name == each.name]
-    return len(others) > 1 and any(not isinstance(part, int) for element in others for part in element)
+    elements = [candidate.element for candidate in inputs if candidate.name == each.name]
+    return len(elements) > 1 and any(not isinstance(part, int) for element in elements for part in element)
 
 
 def _bound(nodes: tuple[Expr, ...]) -> Iterator[Index]:
@@ -238,11 +238,11 @@ def _bound(nodes: tuple[Expr, ...]) -> Iterator[Index]:
 def cases(inputs: tuple[Input, ...], parts: int) -> dict[Input, Numbers]:
     """Values of the inputs of an expression of so many parts, a case in each position: all combinations if these are
     few, else those of the extreme values, else all at their lowest and all at their highest."""
-    most = min(MAX_CASES, MAX_EVALUATIONS // parts)
+    limit = min(MAX_CASES, MAX_EVALUATIONS // parts)
     domains: list[Sequence[int]] = [range(each.dtype.lowest, each.dtype.highest + 1) for each in inputs]
-    if prod(map(len, domains)) > most:
+    if prod(map(len, domains)) > limit:
         domains = [(each.dtype.lowest, each.dtype.highest) for each in inputs]
-    if 2 ** len(inputs) <= most:
+    if 2 ** len(inputs) <= limit:
         columns = [grid.ravel() for grid in np.meshgrid(*map(_numbers, domains), indexing="ij")]
     else:
         columns = [_numbers(domain) for domain in domains]

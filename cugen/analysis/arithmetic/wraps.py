@@ -67,11 +67,11 @@ class Wrap:
 
 def wraps(spec: Spec) -> tuple[Wrap, ...]:
     """The operations of all statements that wrap for some input, in order."""
-    found: list[Wrap] = []
+    results: list[Wrap] = []
     for number, statement in enumerate(spec.statements):
         value = stored(statement)
-        found += _Search(statement, value, Sources.of(spec, number), ranges(value, spec)).run()
-    return tuple(found)
+        results += _Search(statement, value, Sources.of(spec, number), ranges(value, spec)).run()
+    return tuple(results)
 
 
 def stored(statement: Statement) -> Expr:
@@ -132,7 +132,7 @@ class _Search:
     value: Expr
     sources: Sources
     names: Mapping[str, Range]
-    found: dict[int, Wrap] = field(default_factory=dict)  # by the identity of the expression
+    results: dict[int, Wrap] = field(default_factory=dict)  # by the identity of the expression
 
     def run(self) -> list[Wrap]:
         order = {id(node): position for position, node in enumerate(_operands_first(self.value))}
@@ -144,7 +144,7 @@ class _Search:
                 self._try_sum(node)
         except TooLarge:
             return []
-        return sorted(self.found.values(), key=lambda wrap: order[id(wrap.expr)])
+        return sorted(self.results.values(), key=lambda wrap: order[id(wrap.expr)])
 
     def _try_operations(self, where: int) -> None:
         point = self.sources.point(self.statement.indices, where)
@@ -153,7 +153,7 @@ class _Search:
         tried = _Evaluation(self.sources, cases(*inputs_of(self.value, point, self.sources, where)), where)
         tried.of(self.value, point, tried.everywhere, self.value)
         for expr, root, case, result in tried.wraps:
-            self.found.setdefault(id(expr), Wrap(self.statement, expr, root, result, tried.case(case)))
+            self.results.setdefault(id(expr), Wrap(self.statement, expr, root, result, tried.case(case)))
 
     def _try_sum(self, node: Reduce | Scan) -> None:
         """A sum of equal terms: all elements of an array have one value."""
@@ -172,7 +172,7 @@ class _Search:
         outside = np.flatnonzero(is_outside(totals, node.dtype))
         if outside.size:
             case = int(outside[np.argmax(np.abs(term[outside]))])
-            self.found[id(node)] = Wrap(self.statement, node, node, int(totals[case]), tried.case(case))
+            self.results[id(node)] = Wrap(self.statement, node, node, int(totals[case]), tried.case(case))
 
 
 class _Evaluation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from cugen.analysis.arithmetic.float64 import Unasked, integer_operands, operand_types, unasked
+from cugen.analysis.arithmetic.float64 import Unrequested, integer_operands, operand_types, unrequested
 from cugen.analysis.arithmetic.wraps import Wrap, ranges, stored, wraps
 from cugen.analysis.limits import codes
 from cugen.analysis.limits.anchors import Anchor
@@ -44,14 +44,14 @@ def arithmetic_findings(spec: Spec, file: str) -> tuple[Finding, ...]:
 
 class _ArithmeticGate(SpecLimits):
     def float64(self) -> Iterator[Finding]:
-        found, limit = unasked(self.spec), self.check.doubles
-        operations = sum(each.operations for each in found)
+        expressions, limit = unrequested(self.spec), self.check.doubles
+        operations = sum(each.operations for each in expressions)
         if limit is not None and operations <= limit:
             return
-        for each in found:
+        for each in expressions:
             yield self._float64(each, operations, limit)
 
-    def _float64(self, each: Unasked, operations: int, limit: int | None) -> Finding:
+    def _float64(self, each: Unrequested, operations: int, limit: int | None) -> Finding:
         text = self._text(each.expr)
         notes = [
             f"`{self._text(source)}` makes float64 of {' and '.join(map(str, operand_types(source)))}"
@@ -61,7 +61,7 @@ class _ArithmeticGate(SpecLimits):
             notes.append(f"{operations} operations in float64; {self.limit_note('doubles', limit)}")
         operands = dict.fromkeys(self._text(operand) for source in each.sources for operand in integer_operands(source))
         return self.finding(
-            codes.UNASKED_FLOAT64,
+            codes.UNREQUESTED_FLOAT64,
             f"`{text}` is computed in float64, for which no type of the spec asks",
             self._anchor(each.expr, each.statement),
             label="float64" if limit is None else f"at most {limit} operations in float64 allowed",
@@ -119,9 +119,9 @@ class _ArithmeticGate(SpecLimits):
                 yield from self._useless_limit(node, names)
 
     def _useless_limit(self, node: Op, names: Mapping[str, Range]) -> Iterator[str]:
-        for limit, other in (node.args, node.args[::-1]):
-            if isinstance(limit, Const) and not isinstance(other, Const):
-                low, high = interval(other, names)
+        for limit, operand in (node.args, node.args[::-1]):
+            if isinstance(limit, Const) and not isinstance(operand, Const):
+                low, high = interval(operand, names)
                 if high <= limit.value if node.name == "minimum" else low >= limit.value:
                     yield f"`{self._text(node)}` never limits it: {node.dtype} has no values beyond {limit.value}"
 
@@ -158,7 +158,7 @@ class _ArithmeticGate(SpecLimits):
 
 
 def _input_name(node: Expr) -> str:
-    """The array or scalar that is read; empty for other nodes."""
+    """The array or scalar that is read; empty for operand nodes."""
     match node:
         case Read(array=name) | ScalarValue(name=name):
             return name

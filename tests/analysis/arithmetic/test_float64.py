@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cugen.analysis.arithmetic.float64 import Unasked, integer_operands, operand_types, unasked
+from cugen.analysis.arithmetic.float64 import Unrequested, integer_operands, operand_types, unrequested
 from cugen.spec.expressions import Read
 from cugen.spec.load import load_text
 
@@ -22,13 +22,13 @@ ARRAYS = {
 }
 
 
-def found(statement: str, more: str = "") -> tuple[Unasked, ...]:
-    """What is computed in float64, unasked, in a spec with this statement."""
+def unrequested_in(statement: str, more: str = "") -> tuple[Unrequested, ...]:
+    """What is computed in float64, unrequested, in a spec with this statement."""
     names = set(re.findall(r"\w+", statement))
     lines = ["cugen: 1", "kernel: drawn", "params: {N: 300}", more, "arrays:"]
     lines += [f"  {name}: {{shape: [N], dtype: {dtype}}}" for name, dtype in ARRAYS.items() if name in names]
     (spec,) = load_text("\n".join([*lines, f"compute: {statement}"]))
-    return unasked(spec)
+    return unrequested(spec)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def found(statement: str, more: str = "") -> tuple[Unasked, ...]:
 def test_float64_that_promotion_makes_is_found_with_the_operands_to_cast(
     statement: str, operands: set[str], operations: int
 ) -> None:
-    (each,) = found(statement)
+    (each,) = unrequested_in(statement)
     cast = {operand for source in each.sources for operand in integer_operands(source)}
     assert {operand.array for operand in cast if isinstance(operand, Read)} == operands
     assert each.operations == operations
     cured = statement
     for name in operands:
         cured = re.sub(rf"{name}\[(\w)\]", rf"cast({name}[\1], float32)", cured)
-    assert found(cured) == ()
+    assert unrequested_in(cured) == ()
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_float64_that_promotion_makes_is_found_with_the_operands_to_cast(
     ],
 )
 def test_float64_that_a_type_asks_for_is_not_found(statement: str) -> None:
-    assert found(statement) == ()
+    assert unrequested_in(statement) == ()
 
 
 def test_float64_of_accumulate_is_asked_for() -> None:
     statement = "out[i] = sum(f32[k] * f32[i], k) + mean(f32[k], k)"
-    assert found(statement, "accumulate: float64") == ()
+    assert unrequested_in(statement, "accumulate: float64") == ()
 
 
 def test_a_comparison_or_a_subscript_beside_float64_does_not_hide_what_is_in_it() -> None:
-    (each,) = found("exact[i] = f64[i] if i32[i] * f32[i] > 1 else 0")
+    (each,) = unrequested_in("exact[i] = f64[i] if i32[i] * f32[i] > 1 else 0")
     assert [dtype.name for dtype in operand_types(each.sources[0])] == ["int32", "float32"]

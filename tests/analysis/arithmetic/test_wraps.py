@@ -27,7 +27,9 @@ ARRAYS = {
 SCALARS = {"s": "{dtype: uint8}", "seven": "{dtype: uint8, value: 7}"}
 
 
-def found(*statements: str, dtype: str = "uint8", out: str = "int64", k: int = 4, more: str = "") -> tuple[Wrap, ...]:
+def wraps_of(
+    *statements: str, dtype: str = "uint8", out: str = "int64", k: int = 4, more: str = ""
+) -> tuple[Wrap, ...]:
     """What wraps in a spec with these statements, the last of which writes `out`."""
     names = set(re.findall(r"\w+", " ".join(statements)))
     lines = ["cugen: 1", "kernel: drawn", f"params: {{N: 300, K: {k}}}", more, "arrays:"]
@@ -122,7 +124,7 @@ def test_a_wrap_is_found_exactly_where_some_input_wraps(dtype: str, data: st.Dat
     tree = data.draw(trees(low, high).filter(lambda tree: "[i]" in tree.text))
     x, y = (grid.ravel() for grid in np.meshgrid(np.arange(low, high + 1), np.arange(low, high + 1)))
     _, some_input_wraps = evaluated(tree, {"x": x, "y": y}, np.ones(x.shape, bool), low, high)
-    assert bool(found(f"out[i] = {tree.text}", dtype=dtype)) == some_input_wraps, tree.text
+    assert bool(wraps_of(f"out[i] = {tree.text}", dtype=dtype)) == some_input_wraps, tree.text
 
 
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 8))
@@ -130,8 +132,8 @@ def test_a_wrap_is_found_exactly_where_some_input_wraps(dtype: str, data: st.Dat
 @settings(max_examples=10, deadline=None)
 def test_a_weighted_sum_wraps_where_its_weights_exceed_the_type(a: int, b: int, shift: int) -> None:
     text = f"out[i] = ({a} * x[i] + {b} * y[i]) >> {shift}"
-    assert bool(found(text)) == (a + b > 1)
-    assert not found(text.replace("x[i]", "cast(x[i], int32)").replace("y[i]", "cast(y[i], int32)"))
+    assert bool(wraps_of(text)) == (a + b > 1)
+    assert not wraps_of(text.replace("x[i]", "cast(x[i], int32)").replace("y[i]", "cast(y[i], int32)"))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ def test_a_weighted_sum_wraps_where_its_weights_exceed_the_type(a: int, b: int, 
     ],
 )
 def test_what_no_input_wraps_has_no_finding(statements: list[str]) -> None:
-    assert found(*statements) == ()
+    assert wraps_of(*statements) == ()
 
 
 @pytest.mark.parametrize(
@@ -169,38 +171,38 @@ def test_what_no_input_wraps_has_no_finding(statements: list[str]) -> None:
     ],
 )
 def test_what_wraps_is_shown_with_its_result(statements: list[str], results: list[int]) -> None:
-    assert [wrap.result for wrap in found(*statements)] == results
+    assert [wrap.result for wrap in wraps_of(*statements)] == results
 
 
-def test_neighbours_are_different_elements() -> None:
-    (wrap,) = found("out[i] = x[i] - where(i > 0, x[i - 1], 0)")
+def test_adjacent_elements_are_different_ones() -> None:
+    (wrap,) = wraps_of("out[i] = x[i] - where(i > 0, x[i - 1], 0)")
     assert wrap.result == -255
 
 
 def test_what_is_stored_into_a_narrower_type_wraps_there() -> None:
-    (wrap,) = found("out[i] = cast(x[i], int32) + y[i]", out="uint8")
+    (wrap,) = wraps_of("out[i] = cast(x[i], int32) + y[i]", out="uint8")
     assert (type(wrap.expr).__name__, wrap.result) == ("Cast", 510)
-    assert found("out[i] = minimum(cast(x[i], int32) + y[i], 255)", out="uint8") == ()
-    assert found("out[i] = cast(cast(x[i], int32) + y[i], uint8)", out="uint8") == ()
+    assert wraps_of("out[i] = minimum(cast(x[i], int32) + y[i], 255)", out="uint8") == ()
+    assert wraps_of("out[i] = cast(cast(x[i], int32) + y[i], uint8)", out="uint8") == ()
 
 
 def test_adding_to_a_narrow_output_wraps() -> None:
-    (wrap,) = found("out[i] += x[i]", out="uint8")
+    (wrap,) = wraps_of("out[i] += x[i]", out="uint8")
     assert wrap.result == 510
 
 
 @pytest.mark.parametrize(("k", "wraps_at"), [(33_025, []), (33_026, [33_026 * 255 * 255])])
 def test_a_sum_wraps_from_the_number_of_terms_on_that_its_type_holds(k: int, wraps_at: list[int]) -> None:
     product = "sum(z[i, k] * z[i, k], k)"
-    assert [wrap.result for wrap in found(f"out[i] = {product}", k=k)] == wraps_at
+    assert [wrap.result for wrap in wraps_of(f"out[i] = {product}", k=k)] == wraps_at
 
 
 def test_a_sum_in_a_wider_type_does_not_wrap() -> None:
-    assert found("out[i] = sum(z[i, k] * z[i, k], k)", k=200_000, dtype="int8")
-    assert not found("out[i] = sum(z[i, k] * z[i, k], k)", k=200_000, dtype="int8", more="accumulate: int64")
+    assert wraps_of("out[i] = sum(z[i, k] * z[i, k], k)", k=200_000, dtype="int8")
+    assert not wraps_of("out[i] = sum(z[i, k] * z[i, k], k)", k=200_000, dtype="int8", more="accumulate: int64")
 
 
 def test_the_operations_of_an_expression_are_found_operands_first_with_one_root() -> None:
-    found_wraps = found("out[i] = (77 * x[i] + 150 * y[i]) >> 8")
-    assert [wrap.result for wrap in found_wraps] == [77 * 255, 150 * 255, 509]
-    assert len({id(wrap.root) for wrap in found_wraps}) == 1
+    results = wraps_of("out[i] = (77 * x[i] + 150 * y[i]) >> 8")
+    assert [wrap.result for wrap in results] == [77 * 255, 150 * 255, 509]
+    assert len({id(wrap.root) for wrap in results}) == 1

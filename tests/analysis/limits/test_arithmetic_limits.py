@@ -93,7 +93,7 @@ CHECK
 """
 
 
-def test_unasked_float64_names_its_types_and_the_casts() -> None:
+def test_unrequested_float64_names_its_types_and_the_casts() -> None:
     (finding,) = diagnostics(FLOAT.replace("CHECK", ""))
     assert finding.message == "`0.299 * r[i] + n[i] * x[i]` is computed in float64, for which no type of the spec asks"
     assert finding.notes == (
@@ -107,5 +107,5 @@ def test_unasked_float64_names_its_types_and_the_casts() -> None:
 
 @pytest.mark.parametrize(("limit", "severities"), [(0, ["error"]), (2, ["error"]), (3, [])])
 def test_the_limit_is_on_the_operations_in_float64(limit: int, severities: list[str]) -> None:
-    found = diagnostics(FLOAT.replace("CHECK", f"check: {{doubles: {limit}}}"))
-    assert [finding.severity for finding in found] == severities
+    results = diagnostics(FLOAT.replace("CHECK", f"check: {{doubles: {limit}}}"))
+    assert [finding.severity for finding in results] == severities
