@@ -10,11 +10,11 @@ from functools import cache
 import jinja2
 from markupsafe import Markup
 
+from cugen.analysis.launches.comparison import Comparison
 from cugen.analysis.launches.sentences import time_text
 from cugen.emit.environment import template_folder
 from cugen.machine import device
 from cugen.report import charts
-from cugen.report.comparison import Comparison
 from cugen.report.counters import Counters
 from cugen.report.highlight import highlighted
 from cugen.report.index import row

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import sympy
 
+from cugen.analysis.launches import comparison
 from cugen.analysis.launches.traffic import ArrayTraffic
 from cugen.analysis.totals.sites import Site, sites
 from cugen.analysis.verdicts.report import AccessReport
@@ -66,6 +67,15 @@ class Page:
     @property
     def entries(self) -> tuple[Entry, ...]:
         return tuple(entry for launch in self.launches for entry in launch.entries)
+
+    @property
+    def compared(self) -> comparison.Compared:
+        """The kernel as one side of a comparison."""
+        launches = (
+            comparison.Launch(launch.planned.name, launch.planned.family, launch.report.accesses, launch.report.facts)
+            for launch in self.launches
+        )
+        return comparison.Compared(self.kernel.spec, tuple(launches))
 
     @property
     def verdicts(self) -> tuple[tuple[str, int], ...]:
