@@ -76,8 +76,17 @@ def operand_types(source: Op | Select) -> tuple[DType, ...]:
 
 
 def _is_wanted(statement: Statement, spec: Spec) -> bool:
-    target = next((array for array in spec.arrays if array.name == statement.target and not array.is_temporary), None)
-    return target is not None and target.dtype == FLOAT64
+    """Whether the result of a statement is to be float64, or is read for one that is."""
+    target = next((array for array in spec.arrays if array.name == statement.target), None)
+    if target is None or not target.is_temporary:
+        return target is not None and target.dtype == FLOAT64
+    position = spec.statements.index(statement)
+    later = spec.statements[position + 1 :]
+    return any(_is_wanted(reader, spec) for reader in later if _reads(reader, statement.target))
+
+
+def _reads(statement: Statement, name: str) -> bool:
+    return any(isinstance(node, Read) and node.array == name for node in walk(statement.value))
 
 
 def _unrequested(expr: Expr, is_wanted: bool) -> Iterator[Expr]:

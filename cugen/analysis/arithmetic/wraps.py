@@ -152,8 +152,10 @@ class _Search:
             return
         tried = _Evaluation(self.sources, cases(*inputs_of(self.value, point, self.sources, where)), where)
         tried.of(self.value, point, tried.everywhere, self.value)
+        inner = with_indices(point, tuple(bound_indices(self.value)), where)
         for expr, root, case, result in tried.wraps:
-            self.results.setdefault(id(expr), Wrap(self.statement, expr, root, result, tried.case(case)))
+            inputs, _ = inputs_of(expr, inner or point, self.sources, where)
+            self.results.setdefault(id(expr), Wrap(self.statement, expr, root, result, tried.case(case, inputs)))
 
     def _try_sum(self, node: Reduce | Scan) -> None:
         """A sum of equal terms: all elements of an array have one value."""
@@ -172,7 +174,8 @@ class _Search:
         outside = np.flatnonzero(is_outside(totals, node.dtype))
         if outside.size:
             case = int(outside[np.argmax(np.abs(term[outside]))])
-            self.results[id(node)] = Wrap(self.statement, node, node, int(totals[case]), tried.case(case))
+            shown = tried.case(case, tuple(tried.values))
+            self.results[id(node)] = Wrap(self.statement, node, node, int(totals[case]), shown)
 
 
 class _Evaluation:
@@ -184,9 +187,9 @@ class _Evaluation:
         self.everywhere = np.ones(self.count, dtype=np.bool_)
         self.wraps: list[tuple[Op | Cast | Reduce | Scan, Expr, int, int]] = []  # expression, root, case, result
 
-    def case(self, case: int) -> tuple[tuple[Input, int], ...]:
-        """The values of all inputs in a case."""
-        return tuple((each, int(values[case])) for each, values in self.values.items())
+    def case(self, case: int, inputs: tuple[Input, ...]) -> tuple[tuple[Input, int], ...]:
+        """The values of inputs in a case."""
+        return tuple((each, int(self.values[each][case])) for each in inputs if each in self.values)
 
     def of(self, node: Expr, point: Point, runs: Numbers | None, root: Expr) -> Numbers | None:
         """The value of an expression. `runs`: the cases in which it is evaluated; None if unknown."""

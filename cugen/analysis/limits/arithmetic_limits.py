@@ -20,18 +20,19 @@ from cugen.spec.expressions import (
     IndexValue,
     Op,
     ParamValue,
-    Read,
     Reduce,
     ScalarValue,
     Scan,
     Select,
     Span,
+    children,
     walk,
 )
 from cugen.spec.model import Spec, Statement
-from cugen.spec.types import INT32, INT64, DType, Kind
+from cugen.spec.types import INT32, INT64, UINT32, DType, Kind
 
 _WIDE = DType("wide", Kind.INT, 256)  # no operation on the language's types wraps in it
+_MODULAR = ("add", "sub", "mul", "neg")
 _MAX_NOTES = 3  # further operations of an expression that wrap
 _MAX_INPUTS = 4  # shown
 
@@ -44,7 +45,8 @@ def arithmetic_findings(spec: Spec, file: str) -> tuple[Finding, ...]:
 
 class _ArithmeticGate(SpecLimits):
     def float64(self) -> Iterator[Finding]:
-        expressions, limit = unrequested(self.spec), self.check.doubles
+        limit = self.check.doubles
+        expressions = [each for each in unrequested(self.spec) if not self._is_cast(each.expr)]
         operations = sum(each.operations for each in expressions)
         if limit is not None and operations <= limit:
             return
@@ -59,7 +61,9 @@ class _ArithmeticGate(SpecLimits):
         ]
         if limit is not None:
             notes.append(f"{operations} operations in float64; {self.limit_note('doubles', limit)}")
-        operands = dict.fromkeys(self._text(operand) for source in each.sources for operand in integer_operands(source))
+        operands = dict.fromkeys(
+            self._text(_within(operand, source)) for source in each.sources for operand in integer_operands(source)
+        )
         return self.finding(
             codes.UNREQUESTED_FLOAT64,
             f"`{text}` is computed in float64, for which no type of the spec asks",
@@ -76,7 +80,17 @@ class _ArithmeticGate(SpecLimits):
         for wrap in wraps(self.spec):
             groups.setdefault((id(wrap.statement), id(wrap.root)), []).append(wrap)
         for group in groups.values():
-            yield self._wrap(group)
+            root, wrapping = group[0].root, frozenset(id(wrap.expr) for wrap in group)
+            if not (self._is_cast(root) and _is_modular(root, wrapping)):
+                yield self._wrap(group)
+
+    def _is_cast(self, expr: Expr) -> bool:
+        """Whether an expression is the operand of a `cast` to the type that it has, of which the tree has nothing."""
+        span = _span(expr)
+        if span is None or span.line != span.end_line or span.line > len(self.lines):
+            return False
+        line = self.lines[span.line - 1]
+        return line[: span.column - 1].endswith("cast(") and line[span.end_column - 1 :].lstrip().startswith(",")
 
     def _wrap(self, group: Sequence[Wrap]) -> Finding:
         first = group[0]
@@ -100,8 +114,7 @@ class _ArithmeticGate(SpecLimits):
 
     def _result(self, wrap: Wrap) -> str:
         """`510 for a[5] = 255 and b[5] = 255`."""
-        names = set(map(_input_name, walk(wrap.expr)))
-        inputs = [f"{each.text} = {value}" for each, value in wrap.inputs if each.name in names]
+        inputs = [f"{each.text} = {value}" for each, value in wrap.inputs]
         if not inputs or len(inputs) > _MAX_INPUTS:
             return f"{wrap.result:,}" + (" for some elements" if inputs else "")
         return f"{wrap.result:,} for {' and '.join(inputs)}"
@@ -157,12 +170,20 @@ class _ArithmeticGate(SpecLimits):
         return self.lines[span.line - 1][span.column - 1 : span.end_column - 1]
 
 
-def _input_name(node: Expr) -> str:
-    """The array or scalar that is read; empty for operand nodes."""
-    match node:
-        case Read(array=name) | ScalarValue(name=name):
-            return name
-    return ""
+def _within(operand: Expr, source: Expr) -> Expr:
+    """What is written of an operand of a function's expansion."""
+    while _span(operand) == _span(source) and children(operand):
+        operand = children(operand)[-1]
+        if isinstance(operand, Cast) and not operand.is_written:
+            operand = operand.arg
+    return operand
+
+
+def _is_modular(expr: Expr, wrapping: frozenset[int]) -> bool:
+    """Whether the operations around those that wrap give the same result modulo the type, wrapped or not."""
+    if not any(id(node) in wrapping for node in walk(expr)):
+        return True
+    return isinstance(expr, Op) and expr.name in _MODULAR and all(_is_modular(arg, wrapping) for arg in expr.args)
 
 
 def _span(expr: Expr) -> Span | None:
@@ -198,13 +219,13 @@ def _parts(expr: Expr, dtype: DType) -> tuple[Expr, ...]:
 
 
 def _smallest_type(group: Sequence[Wrap], names: Mapping[str, Range]) -> DType | None:
-    """The narrowest of int32 and int64 in which no operation of the group wraps."""
+    """The narrowest of int32, uint32 and int64 in which no operation of the group wraps."""
     results = [
         unwrapped(wide, names)
         for wrap in group
         if isinstance(wide := _widened(wrap.expr, wrap.expr.dtype), Op) and wide.name not in ("floordiv", "pow", "fma")
     ]
-    return next((dtype for dtype in (INT32, INT64) if all(fits(result, dtype) for result in results)), None)
+    return next((dtype for dtype in (INT32, UINT32, INT64) if all(fits(result, dtype) for result in results)), None)
 
 
 def _widened(expr: Expr, dtype: DType) -> Expr:

@@ -87,3 +87,22 @@ def test_float64_of_accumulate_is_asked_for() -> None:
 def test_a_comparison_or_a_subscript_beside_float64_does_not_hide_what_is_in_it() -> None:
     (each,) = unrequested_in("exact[i] = f64[i] if i32[i] * f32[i] > 1 else 0")
     assert [dtype.name for dtype in operand_types(each.sources[0])] == ["int32", "float32"]
+
+
+TEMPORARY = """\
+cugen: 1
+kernel: thirds
+params: {N: 8}
+arrays:
+  n: {shape: [N], dtype: int32}
+  y: {shape: [N], dtype: TYPE}
+compute:
+  - t[i] = n[i] / 3
+  - y[i] = t[i] + 1
+"""
+
+
+def test_a_temporary_is_to_be_float64_where_its_reader_is() -> None:
+    (wanted,), (unwanted,) = (load_text(TEMPORARY.replace("TYPE", dtype)) for dtype in ("float64", "float32"))
+    assert unrequested(wanted) == ()
+    assert [each.statement.target for each in unrequested(unwanted)] == ["t"]

@@ -79,6 +79,17 @@ def test_the_cast_of_the_help_is_the_cure(statement: str) -> None:
     assert grey(cured(statement, finding.help)) == []
 
 
+@pytest.mark.parametrize("value", ["r[i] + g[i]", "2 * r[i] - g[i]", "r[i] % 10 - g[i]"])
+def test_a_cast_to_the_type_that_wraps_is_meant(value: str) -> None:
+    assert grey(f"y[i] = {value}")
+    assert grey(f"y[i] = cast({value}, uint8)") == []
+
+
+def test_a_cast_does_not_excuse_what_is_then_shifted() -> None:
+    (finding,) = grey("y[i] = cast((r[i] + g[i]) >> 1, uint8)")
+    assert finding.message.startswith("`r[i] + g[i]` wraps in uint8: it is 510")
+
+
 FLOAT = """\
 cugen: 1
 kernel: scaled
@@ -109,3 +120,10 @@ def test_unrequested_float64_names_its_types_and_the_casts() -> None:
 def test_the_limit_is_on_the_operations_in_float64(limit: int, severities: list[str]) -> None:
     results = diagnostics(FLOAT.replace("CHECK", f"check: {{doubles: {limit}}}"))
     assert [finding.severity for finding in results] == severities
+
+
+def test_a_mean_of_integers_names_what_it_is_of() -> None:
+    text = FLOAT.replace("CHECK", "").replace("0.299 * r[i] + n[i] * x[i]", "r[i] + x[i] - mean(n[k], k)")
+    (finding,) = diagnostics(text)
+    assert finding.help.startswith("write `cast(n[k], float32)`, or")
+    assert diagnostics(cured(text, finding.help.partition(", or")[0])) == []
