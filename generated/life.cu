@@ -57,24 +57,6 @@ __device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
 }
 #endif
 
-#ifndef CUGEN_WRAPPING_ADD_INT
-#define CUGEN_WRAPPING_ADD_INT
-// a + b modulo 2^32: signed overflow is undefined in C++.
-__device__ __forceinline__ int wrapping_add(int a, int b)
-{
-    return (int)((unsigned int)a + (unsigned int)b);
-}
-#endif
-
-#ifndef CUGEN_WRAPPING_SUBTRACT_INT
-#define CUGEN_WRAPPING_SUBTRACT_INT
-// a - b modulo 2^32: signed overflow is undefined in C++.
-__device__ __forceinline__ int wrapping_subtract(int a, int b)
-{
-    return (int)((unsigned int)a - (unsigned int)b);
-}
-#endif
-
 extern "C" __global__ void __launch_bounds__(128) life(
     const unsigned char* __restrict__ before,
     unsigned char* __restrict__ after)
@@ -110,11 +92,11 @@ extern "C" __global__ void __launch_bounds__(128) life(
         for (int r = 0; r < 3; ++r) {
             #pragma unroll
             for (int s = 0; s < 3; ++s) {
-                sum = wrapping_add(sum, before_window[r][v + s] & 1);
+                sum += before_window[r][v + s] & 1;
             }
         }
         const unsigned char bitand_value = before_window[1][v + 1] & 1;
-        const int n = wrapping_subtract(sum, (int)bitand_value);
+        const int n = sum - bitand_value;
         after4.data[v] = (unsigned char)((n == 3 ? true : (n == 2 ? bitand_value != 0 : false)) ? 1 : 0);
     }
     store<4>(&after[i * W + j0_], after4);

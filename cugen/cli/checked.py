@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cugen.analysis.launches import comparison
+
 if TYPE_CHECKING:
-    from cugen.analysis.limits.gate import Finding, Launch
+    from cugen.analysis.limits.findings import Finding, Launch
     from cugen.cli.resources import Resources
     from cugen.cli.text.quoted_source import PrintedLaunch
     from cugen.kernel import Kernel
@@ -25,6 +27,15 @@ class Checked:
     printed: tuple[PrintedLaunch, ...]
     resources: Resources
     findings: tuple[Finding, ...]
+
+    @property
+    def compared(self) -> comparison.Compared:
+        """The kernel as one side of a comparison."""
+        launches = (
+            comparison.Launch(launch.kernel.name, launch.kernel.family, launch.report.accesses, launch.facts)
+            for launch in self.launches
+        )
+        return comparison.Compared(self.kernel.spec, tuple(launches))
 
     @property
     def passed(self) -> bool:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.failures import CANNOT_HERE, OWN_FAULT, Failure
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cugen.kernel import Kernel
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
+
+OF_REGISTERS = ("occupancy", "waves", "roofline")  # limits whose figures depend on registers
 
 
 def check_files(args: argparse.Namespace) -> Outcome:
@@ -49,22 +51,42 @@ def _load(file: str, args: argparse.Namespace) -> Sequence[Spec]:
 
 
 def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
+    from cugen.analysis.limits.advice import Advisor
+    from cugen.analysis.limits.arithmetic_limits import arithmetic_findings
+    from cugen.analysis.limits.gate import findings
+    from cugen.schedule.planner import make_plan
+
+    checked = analysed(spec, args, compiles=spec.check.is_set("spills", "local", *OF_REGISTERS))
+    if spec.check.spills is not None and not checked.resources.compiler:
+        _refuse_without_compiler(checked)
+    params = checked.params
+    advisor = Advisor(
+        spec, make_plan, {p.name: params[p.name] for p in spec.params if p.is_dynamic and p.name in params}
+    )
+    excesses = [
+        finding
+        for launch, source in zip(checked.launches, checked.printed, strict=True)
+        for finding in findings(spec, file, launch, source, advisor)
+    ]
+    return replace(checked, file=file, findings=(*excesses, *arithmetic_findings(spec, file)))
+
+
+def analysed(spec: Spec, args: argparse.Namespace, *, compiles: bool) -> Checked:
+    """A kernel with its launches; with what a compiler knows of them, if it `compiles`."""
     from cugen.analysis.launches.facts import facts
     from cugen.analysis.launches.local_memory import settled_accesses
-    from cugen.analysis.limits.advice import Advisor
-    from cugen.analysis.limits.gate import Launch, findings
+    from cugen.analysis.limits.findings import Launch
     from cugen.analysis.verdicts.dynamic import analyze_any_size
     from cugen.cli.text.quoted_source import printed_launches
     from cugen.kernel import generate
     from cugen.kernel_report import settled_by_compiler
-    from cugen.schedule.planner import make_plan
 
     kernel = generate(spec)
     context = kernel.context
     params = _params(spec, args)
     values = {context.symbols[name].name: value for name, value in params.items()}
     open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.name not in params}
-    resources = _resources(kernel)
+    resources = _compiled(kernel) if compiles else Resources({})
     is_reported = len(open_) == sum(param.is_dynamic for param in spec.params)  # else some have values of `--set`
     launches = []
     for n, made in enumerate(kernel.plan.kernels):
@@ -76,16 +98,7 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
                 known = settled_by_compiler(kernel, made, known)
         report = replace(report, accesses=settled_accesses(report.accesses, known.local))
         launches.append(Launch(made, report, known))
-    printed = printed_launches(kernel)
-    advisor = Advisor(
-        spec, make_plan, {p.name: params[p.name] for p in spec.params if p.is_dynamic and p.name in params}
-    )
-    excesses = [
-        finding
-        for launch, source in zip(launches, printed, strict=True)
-        for finding in findings(spec, file, launch, source, advisor)
-    ]
-    return Checked(kernel, file, params, tuple(launches), printed, resources, tuple(excesses))
+    return Checked(kernel, spec.file, params, tuple(launches), printed_launches(kernel), resources, ())
 
 
 def _params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
@@ -94,21 +107,16 @@ def _params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
     return fixed | dynamic_params(spec, args)
 
 
-def _resources(kernel: Kernel) -> Resources:
-    """Compiled resources, if a limit requires them. Failure if no compiler is installed for a limit on spills."""
+def _compiled(kernel: Kernel) -> Resources:
+    with _rejected_sources(kernel):
+        return resources_of(kernel)
+
+
+def _refuse_without_compiler(checked: Checked) -> NoReturn:
     from cugen.toolchain.codes import TOOL_MISSING
 
-    check = kernel.spec.check
-    if check.spills is None and check.local is None and check.occupancy is None:
-        return Resources({})
-    with _rejected_sources(kernel):
-        resources = resources_of(kernel)
-    if check.spills is not None and not resources.compiler:
-        raise Failure(
-            f"error[{TOOL_MISSING}]: `check.spills` of {kernel.name} needs a CUDA compiler: {resources.reason}",
-            CANNOT_HERE,
-        )
-    return resources
+    name, reason = checked.kernel.name, checked.resources.reason
+    raise Failure(f"error[{TOOL_MISSING}]: `check.spills` of {name} needs a CUDA compiler: {reason}", CANNOT_HERE)
 
 
 @contextmanager

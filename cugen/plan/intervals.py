@@ -8,8 +8,10 @@ import sympy
 
 from cugen.plan.memory import IndexLocal
 from cugen.plan.symbols import Range, symbol
-from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, Select
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue, Select
 from cugen.spec.types import DType
+
+WIDEST = 64  # bits of an integer type
 
 
 def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
@@ -19,7 +21,7 @@ def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
     match expr:
         case Const(value=value):
             return int(value), int(value)
-        case IndexLocal(name=name) | ParamValue(name=name):
+        case IndexLocal(name=name) | IndexValue(name=name) | ParamValue(name=name):
             return names.get(name, full_range)
         case Local(name=name):
             return names.get(local_symbol(name).name, full_range)
@@ -32,6 +34,13 @@ def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
             return _within(unwrapped(expr, names), expr.dtype)
         case Op(name="mod", args=(_, Const(value=value))) if isinstance(value, int) and value > 0:
             return 0, value - 1
+        case Op(name="shl" | "shr", args=(_, Const(value=count))) if 0 <= count < WIDEST:
+            return _within(unwrapped(expr, names), expr.dtype)
+        case Op(name="floordiv", args=(arg, Const(value=value))) if isinstance(value, int) and value > 0:
+            low, high = interval(arg, names)
+            return low // value, high // value
+        case Op(name="bitand", args=(_, Const(value=value))) if isinstance(value, int) and value >= 0:
+            return 0, value
     return full_range
 
 
@@ -49,7 +58,8 @@ def bound_local(ranges: MutableMapping[sympy.Symbol, Range], local: Local, value
 
 
 def unwrapped(expr: Op, names: Mapping[str, Range]) -> Range:
-    """The range of a sum, difference, product, negation or extremum before it wraps to its type."""
+    """The range of a sum, difference, product, negation or extremum, or of a shift by a count of bits that the type
+    has, before it wraps to its type."""
     parts = [interval(arg, names) for arg in expr.args]
     (low, high), (other_low, other_high) = parts[0], parts[-1]
     match expr.name:
@@ -66,6 +76,12 @@ def unwrapped(expr: Op, names: Mapping[str, Range]) -> Range:
             return min(low, other_low), min(high, other_high)
         case "maximum":
             return max(low, other_low), max(high, other_high)
+        case "shl" | "shr":
+            counts = [min(max(0, count), WIDEST - 1) for count in (other_low, other_high)]
+            shifted = [
+                value << count if expr.name == "shl" else value >> count for value in parts[0] for count in counts
+            ]
+            return min(shifted), max(shifted)
         case _:
             return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from cugen.analysis.launches.comparison import Comparison
 from cugen.html.environment import asset, environment
 from cugen.html.highlight import highlighted
 from cugen.machine import Target, device
-from cugen.report.attachments.comparison import Comparison
 from cugen.report.attachments.counters import Counters
 from cugen.report.charts import occupancy, output, pipeline, roofline
 from cugen.report.index import row

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.analysis.launches.traffic import GLOBAL, reads, requested_bytes
-from cugen.analysis.totals.sites import SPIN_WAIT, Site, sites
+from cugen.analysis.launches import comparison
+from cugen.analysis.launches.traffic import ArrayTraffic
+from cugen.analysis.totals.sites import Site, sites
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.analysis.verdicts.wording import Wording
 from cugen.html.environment import VERDICTS
 from cugen.kernel import Kernel
 from cugen.kernel_report import LaunchReport, Report
 from cugen.machine import target as known_target
-from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.target import Target
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.registers.estimate import registers
@@ -49,22 +49,6 @@ class Entry:
         return self.report.access.array.dtype.bytes * self.report.access.width
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayTraffic:
-    """Bytes of one array in global memory over a launch: requested by the lanes, and in the sectors moved.
-
-    None where the addresses depend on data."""
-
-    array: str
-    direction: str  # read, written
-    requested: int | None
-    moved: int | None
-
-    @property
-    def efficiency(self) -> float | None:
-        return self.requested / self.moved if self.requested is not None and self.moved else None
-
-
 @dataclass(frozen=True)
 class Launch:
     """One launch. `traffic` is empty if a size is unknown; `registers` is the plan's estimate for a thread.
@@ -93,6 +77,15 @@ class Page:
     @property
     def entries(self) -> tuple[Entry, ...]:
         return tuple(entry for launch in self.launches for entry in launch.entries)
+
+    @property
+    def compared(self) -> comparison.Compared:
+        """The kernel as one side of a comparison."""
+        launches = (
+            comparison.Launch(launch.planned.name, launch.planned.family, launch.report.accesses, launch.report.facts)
+            for launch in self.launches
+        )
+        return comparison.Compared(self.kernel.spec, tuple(launches))
 
     @property
     def verdicts(self) -> tuple[tuple[str, int], ...]:
@@ -138,7 +131,7 @@ def _launch(
         analysed,
         planned,
         entries,
-        _traffic(analysed, all_sites) if analysed.facts.traffic is not None else (),
+        analysed.facts.traffic.arrays if analysed.facts.traffic is not None else (),
         tile_layouts(planned, target, all_sites, sizes_known=not sizes),
         registers(planned, kernel.context),
         output_tiles(planned, all_sites.values(), walking),
@@ -158,24 +151,3 @@ def _entry(
 ) -> Entry:
     line = lines[report.access.serial]
     return Entry(number, line, report, formula(site, wording), access_map(planned, site, sizes, walking))
-
-
-def _traffic(analysed: LaunchReport, all_sites: Mapping[int, Site]) -> tuple[ArrayTraffic, ...]:
-    """The totals of the accesses by array and direction; without atomics and spin-waits, as `Traffic`."""
-    rows: dict[tuple[str, str], ArrayTraffic] = {}
-    for report in analysed.accesses:
-        access = report.access
-        if access.array.space not in GLOBAL or access.kind == "atomic":
-            continue
-        if all_sites[access.serial].opaque == SPIN_WAIT:
-            continue
-        direction = "read" if reads(access) else "written"
-        row = rows.get((access.array.symbol, direction), ArrayTraffic(access.array.symbol, direction, 0, 0))
-        totals = report.totals
-        requested = moved = None
-        if totals is not None and row.requested is not None and row.moved is not None:
-            block = analysed.facts.launch.block
-            requested = row.requested + requested_bytes(all_sites[access.serial], totals.lanes, block)
-            moved = row.moved + totals.sectors * SECTOR_BYTES
-        rows[row.array, direction] = ArrayTraffic(row.array, direction, requested, moved)
-    return tuple(rows.values())

@@ -135,12 +135,13 @@ class Cast:
     """A conversion. The value is rounded to `to`; the node's own dtype is `to.compute`.
 
     Float to integer truncates toward zero and saturates at the 32- or 64-bit range that holds `to` (NaN gives 0),
-    then wraps to `to`.
+    then wraps to `to`. `is_written`: a `cast` of the spec, and no conversion that the rules of types ask for.
     """
 
     arg: Expr
     to: DType
     span: Span = field(default=NOWHERE, compare=False)
+    is_written: bool = field(default=False, compare=False)
 
     @property
     def dtype(self) -> DType:

@@ -178,7 +178,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Limits that `cugen check` enforces; None means no limit."""
+    """Limits that `cugen check` enforces; None means no limit. `by_array` are those of single arrays: (limit, array,
+    value)."""
 
     bank_conflicts: float | None = None
     sectors: float | None = None
@@ -187,7 +188,24 @@ class Check:
     local: int | None = field(default=None, metadata=_HASHED_IF_SET)
     mixed_warps: float | None = None
     allow_unknown: bool = False
+    lanes: float | None = field(default=None, metadata=_HASHED_IF_SET)
+    traffic: float | None = field(default=None, metadata=_HASHED_IF_SET)
+    waves: float | None = field(default=None, metadata=_HASHED_IF_SET)
+    grid: float | None = field(default=None, metadata=_HASHED_IF_SET)
+    roofline: float | None = field(default=None, metadata=_HASHED_IF_SET)
+    doubles: int | None = field(default=None, metadata=_HASHED_IF_SET)
+    by_array: tuple[tuple[str, str, float], ...] = field(default=(), metadata=_HASHED_IF_SET)
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
+
+    def of_array(self, limit: str, array: str) -> float | None:
+        """The limit on an array: its own, else that on all arrays."""
+        values = (value for name, of, value in self.by_array if (name, of) == (limit, array))
+        general: float | None = getattr(self, limit)
+        return next(values, general)
+
+    def is_set(self, *limits: str) -> bool:
+        """Whether one of these limits is set, on all arrays or a single one."""
+        return any(getattr(self, name) is not None or any(name == of for of, _, _ in self.by_array) for name in limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cugen.analysis.launches.facts import BranchFacts, facts
-from cugen.analysis.limits.gate import Launch, findings
+from cugen.analysis.limits.findings import Launch
+from cugen.analysis.limits.gate import findings
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.kernel import Kernel
 from cugen.kernel_report import settled_by_compiler

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cugen.analysis.launches.comparison import ADDED, BETTER, REMOVED, SAME, UNKNOWN, WORSE, compare
 from cugen.kernel import generate
 from cugen.report.attachments import counters
-from cugen.report.attachments.comparison import ADDED, BETTER, REMOVED, SAME, UNKNOWN, WORSE, compare
 from cugen.report.attachments.machine_code import sass_of
 from cugen.report.html import page_html
 from cugen.spec.load import load
@@ -28,22 +28,27 @@ def padded(pad: int) -> str:
 
 def test_the_access_whose_conflicts_go_is_better_and_the_others_are_the_same(page_of):
     before, after = page_of(padded(0)), page_of(padded(1))
-    comparison = compare(before, after)
+    comparison = compare(before.compared, after.compared)
     (launch,) = comparison.launches
-    changes = {(pair.array, pair.kind): pair.change for pair in launch.pairs}
-    assert changes == {("A", "load"): SAME, ("tile", "store"): SAME, ("tile", "load"): BETTER, ("B", "store"): SAME}
+    changes = {(pair.array, pair.space, pair.role): pair.change for pair in launch.pairs}
+    assert changes == {
+        ("A", "global", "read"): SAME,
+        ("A", "shared", "write"): SAME,
+        ("A", "shared", "read"): BETTER,
+        ("B", "global", "write"): SAME,
+    }
     (load,) = (pair for pair in launch.pairs if pair.change == BETTER)
     costs = [
-        next(entry.report for entry in page.entries if entry.report.text == load.before.entries[0].report.text).cost
+        next(entry.report for entry in page.entries if entry.report.text == load.before.accesses[0].text).cost
         for page in (before, after)
     ]
     assert [load.before.cost, load.after.cost] == costs
-    assert [pair.change for pair in compare(after, before).launches[0].pairs].count(WORSE) == 1
+    assert [pair.change for pair in compare(after.compared, before.compared).launches[0].pairs].count(WORSE) == 1
 
 
 def test_figures_are_sums_of_the_analysis(page_of):
     before, after = page_of(padded(0)), page_of(padded(1))
-    figures = {figure.name: figure for figure in compare(before, after).figures}
+    figures = {figure.name: figure for figure in compare(before.compared, after.compared).figures}
     wavefronts = figures["wavefronts of shared memory"]
     for page, text in ((before, wavefronts.before), (after, wavefronts.after)):
         assert text == f"{sum(e.report.cost for e in page.entries if e.report.space == 'shared'):,}"
@@ -53,13 +58,17 @@ def test_figures_are_sums_of_the_analysis(page_of):
 
 def test_accesses_of_another_family_are_added_removed_or_summed(page_of):
     naive, tiled = (page_of((SPECS / name).read_text()) for name in ("matmul_naive.yaml", "gemm_f32.yaml"))
-    comparison = compare(naive, tiled)
+    comparison = compare(naive.compared, tiled.compared)
     changes = {pair.change for launch in comparison.launches for pair in launch.pairs}
     assert ADDED in changes
-    assert REMOVED in {pair.change for launch in compare(tiled, naive).launches for pair in launch.pairs}
-    (reads,) = (pair for pair in comparison.launches[0].pairs if (pair.array, pair.kind) == ("A", "load"))
-    assert (len(reads.before.entries), len(reads.after.entries)) == (1, 2)
-    assert reads.after.cost == sum(entry.report.cost for entry in reads.after.entries)
+    assert REMOVED in {
+        pair.change for launch in compare(tiled.compared, naive.compared).launches for pair in launch.pairs
+    }
+    (reads,) = (
+        pair for pair in comparison.launches[0].pairs if (pair.array, pair.space, pair.role) == ("A", "global", "read")
+    )
+    assert (len(reads.before.accesses), len(reads.after.accesses)) == (1, 2)
+    assert reads.after.cost == sum(access.cost for access in reads.after.accesses)
     assert sum(map(comparison.count, (BETTER, WORSE, SAME, ADDED, REMOVED, UNKNOWN))) == len(
         comparison.launches[0].pairs
     )

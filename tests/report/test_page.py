@@ -99,4 +99,4 @@ def test_addresses_that_depend_on_data_have_no_map_but_a_reason(page_of):
     assert "read from memory" in entries["table"].lanes
     assert not isinstance(entries["ids"].lanes, str)
     (row,) = (row for row in page_of(GATHER).launches[0].traffic if row.array == "table")
-    assert (row.requested, row.moved, row.efficiency) == (None, None, None)
+    assert (row.moved, row.efficiency) == (None, None)

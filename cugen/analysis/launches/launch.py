@@ -81,7 +81,7 @@ class OccupancyFacts:
 class WaveFacts:
     """Waves of a launch on a device with `at_once` resident blocks; `tail_blocks` form the last, partial wave.
 
-    `utilisation` is the fraction of block slots in use over all waves.
+    `utilisation` is the fraction of block slots in use over all waves, `idle_sms` are those without any block.
     """
 
     at_once: int
@@ -89,6 +89,7 @@ class WaveFacts:
     full_waves: int
     tail_blocks: int
     utilisation: float
+    idle_sms: int
 
 
 def launch_facts(kernel: Kernel, target: Target, params: Mapping[str, int]) -> LaunchFacts:
@@ -135,4 +136,5 @@ def wave_facts(launch: LaunchFacts, resident: OccupancyFacts, device: Device) ->
     if not launch.blocks or not at_once:
         return None
     full, tail = divmod(launch.blocks, at_once)
-    return WaveFacts(at_once, launch.blocks / at_once, full, tail, launch.blocks / ((full + (tail > 0)) * at_once))
+    utilisation = launch.blocks / ((full + (tail > 0)) * at_once)
+    return WaveFacts(at_once, launch.blocks / at_once, full, tail, utilisation, max(0, device.sms - launch.blocks))

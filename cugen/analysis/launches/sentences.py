@@ -65,10 +65,11 @@ def _launch(facts: Facts) -> Iterator[Sentence]:
         waves = facts.waves
         tail = f"a tail of {_count(waves.tail_blocks, 'block')}" if waves.tail_blocks else "no tail"
         cut = f"{waves.full_waves:,} full and {tail}" if waves.full_waves else "no full wave"
+        idle = f"; {_count(waves.idle_sms, 'SM')} without a block" if waves.idle_sms else ""
         yield (
             "waves",
             f"{waves.waves:.2f} waves on {_device(facts)} of {waves.at_once:,} resident blocks: {cut}; "
-            f"{waves.utilisation:.1%} of the block slots are used",
+            f"{waves.utilisation:.1%} of the block slots are used{idle}",
         )
     elif not facts.device:
         yield "waves", f"unknown: the table has no device of {facts.target}; name one"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import sympy
@@ -20,6 +20,28 @@ from cugen.plan.pipeline_nodes import TensorLoad, Wgmma
 from cugen.plan.symbols import Integer, integer, symbol
 
 GLOBAL = ("global", "readonly", "texture", "table", "tensor")  # spaces of arrays in device memory
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayTraffic:
+    """Bytes of one array over a launch: requested by the lanes, and in the sectors moved; None for data-dependent
+    subscripts."""
+
+    name: str  # in the spec
+    array: str  # in C
+    direction: str  # read, written
+    requested: int
+    moved: int | None
+    size: int
+
+    @property
+    def compulsory(self) -> int:
+        """The array once, or its requested bytes if fewer."""
+        return min(self.requested, self.size)
+
+    @property
+    def efficiency(self) -> float | None:
+        return self.requested / self.moved if self.moved else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +66,7 @@ class Traffic:
     touched: int | None
     untiled: int
     exact: bool
+    arrays: tuple[ArrayTraffic, ...] = ()
 
     @property
     def requested(self) -> int:
@@ -79,9 +102,7 @@ def traffic(
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
     staging = _Staging(steps)
     costs = {report.access.serial: report for report in reports}
-    requested: dict[tuple[str, str], int] = {}  # by array and direction
-    sizes: dict[str, int] = {}
-    sectors: dict[tuple[str, str], int | None] = {}
+    rows: dict[tuple[str, str], ArrayTraffic] = {}  # by array and direction
     untiled = constants_requested = 0
     exact = True
     for site in sites:
@@ -99,23 +120,29 @@ def traffic(
             elements = site.instruction.multiply_adds if isinstance(site.instruction, Wgmma) else access.width
             untiled += tally.lanes * elements * source.dtype.bytes
         if array.space in GLOBAL:
-            key = (array.symbol, "load" if reads(access) else "store")
-            requested[key] = requested.get(key, 0) + requested_bytes(site, tally.lanes, executions.block)
+            direction = "read" if reads(access) else "written"
             size = prod(int(extent.xreplace(fixed)) for extent in array.shape) * array.dtype.bytes
-            sizes[array.symbol] = max(sizes.get(array.symbol, 0), size)
-            sectors[key] = _added(sectors.get(key, 0), costs[access.serial])
+            row = rows.get((array.symbol, direction), ArrayTraffic(array.name, array.symbol, direction, 0, 0, 0))
+            rows[array.symbol, direction] = replace(
+                row,
+                requested=row.requested + requested_bytes(site, tally.lanes, executions.block),
+                moved=_added(row.moved, costs[access.serial]),
+                size=max(row.size, size),
+            )
     constant = min(constant_bytes, constants_requested)
-    touched = _sum(None if count is None else min(count, sizes[name]) for (name, _), count in sectors.items())
+    arrays = tuple(rows.values())
+    touched = _sum(None if row.moved is None else min(row.moved, row.size) for row in arrays)
     return Traffic(
-        read=sum(count for (_, kind), count in requested.items() if kind == "load"),
-        written=sum(count for (_, kind), count in requested.items() if kind == "store"),
-        sectors_read=_sum(count for (_, kind), count in sectors.items() if kind == "load"),
-        sectors_written=_sum(count for (_, kind), count in sectors.items() if kind == "store"),
+        read=sum(row.requested for row in arrays if row.direction == "read"),
+        written=sum(row.requested for row in arrays if row.direction == "written"),
+        sectors_read=_sum(row.moved for row in arrays if row.direction == "read"),
+        sectors_written=_sum(row.moved for row in arrays if row.direction == "written"),
         constant=constant,
-        compulsory=constant + sum(min(count, sizes[name]) for (name, _), count in requested.items()),
+        compulsory=constant + sum(row.compulsory for row in arrays),
         touched=None if touched is None else touched + -(-constant // SECTOR_BYTES) * SECTOR_BYTES,
         untiled=untiled,
         exact=exact,
+        arrays=arrays,
     )
 
 

@@ -1,6 +1,6 @@
 """Check kernels against the limits of their specs: every access with its verdict, and exit status 1 if a limit is
 exceeded. Nothing runs, and nothing is compiled unless a limit on registers, local memory or divergence
-requires it."""
+requires it. With `--diff OLD`, compare them with other kernels instead: exit status 1 if something is worse."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import argparse
 from collections.abc import Sequence
 
 from cugen.cli.checked import Checked, Outcome
-from cugen.cli.checking import check_files
-from cugen.cli.failures import DONE, NO, WRONG_INPUT
-from cugen.cli.specs import add_lock_options, add_options, refuse
-from cugen.cli.text.terminal import note
+from cugen.cli.checking import OF_REGISTERS, analysed, check_files
+from cugen.cli.failures import DONE, NO, WRONG_INPUT, wrong_call
+from cugen.cli.specs import add_lock_options, add_options, refuse, with_locks
+from cugen.cli.text.terminal import note, progress
 
 FORMATS = ("text", "json", "github", "sarif")
 
@@ -19,6 +19,11 @@ FORMATS = ("text", "json", "github", "sarif")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("specs", metavar="SPEC", nargs="+", help="spec file")
     parser.add_argument("--kernel", metavar="NAME", help="check only this kernel")
+    parser.add_argument(
+        "--diff",
+        metavar="OLD",
+        help="compare with OLD, a spec file or SPEC:KERNEL, access by access; here SPEC may be SPEC:KERNEL, too",
+    )
     add_options(parser)
     add_lock_options(parser)
     parser.add_argument(
@@ -30,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    if args.diff is not None:
+        return _diff(args)
     outcome = check_files(args)
     if args.format == "text":
         refuse(outcome.refused)
@@ -63,8 +70,34 @@ def _formatted(outcome: Outcome, args: argparse.Namespace) -> str:
     return check_text(outcome, quiet=args.quiet, gnu=args.gnu)
 
 
+def _diff(args: argparse.Namespace) -> int:
+    """Compares each kernel with that of `--diff`."""
+    from cugen.analysis.launches.comparison import compare
+    from cugen.cli.baselines import baseline_of, baseline_specs
+    from cugen.cli.text.check_diff import diff_json, diff_text
+
+    if args.format not in ("text", "json"):
+        raise wrong_call(f"`--diff` has no `--format {args.format}`", "choose text or json")
+    if args.kernel and len(args.specs) > 1:
+        raise wrong_call("`--kernel` chooses a kernel of one spec", "write SPEC:KERNEL")
+    given = [spec for text in dict.fromkeys(args.specs) for spec in baseline_specs(_with_kernel(text, args), args)]
+    new, old = with_locks(given, args), with_locks(baseline_specs(args.diff, args), args)
+    names = [spec.kernel for spec in old]
+    pairs = [(old[baseline_of(spec.kernel, len(new), names, args.diff)], spec) for spec in new]
+    comparisons = [
+        compare(*(analysed(spec, args, compiles=True).compared for spec in pair))
+        for pair in progress(pairs, len(pairs), "comparing", quiet=args.quiet)
+    ]
+    print(diff_json(comparisons) if args.format == "json" else diff_text(comparisons, quiet=args.quiet))
+    return NO if any(comparison.is_worse for comparison in comparisons) else DONE
+
+
+def _with_kernel(text: str, args: argparse.Namespace) -> str:
+    return f"{text}:{args.kernel}" if args.kernel else text
+
+
 def _unknown_registers(checked: Checked) -> Sequence[str]:
-    if checked.kernel.spec.check.occupancy is None or checked.resources.compiler:
+    if not checked.kernel.spec.check.is_set(*OF_REGISTERS) or checked.resources.compiler:
         return ()
     return [
         f"{checked.kernel.name}: occupancy without registers, by threads and shared memory alone: "

@@ -144,7 +144,8 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, tup
 def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
     """Remaining findings of the limits, without those on registers and spills, which need a compiler."""
     from cugen.analysis.launches.facts import facts
-    from cugen.analysis.limits.gate import Launch, findings
+    from cugen.analysis.limits.findings import Launch
+    from cugen.analysis.limits.gate import findings
     from cugen.analysis.verdicts.dynamic import analyze_any_size
     from cugen.cli.text.quoted_source import printed_launches
     from cugen.kernel import generate

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cugen.cli.baselines import baseline_of, baseline_specs, file_and_kernel
 from cugen.cli.failures import DONE, failure_of, files_of_the_user, wrong_call
 from cugen.cli.specs import (
     add_lock_options,
@@ -46,7 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="serve the pages on this machine, in place of files, and reload them as specs change; 0: any free port",
     )
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
-    parser.add_argument("--diff", metavar="OTHER", help="spec file that each kernel is compared with, as the baseline")
+    parser.add_argument(
+        "--diff", metavar="OTHER", help="spec file, or SPEC:KERNEL, that each kernel is compared with, as the baseline"
+    )
     parser.add_argument(
         "--counters", metavar="FILE", help="counters of a GPU, as `benchmarks/counters.py compare` writes them"
     )
@@ -106,7 +109,8 @@ def _site(args: argparse.Namespace) -> Site:
     from cugen.report.html import failure_html
     from cugen.report.server import Site
 
-    given = (*args.specs, *filter(None, (args.diff, args.counters, args.sass)))
+    diff = file_and_kernel(args.diff)[0] if args.diff else None
+    given = (*args.specs, *filter(None, (diff, args.counters, args.sass)))
     files = [*given, *(lock_of(file, args) for file in args.specs)]
     first = f"{_INDEX}.html"
     try:
@@ -161,9 +165,8 @@ class _Attachments:
 def _attachments(args: argparse.Namespace) -> _Attachments:
     from cugen.report.attachments import counters
 
-    baselines = (
-        tuple(_page(spec, args) for spec in with_locks(load_files([args.diff], args), args)) if args.diff else ()
-    )
+    diff = with_locks(baseline_specs(args.diff, args), args) if args.diff else ()
+    baselines = tuple(_page(spec, args) for spec in diff)
     read = None
     if args.counters:
         try:
@@ -189,12 +192,15 @@ def _page(spec: Spec, args: argparse.Namespace) -> Page:
 
 
 def _html(page: Page, pages: int, attachments: _Attachments, args: argparse.Namespace) -> str:
-    from cugen.report.attachments.comparison import compare
+    from cugen.analysis.launches.comparison import compare
     from cugen.report.attachments.counters import UnreadableCounters, counters_of
     from cugen.report.attachments.machine_code import sass_of
     from cugen.report.html import page_html
 
-    baseline = _baseline(page, pages, attachments.baselines, args)
+    baseline = None
+    if baselines := attachments.baselines:
+        names = [each.kernel.name for each in baselines]
+        baseline = baselines[baseline_of(page.kernel.name, pages, names, args.diff)]
     counters, sass = None, sass_of(page, attachments.sass)
     if attachments.counters is not None:
         try:
@@ -205,17 +211,5 @@ def _html(page: Page, pages: int, attachments: _Attachments, args: argparse.Name
             note(f"{page.kernel.name}: {args.counters} has no counters of it", quiet=args.quiet)
     if attachments.sass and not sass:
         note(f"{page.kernel.name}: {args.sass} has no instructions with lines of it", quiet=args.quiet)
-    comparison = compare(baseline, page) if baseline is not None else None
+    comparison = compare(baseline.compared, page.compared) if baseline is not None else None
     return page_html(page, comparison=comparison, counters=counters, sass=sass)
-
-
-def _baseline(page: Page, pages: int, baselines: tuple[Page, ...], args: argparse.Namespace) -> Page | None:
-    """The kernel of that name in `--diff`, or its only kernel if there is one page. Failure without one."""
-    if not baselines:
-        return None
-    if pages == len(baselines) == 1:
-        return baselines[0]
-    for baseline in baselines:
-        if baseline.kernel.name == page.kernel.name:
-            return baseline
-    raise wrong_call(f"`--diff {args.diff}` has no kernel {page.kernel.name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cugen.analysis.limits.gate import Launch
+from cugen.analysis.limits.findings import Launch
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.text.layout import fit, table

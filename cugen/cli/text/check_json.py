@@ -7,15 +7,16 @@ from dataclasses import asdict
 from typing import Any
 
 from cugen.analysis.launches.facts import BranchFacts
-from cugen.analysis.limits.gate import Launch
+from cugen.analysis.limits.findings import Launch
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.text.quoted_source import PrintedLaunch
 from cugen.spec.diagnostics import Diagnostic
 from cugen.spec.expressions import Span
+from cugen.spec.model import Check
+from cugen.spec.parse.keys import CHECK_KEYS
 
 Content = dict[str, Any]
-_LIMITS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps")
 
 
 def json_text(outcome: Outcome) -> str:
@@ -36,13 +37,20 @@ def _kernel(checked: Checked) -> Content:
         "target": spec.target,
         "params": {param.name: checked.params.get(param.name) for param in spec.params},
         "passed": checked.passed,
-        "limits": {**{name: getattr(spec.check, name) for name in _LIMITS}, "allow_unknown": spec.check.allow_unknown},
+        "limits": _limits(spec.check),
         "compiler": checked.resources.compiler or None,
         "launches": [
             _launch(launch, printed) for launch, printed in zip(checked.launches, checked.printed, strict=True)
         ],
         "findings": [{**_finding(finding.diagnostic), "launch": finding.kernel} for finding in checked.findings],
     }
+
+
+def _limits(check: Check) -> Content:
+    limits: Content = {name: getattr(check, name) for name in CHECK_KEYS if name != "unknown"}
+    for name, array, value in check.by_array:
+        limits[name] = {**(limits[name] or {}), array: value}
+    return {**limits, "allow_unknown": check.allow_unknown}
 
 
 def _launch(launch: Launch, printed: PrintedLaunch) -> Content:

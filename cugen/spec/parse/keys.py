@@ -33,7 +33,11 @@ OPTION_KEYS = ("unroll", "max_registers", "fast_math", "carveout", "bank_bytes")
 SCHEDULE_KEYS = ("family", "block", "thread", "step", *OPTION_KEYS)
 ACCUMULATE_KEYS = ("type", "tf32", "fp8")
 RESERVED_ACCUMULATE_KEYS = ("order", "winograd")  # without a meaning yet
-CHECK_KEYS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps", "unknown")
+CHECK_KEYS = (
+    *("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps"),
+    *("lanes", "traffic", "waves", "grid", "roofline", "doubles", "unknown"),
+)
+CHECKS_BY_ARRAY = ("bank_conflicts", "sectors", "lanes", "traffic")  # may be mappings of arrays to limits
 
 SPACES = ("global", "shared", "constant", "register", "readonly", "texture", "scratch")
 TEXTURE_TYPES = ("float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8")

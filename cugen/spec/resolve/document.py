@@ -74,7 +74,8 @@ def build(
     schedules: tuple[tuple[str, Schedule], ...] = ()
     if "schedule" in entries:
         schedules = read_schedules(entries["schedule"].value, indices, report)
-    check = read_check(entries["check"].value, report) if "check" in entries else Check()
+    arrays = None if declarations is None else [array.name for array in declarations.arrays]
+    check = read_check(entries["check"].value, arrays, report) if "check" in entries else Check()
     if declarations is None or statements is None or "arrays" not in entries:
         return None
     check_constant_memory(declarations.arrays, declarations.scalars, scope)

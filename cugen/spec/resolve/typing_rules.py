@@ -239,7 +239,8 @@ class Typing:
         if source is None:
             return None
         is_redundant = source.dtype == to or (value.weak and to.is_float and to.compute == to)
-        return self.build(source if is_redundant else Cast(source, to, span), to, (value,), span)
+        cast = source if is_redundant else Cast(source, to, span, is_written=True)
+        return self.build(cast, to, (value,), span)
 
     def convert_for_store(self, value: Value, to: DType, target: str, span: Span) -> Expr | None:
         """The tree converted for a store to element type `to`; narrowing float conversions are implicit."""

@@ -84,7 +84,8 @@ def test_the_keys_of_json_are_stable(cli: Cli, colliding: Path) -> None:
         "kernel", "file", "target", "params", "passed", "limits", "compiler", "launches", "findings"
     ]  # fmt: skip
     assert list(kernel["limits"]) == [
-        "bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps", "allow_unknown"
+        "bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps",
+        "lanes", "traffic", "waves", "grid", "roofline", "doubles", "allow_unknown",
     ]  # fmt: skip
     assert list(launch) == [
         "kernel", "family", "grid", "block", "shared_bytes", "registers", "spill_bytes", "local_bytes", "occupancy",

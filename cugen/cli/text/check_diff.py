@@ -1,0 +1,123 @@
+"""Text and JSON of `cugen check --diff`: what each access costs before and after, and the totals."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cugen.analysis.launches.comparison import (
+    ADDED,
+    BETTER,
+    REMOVED,
+    SAME,
+    UNKNOWN,
+    WORSE,
+    Comparison,
+    LaunchPair,
+    Side,
+)
+from cugen.cli.text.terminal import paint
+
+_COLOURS = {BETTER: "green", WORSE: "yellow"}
+_CHANGES = (BETTER, WORSE, ADDED, REMOVED, SAME, UNKNOWN)
+
+
+def diff_text(comparisons: Sequence[Comparison], *, quiet: bool) -> str:
+    """Tables of accesses and totals; with `quiet` only of what is worse."""
+    shown = (WORSE,) if quiet else _CHANGES
+    return "\n\n".join("\n".join(_lines(comparison, shown)) for comparison in comparisons)
+
+
+def _lines(comparison: Comparison, shown: Sequence[str]) -> Iterator[str]:
+    yield paint(f"{comparison.after} compared with {comparison.before}", "bold", sys.stdout)
+    yield from _table([("", key, before, "→", after) for key, before, after in comparison.settings])
+    for launch in comparison.launches:
+        rows = list(_rows(launch, shown))
+        if len(comparison.launches) > 1:
+            yield f"  {launch.before or 'no launch'} → {launch.after or 'no launch'}"
+        yield from _table(rows)
+    figures = [figure for figure in comparison.figures if figure.change in shown]
+    yield from _table([(f.change, f.name, f.before, "→", f.after, _growth(f.growth)) for f in figures])
+    counts = [f"{comparison.count(change)} {change}" for change in _CHANGES if comparison.count(change)]
+    worse = [figure.name for figure in comparison.figures if figure.change == WORSE]
+    totals = f"worse in total: {', '.join(worse)}" if worse else "no total is worse"
+    yield f"accesses: {', '.join(counts) or 'none'}; {totals}"
+
+
+def _rows(launch: LaunchPair, shown: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for pair in launch.pairs:
+        if pair.change in shown:
+            texts = ", ".join((pair.after if pair.after.accesses else pair.before).texts)
+            what = f"{pair.array}: {pair.space} {pair.role}"
+            yield pair.change, what, _cost(pair.before), "→", _cost(pair.after), pair.unit, _growth(pair.growth), texts
+
+
+def _cost(side: Side) -> str:
+    if not side.accesses:
+        return "-"
+    return "unknown" if side.cost is None else f"{side.cost:,}"
+
+
+def _growth(share: float | None) -> str:
+    """`-97%` with two digits, more of whole percents; empty without a change."""
+    if not share:
+        return ""
+    percent = 100 * share
+    return f"{percent:+,.0f}%" if abs(percent) >= 100 else f"{percent:+.2g}%"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    if not rows:
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        change, *cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        colour = _COLOURS.get(row[0])
+        yield "  " + "  ".join((paint(change, colour, sys.stdout) if colour else change, *cells)).rstrip()
+
+
+def diff_json(comparisons: Sequence[Comparison]) -> str:
+    """JSON object with `passed`, whether nothing is worse, and `comparisons`."""
+    content = {
+        "passed": not any(comparison.is_worse for comparison in comparisons),
+        "comparisons": [_comparison(comparison) for comparison in comparisons],
+    }
+    return json.dumps(content, indent=2)
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "before": comparison.before,
+        "after": comparison.after,
+        "passed": not comparison.is_worse,
+        "settings": [{"key": key, "before": old, "after": new} for key, old, new in comparison.settings],
+        "totals": [asdict(figure) for figure in comparison.figures],
+        "launches": [
+            {
+                "before": launch.before or None,
+                "after": launch.after or None,
+                "accesses": [
+                    {
+                        "array": pair.array,
+                        "space": pair.space,
+                        "role": pair.role,
+                        "unit": pair.unit,
+                        "change": pair.change,
+                        "before": _side(pair.before),
+                        "after": _side(pair.after),
+                    }
+                    for pair in launch.pairs
+                ],
+            }
+            for launch in comparison.launches
+        ],
+    }
+
+
+def _side(side: Side) -> dict[str, Any] | None:
+    if not side.accesses:
+        return None
+    return {"cost": side.cost, "ideal": side.ideal, "accesses": [access.text for access in side.accesses]}
