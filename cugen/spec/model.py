@@ -64,7 +64,8 @@ class Memory:
 
     `is_single_stage`: the spec says `stages: 1`, and leaves no other number to the generator. `dims` are the
     coordinates of a fetch from a texture: 1 of linear memory, 2 of pitched memory. `filter` is point, or linear where
-    a fetch interpolates between elements."""
+    a fetch interpolates between elements. `allocation` is device, managed, or mapped for page-locked host memory that
+    kernels address (zero-copy)."""
 
     space: str | None = None  # global shared constant register readonly texture scratch
     pad: int = 0
@@ -74,6 +75,7 @@ class Memory:
     is_single_stage: bool = field(default=False, metadata=_HASHED_IF_SET)
     dims: int = field(default=1, metadata=_HASHED_IF_SET)
     filter: str = field(default="point", metadata=_HASHED_IF_SET)
+    allocation: str = field(default="device", metadata=_HASHED_IF_SET)
     span: Span = field(default=NOWHERE, compare=False)
 
 

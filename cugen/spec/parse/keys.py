@@ -34,7 +34,8 @@ ACCUMULATE_KEYS = ("type", "tf32", "fp8")
 RESERVED_ACCUMULATE_KEYS = ("order", "winograd")  # without a meaning yet
 CHECK_KEYS = ("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps", "unknown")
 
-SPACES = ("global", "shared", "constant", "register", "readonly", "texture", "scratch")
+SPACES = ("global", "shared", "constant", "register", "readonly", "texture", "scratch", "managed", "mapped")
+ALLOCATIONS = ("managed", "mapped")  # memory that the host and the device both address
 TEXTURE_TYPES = ("float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 TEXTURE_DIMS = (1, 2)
 FILTERS = ("point", "linear")

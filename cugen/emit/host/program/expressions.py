@@ -1,0 +1,324 @@
+"""Right sides of a spec's statements as C++ on the host: floats in double, reductions as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cugen.emit.host.program.code import Code, Controlled
+from cugen.emit.printer.ctypes import c_name
+from cugen.emit.printer.values import ValuePrinter
+from cugen.plan.intervals import interval, local_symbol
+from cugen.plan.memory import IndexLocal
+from cugen.plan.names import Names
+from cugen.plan.symbols import Range
+from cugen.spec.expressions import (
+    Cast,
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Local,
+    Op,
+    Read,
+    Reduce,
+    Sample,
+    ScalarValue,
+    Scan,
+    Select,
+)
+from cugen.spec.prove.integers import evaluate
+from cugen.spec.types import BOOL, FLOAT64, INT64, DType
+
+# Templates of functions that the host has no counterpart of, as in templates/functions.
+_HELPERS = (
+    "absolute",
+    "floor_divide",
+    "floor_modulo",
+    "integer_power",
+    "shift_left",
+    "shift_right",
+    "sign_of",
+    "wrapping_add",
+    "wrapping_multiply",
+    "wrapping_negate",
+    "wrapping_subtract",
+)
+# Functions of <cmath> and <algorithm>, by operator.
+_SAME_NAME = """
+    sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc
+    lgamma floor ceil trunc fma atan2 pow abs
+"""
+_STD = {name: name for name in _SAME_NAME.split()} | {"round": "nearbyint", "maximum": "max", "minimum": "min"}
+BOUNDS = ("is_inside", "clamp", "wrap", "reflect", "symmetric")  # functions of templates/program/bounds.cpp.j2
+_START = {"sum": 0, "prod": 1, "any": False, "all": True}
+_NAMES = {"prod": "product", "max": "largest", "min": "smallest", "any": "found", "all": "holds"}
+
+
+class NotStated(Exception):
+    """An expression that plain loops can't state; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostArray:
+    """An array of the host program. `text` is its name there, `shape` its extents and their texts; `strides` are texts
+    where it isn't dense. `values` are those of integers."""
+
+    text: str
+    dtype: DType
+    shape: tuple[tuple[int, str], ...]
+    strides: tuple[str, ...] = ()
+    values: Range | None = None
+
+
+def as_double(dtype: DType) -> DType:
+    """The type in which the host computes."""
+    return FLOAT64 if dtype.is_float else dtype
+
+
+class HostPrinter(ValuePrinter):
+    """Values in C++ for the host. `helpers` collects the functions called."""
+
+    @property
+    def helpers(self) -> list[tuple[str, str]]:
+        return sorted(function for function in self.functions if function[0] in _HELPERS)
+
+    def _float_operator(self, op: Op) -> tuple[str, int]:
+        if op.name == "rsqrt":
+            return self._operator(Op("div", (Const(1.0, FLOAT64), Op("sqrt", op.args, FLOAT64)), FLOAT64))
+        if op.name not in _STD:
+            return super()._float_operator(op)
+        return f"std::{_STD[op.name]}({', '.join(map(self.print, op.args))})", 0
+
+    def _integer_operator(self, op: Op) -> tuple[str, int]:
+        if op.name in ("minimum", "maximum"):
+            kind = c_name(self.c_type(op))
+            return f"std::{op.name[:3]}<{kind}>({', '.join(map(self.print, op.args))})", 0
+        return super()._integer_operator(op)
+
+    def _from_float(self, cast: Cast) -> tuple[str, int]:
+        self.functions.setdefault(("saturated", ""))
+        return f"saturated<{c_name(cast.to)}>({self.print(cast.arg)})", 0
+
+    def _literal(self, value: int | float | bool, dtype: DType) -> tuple[str, int]:
+        text, precedence = super()._literal(value, dtype)
+        return text.replace("CUDART_INF", "INFINITY").replace("CUDART_NAN", "NAN"), precedence
+
+
+@dataclass
+class Lowering:
+    """Turns the expressions of one statement into values without reads and reductions.
+
+    `declared` and `code` are where declarations and loops go; they differ within a branch of a conditional expression,
+    which runs its loops only where it is taken. `read_arrays` collects the names of the arrays that are read."""
+
+    arrays: Mapping[str, HostArray]
+    params: Mapping[str, int]
+    printer: HostPrinter
+    ranges: dict[str, Range]
+    names: Names
+    read_arrays: dict[str, None] = field(default_factory=dict)
+    bounds: dict[str, None] = field(default_factory=dict)  # functions that treat subscripts at boundaries
+    indices: dict[str, str] = field(default_factory=dict)
+
+    def loop(self, index: Index, limit: str = "") -> Controlled:
+        """The loop over an index, whose name is its own from now on; up to `limit`, by default its extent."""
+        name = self.names.allocate(index.name)
+        self.indices[index.name] = name
+        self.ranges[name] = (0, max(evaluate(index.extent, self.params) - 1, 0))
+        self.printer.wide |= {name}
+        end = limit or f"{name} < {self.printer.print(index.extent)}"
+        return Controlled(f"for (long long {name} = 0; {end}; ++{name})")
+
+    def text(self, expr: Expr, code: list[Code]) -> str:
+        return self.printer.print(self.value(expr, code, code))
+
+    def value(self, expr: Expr, declared: list[Code], code: list[Code]) -> Expr:
+        """The expression over locals; NotStated where it can't be stated."""
+        match expr:
+            case Const(value=value, dtype=dtype):
+                return Const(value, as_double(dtype))
+            case IndexValue(name=name):
+                return IndexLocal(self.indices[name], INT64)
+            case ScalarValue(name=name, dtype=dtype):
+                return ScalarValue(name, as_double(dtype))
+            case Op(args=args):
+                parts = tuple(self.value(arg, declared, code) for arg in args)
+                return Op(expr.name, parts, as_double(expr.dtype))
+            case Cast(arg=arg, to=to):
+                part = self.value(arg, declared, code)
+                return part if part.dtype == as_double(to) else Cast(part, as_double(to))
+            case Select():
+                return self._select(expr, declared, code)
+            case Read():
+                return self._read(expr, declared, code)
+            case Reduce():
+                return self._reduce(expr, declared, code)
+            case Scan():
+                return self._scan(expr, declared, code)
+            case Sample():
+                raise NotStated("a texture interpolates with 8 bits of a fraction")
+        return expr
+
+    def _select(self, expr: Select, declared: list[Code], code: list[Code]) -> Expr:
+        condition = self.value(expr.condition, declared, code)
+        branches = []
+        for branch, test in ((expr.then, condition), (expr.orelse, Op("not", (condition,), BOOL))):
+            inside = Controlled(f"if ({self.printer.print(test)})")
+            branches.append(self.value(branch, declared, inside.body))
+            if inside.body:
+                code.append(inside)
+        return Select(condition, branches[0], branches[1], as_double(expr.dtype))
+
+    def _read(self, read: Read, declared: list[Code], code: list[Code]) -> Local:
+        array = self.arrays[read.array]
+        self.read_arrays.setdefault(read.array)
+        subscripts = [self.value(subscript, declared, code) for subscript in read.subscripts]
+        conditions = []
+        for dividend, divisor in read.exact:
+            remainder = Op("mod", (self.value(dividend, declared, code), Const(divisor, INT64)), INT64)
+            conditions.append(f"{self.printer.print(remainder)} == 0")
+        outside = read.boundary.mode if read.boundary is not None else ""
+        if outside in ("zero", "value"):
+            conditions += [f"is_inside({part}, {extent})" for part, extent in self._outside(subscripts, array)]
+            self.bounds |= dict.fromkeys(["is_inside"] if conditions else [])
+        elif outside:
+            subscripts = [self._bounded(outside, s, e) for s, e in zip(subscripts, array.shape, strict=True)]
+        text = f"{array.text}[{self.offset(array, subscripts)}]" if array.shape else f"{array.text}[0]"
+        if conditions:
+            number = read.boundary.value if read.boundary is not None else 0
+            other = self.printer.print(Const(number or 0, as_double(array.dtype.compute)))
+            text = f"({' && '.join(conditions)} ? {text} : {other})"
+        local = Local(text, as_double(array.dtype.compute))
+        if array.values is not None:
+            self._bound(local, array.values)
+        return local
+
+    def _bound(self, local: Local, values: Range) -> None:
+        self.ranges[local_symbol(local.name).name] = values
+
+    def _outside(self, subscripts: Sequence[Expr], array: HostArray) -> list[tuple[str, str]]:
+        """The subscripts that may be outside, with their extents."""
+        return [
+            (self.printer.print(subscript), text)
+            for subscript, (extent, text) in zip(subscripts, array.shape, strict=True)
+            if not self._is_inside(subscript, extent)
+        ]
+
+    def _is_inside(self, subscript: Expr, extent: int) -> bool:
+        low, high = interval(subscript, self.ranges)
+        return low >= 0 and high < extent
+
+    def _bounded(self, mode: str, subscript: Expr, extent: tuple[int, str]) -> Expr:
+        if self._is_inside(subscript, extent[0]):
+            return subscript
+        self.bounds.setdefault(mode)
+        local = Local(f"{mode}({self.printer.print(subscript)}, {extent[1]})", INT64)
+        self._bound(local, (0, extent[0] - 1))
+        return local
+
+    def offset(self, array: HostArray, subscripts: Sequence[Expr]) -> str:
+        """The offset of an element: `m * K + k`."""
+        if array.strides:
+            terms = [
+                subscript if stride == "1" else _times(subscript, stride)
+                for subscript, stride in zip(subscripts, array.strides, strict=True)
+            ]
+            total = terms[0]
+            for term in terms[1:]:
+                total = Op("add", (total, term), INT64)
+            return self._print_offset(total)
+        total = subscripts[0]
+        for subscript, (_, extent) in zip(subscripts[1:], array.shape[1:], strict=True):
+            total = Op("add", (_times(total, extent), subscript), INT64)
+        return self._print_offset(total)
+
+    def _print_offset(self, total: Expr) -> str:
+        """Offsets don't overflow: the elements exist."""
+        return _UnboundedPrinter(
+            self.printer.ranges, self.printer.scalars, self.printer.params, self.printer.wide, self.printer.functions
+        ).print(total)
+
+    def _reduce(self, reduce: Reduce, declared: list[Code], code: list[Code]) -> Expr:
+        loops = [self.loop(index) for index in reduce.indices]
+        for outer, inner in zip(loops, loops[1:], strict=False):
+            outer.body.append(inner)
+        body = loops[-1].body
+        if reduce.is_position:
+            result = self._position(reduce, declared, body)
+        else:
+            result = self._accumulate(reduce, declared, body)
+        code.append(loops[0])
+        return result
+
+    def _scan(self, scan: Scan, declared: list[Code], code: list[Code]) -> Expr:
+        outer = self.indices[scan.outer]
+        inner = self.loop(scan.inner)
+        name = self.indices[scan.inner.name]
+        first = "0" if not scan.reverse else f"{outer} + 1" if scan.exclusive else outer
+        extent = self.printer.print(scan.inner.extent)
+        end = f"{name} < {extent}" if scan.reverse else f"{name} {'<' if scan.exclusive else '<='} {outer}"
+        loop = Controlled(f"for (long long {name} = {first}; {end}; ++{name})", inner.body)
+        result = self._accumulate(scan, declared, loop.body)
+        code.append(loop)
+        return result
+
+    def _accumulate(self, node: Reduce | Scan, declared: list[Code], body: list[Code]) -> Expr:
+        dtype = as_double(node.dtype)
+        result = Local(self.names.allocate(_NAMES.get(node.kind, node.kind)), dtype)
+        start = self._start(node.kind, dtype)
+        declared.append(f"{c_name(dtype)} {result.name} = {start};")
+        body = self._guarded(node.where, body)
+        part = self.printer.print(self.value(node.body, body, body))
+        match node.kind:
+            case "sum" | "prod":
+                body.append(f"{result.name} {'+' if node.kind == 'sum' else '*'}= {part};")
+            case "any" | "all":
+                body.append(f"{result.name} = {result.name} {'||' if node.kind == 'any' else '&&'} {_atom(part)};")
+            case kind:
+                body.append(f"{result.name} = std::{kind}<{c_name(dtype)}>({result.name}, {part});")
+        return result
+
+    def _position(self, reduce: Reduce, declared: list[Code], body: list[Code]) -> Expr:
+        kind = reduce.kind.removeprefix("arg")
+        dtype = as_double(reduce.body.dtype)
+        position = Local(self.names.allocate("position"), INT64)
+        best = self.names.allocate(_NAMES[kind])
+        declared.append(f"long long {position.name} = 0;")
+        declared.append(f"{c_name(dtype)} {best} = {self._start(kind, dtype)};")
+        body = self._guarded(reduce.where, body)
+        text = self.printer.print(self.value(reduce.body, body, body))
+        better = Controlled(f"if ({text} {'>' if kind == 'max' else '<'} {best})")
+        better.body.extend([f"{best} = {text};", f"{position.name} = {self.indices[reduce.indices[0].name]};"])
+        body.append(better)
+        self._bound(position, self.ranges[self.indices[reduce.indices[0].name]])
+        return position
+
+    def _guarded(self, where: Expr | None, body: list[Code]) -> list[Code]:
+        if where is None:
+            return body
+        guard = Controlled(f"if ({self.printer.print(self.value(where, body, body))})")
+        body.append(guard)
+        return guard.body
+
+    def _start(self, kind: str, dtype: DType) -> str:
+        if kind in _START:
+            return self.printer.print(Const(_START[kind], dtype))
+        if dtype.is_float:
+            return "-INFINITY" if kind == "max" else "INFINITY"
+        return f"std::numeric_limits<{c_name(dtype)}>::{'lowest' if kind == 'max' else 'max'}()"
+
+
+class _UnboundedPrinter(HostPrinter):
+    """Printer of sums and products that don't overflow."""
+
+    def _may_wrap(self, op: Op) -> bool:
+        return False
+
+
+def _times(expr: Expr, factor: str) -> Op:
+    return Op("mul", (expr, Local(factor, INT64)), INT64)
+
+
+def _atom(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
