@@ -102,6 +102,7 @@ class HostPrinter(ValuePrinter):
 
     def _literal(self, value: int | float | bool, dtype: DType) -> tuple[str, int]:
         text, precedence = super()._literal(value, dtype)
+        text = text.replace("_F", "")
         return text.replace("CUDART_INF", "INFINITY").replace("CUDART_NAN", "NAN"), precedence
 
 
@@ -235,7 +236,7 @@ class Lowering:
 
     def _print_offset(self, total: Expr) -> str:
         """Offsets don't overflow: the elements exist."""
-        return _UnboundedPrinter(
+        return UnboundedPrinter(
             self.printer.ranges, self.printer.scalars, self.printer.params, self.printer.wide, self.printer.functions
         ).print(total)
 
@@ -274,7 +275,7 @@ class Lowering:
             case "sum" | "prod":
                 body.append(f"{result.name} {'+' if node.kind == 'sum' else '*'}= {part};")
             case "any" | "all":
-                body.append(f"{result.name} = {result.name} {'||' if node.kind == 'any' else '&&'} {_atom(part)};")
+                body.append(f"{result.name} = {result.name} {'||' if node.kind == 'any' else '&&'} {atom(part)};")
             case kind:
                 body.append(f"{result.name} = std::{kind}<{c_name(dtype)}>({result.name}, {part});")
         return result
@@ -309,16 +310,23 @@ class Lowering:
         return f"std::numeric_limits<{c_name(dtype)}>::{'lowest' if kind == 'max' else 'max'}()"
 
 
-class _UnboundedPrinter(HostPrinter):
+class UnboundedPrinter(HostPrinter):
     """Printer of sums and products that don't overflow."""
 
     def _may_wrap(self, op: Op) -> bool:
         return False
 
 
+def size_printer(names: Mapping[str, str], params: Mapping[str, int]) -> UnboundedPrinter:
+    """Printer of extents over params, whose values it knows."""
+    ranges = {names[param]: (value, value) for param, value in params.items()}
+    return UnboundedPrinter(ranges, {}, names, frozenset(names.values()))
+
+
 def _times(expr: Expr, factor: str) -> Op:
-    return Op("mul", (expr, Local(factor, INT64)), INT64)
+    return Op("mul", (expr, Local(atom(factor), INT64)), INT64)
 
 
-def _atom(text: str) -> str:
-    return text if text.isidentifier() else f"({text})"
+def atom(text: str) -> str:
+    """The text as an operand of any operator."""
+    return text if text.isalnum() or text.isidentifier() else f"({text})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -11,18 +10,17 @@ from cugen.abi import sizes
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
 from cugen.emit.describe import harmless, heading, origin
 from cugen.emit.environment import environment
+from cugen.emit.files import PROGRAMS
 from cugen.emit.host.c_sizes import Name, SizePrinter
 from cugen.emit.host.launcher import c_names
 from cugen.emit.host.program.codes import NO_SIZE
-from cugen.emit.host.program.expressions import BOUNDS
+from cugen.emit.host.program.expressions import BOUNDS, atom, size_printer
 from cugen.emit.host.program.reference import STEP, HostNames, Reference, make_reference
 from cugen.emit.host.program.split import Split, make_split
 from cugen.emit.host.typed import make_typed
 from cugen.emit.layout import tidy
 from cugen.emit.printer.ctypes import c_name, literal
 from cugen.emit.printer.functions import host_function_text
-from cugen.emit.printer.values import ValuePrinter
-from cugen.emit.resources import data_folder
 from cugen.machine import target
 from cugen.machine.devices import default_device
 from cugen.plan.context import Context
@@ -33,15 +31,14 @@ from cugen.spec.model import Spec
 from cugen.spec.prove.gathers import gather_ranges
 from cugen.spec.types import DTYPES, DType, Kind
 
-KINDS = {"main": "_main.cpp", "main-overlap": "_main_overlap.cpp"}  # of `--emit`, with the ends of file names
 _MAGNITUDE = 100  # of random integers
 # Names that the templates declare at file scope.
 _DECLARED = """
     CHECK Arrays Comparison Part Stage runs parts part_rows link_peak bytes_in bytes_out kernel_bytes mapped_bytes
-    allocate_device allocate_pageable allocate_pinned actual check checked_row_step clamp comparison copy_in copy_out
-    copy_part_in copy_part_out copy_on_host cugen device draw first free_arrays generator given host is_inside launch
-    launch_part main memory_peak milliseconds mirror number part pageable pinned print_overlap print_rate
-    print_timeline reflect results rows run_parts saturated std stream symmetric wrap
+    allocate_device allocate_pageable allocate_pinned actual draw_integers draw_reals check checked_row_step clamp comparison copy_in copy_on_host
+    copy_out copy_in_whole create_stage destroy_stage busy_milliseconds in out kernel cugen device doubles draw free_arrays given host is_inside is_right launch
+    launch_part main memory_peak milliseconds part pageable pinned print_rate print_timeline reflect results run_parts
+    saturated std stream symmetric wrap
 """
 
 
@@ -57,7 +54,7 @@ class ArrayText:
     part_span: str
     low: str
     high: str
-    is_real: bool
+    draw: str
     is_input: bool
     is_output: bool
     is_inout: bool
@@ -65,7 +62,8 @@ class ArrayText:
     is_mapped: bool
     is_copied: bool  # between host and device
     is_split: bool
-    row: str  # elements of a row, of a split array
+    first: str  # of a split array: the first element of a part, and the number of its elements
+    part_elements: str
 
 
 def program(kind: str, context: Context, manifest: Manifest) -> str:
@@ -80,16 +78,6 @@ def program(kind: str, context: Context, manifest: Manifest) -> str:
         **_variables(context, manifest, host, params, drawn, reference, split)
     )
     return tidy(text)
-
-
-def program_input_hash(input_hash: str, defaults: Mapping[str, int]) -> str:
-    """SHA-256 of the inputs of a program: those of the kernel, the values of dynamic params, and its templates."""
-    digest = hashlib.sha256(input_hash.encode())
-    for name, value in sorted(defaults.items()):
-        digest.update(f"\0{name}={value}".encode())
-    for path in sorted((data_folder("templates") / "program").iterdir()):
-        digest.update(b"\0" + path.read_bytes())
-    return digest.hexdigest()
 
 
 def _sizes(spec: Spec) -> dict[str, int]:
@@ -121,7 +109,8 @@ def _host_names(context: Context) -> HostNames:
     params = {param.name: names.allocate(param.name) for param in spec.params}
     arrays = {array.name: names.allocate(array.name) for array in spec.arrays}
     scalars = {scalar.name: names.allocate(scalar.name) for scalar in spec.scalars}
-    return HostNames(names, arrays, params, scalars)
+    elements = {name: names.allocate(f"{text}_elements") for name, text in arrays.items()}
+    return HostNames(names, arrays, params, scalars, elements)
 
 
 def _drawn(spec: Spec, params: Mapping[str, int]) -> dict[str, Range]:
@@ -160,11 +149,11 @@ def _variables(
         "origin": origin(context),
         "architecture": _architecture(spec.target),
         "target": spec.target,
-        "main_file": f"{spec.kernel}{KINDS['main']}",
-        "overlap_file": f"{spec.kernel}{KINDS['main-overlap']}",
+        "main_file": f"{spec.kernel}{PROGRAMS['main']}",
+        "overlap_file": f"{spec.kernel}{PROGRAMS['main-overlap']}",
         "shares_memory": any(not array.is_copied for array in arrays),
-        "draws_reals": any(array.is_input and array.is_real for array in arrays),
-        "draws_integers": any(array.is_input and not array.is_real for array in arrays),
+        "draws_reals": any(array.is_input and array.draw == "draw_reals" for array in arrays),
+        "draws_integers": any(array.is_input and array.draw == "draw_integers" for array in arrays),
         "bounds": {name: name in reference.bounds for name in BOUNDS},
         "params": [_param_text(spec, name, host, params) for name in params],
         "scalars": [_scalar_text(spec, name, text) for name, text in host.scalars.items()],
@@ -206,18 +195,18 @@ def _array_text(
     split: Split | None,
 ) -> ArrayText:
     array, dtype, name = spec.array(argument.name), DTYPES[argument.dtype], host.arrays[argument.name]
-    texts = ValuePrinter({}, {}, host.params, frozenset(host.params.values()))
+    texts = size_printer(host.params, _values(printer))
     extents = [texts.print(extent) for extent in array.shape]
     strides = [texts.print(stride) for stride in array.strides]
     is_split = split is not None and argument.name in split.arrays
     is_dense = sizes.evaluate_all(argument.strides, _values(printer)) == tuple(_dense_strides(argument, printer))
-    low, high = drawn.get(argument.name, (-1, 1))
-    row = strides[0] if is_split else ""
-    elements = " * ".join(map(_factor, extents)) if is_dense and extents else printer.print(argument.elements)
+    low, high = map(str, drawn[argument.name]) if argument.name in drawn else ("-1", "1")
+    row = strides[0] if is_split else "1"
+    elements = " * ".join(map(atom, extents)) if is_dense and extents else printer.print(argument.elements)
     return ArrayText(
         name=name,
         type=c_name(dtype),
-        elements_name=host.names.allocate(f"{name}_elements"),
+        elements_name=host.elements[argument.name],
         elements=elements,
         span=_span(argument, dtype, f"device.{name}", extents, [] if is_dense else strides),
         part_span=_span(
@@ -227,9 +216,9 @@ def _array_text(
             ["part.rows", *extents[1:]] if is_split else extents,
             [] if is_dense else strides,
         ),
-        low=str(low),
-        high=str(high),
-        is_real=dtype.is_float,
+        low=low,
+        high=high,
+        draw="draw_reals" if dtype.is_float else "draw_integers",
         is_input=argument.role != "output",
         is_output=argument.role != "input",
         is_inout=argument.role == "inout",
@@ -237,7 +226,8 @@ def _array_text(
         is_mapped=array.memory.allocation == "mapped",
         is_copied=array.memory.allocation == "device",
         is_split=is_split,
-        row=row,
+        first=_product("part.first", row),
+        part_elements=_product("part.rows", row),
     )
 
 
@@ -324,8 +314,6 @@ def _kernel_bytes(arrays: Iterable[ArrayText]) -> str:
 
 
 def _product(factor: str, other: str) -> str:
-    return factor if other == "1" else f"{factor} * {_factor(other)}"
+    return factor if other == "1" else f"{factor} * {atom(other)}"
 
 
-def _factor(text: str) -> str:
-    return text if text.isidentifier() or text.isdecimal() else f"({text})"

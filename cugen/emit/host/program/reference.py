@@ -8,7 +8,7 @@ from math import prod
 
 from cugen.emit.describe import harmless
 from cugen.emit.host.program.code import Code, Controlled, text_of
-from cugen.emit.host.program.expressions import HostArray, HostPrinter, Lowering, NotStated
+from cugen.emit.host.program.expressions import HostArray, HostPrinter, Lowering, NotStated, atom, size_printer
 from cugen.emit.host.program.tolerance import tolerances
 from cugen.emit.printer.ctypes import c_name
 from cugen.plan.names import Names
@@ -91,12 +91,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class HostNames:
-    """Names in the program: `names` are all, `arrays`, `params` and `scalars` map those of the spec."""
+    """Names in the program: `names` are all, the others map those of the spec."""
 
     names: Names
     arrays: Mapping[str, str]
     params: Mapping[str, str]
     scalars: Mapping[str, str]
+    elements: Mapping[str, str]  # of arrays: constants with their numbers of elements
 
 
 @dataclass
@@ -136,7 +137,7 @@ def make_reference(
 
 
 def _made(spec: Spec, writer: _Writer, step: int, allowed: Mapping[str, float]) -> Reference:
-    printer = writer.printer({})
+    printer = size_printer(writer.host.params, writer.params)
     for array in spec.arrays:
         name = writer.host.arrays[array.name]
         shape = tuple((evaluate(extent, writer.params), printer.print(extent)) for extent in array.shape)
@@ -249,15 +250,15 @@ def _allowance(dtype: DType, allowed: float) -> str:
 
 def _declaration(array: Array, writer: _Writer, written: set[str]) -> str:
     """The vector of an array: a copy of what the program drew, or elements to be computed."""
-    name = writer.host.arrays[array.name]
+    name, elements = writer.host.arrays[array.name], writer.host.elements[array.name]
     if array.role not in ("input", "inout"):
-        extents = [text for _, text in writer.arrays[array.name].shape]
-        elements = f"{name}_elements" if not array.is_temporary else " * ".join(extents) or "1"
+        extents = [atom(text) for _, text in writer.arrays[array.name].shape]
+        elements = elements if array.role != "temporary" else " * ".join(extents) or "1"
         return f"{_vector(array.dtype)} {name}({elements});"
     constant = "" if array.name in written else "const "
     if array.dtype.compute != array.dtype:
-        return f"{constant}{_vector(array.dtype)} {name} = doubles(given.{name}, {name}_elements);"
-    return f"{constant}{_vector(array.dtype)} {name}(given.{name}, given.{name} + {name}_elements);"
+        return f"{constant}{_vector(array.dtype)} {name} = doubles(given.{name}, {elements});"
+    return f"{constant}{_vector(array.dtype)} {name}(given.{name}, given.{name} + {elements});"
 
 
 def _table(array: Array, writer: _Writer) -> str:

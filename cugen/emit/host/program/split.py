@@ -65,6 +65,10 @@ def _split_arrays(spec: Spec, param: Param) -> frozenset[str]:
     for array in spec.arrays:
         if array.role in ("output", "inout") and array.name not in split:
             raise _NotSplit(f"`{array.name}` is written, and has no row for each", array.span)
+    copied = [array for array in spec.arrays if array.name in split and array.memory.allocation == "device"]
+    for roles, direction in ((("input", "inout"), "in"), (("output", "inout"), "out")):
+        if not any(array.role in roles for array in copied):
+            raise _NotSplit(f"no rows are copied {direction}", spec.statements[0].span)
     return frozenset(split)
 
 

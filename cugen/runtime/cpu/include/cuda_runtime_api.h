@@ -191,6 +191,12 @@ static inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   *stream = NULL;
   return cudaSuccess;
 }
+#define cudaStreamDefault 0
+#define cudaStreamNonBlocking 1
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  (void)flags;
+  return cudaStreamCreate(stream);
+}
 static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   (void)stream;
   return cudaSuccess;
