@@ -23,6 +23,15 @@ GLOBAL = ("global", "readonly", "texture", "table", "tensor")  # spaces of array
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayBytes:
+    """What a launch reads of an array, or writes, each byte once."""
+
+    symbol: str
+    is_read: bool
+    compulsory: int
+
+
+@dataclass(frozen=True, slots=True)
 class Traffic:
     """Global memory traffic over a launch, in bytes; upper bounds where not `exact`.
 
@@ -44,6 +53,7 @@ class Traffic:
     touched: int | None
     untiled: int
     exact: bool
+    arrays: tuple[ArrayBytes, ...] = ()  # those in global memory
 
     @property
     def requested(self) -> int:
@@ -116,6 +126,9 @@ def traffic(
         touched=None if touched is None else touched + -(-constant // SECTOR_BYTES) * SECTOR_BYTES,
         untiled=untiled,
         exact=exact,
+        arrays=tuple(
+            ArrayBytes(name, kind == "load", min(count, sizes[name])) for (name, kind), count in requested.items()
+        ),
     )
 
 
