@@ -17,7 +17,8 @@ GIGA, TERA = 1e9, 1e12
 
 # Generation of PCI Express by compute capability, on 16 lanes; NVLink between GPUs isn't a link to the host.
 _PCIE_GENERATIONS = {
-    **{"sm_10": 1, "sm_13": 2, "sm_20": 2},
+    "sm_10": 1,
+    **dict.fromkeys(("sm_13", "sm_20"), 2),
     **dict.fromkeys(("sm_35", "sm_60", "sm_61", "sm_70", "sm_75"), 3),
     **dict.fromkeys(("sm_80", "sm_86", "sm_89"), 4),
     **dict.fromkeys(("sm_90", "sm_100", "sm_120"), 5),

@@ -248,10 +248,11 @@ def _host_memory(host: HostBytes, device: str) -> str:
     moved = " and ".join(figures)
     link = "the link to the host"
     if host.seconds is not None:
-        link = f"{host.link}, the link of {device} to its host: {time_text(host.seconds)} at {host.bandwidth / 1e9:.1f} GB/s"
+        rate = f"{time_text(host.seconds)} at {host.bandwidth / 1e9:.1f} GB/s"
+        link = f"{host.link}, the link of {device} to its host: {rate}"
     if host.allocation == "mapped":
         return f"{host.array} is in mapped memory of the host, not of the device: at least {moved} over {link}"
-    return f"{host.array} is in managed memory: where its pages are on the host, {moved} over {link}, and then the device has them"
+    return f"{host.array} is in managed memory: {moved} over {link}, once, if its pages are on the host"
 
 
 def _hiding(hiding: LatencyHiding, device: str) -> Iterator[str]:

@@ -21,7 +21,6 @@ from cugen.plan.textures.limits import limits
 from cugen.spec.expressions import Expr, ParamValue, walk
 from cugen.spec.model import Param
 
-
 _ALLOCATIONS = {
     "managed": "managed memory, of cudaMallocManaged",
     "mapped": "mapped memory of the host, of cudaHostAlloc: its pointer is that of cudaHostGetDevicePointer",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from cugen.emit.host.program.code import Code, Controlled
-from cugen.emit.printer.ctypes import c_name
+from cugen.emit.printer.ctypes import c_name, literal
 from cugen.emit.printer.values import ValuePrinter
 from cugen.plan.intervals import interval, local_symbol
 from cugen.plan.memory import IndexLocal
@@ -102,8 +103,7 @@ class HostPrinter(ValuePrinter):
 
     def _literal(self, value: int | float | bool, dtype: DType) -> tuple[str, int]:
         text, precedence = super()._literal(value, dtype)
-        text = text.replace("_F", "")
-        return text.replace("CUDART_INF", "INFINITY").replace("CUDART_NAN", "NAN"), precedence
+        return _portable(text), precedence
 
 
 @dataclass
@@ -242,7 +242,7 @@ class Lowering:
 
     def _reduce(self, reduce: Reduce, declared: list[Code], code: list[Code]) -> Expr:
         loops = [self.loop(index) for index in reduce.indices]
-        for outer, inner in zip(loops, loops[1:], strict=False):
+        for outer, inner in pairwise(loops):
             outer.body.append(inner)
         body = loops[-1].body
         if reduce.is_position:
@@ -315,6 +315,17 @@ class UnboundedPrinter(HostPrinter):
 
     def _may_wrap(self, op: Op) -> bool:
         return False
+
+
+def host_literal(value: int | float | bool, dtype: DType) -> str:
+    """A literal of a compute type for any C++ compiler."""
+    return _portable(literal(value, dtype))
+
+
+def _portable(text: str) -> str:
+    for single in ("_F", ""):
+        text = text.replace(f"CUDART_INF{single}", "INFINITY").replace(f"CUDART_NAN{single}", "NAN")
+    return text
 
 
 def size_printer(names: Mapping[str, str], params: Mapping[str, int]) -> UnboundedPrinter:

@@ -9,6 +9,7 @@ from math import prod
 from cugen.emit.describe import harmless
 from cugen.emit.host.program.code import Code, Controlled, text_of
 from cugen.emit.host.program.expressions import HostArray, HostPrinter, Lowering, NotStated, atom, size_printer
+from cugen.emit.host.program.names import HostNames
 from cugen.emit.host.program.tolerance import tolerances
 from cugen.emit.printer.ctypes import c_name
 from cugen.plan.names import Names
@@ -71,11 +72,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """`refusal` says why the program has no check, where it has none; `step` is the distance of the rows that are checked.
+    """`refusal` says why the program has no check, where it has none; `step` is from one checked row to the next.
 
     `vectors` are declarations of the arrays that the statements read and make. `helpers` are functions from
-    templates/functions with their C types, `bounds` those for subscripts outside of arrays. `has_narrow`: elements below
-    32 bits are converted; `saturates`: so are floats to integers."""
+    templates/functions with their C types, `bounds` those for subscripts outside of arrays. `has_narrow`: elements of
+    fewer than 32 bits are converted; `saturates`: floats are, to integers."""
 
     refusal: str = ""
     step: int = 1
@@ -88,16 +89,11 @@ class Reference:
     has_narrow: bool = False
     saturates: bool = False
 
-
-@dataclass(frozen=True)
-class HostNames:
-    """Names in the program: `names` are all, the others map those of the spec."""
-
-    names: Names
-    arrays: Mapping[str, str]
-    params: Mapping[str, str]
-    scalars: Mapping[str, str]
-    elements: Mapping[str, str]  # of arrays: constants with their numbers of elements
+    @property
+    def uses_limits(self) -> bool:
+        """Whether the functions name limits of types."""
+        lines = [line for function in self.statements for line in function.lines]
+        return self.saturates or any("numeric_limits" in line for line in lines)
 
 
 @dataclass
@@ -122,10 +118,8 @@ class _Writer:
         return Lowering(self.arrays, self.params, self.printer(ranges), ranges, names, self.read, self.bounds)
 
 
-def make_reference(
-    spec: Spec, host: HostNames, params: Mapping[str, int], drawn: Mapping[str, Range]
-) -> Reference:
-    """`params` are the values of all params, `drawn` the ranges of the integers in the arrays that the program fills."""
+def make_reference(spec: Spec, host: HostNames, params: Mapping[str, int], drawn: Mapping[str, Range]) -> Reference:
+    """`params` are the values of all params, `drawn` the ranges of the random integers in inputs."""
     try:
         step = _step(spec, params)
         allowed = tolerances(spec, params)
@@ -148,7 +142,7 @@ def _made(spec: Spec, writer: _Writer, step: int, allowed: Mapping[str, float]) 
         writer.arrays[array.name] = HostArray(name, dtype, shape, () if is_dense else strides, values)
     written = list(dict.fromkeys(statement.target for statement in spec.statements))
     final = _final(spec)
-    functions = []
+    functions: list[Function] = []
     for statement in spec.statements:
         writer.read.clear()
         functions.append(_function(statement, writer, step if statement.target in final else 1, len(functions)))

@@ -8,11 +8,12 @@ from math import gcd, lcm
 
 from cugen.abi.manifest import ArrayArgument, Manifest
 from cugen.emit.host.program.codes import NOT_SPLIT
-from cugen.spec.diagnostics import Reporter
+from cugen.spec.diagnostics import Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Expr, IndexValue, ParamValue, Read, Span, bound_indices, children, walk
 from cugen.spec.model import Array, Param, Spec, Statement
 from cugen.spec.types import DTYPES
 
+PARTS = 16  # at most
 _TEXTURE_ALIGNMENT = 512  # bytes, of the memory of a texture
 
 
@@ -32,18 +33,21 @@ class _NotSplit(Exception):
         self.span = span
 
 
-def make_split(spec: Spec, manifest: Manifest) -> Split:
-    """How the work is split. SpecError (CG2302) where it can't be, with a reason for each dynamic param."""
+def make_split(spec: Spec, manifest: Manifest, params: Mapping[str, int]) -> Split:
+    """How the work is split, with these values of all params. SpecError (CG2302) where it can't be, with a reason for
+    each dynamic param."""
     report = Reporter(spec.file, spec.text)
     candidates = [param for param in spec.params if param.is_dynamic]
     for param in candidates:
         try:
             arrays = _split_arrays(spec, param)
+            split = Split(param.name, arrays, _multiple(param, arrays, manifest))
+            _check_last_part(split, params[param.name], param, spec)
         except _NotSplit as why:
             message = f"the work can't be split along `{param.name}`: {why}"
             report.error(NOT_SPLIT, message, why.span, help="`--emit main` writes a program without parts")
         else:
-            return Split(param.name, arrays, _multiple(param, arrays, manifest))
+            return split
     if not candidates:
         report.error(
             NOT_SPLIT,
@@ -51,8 +55,7 @@ def make_split(spec: Spec, manifest: Manifest) -> Split:
             spec.statements[0].span,
             help="make the number of rows dynamic, such as `params: {M: {range: [1, 65536], default: 4096}}`",
         )
-    report.raise_if_failed()
-    raise AssertionError("no candidate was split or refused")
+    raise SpecError(report.diagnostics)
 
 
 def _split_arrays(spec: Spec, param: Param) -> frozenset[str]:
@@ -111,6 +114,17 @@ def _uses(expr: Expr, row: str, param: Param, split: set[str]) -> Iterator[tuple
         case _:
             for child in children(expr):
                 yield from _uses(child, row, param, split)
+
+
+def _check_last_part(split: Split, rows: int, param: Param, spec: Spec) -> None:
+    """Of `rows` rows; the program divides as this does."""
+    if rows == 0:
+        raise _NotSplit("the default has no rows", param.span)
+    part_rows = (rows // PARTS // split.multiple + 1) * split.multiple
+    if (last := (rows - 1) % part_rows + 1) < param.minimum:
+        raise _NotSplit(
+            f"the last of the parts would have {last} rows, and the kernel takes {param.allowed}", param.span
+        )
 
 
 def _multiple(param: Param, arrays: frozenset[str], manifest: Manifest) -> int:

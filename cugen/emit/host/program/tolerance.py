@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
+from math import prod, sqrt
 
 from cugen.spec.expressions import OPERATORS, Cast, Expr, Op, Read, Reduce, Scan, children, walk
 from cugen.spec.model import Spec, Statement
@@ -20,7 +20,7 @@ _ARITHMETIC = ("add", "sub", "mul", "div", "fma", "neg")
 
 def tolerances(spec: Spec, params: Mapping[str, int]) -> dict[str, float]:
     """Allowed differences by array that a statement writes, relative to numbers above 1: one unit in the last place for
-    each rounding on the way. Random numbers cancel most of them.
+    each rounding on the way. The roundings of a sum grow with its partial sums; errors of its terms are independent.
 
     Integers made of floats may be off by one, where a value near an integer is rounded to the other side."""
     made: dict[str, float] = {}
@@ -40,9 +40,10 @@ def _difference(expr: Expr, spec: Spec, params: Mapping[str, int], made: Mapping
             return below + made.get(name, 0.0)
         case Reduce(kind="sum" | "prod", indices=indices):
             terms = prod(evaluate(index.extent, params) for index in indices)
-            return terms * max(_unit_of_sum(expr.dtype, spec), below)
+            return max(terms * _unit_of_sum(expr.dtype, spec), sqrt(terms) * below)
         case Scan(kind="sum" | "prod"):
-            return evaluate(expr.inner.extent, params) * max(_unit(expr.dtype), below)
+            terms = evaluate(expr.inner.extent, params)
+            return max(terms * _unit(expr.dtype), sqrt(terms) * below)
         case Op(name=name) if expr.dtype.is_float and name in OPERATORS:
             return below + _unit(expr.dtype) * (1 if name in _ARITHMETIC else _FUNCTION_ROUNDINGS)
         case Cast(to=to):
@@ -65,4 +66,6 @@ def _unit(dtype: DType) -> float:
 
 
 def _is_made_of_floats(statement: Statement) -> bool:
-    return any(isinstance(node, Cast) and node.arg.dtype.is_float and node.to.is_integer for node in walk(statement.value))
+    return any(
+        isinstance(node, Cast) and node.arg.dtype.is_float and node.to.is_integer for node in walk(statement.value)
+    )
