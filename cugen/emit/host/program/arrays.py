@@ -129,5 +129,5 @@ def _span(argument: ArrayArgument, pointer: str, extents: list[str], strides: li
     return f"cugen::Span<{element}, {len(extents)}>({inside}).with_strides({', '.join(strides)})"
 
 
-def _product(factor: str, other: str) -> str:
-    return factor if other == "1" else f"{factor} * {atom(other)}"
+def _product(count: str, size: str) -> str:
+    return count if size == "1" else f"{count} * {atom(size)}"

@@ -188,8 +188,8 @@ class Lowering:
         text = f"{array.text}[{self.offset(array, subscripts)}]" if array.shape else f"{array.text}[0]"
         if conditions:
             number = read.boundary.value if read.boundary is not None else 0
-            other = self.printer.print(Const(number or 0, as_double(array.dtype.compute)))
-            text = f"({' && '.join(conditions)} ? {text} : {other})"
+            outside_text = self.printer.print(Const(number or 0, as_double(array.dtype.compute)))
+            text = f"({' && '.join(conditions)} ? {text} : {outside_text})"
         local = Local(text, as_double(array.dtype.compute))
         if array.values is not None:
             self._bound(local, array.values)

@@ -50,9 +50,10 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An array to be compared: `lines` are the loops that add its elements to a `Comparison`."""
+    """An array to be compared, `name` in the spec: `lines` are the loops that add its elements to a `Comparison`."""
 
     name: str
+    text: str
     type: str
     vector: str
     function: str
@@ -124,7 +125,7 @@ def make_reference(spec: Spec, host: HostNames, params: Mapping[str, int], drawn
         step = _step(spec, params)
         allowed = tolerances(spec, params)
         if unstable := [s.target for s in spec.statements if _chooses_by_computed_floats(s.value)]:
-            raise NotStated(f"positions and conditions of {unstable[0]} depend on how floats are rounded")
+            raise NotStated(f"positions in {unstable[0]} depend on how floats are rounded")
         return _made(spec, _Writer(spec, host, params, drawn), step, allowed)
     except NotStated as why:
         return Reference(str(why))
@@ -221,6 +222,7 @@ def _output(name: str, writer: _Writer, step: int, allowed: float) -> Output:
     actual = _plain(f"actual[{offset}]", declared.dtype)
     body: list[Code] = [f"comparison.add({actual}, {array.text}[{offset}]);"]
     return Output(
+        name,
         array.text,
         c_name(declared.dtype),
         _vector(declared.dtype),

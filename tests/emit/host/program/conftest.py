@@ -58,23 +58,42 @@ def write_program(tmp_path: Path) -> Callable[[Kernel, str], Path]:
     return partial(_write, tmp_path)
 
 
+@pytest.fixture(scope="session")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The object file that launches kernels on the CPU, by sanitizers."""
+
+    def make(sanitizers: str) -> Path:
+        folder = tmp_path_factory.mktemp("runtime")
+        _build(folder, [*_flags(sanitizers), "-c", RUNTIME, "-o", "runtime.o"])
+        return folder / "runtime.o"
+
+    return cache(make)
+
+
 @pytest.fixture
-def run_on_cpu(tmp_path: Path) -> Run:
+def run_on_cpu(tmp_path: Path, runtime: Callable[[str], Path]) -> Run:
     """Builds the program of a kernel for the CPU, without a warning, and runs it."""
 
-    def run(kernel: Kernel, kind: str = "main", sanitizers: str = "") -> subprocess.CompletedProcess[str]:
+    def run(
+        kernel: Kernel, kind: str = "main", sanitizers: str = "", edit: Callable[[str], str] = str
+    ) -> subprocess.CompletedProcess[str]:
         path = _write(tmp_path, kernel, kind)
+        path.write_text(edit(path.read_text()))
         (tmp_path / "kernel_cpu.cpp").write_text(cpu_text(tmp_path / f"{kernel.name}.cu"))
-        options = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"] if sanitizers else []
-        flags = [*COMPILER_FLAGS, "-O1", *options, f"-I{INCLUDES}"]
-        objects = []
-        for source, warnings in ((path, WARNINGS), (tmp_path / "kernel_cpu.cpp", ()), (RUNTIME, ())):
-            objects.append(tmp_path / f"{Path(source).stem}.o")
+        flags = _flags(sanitizers)
+        objects = [runtime(sanitizers)]
+        for source, warnings in ((path, WARNINGS), (tmp_path / "kernel_cpu.cpp", ())):
+            objects.append(tmp_path / f"{source.stem}.o")
             _build(tmp_path, [*flags, *warnings, "-c", source, "-o", objects[-1]])
         _build(tmp_path, [*flags, *objects, "-o", "program"])
         return subprocess.run([tmp_path / "program"], text=True, capture_output=True, timeout=120)
 
     return run
+
+
+def _flags(sanitizers: str) -> list[object]:
+    options = [f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"] if sanitizers else []
+    return [*COMPILER_FLAGS, "-O1", *options, f"-I{INCLUDES}"]
 
 
 def _build(folder: Path, words: Sequence[object]) -> None:
