@@ -122,4 +122,6 @@ def test_a_wrong_kernel_is_found(kernel_of, run_on_cpu):
 def test_a_call_of_cuda_that_fails_ends_the_program(kernel_of, run_on_cpu):
     done = run_on_cpu(kernel_of(WRONG), edit=lambda text: text.replace("(&properties, 0)", "(&properties, 7)"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r".*plus_main.cpp:\d+: cudaGetDeviceProperties\(&properties, 7\)\n  invalid argument\n", done.stderr)
+    assert re.fullmatch(
+        r".*plus_main.cpp:\d+: cudaGetDeviceProperties\(&properties, 7\)\n  invalid argument\n", done.stderr
+    )

@@ -104,7 +104,8 @@ def test_floats_become_integers_as_on_the_device_or_one_beside(kernel_of):
     ("arrays", "compute", "reason"),
     [
         (
-            "x: {shape: [M, N], dtype: float32, memory: {space: texture, dims: 2, filter: linear}, pitch: 64, boundary: clamp}\n"
+            "x: {shape: [M, N], dtype: float32, pitch: 64, boundary: clamp,\n"
+            "    memory: {space: texture, dims: 2, filter: linear}}\n"
             "y: {shape: [M, N], dtype: float32}",
             "y[i, j] = x[i + 0.5, j + 0.5]",
             "a texture interpolates with 8 bits of a fraction",

@@ -29,7 +29,11 @@ def test_arrays_with_a_row_for_each_are_split_the_others_are_shared(kernel_of):
 
 
 def test_parts_begin_where_arrays_are_aligned_and_the_param_allows(kernel_of):
-    text = (HEAD % "" + "y[m, n] = w[n] * x[m, n]").replace("N: 64", "N: 3").replace("[1, 100000]", "[1, 100000], multiple_of: 3")
+    text = (
+        (HEAD % "" + "y[m, n] = w[n] * x[m, n]")
+        .replace("N: 64", "N: 3")
+        .replace("[1, 100000]", "[1, 100000], multiple_of: 3")
+    )
     kernel = kernel_of(text.replace("default: 1000", "default: 999"))
     split = make_split(kernel.context.original, kernel.manifest, {"M": 999, "N": 3})
     alignment = max(argument.alignment for argument in kernel.manifest.arguments[:3])
@@ -70,5 +74,7 @@ def test_a_fixed_size_is_refused_with_a_cure(kernel_of):
 
 def test_a_last_part_that_the_kernel_refuses_is_refused_here(kernel_of):
     text = (HEAD % "" + "y[m, n] = w[n] * x[m, n]").replace("[1, 100000]", "[60, 100000]")
-    with pytest.raises(SpecError, match="the last of the parts would have 55 rows, and the kernel takes a whole number from 60"):
+    with pytest.raises(
+        SpecError, match="the last of the parts would have 55 rows, and the kernel takes a whole number from 60"
+    ):
         split_of(kernel_of, text)
