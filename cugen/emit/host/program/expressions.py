@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -27,6 +28,7 @@ from cugen.spec.expressions import (
     ScalarValue,
     Scan,
     Select,
+    free_indices,
 )
 from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import BOOL, FLOAT64, INT64, DType
@@ -107,11 +109,22 @@ class HostPrinter(ValuePrinter):
 
 
 @dataclass
+class Scope:
+    """Code that is being written: `index` is that of the loop whose body it is. A guarded one belongs to an `if`, for
+    which variables are declared outside. `results` are the reductions that it has computed."""
+
+    code: list[Code]
+    index: str = ""
+    is_guarded: bool = False
+    results: list[tuple[Expr, Expr]] = field(default_factory=list)
+
+
+@dataclass
 class Lowering:
     """Turns the expressions of one statement into values without reads and reductions.
 
-    `declared` and `code` are where declarations and loops go; they differ within a branch of a conditional expression,
-    which runs its loops only where it is taken. `read_arrays` collects the names of the arrays that are read."""
+    A reduction is a loop before the statement, outside of the loops over indices that it doesn't depend on, but inside
+    of the conditions under which it is read. `read_arrays` collects the names of the arrays that are read."""
 
     arrays: Mapping[str, HostArray]
     params: Mapping[str, int]
@@ -121,20 +134,25 @@ class Lowering:
     read_arrays: dict[str, None] = field(default_factory=dict)
     bounds: dict[str, None] = field(default_factory=dict)  # functions that treat subscripts at boundaries
     indices: dict[str, str] = field(default_factory=dict)
+    scopes: list[Scope] = field(default_factory=lambda: [Scope([])])
 
-    def loop(self, index: Index, limit: str = "") -> Controlled:
-        """The loop over an index, whose name is its own from now on; up to `limit`, by default its extent."""
-        name = self.names.allocate(index.name)
-        self.indices[index.name] = name
+    def index(self, index: Index) -> str:
+        """The variable of an index, declared in a loop."""
+        name = self.indices[index.name] = self.names.allocate(index.name)
         self.ranges[name] = (0, max(evaluate(index.extent, self.params) - 1, 0))
         self.printer.wide |= {name}
-        end = limit or f"{name} < {self.printer.print(index.extent)}"
-        return Controlled(f"for (long long {name} = 0; {end}; ++{name})")
+        return name
 
-    def text(self, expr: Expr, code: list[Code]) -> str:
-        return self.printer.print(self.value(expr, code, code))
+    def loop(self, index: Index, step: str = "") -> Controlled:
+        """The loop over an index, by steps of one if `step` is empty."""
+        name = self.index(index)
+        following = f"{name} += {step}" if step else f"++{name}"
+        return Controlled(f"for (long long {name} = 0; {name} < {self.printer.print(index.extent)}; {following})")
 
-    def value(self, expr: Expr, declared: list[Code], code: list[Code]) -> Expr:
+    def text(self, expr: Expr) -> str:
+        return self.printer.print(self.value(expr))
+
+    def value(self, expr: Expr) -> Expr:
         """The expression over locals; NotStated where it can't be stated."""
         match expr:
             case Const(value=value, dtype=dtype):
@@ -144,40 +162,41 @@ class Lowering:
             case ScalarValue(name=name, dtype=dtype):
                 return ScalarValue(name, as_double(dtype))
             case Op(args=args):
-                parts = tuple(self.value(arg, declared, code) for arg in args)
+                parts = tuple(self.value(arg) for arg in args)
                 return Op(expr.name, parts, as_double(expr.dtype))
             case Cast(arg=arg, to=to):
-                part = self.value(arg, declared, code)
+                part = self.value(arg)
                 return part if part.dtype == as_double(to) else Cast(part, as_double(to))
             case Select():
-                return self._select(expr, declared, code)
+                return self._select(expr)
             case Read():
-                return self._read(expr, declared, code)
+                return self._read(expr)
             case Reduce():
-                return self._reduce(expr, declared, code)
+                return self._reduce(expr)
             case Scan():
-                return self._scan(expr, declared, code)
+                return self._scan(expr)
             case Sample():
                 raise NotStated("a texture interpolates with 8 bits of a fraction")
         return expr
 
-    def _select(self, expr: Select, declared: list[Code], code: list[Code]) -> Expr:
-        condition = self.value(expr.condition, declared, code)
+    def _select(self, expr: Select) -> Expr:
+        condition = self.value(expr.condition)
         branches = []
         for branch, test in ((expr.then, condition), (expr.orelse, Op("not", (condition,), BOOL))):
             inside = Controlled(f"if ({self.printer.print(test)})")
-            branches.append(self.value(branch, declared, inside.body))
+            with self._inside(Scope(inside.body, is_guarded=True)):
+                branches.append(self.value(branch))
             if inside.body:
-                code.append(inside)
+                self.scopes[-1].code.append(inside)
         return Select(condition, branches[0], branches[1], as_double(expr.dtype))
 
-    def _read(self, read: Read, declared: list[Code], code: list[Code]) -> Local:
+    def _read(self, read: Read) -> Local:
         array = self.arrays[read.array]
         self.read_arrays.setdefault(read.array)
-        subscripts = [self.value(subscript, declared, code) for subscript in read.subscripts]
+        subscripts = [self.value(subscript) for subscript in read.subscripts]
         conditions = []
         for dividend, divisor in read.exact:
-            remainder = Op("mod", (self.value(dividend, declared, code), Const(divisor, INT64)), INT64)
+            remainder = Op("mod", (self.value(dividend), Const(divisor, INT64)), INT64)
             conditions.append(f"{self.printer.print(remainder)} == 0")
         outside = read.boundary.mode if read.boundary is not None else ""
         if outside in ("zero", "value"):
@@ -240,67 +259,95 @@ class Lowering:
             self.printer.ranges, self.printer.scalars, self.printer.params, self.printer.wide, self.printer.functions
         ).print(total)
 
-    def _reduce(self, reduce: Reduce, declared: list[Code], code: list[Code]) -> Expr:
-        loops = [self.loop(index) for index in reduce.indices]
-        for outer, inner in pairwise(loops):
-            outer.body.append(inner)
-        body = loops[-1].body
-        if reduce.is_position:
-            result = self._position(reduce, declared, body)
-        else:
-            result = self._accumulate(reduce, declared, body)
-        code.append(loops[0])
+    @contextmanager
+    def _inside(self, *scopes: Scope) -> Iterator[None]:
+        self.scopes.extend(scopes)
+        yield
+        del self.scopes[-len(scopes) :]
+
+    @contextmanager
+    def _where_it_belongs(self, node: Reduce | Scan) -> Iterator[None]:
+        """In the outermost scope where all indices of a reduction have their values."""
+        free, innermost = free_indices(node), len(self.scopes) - 1
+        while innermost and not self.scopes[innermost].is_guarded and self.scopes[innermost].index not in free:
+            innermost -= 1
+        inner = self.scopes[innermost + 1 :]
+        del self.scopes[innermost + 1 :]
+        yield
+        self.scopes.extend(inner)
+
+    def _reduce(self, reduce: Reduce) -> Expr:
+        for node, known in (found for scope in self.scopes for found in scope.results):
+            if node == reduce:
+                return known
+        with self._where_it_belongs(reduce):
+            loops = [self.loop(index) for index in reduce.indices]
+            scopes = [Scope(loop.body, index.name) for loop, index in zip(loops, reduce.indices, strict=True)]
+            result = self._position(reduce, scopes) if reduce.is_position else self._accumulate(reduce, scopes)
+            for outer, inner in pairwise(loops):
+                outer.body.append(inner)
+            self.scopes[-1].code.append(loops[0])
+            self.scopes[-1].results.append((reduce, result))
         return result
 
-    def _scan(self, scan: Scan, declared: list[Code], code: list[Code]) -> Expr:
-        outer = self.indices[scan.outer]
-        inner = self.loop(scan.inner)
-        name = self.indices[scan.inner.name]
-        first = "0" if not scan.reverse else f"{outer} + 1" if scan.exclusive else outer
-        extent = self.printer.print(scan.inner.extent)
-        end = f"{name} < {extent}" if scan.reverse else f"{name} {'<' if scan.exclusive else '<='} {outer}"
-        loop = Controlled(f"for (long long {name} = {first}; {end}; ++{name})", inner.body)
-        result = self._accumulate(scan, declared, loop.body)
-        code.append(loop)
+    def _scan(self, scan: Scan) -> Expr:
+        with self._where_it_belongs(scan):
+            outer = self.indices[scan.outer]
+            name = self.index(scan.inner)
+            first = "0" if not scan.reverse else f"{outer} + 1" if scan.exclusive else outer
+            end = f"{'<' if scan.exclusive else '<='} {outer}"
+            if scan.reverse:
+                end = f"< {self.printer.print(scan.inner.extent)}"
+            loop = Controlled(f"for (long long {name} = {first}; {name} {end}; ++{name})")
+            result = self._accumulate(scan, [Scope(loop.body, scan.inner.name)])
+            self.scopes[-1].code.append(loop)
         return result
 
-    def _accumulate(self, node: Reduce | Scan, declared: list[Code], body: list[Code]) -> Expr:
+    def _declare(self, line: str) -> None:
+        """Outside of conditions, so that the statement sees the variable."""
+        next(scope for scope in reversed(self.scopes) if not scope.is_guarded).code.append(line)
+
+    def _accumulate(self, node: Reduce | Scan, loops: Sequence[Scope]) -> Expr:
         dtype = as_double(node.dtype)
         result = Local(self.names.allocate(_NAMES.get(node.kind, node.kind)), dtype)
-        start = self._start(node.kind, dtype)
-        declared.append(f"{c_name(dtype)} {result.name} = {start};")
-        body = self._guarded(node.where, body)
-        part = self.printer.print(self.value(node.body, body, body))
-        match node.kind:
-            case "sum" | "prod":
-                body.append(f"{result.name} {'+' if node.kind == 'sum' else '*'}= {part};")
-            case "any" | "all":
-                body.append(f"{result.name} = {result.name} {'||' if node.kind == 'any' else '&&'} {atom(part)};")
-            case kind:
-                body.append(f"{result.name} = std::{kind}<{c_name(dtype)}>({result.name}, {part});")
+        self._declare(f"{c_name(dtype)} {result.name} = {self._start(node.kind, dtype)};")
+        with self._inside(*loops), self._guarded(node.where) as code:
+            part = self.text(node.body)
+            match node.kind:
+                case "sum" | "prod":
+                    code.append(f"{result.name} {'+' if node.kind == 'sum' else '*'}= {part};")
+                case "any" | "all":
+                    code.append(f"{result.name} = {result.name} {'||' if node.kind == 'any' else '&&'} {atom(part)};")
+                case kind:
+                    code.append(f"{result.name} = std::{kind}<{c_name(dtype)}>({result.name}, {part});")
         return result
 
-    def _position(self, reduce: Reduce, declared: list[Code], body: list[Code]) -> Expr:
+    def _position(self, reduce: Reduce, loops: Sequence[Scope]) -> Expr:
         kind = reduce.kind.removeprefix("arg")
         dtype = as_double(reduce.body.dtype)
         position = Local(self.names.allocate("position"), INT64)
         best = self.names.allocate(_NAMES[kind])
-        declared.append(f"long long {position.name} = 0;")
-        declared.append(f"{c_name(dtype)} {best} = {self._start(kind, dtype)};")
-        body = self._guarded(reduce.where, body)
-        text = self.printer.print(self.value(reduce.body, body, body))
-        better = Controlled(f"if ({text} {'>' if kind == 'max' else '<'} {best})")
-        better.body.extend([f"{best} = {text};", f"{position.name} = {self.indices[reduce.indices[0].name]};"])
-        body.append(better)
-        self._bound(position, self.ranges[self.indices[reduce.indices[0].name]])
+        self._declare(f"long long {position.name} = 0;")
+        self._declare(f"{c_name(dtype)} {best} = {self._start(kind, dtype)};")
+        index = self.indices[reduce.indices[0].name]
+        with self._inside(*loops), self._guarded(reduce.where) as code:
+            text = self.text(reduce.body)
+            better = Controlled(f"if ({text} {'>' if kind == 'max' else '<'} {best})")
+            better.body.extend([f"{best} = {text};", f"{position.name} = {index};"])
+            code.append(better)
+        self._bound(position, self.ranges[index])
         return position
 
-    def _guarded(self, where: Expr | None, body: list[Code]) -> list[Code]:
+    @contextmanager
+    def _guarded(self, where: Expr | None) -> Iterator[list[Code]]:
+        """The code that runs where a condition holds."""
         if where is None:
-            return body
-        guard = Controlled(f"if ({self.printer.print(self.value(where, body, body))})")
-        body.append(guard)
-        return guard.body
+            yield self.scopes[-1].code
+            return
+        guard = Controlled(f"if ({self.text(where)})")
+        self.scopes[-1].code.append(guard)
+        with self._inside(Scope(guard.body, is_guarded=True)):
+            yield guard.body
 
     def _start(self, kind: str, dtype: DType) -> str:
         if kind in _START:

@@ -8,7 +8,7 @@ from math import prod
 
 from cugen.emit.describe import harmless
 from cugen.emit.host.program.code import Code, Controlled, text_of
-from cugen.emit.host.program.expressions import HostArray, HostPrinter, Lowering, NotStated, atom, size_printer
+from cugen.emit.host.program.expressions import HostArray, HostPrinter, Lowering, NotStated, Scope, atom, size_printer
 from cugen.emit.host.program.names import HostNames
 from cugen.emit.host.program.tolerance import tolerances
 from cugen.emit.printer.ctypes import c_name
@@ -23,7 +23,8 @@ from cugen.spec.expressions import (
     Read,
     Reduce,
     Scan,
-    children,
+    bound_indices,
+    free_indices,
     walk,
 )
 from cugen.spec.model import Array, Spec, Statement
@@ -167,16 +168,17 @@ def _made(spec: Spec, writer: _Writer, step: int, allowed: Mapping[str, float]) 
 
 def _function(statement: Statement, writer: _Writer, step: int, number: int) -> Function:
     lowering = writer.lowering()
-    loops = [lowering.loop(index) for index in statement.indices]
-    if step > 1:
-        loops = _stepped(loops, statement, lowering)
-    body: list[Code] = []
-    value = lowering.text(statement.value, body)
     target = writer.arrays[statement.target]
-    subscripts = [lowering.value(subscript, body, body) for subscript in statement.subscripts]
+    rows = statement.subscripts[0] if step > 1 else None
+    loops = []
+    for index in statement.indices:
+        is_row = isinstance(rows, IndexValue) and rows.name == index.name
+        loops.append(lowering.loop(index, STEP if is_row else ""))
+        lowering.scopes.append(Scope(loops[-1].body, index.name))
+    value = lowering.text(statement.value)
+    subscripts = [lowering.value(subscript) for subscript in statement.subscripts]
     element = f"{target.text}[{lowering.offset(target, subscripts) if subscripts else '0'}]"
-    body.append(f"{element} {'+' if statement.accumulate else ''}= {value};")
-    code = _nested(loops, body)
+    code = [*lowering.scopes[0].code, *_nested(loops, [f"{element} {'+' if statement.accumulate else ''}= {value};"])]
     read = [name for name in writer.read if writer.spec.array(name).values is None and name != statement.target]
     names = [writer.host.arrays[name] for name in read]
     kinds = [_vector(writer.spec.array(name).dtype) for name in read]
@@ -189,14 +191,6 @@ def _function(statement: Statement, writer: _Writer, step: int, number: int) -> 
         ", ".join([*names, target.text]),
         tuple(text_of(code)),
     )
-
-
-def _stepped(loops: Sequence[Controlled], statement: Statement, lowering: Lowering) -> list[Controlled]:
-    """The loops, of which that over the rows of the target takes steps."""
-    (first, *_) = statement.subscripts
-    assert isinstance(first, IndexValue)
-    name = lowering.indices[first.name]
-    return [Controlled(loop.head.replace(f"++{name})", f"{name} += {STEP})"), loop.body) for loop in loops]
 
 
 def _nested(loops: Sequence[Controlled], body: list[Code]) -> list[Code]:
@@ -292,8 +286,7 @@ def _step(spec: Spec, params: Mapping[str, int]) -> int:
     final = _final(spec)
     fixed = sampled = 0
     for statement in spec.statements:
-        steps = max(_iterations(statement.value, params), 1)
-        steps *= prod(evaluate(index.extent, params) for index in statement.indices)
+        steps = _iterations(statement, params)
         if statement.target in final and statement.subscripts and isinstance(statement.subscripts[0], IndexValue):
             sampled += steps
         else:
@@ -303,15 +296,16 @@ def _step(spec: Spec, params: Mapping[str, int]) -> int:
     return max(1, -(-sampled // MAX_STEPS))
 
 
-def _iterations(expr: Expr, params: Mapping[str, int]) -> int:
-    """Iterations of the innermost loops of an expression; 0 without loops."""
-    nested = sum(_iterations(child, params) for child in children(expr))
-    match expr:
-        case Reduce(indices=indices):
-            return prod(evaluate(index.extent, params) for index in indices) * max(nested, 1)
-        case Scan(inner=index):
-            return evaluate(index.extent, params) * max(nested, 1)
-    return nested
+def _iterations(statement: Statement, params: Mapping[str, int]) -> int:
+    """Iterations of all loops of a statement, in which reductions are outside of loops that they don't depend on."""
+    indices = (*statement.indices, *bound_indices(statement.value))
+    extents = {index.name: evaluate(index.extent, params) for index in indices}
+    count = prod(extents[index.name] for index in statement.indices)
+    for node in walk(statement.value):
+        if isinstance(node, Reduce | Scan):
+            bound = [index.name for index in node.indices] if isinstance(node, Reduce) else [node.inner.name]
+            count += prod(extents[name] for name in (*free_indices(node), *bound))
+    return count
 
 
 def _chooses_by_computed_floats(expr: Expr) -> bool:
