@@ -13,8 +13,8 @@ _DECLARED = """
     CHECK Arrays Comparison Part Stage actual allocate_device allocate_pageable allocate_pinned busy_milliseconds
     bytes_in bytes_out check checked_row_step clamp comparison copy_in copy_in_whole copy_on_host copy_out create_stage
     cugen destroy_stage device doubles draw draw_integers draw_reals free_arrays given host in is_inside is_right kernel
-    kernel_bytes launch link_peak main mapped_bytes memory_peak milliseconds out pageable part part_rows parts pinned
-    print_rate print_timeline reflect results run_parts runs saturated std stream symmetric wrap
+    kernel_bytes largest_magnitude launch link_peak main mapped_bytes memory_peak milliseconds out pageable part
+    part_rows parts pinned print_rate print_timeline reflect results run_parts runs saturated std stream symmetric wrap
 """
 
 

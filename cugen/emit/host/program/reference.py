@@ -78,7 +78,7 @@ class Reference:
 
     `vectors` are declarations of the arrays that the statements read and make. `helpers` are functions from
     templates/functions with their C types, `bounds` those for subscripts outside of arrays. `has_narrow`: elements of
-    fewer than 32 bits are converted; `saturates`: floats are, to integers."""
+    fewer than 32 bits are converted; `has_floats`: some are compared; `saturates`: some become integers."""
 
     refusal: str = ""
     step: int = 1
@@ -89,6 +89,7 @@ class Reference:
     bounds: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     has_narrow: bool = False
+    has_floats: bool = False
     saturates: bool = False
 
     @property
@@ -162,6 +163,7 @@ def _made(spec: Spec, writer: _Writer, step: int, allowed: Mapping[str, float]) 
         bounds=tuple(writer.bounds),
         tables=tuple(Table(writer.host.arrays[t.name], _element(t.dtype), _table(t, writer)) for t in tables),
         has_narrow=bool(narrow),
+        has_floats=any(array.dtype.is_float for array in outputs),
         saturates=("saturated", "") in writer.functions,
     )
 
@@ -221,7 +223,7 @@ def _output(name: str, writer: _Writer, step: int, allowed: float) -> Output:
         c_name(declared.dtype),
         _vector(declared.dtype),
         writer.host.names.allocate(f"compare_{array.text}"),
-        f"{allowed:.2g}",
+        f"{allowed:.2g} * largest_magnitude({array.text})" if declared.dtype.is_float else f"{allowed:.2g}",
         _allowance(declared.dtype, allowed),
         tuple(text_of(_nested(loops, body))),
     )
@@ -234,7 +236,7 @@ def _plain(text: str, dtype: DType) -> str:
 
 def _allowance(dtype: DType, allowed: float) -> str:
     if dtype.is_float:
-        return "The tolerance is a unit in the last place for each rounding on the way."
+        return "Floats may differ by roundings, relative to the largest of them."
     return "A float near an integer may be rounded to either side." if allowed else "Integers are exact."
 
 

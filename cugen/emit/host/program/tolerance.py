@@ -15,12 +15,13 @@ _DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e
 _TF32_DIGITS = 11
 _FP8_SUM_DIGITS = 14  # of the accumulators of tensor cores
 _FUNCTION_ROUNDINGS = 4  # units in the last place by which a function of CUDA may be off, for most of them
+_SUM_ROUNDINGS = 4  # units by the root of the number of terms: six standard deviations of a serial sum
 _ARITHMETIC = ("add", "sub", "mul", "div", "fma", "neg")
 
 
 def tolerances(spec: Spec, params: Mapping[str, int]) -> dict[str, float]:
-    """Allowed differences by array that a statement writes, relative to numbers above 1: one unit in the last place for
-    each rounding on the way. The roundings of a sum grow with its partial sums; errors of its terms are independent.
+    """Allowed differences by array that a statement writes, of floats relative to the largest element: units in the
+    last place for the roundings on the way. Those of a sum are independent, and add up as the root of their number.
 
     Integers made of floats may be off by one, where a value near an integer is rounded to the other side."""
     made: dict[str, float] = {}
@@ -40,10 +41,10 @@ def _difference(expr: Expr, spec: Spec, params: Mapping[str, int], made: Mapping
             return below + made.get(name, 0.0)
         case Reduce(kind="sum" | "prod", indices=indices):
             terms = prod(evaluate(index.extent, params) for index in indices)
-            return max(terms * _unit_of_sum(expr.dtype, spec), sqrt(terms) * below)
+            return _SUM_ROUNDINGS * sqrt(terms) * _unit_of_sum(expr.dtype, spec) + below + _unit_of_factors(spec)
         case Scan(kind="sum" | "prod"):
             terms = evaluate(expr.inner.extent, params)
-            return max(terms * _unit(expr.dtype), sqrt(terms) * below)
+            return _SUM_ROUNDINGS * sqrt(terms) * _unit(expr.dtype) + below
         case Op(name=name) if expr.dtype.is_float and name in OPERATORS:
             return below + _unit(expr.dtype) * (1 if name in _ARITHMETIC else _FUNCTION_ROUNDINGS)
         case Cast(to=to):
@@ -52,12 +53,12 @@ def _difference(expr: Expr, spec: Spec, params: Mapping[str, int], made: Mapping
 
 
 def _unit_of_sum(dtype: DType, spec: Spec) -> float:
-    unit = _unit(dtype)
-    if dtype.is_float and spec.precision.tf32:
-        unit = max(unit, 2.0 ** (1 - _TF32_DIGITS))
-    if dtype.is_float and spec.precision.is_fp8_fast:
-        unit = max(unit, 2.0 ** (1 - _FP8_SUM_DIGITS))
-    return unit
+    return 2.0 ** (1 - _FP8_SUM_DIGITS) if dtype.is_float and spec.precision.is_fp8_fast else _unit(dtype)
+
+
+def _unit_of_factors(spec: Spec) -> float:
+    """Of products whose factors may be rounded to tf32."""
+    return 2 * 2.0 ** (1 - _TF32_DIGITS) if spec.precision.tf32 else 0.0
 
 
 def _unit(dtype: DType) -> float:
