@@ -35,6 +35,7 @@ class ArrayArgument:
     elements: Size
     alignment: int
     boundary: str = ""  # value of a read outside the array; informative
+    allocation: str = "device"  # or managed, mapped: where the spec has the buffer; omitted from the file where device
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ class Manifest:
         """Deterministic text of the file. Its last key is the hash of all others."""
         kinds = {ArrayArgument: "array", ScalarArgument: "scalar", ParamArgument: "param"}
         content: dict[str, Any] = {"cugen": 1} | asdict(self)
-        content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
+        content["arguments"] = [{"kind": kinds[type(a)]} | _without(a, allocation="device") for a in self.arguments]
         content["workspace"] = [_without(space, left_zero=False) for space in self.workspace]
         content["launches"] = [_without(launch, **_UNSET) for launch in self.launches]
         unset: dict[str, int | str] = {"width": 0, "height": 0, "pitch": 0, "address_mode": "", "filter": "point"}
@@ -249,7 +250,8 @@ def is_untouched(text: str) -> bool:
 
 
 def _without(
-    entry: Workspace | LaunchEntry | Texture | TensorMapEntry, **defaults: int | str | tuple[()] | None
+    entry: ArrayArgument | ScalarArgument | ParamArgument | Workspace | LaunchEntry | Texture | TensorMapEntry,
+    **defaults: int | str | tuple[()] | None,
 ) -> dict[str, Any]:
     """Fields of an entry; those of `defaults` are omitted where they have the default value."""
     return {key: value for key, value in asdict(entry).items() if key not in defaults or value != defaults[key]}

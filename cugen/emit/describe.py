@@ -106,6 +106,8 @@ def _operators(declared: Array) -> tuple[tuple[str, str], ...]:
 def placement_text(declared: Array, plan: Plan) -> str:
     """The memory space of an array, if the spec or the planner chose one; of `readonly` memory with the loads:
     `readonly by load_readonly<4>`."""
+    if declared.memory.allocation != "device":
+        return f"{declared.memory.allocation} memory"
     space = declared.memory.space or ""
     if not space and plan.context.arrays[declared.name].space == "constant":
         return "constant, since all reads are uniform"

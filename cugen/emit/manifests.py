@@ -58,6 +58,7 @@ def make_manifest(
                 sized(context.elements(declared)),
                 max([declared.dtype.bytes, *alignments]),
                 _boundary(declared),
+                declared.memory.allocation,
             )
         )
     arguments += [ScalarArgument(s.name, s.dtype.name) for s in spec.scalars if s.value is None]

@@ -176,8 +176,9 @@ class _Run:
             for space in self._manifest.workspace
         }
         try:
+            kinds = {a.name: a.allocation for a in self._manifest.arguments if isinstance(a, ArrayArgument)}
             for name, content in (*self._job.buffers.items(), *poisoned.items()):
-                self._memory[name] = self._allocate(name, content)
+                self._memory[name] = self._allocate(name, content, kinds.get(name, "device"))
             for name, memory in texture_memory(self._manifest, self._params):
                 self._textures[name] = libcuda.driver().create_texture(self._memory[name].address, memory)
             for name, argument, tensor in tensor_memory(self._manifest, self._params):
@@ -194,15 +195,26 @@ class _Run:
             return Outcome(dict(self._job.buffers), faults=(Fault("driver", f"the CUDA driver reported: {error}"),))
         return Outcome(buffers, times, faults=tuple(faults))
 
-    def _allocate(self, name: str, content: Buffer) -> _CanaryBuffer:
+    def _allocate(self, name: str, content: Buffer, kind: str) -> _CanaryBuffer:
         size = content.nbytes
-        allocation = self._driver.mem_alloc(size + 2 * CANARY_BYTES)
-        base = int(allocation)
+        allocation, base = self._allocated(size + 2 * CANARY_BYTES, kind)
         self._driver.memset_d8(base, CANARY, CANARY_BYTES)
         self._driver.memset_d8(base + CANARY_BYTES + size, CANARY, CANARY_BYTES)
         memory = _CanaryBuffer(name, allocation, base + CANARY_BYTES, size)
         self._fill(memory, content)
         return memory
+
+    def _allocated(self, size: int, kind: str) -> tuple[Any, int]:
+        """Memory of the device, managed, or mapped memory of the host: what keeps it, and its address on the device."""
+        driver = self._driver
+        if kind == "managed":
+            array = driver.managed_empty(size, np.uint8, mem_flags=driver.mem_attach_flags.GLOBAL)
+        elif kind == "mapped":
+            array = driver.pagelocked_empty(size, np.uint8, mem_flags=driver.host_alloc_flags.DEVICEMAP)
+        else:
+            allocation = driver.mem_alloc(size)
+            return allocation, int(allocation)
+        return array, int(array.base.get_device_pointer())
 
     def _fill(self, memory: _CanaryBuffer, content: Buffer) -> None:
         if memory.bytes:

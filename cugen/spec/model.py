@@ -64,7 +64,8 @@ class Memory:
 
     `is_single_stage`: the spec says `stages: 1`, and leaves no other number to the generator. `dims` are the
     coordinates of a fetch from a texture: 1 of linear memory, 2 of pitched memory. `filter` is point, or linear where
-    a fetch interpolates between elements. `load` and `store` are the cache operators of accesses in device memory."""
+    a fetch interpolates between elements. `load` and `store` are the cache operators of accesses in device memory.
+    `allocation` is device, managed, or mapped for page-locked host memory that kernels address (zero-copy)."""
 
     space: str | None = None  # global shared constant register readonly texture scratch
     pad: int = 0
@@ -76,6 +77,7 @@ class Memory:
     filter: str = field(default="point", metadata=_HASHED_IF_SET)
     load: str = field(default="", metadata=_HASHED_IF_SET)
     store: str = field(default="", metadata=_HASHED_IF_SET)
+    allocation: str = field(default="device", metadata=_HASHED_IF_SET)
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -287,6 +289,11 @@ class Spec:
         if self.states_target or self.target != capability:
             return self
         return replace(self, target=architecture_specific(capability))
+
+    @property
+    def defaults(self) -> tuple[tuple[str, int], ...]:
+        """The defaults of dynamic params, by name."""
+        return tuple((param.name, param.default) for param in self.params if param.default is not None)
 
     @property
     def hash(self) -> str:

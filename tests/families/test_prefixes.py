@@ -1,4 +1,4 @@
-"""Subscripts `i + 0` of an index that runs on after the end of an array: guards and boundaries hold, in every family."""
+"""Subscripts `i + 0` of an index that runs on past an array: guards and boundaries hold, in every family."""
 
 from __future__ import annotations
 
@@ -32,5 +32,6 @@ def test_guards_and_boundaries_hold_for_subscripts_that_equal_an_index(prove, sp
     arrays = "\n".join(f"  {name}: {{shape: [{shapes[name]}], dtype: {dtype}{modes.get(name, '')}}}" for name in used)
     result = f"cast({expression}, {dtype})" if dtype == "uint8" else expression
     prove(
-        f"params: {{N: {n}, M: {m}}}\narrays:\n{arrays}\n  y: {{shape: [N + M], dtype: {dtype}}}\ncompute: y[i] = {result}\n"
+        f"params: {{N: {n}, M: {m}}}\narrays:\n{arrays}\n"
+        f"  y: {{shape: [N + M], dtype: {dtype}}}\ncompute: y[i] = {result}\n"
     )

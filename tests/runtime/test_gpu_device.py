@@ -47,6 +47,9 @@ class FakeDriver(ModuleType):
         self.contexts: list[str] = []
         self.kernels: dict[str, Callable[..., None]] = {}
         self.count = 1
+        self.host_allocations: list[tuple[str, int]] = []
+        self.mem_attach_flags = SimpleNamespace(GLOBAL="global")
+        self.host_alloc_flags = SimpleNamespace(DEVICEMAP="devicemap")
         names = ["MAX_THREADS_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", "MAX_REGISTERS_PER_BLOCK"]
         names += [f"MAX_{part}_DIM_{axis}" for part in ("BLOCK", "GRID") for axis in "XYZ"]
         self.device_attribute = SimpleNamespace(**{name: name for name in names})
@@ -104,6 +107,19 @@ class FakeDriver(ModuleType):
     def mem_alloc(self, size: int) -> int:
         address, self.top = self.top, self.top + (size + 255) // 256 * 256
         return address
+
+    def managed_empty(self, shape: int, dtype: type, order: str = "C", mem_flags: str = "") -> object:
+        assert mem_flags == "global"
+        return self._on_host("managed", shape)
+
+    def pagelocked_empty(self, shape: int, dtype: type, order: str = "C", mem_flags: str = "") -> object:
+        assert mem_flags == "devicemap"
+        return self._on_host("mapped", shape)
+
+    def _on_host(self, kind: str, size: int) -> object:
+        address = self.mem_alloc(size)
+        self.host_allocations.append((kind, size))
+        return SimpleNamespace(base=SimpleNamespace(get_device_pointer=lambda: address))
 
     def memset_d8(self, dest: int, data: int, size: int) -> None:
         self.memory[dest : dest + size] = data
@@ -217,6 +233,16 @@ def test_the_launch_list_is_played_and_the_outputs_come_back(driver, manifest, s
     assert len(driver.launches) == 4
     assert driver.launches[0][1] == {"grid": (4, 1, 1), "block": (32, 1, 1), "shared": 0}
     assert (outcome.compile_ms, outcome.registers, outcome.spill_bytes) == (500.0, {"scale": 40}, {"scale": 20})
+
+
+def test_arrays_are_allocated_where_the_manifest_says(driver, manifest, scale) -> None:
+    a, c, *others = manifest.arguments
+    placed = (replace(a, allocation="mapped"), replace(c, allocation="managed"), *others)
+    outcome = gpu.GpuDevice().run(job(replace(manifest, arguments=placed)))
+    assert np.array_equal(outcome.buffers["C"], np.arange(8) * np.float32(1.5))
+    assert outcome.faults == ()
+    size = 8 * 4 + 2 * CANARY_BYTES
+    assert driver.host_allocations == [("mapped", size), ("managed", size)]
 
 
 def test_a_launch_takes_the_texture_object_of_an_array(driver, manifest, monkeypatch) -> None:

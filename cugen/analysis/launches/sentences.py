@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cugen.analysis.launches.ceilings import Roofline
 from cugen.analysis.launches.facts import BranchFacts, Facts
+from cugen.analysis.launches.host_memory import HostBytes
 from cugen.analysis.launches.latency_hiding import CopiesInFlight, LatencyHiding
 from cugen.analysis.launches.launch import OccupancyFacts
 from cugen.analysis.launches.operations import Work
@@ -42,6 +43,7 @@ def sentences(facts: Facts, branch_texts: Sequence[str]) -> tuple[Sentence, ...]
             texts.append(("roofline", f"{facts.flop_per_byte_read:.4g} FLOP per requested read byte{constants}"))
     elif facts.work and facts.device:
         texts.append(("roofline", f"unknown: {facts.device} has no published rate for this arithmetic"))
+    texts += [("host link", _host_memory(each, facts.device)) for each in facts.host_memory]
     if facts.copies:
         texts += [("latency", text) for text in _in_flight(facts.copies, facts.device, "in the stages that TMA fills")]
     if facts.hiding:
@@ -251,6 +253,19 @@ def _roofline(roofline: Roofline, work: Work) -> Iterator[str]:
             f"{ceiling.intensity:.4g} FLOP/B {_LEVELS[ceiling.name]}: {ceiling.flop_per_s / 1e9:,.1f} GFLOP/s at most, "
             f"{ceiling.share:.1%} of {peak}, {limit}; {time_text(ceiling.seconds)} at least"
         )
+
+
+def _host_memory(host: HostBytes, device: str) -> str:
+    figures = [f"{host.read:,} bytes are read"] if host.read else []
+    figures += [f"{host.written:,} bytes are written"] if host.written else []
+    moved = " and ".join(figures)
+    link = "the link to the host"
+    if host.seconds is not None:
+        rate = f"{time_text(host.seconds)} at {host.bandwidth / 1e9:.1f} GB/s"
+        link = f"{host.link}, the link of {device} to its host: {rate}"
+    if host.allocation == "mapped":
+        return f"{host.array} is in mapped memory of the host, not of the device: at least {moved} over {link}"
+    return f"{host.array} is in managed memory: {moved} over {link}, once, if its pages are on the host"
 
 
 def _hiding(hiding: LatencyHiding, device: str) -> Iterator[str]:

@@ -13,7 +13,17 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.emission import Emission, compiled, embed_paths, embedded, emission, is_current_embed, umbrella_text
+from cugen.cli.emission import (
+    Emission,
+    compiled,
+    embed_paths,
+    embedded,
+    emission,
+    is_current_embed,
+    program_path,
+    programs,
+    umbrella_text,
+)
 from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
 from cugen.cli.outlines import LOCK, Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
@@ -29,7 +39,15 @@ from cugen.cli.specs import (
 )
 from cugen.cli.text.terminal import note, paint_findings, progress
 from cugen.emit import files
-from cugen.emit.inputs import REMARKS_MODES, RemarksMode, input_files, input_hash, launch_input_hash, shared_input_hash
+from cugen.emit.inputs import (
+    REMARKS_MODES,
+    RemarksMode,
+    input_files,
+    input_hash,
+    launch_input_hash,
+    program_input_hash,
+    shared_input_hash,
+)
 from cugen.emit.orphans import orphans
 
 if TYPE_CHECKING:
@@ -183,6 +201,7 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
     if args.check:
         named = [*(kernel.kernel for kernel in kernels), *(group.name for group in shared)]
         possible = [path for stem in named for path in embed_paths(args.output, stem)]
+        possible += [program_path(args.output, stem, kind) for stem in named for kind in files.PROGRAMS]
         possible += [file.path for file in shared_files]
         return _check(texts, [*headers, *others, *shared_files], [*outputs, *possible], options, args)
     with files_of_the_user():
@@ -252,9 +271,15 @@ def _load_specific(
 def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namespace) -> bool:
     expected = input_hash(kernel, remarks=args.remarks, templates=templates_of(args))
     sources = files.is_current if "cu" in options.kinds else files.is_current_manifest
-    return sources(args.output, kernel.kernel, expected) and (
-        "embed" not in options.kinds or is_current_embed(args.output, kernel.kernel, expected, options.targets)
-    )
+    if not sources(args.output, kernel.kernel, expected):
+        return False
+    if "embed" in options.kinds and not is_current_embed(args.output, kernel.kernel, expected, options.targets):
+        return False
+    if not options.programs:
+        return True
+    stamp = program_input_hash(kernel, remarks=args.remarks, templates=templates_of(args))
+    paths = [program_path(args.output, kernel.kernel, kind) for kind in options.programs]
+    return all(files.is_current_text(path, stamp) for path in paths)
 
 
 def _are_current_headers(group: Siblings | OutlinedGroup, options: Emission, args: argparse.Namespace) -> bool:
@@ -401,6 +426,8 @@ def _generate(
         if "embed" in options.kinds:
             stamp = input_hash(spec, remarks=remarks, templates=templates)
             others += embedded(kernel, specific, stamp, options, folder, check=check)
+        stamp = program_input_hash(spec, remarks=remarks, templates=templates)
+        others += programs(kernel, stamp, options, folder)
     except SpecError as error:
         return error.diagnostics
     except (CompileError, TemplateError, ToolMissing) as error:

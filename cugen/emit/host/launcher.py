@@ -22,6 +22,11 @@ from cugen.plan.textures.limits import limits
 from cugen.spec.expressions import Expr, ParamValue, walk
 from cugen.spec.model import Param
 
+_ALLOCATIONS = {
+    "managed": "managed memory, of cudaMallocManaged",
+    "mapped": "mapped memory of the host, of cudaHostAlloc: its pointer is that of cudaHostGetDevicePointer",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchText:
@@ -149,6 +154,11 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         f"{_parameter(context, array.name)} must be aligned to {alignment} bytes."
         for array in arrays
         if (alignment := _alignment(plan, array.name)) > array.dtype.bytes
+    ]
+    notes += [
+        f"{_parameter(context, array.name)} is in {_ALLOCATIONS[array.memory.allocation]}."
+        for array in arrays
+        if array.memory.allocation != "device"
     ]
     if plan.workspace:
         parameters.append("void* workspace")

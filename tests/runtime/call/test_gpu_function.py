@@ -276,6 +276,20 @@ def test_an_array_on_another_gpu_is_refused_before_anything_is_queued(driver, ma
     assert driver.log == []
 
 
+@pytest.mark.parametrize("allocation", ["managed", "mapped"])
+def test_a_numpy_array_is_taken_where_the_spec_has_memory_that_both_sides_address(driver, manifest, allocation) -> None:
+    a, *others = manifest.arguments
+    placed = replace(manifest, arguments=(replace(a, allocation=allocation), *others))
+    x = np.zeros(8, np.float32)
+    driver.homes[x.ctypes.data] = 0
+    GpuFunction("source", placed)(A=x, C=tensor(8, C), s=1.5)
+    with pytest.raises(RunError, match=r"CG5008.*`A` is in host memory"):
+        GpuFunction("source", manifest)(A=x, C=tensor(8, C), s=1.5)
+    driver.homes[x.ctypes.data] = -1
+    with pytest.raises(RunError, match=r"CG5008.*`A` is not in GPU memory"):
+        GpuFunction("source", placed)(A=x, C=tensor(8, C), s=1.5)
+
+
 def test_a_launch_over_a_limit_is_refused_before_anything_is_queued(driver, manifest) -> None:
     big = replace(manifest, launches=(replace(manifest.launches[0], dynamic_shared_bytes=300_000),))
     with pytest.raises(RunError, match=r"CG5010.*300000 bytes of shared memory per block.*232448"):

@@ -8,6 +8,7 @@ from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr
 from cugen.spec.model import Array, Memory, Scalar
 from cugen.spec.parse.keys import (
+    ALLOCATIONS,
     FILTERS,
     LOAD_OPERATORS,
     MAX_CONSTANT_BYTES,
@@ -29,8 +30,7 @@ UNCACHED_SPACES = ("constant", "readonly", "texture")  # without cache operators
 def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
     """A memory space by name, or a mapping with `space` and tile options; invalid options keep their defaults."""
     if not isinstance(node, YamlMapping):
-        space = read_choice(node, SPACES, report, key=key, what="memory space", code="CG2001")
-        return Memory(space, span=node.span)
+        return _placed(read_choice(node, SPACES, report, key=key, what="memory space", code="CG2001"), node)
     options = read_keys(node, MEMORY_KEYS, report, key=key, required=("space",)) or {}
     space = None
     if "space" in options:
@@ -71,8 +71,17 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
             label=f"conflicts with `pad: {pad}`",
             help="remove `pad` or `swizzle`; `cugen fix` finds the smallest one without bank conflicts",
         )
+    if space in ALLOCATIONS:
+        return _placed(space, node)
     is_single_stage = "stages" in options and stages == 1
-    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, filter, load, store, node.span)
+    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, filter, load, store, span=node.span)
+
+
+def _placed(space: str | None, node: YamlNode) -> Memory:
+    """Memory of this name without options. How kernels read an array doesn't depend on its allocation."""
+    if space in ALLOCATIONS:
+        return Memory(allocation=space, span=node.span)
+    return Memory(space, span=node.span)
 
 
 def _reject_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
