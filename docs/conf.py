@@ -27,13 +27,14 @@ include_patterns = [
     "docs/*.md",
     "docs/results/*.md",
     "cugen/explain/*.md",
+    "examples/README.md",
     "examples/*/README.md",
+    "specs/README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
 ]
 myst_heading_anchors = 4
-nitpicky = True
 default_role = "code"  # docstrings have single backquotes round code
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
