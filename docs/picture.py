@@ -1,4 +1,4 @@
-"""Writes the picture of a page of `cugen report`, as Chromium shows it: `python docs/picture.py docs/images/report.png`.
+"""Writes a picture of a page of `cugen report` in Chromium: `python docs/picture.py docs/images/report.png`.
 
 The page is that of a transpose whose tile isn't padded, scrolled to the bank conflicts at which it opens.
 """

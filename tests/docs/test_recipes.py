@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_rows_of_a_sparse_matrix_are_multiplied() -> None:
     value, x = floats(20000), floats(1000)
     column = RANDOM.integers(0, 1000, 20000, dtype=np.int32)
     y = run("cannot-say.md", "spmv_csr", value=value, column=column, start=start, x=x)["y"]
-    expected = [value[a:b] @ x[column[a:b]] for a, b in zip(start[:-1], start[1:], strict=True)]
+    expected = [value[a:b] @ x[column[a:b]] for a, b in pairwise(start)]
     assert np.allclose(y, expected, rtol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""Every spec of every page is right on the CPU device, or refused with the codes that stand beside it."""
+"""Every spec of every page is right on the CPU device, or refused with the codes that are named beside it."""
 
 from __future__ import annotations
 

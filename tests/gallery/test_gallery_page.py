@@ -14,9 +14,7 @@ def table(gallery: dict[str, Spec], root: Path) -> str:
         for spec in gallery.values():
             if spec.file == path.name:
                 doc = spec.doc.replace("|", "\\|") or "–"
-                rows.append(
-                    f"| [{path.stem}]({path.name}) | [{spec.kernel}](../generated/{spec.kernel}.cu) | {doc} |"
-                )
+                rows.append(f"| [{path.stem}]({path.name}) | [{spec.kernel}](../generated/{spec.kernel}.cu) | {doc} |")
     return "\n".join(rows) + "\n"
 
 
