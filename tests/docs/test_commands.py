@@ -1,7 +1,8 @@
 """Every command and Python program of every page runs, in the order of the page and in a folder of its own.
 
-A block that names a file (```` ```yaml smooth.yaml ````) is part of that file where it exists, in the repository or made by
-the commands before it; else it is the file. A block of text after a console is what the commands print; `…` is any text.
+A block that names a file (```` ```yaml smooth.yaml ````) is part of that file where it exists, in the repository or
+as made by the commands before it; else it is the file. A block of text after a console is what these
+print; `…` is any text.
 """
 
 from __future__ import annotations
