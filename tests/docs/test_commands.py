@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cugen.cli.main import main
 from tests.docs.pages import PAGES, ROOT, Block, blocks, name_of
 
 DATA: dict[str, Any] = yaml.safe_load((ROOT / "tests" / "data" / "page_commands.yaml").read_text())
@@ -114,6 +115,15 @@ def test_no_block_of_a_page_hides_a_command(page: Path) -> None:
     assert {block.language for block in blocks(page)} <= known
     texts = [block.text for block in blocks(page) if block.language in LANGUAGES["texts"]]
     assert [line for text in texts for line in text.splitlines() if re.match(r"\$ |cugen [a-z]+ ", line)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_command_in_a_sentence_has_options_that_there_are(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for name, words in re.findall(r"`cugen ([a-z]+)( [^`\n]*)?`", prose):
+        main([name, "--help"])
+        help = capsys.readouterr().out
+        assert [word for word in re.findall(r"--[a-z-]+", words) if word not in help] == [], f"cugen {name}{words}"
 
 
 def test_pages_that_are_slow_have_commands() -> None:
