@@ -59,6 +59,5 @@ def navigation(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    app.add_lexer("ninja", TextLexer)
-    app.add_lexer("meson", TextLexer)
+    app.add_lexer("ninja", TextLexer)  # Pygments has none
     app.connect("source-read", navigation)
