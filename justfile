@@ -30,4 +30,4 @@ site:
     sphinx-build -W --keep-going -c docs . build/site
 
 made_pages := "tests/gallery/test_readme.py tests/gallery/test_manual.py tests/gallery/test_gallery_page.py tests/families/test_families_page.py"
-pages := "tests/docs tests/gallery/test_adding_a_family.py tests/integration/test_build_page.py tests/cli/test_manual.py tests/cli/test_outputs_page.py tests/bench"
+pages := "tests/docs tests/gallery/test_adding_a_family.py tests/integration/test_build_page.py tests/cli/test_manual.py tests/cli/test_outputs_page.py tests/cli/test_editors_page.py tests/bench"

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 6624b2c25f4d66c2, text eb90c38e79d7cfa0.
+// Input 4143bbe95c5f3d45, text 9ea24a12d2d9278f.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cugen.spec.siblings import Siblings
 
 _FORMAT = 2
-_LOCK = "cugen.lock"
+LOCK = "cugen.lock"
 _DAY_SECONDS = 86400.0
 _UNUSED_SECONDS = 30 * _DAY_SECONDS
 
@@ -80,7 +80,7 @@ class RecordLocation:
 
 def record_location(file: str, args: argparse.Namespace) -> RecordLocation | None:
     """Location of the record; None for an unreadable file, which the parser reports."""
-    lock = args.lock or str(Path(file).parent / _LOCK)
+    lock = args.lock or str(Path(file).parent / LOCK)
     try:
         content = _digest(file)
         locked = _digest(lock) if Path(lock).is_file() else ""

@@ -67,6 +67,7 @@ def render_raw(
             {n: s.name for n, s in context.symbols.items()},
             remarks.claims,
             usage.constants(kernel.body),
+            fast_math=kernel.options.fast_math,
         )
         texts.append(_kernel_text(env, context, kernel, statements(printer)))
         functions.update(printer.functions)
@@ -142,11 +143,8 @@ def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, stat
     printer = statements.printer
     if kernel.is_clustered:
         printer.headers.setdefault("cooperative_groups.h")
-    launch_bounds = str(kernel.threads)
-    if kernel.minimum_blocks:
-        launch_bounds += f", {kernel.minimum_blocks}"
     variables = {
-        "launch_bounds": launch_bounds,
+        "launch_bounds": _launch_bounds(kernel),
         "parameters": _parameters(context, kernel),
         "shared_alignment": kernel.dynamic_shared_alignment,
     }
@@ -157,6 +155,14 @@ def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, stat
     text = checked(text, statements, kernel.body, kernel.name)
     _check_accesses(kernel, printer, text)
     return text
+
+
+def _launch_bounds(kernel: Kernel) -> str:
+    """The qualifier that bounds a thread's registers; CUDA takes one of them."""
+    if kernel.options.max_registers:
+        return f"__maxnreg__({kernel.options.max_registers})"
+    blocks = f", {kernel.minimum_blocks}" if kernel.minimum_blocks else ""
+    return f"__launch_bounds__({kernel.threads}{blocks})"
 
 
 def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:

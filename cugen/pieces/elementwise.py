@@ -9,19 +9,7 @@ from cugen.plan.memory import ARGUMENTS, Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import (
-    Const,
-    Expr,
-    IndexValue,
-    Op,
-    Read,
-    Reduce,
-    Scan,
-    Select,
-    bound_indices,
-    children,
-    walk,
-)
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, Select, children, walk
 from cugen.spec.model import Statement
 
 IN_MEMORY = ARGUMENTS  # spaces whose loads coalesce across a warp; constant memory broadcasts one address
@@ -94,21 +82,14 @@ def _always_read(expr: Expr) -> Iterator[Read]:
 
 
 def _is_inside(request: Request, array: Array, read: Read) -> bool:
-    """Whether every value of the indices is inside: an index may be longer than a dimension that it subscripts."""
     context = request.context
-    statements = request.group.statements
-    indices = {index.name: index for s in statements for index in (*s.indices, *bound_indices(s.value))}
     for sub, extent in zip(read.subscripts, array.shape, strict=True):
-        if isinstance(sub, IndexValue):
-            beyond = (context.extent(indices[sub.name]) - extent).expand()
-            if bounds(beyond, context.ranges)[1] > 0:
+        if not isinstance(sub, IndexValue):
+            if not is_fixed(sub):
                 return False
-            continue
-        if not is_fixed(sub):
-            return False
-        low, high = bounds(to_integer(sub, context.symbols), context.ranges)
-        if low < 0 or high >= bounds(extent, context.ranges)[0]:
-            return False
+            low, high = bounds(to_integer(sub, context.symbols), context.ranges)
+            if low < 0 or high >= bounds(extent, context.ranges)[0]:
+                return False
     return True
 
 

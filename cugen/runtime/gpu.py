@@ -151,11 +151,24 @@ class _Run:
         for kernel, size in dynamic_limits(job.manifest).items():
             attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._functions[kernel].set_attribute(attribute, size)
+        for launch in job.manifest.launches:
+            self._configure(launch)
         self._memory: dict[str, _CanaryBuffer] = {}
         self._textures: dict[str, int] = {}
         self._tensor_maps: dict[str, bytes] = {}
         # PyCUDA packs parameters from offset 0 on, and the first of these kernels is at one that the cubin alone has.
         self._own_module = libcuda.driver().load(cubin.image) if job.manifest.tensor_maps else 0
+
+    def _configure(self, launch: LaunchEntry) -> None:
+        """Sets what a launch asks of the device."""
+        driver, function = self._driver, self._functions[launch.kernel]
+        if launch.carveout is not None:
+            function.set_attribute(driver.function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT, launch.carveout)
+        if launch.cache_config:
+            function.set_cache_config(getattr(driver.func_cache, launch.cache_config.upper()))
+        if launch.bank_bytes and hasattr(function, "set_shared_config"):  # not by CUDA 13, which has no GPU of 3.x
+            widths = {4: "FOUR_BYTE_BANK_SIZE", 8: "EIGHT_BYTE_BANK_SIZE"}
+            function.set_shared_config(getattr(driver.shared_config, widths[launch.bank_bytes]))
 
     def outcome(self) -> Outcome:
         poisoned = {
@@ -250,6 +263,7 @@ class _Run:
         function = driver.function(self._own_module, launch.kernel)
         if size := dynamic_limits(self._manifest).get(launch.kernel):
             driver.allow_dynamic_shared(function, size)
+        driver.configure(function, launch)
         x, y, z = grid
         maps = [self._tensor_maps[name] for name in launch.tensor_maps]
         values = [*maps, *(argument.tobytes() for argument in arguments)]

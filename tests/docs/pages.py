@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("docs", "docs/results", "specs", "examples", "examples/*")
 PAGES = (*sorted(ROOT.glob("*.md")), *(page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md"))))
-_BLOCK = re.compile(r"^```(\S*)(?: (\S[^\n]*))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^( *)```(\S*)(?: (\S[^\n]*))?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\bCG\d{4}\b")
 
 
@@ -49,4 +49,8 @@ def name_of(page: Path) -> str:
 
 
 def blocks(page: Path) -> list[Block]:
-    return [Block(language, info, text) for language, info, text in _BLOCK.findall(page.read_text())]
+    """The blocks of a page, those inside lists too."""
+    return [
+        Block(language, info, re.sub(f"^{indentation}", "", text, flags=re.MULTILINE))
+        for indentation, language, info, text in _BLOCK.findall(page.read_text())
+    ]

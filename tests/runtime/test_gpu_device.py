@@ -50,7 +50,12 @@ class FakeDriver(ModuleType):
         names = ["MAX_THREADS_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", "MAX_REGISTERS_PER_BLOCK"]
         names += [f"MAX_{part}_DIM_{axis}" for part in ("BLOCK", "GRID") for axis in "XYZ"]
         self.device_attribute = SimpleNamespace(**{name: name for name in names})
-        self.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic")
+        self.function_attribute = SimpleNamespace(
+            MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic", PREFERRED_SHARED_MEMORY_CARVEOUT="carve-out"
+        )
+        self.func_cache = SimpleNamespace(PREFER_EQUAL="equal")
+        self.shared_config = SimpleNamespace(EIGHT_BYTE_BANK_SIZE="8 bytes")
+        self.configured: list[tuple[str, object]] = []
         self.limits = dict.fromkeys(names, 65535) | {
             "MAX_THREADS_PER_BLOCK": 1024,
             "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 99 * 1024,
@@ -125,6 +130,13 @@ class FakeDriver(ModuleType):
 
             def set_attribute(self, attribute: str, value: int) -> None:
                 driver.attributes[self.name] = value
+                driver.configured.append((attribute, value))
+
+            def set_cache_config(self, config: str) -> None:
+                driver.configured.append(("cache", config))
+
+            def set_shared_config(self, config: str) -> None:
+                driver.configured.append(("banks", config))
 
             def __call__(self, *arguments: np.generic, **shape: object) -> None:
                 assert all(isinstance(a, np.number) and a.dtype.char in "bBhHiIlLqQfd" for a in arguments)
@@ -248,6 +260,9 @@ def test_a_launch_takes_tensor_maps_before_its_arguments(driver, manifest, monke
         def symbol(self, module: int, name: str) -> int:
             return SYMBOL
 
+        def configure(self, function: int, launch: LaunchEntry) -> None:
+            pass
+
         def launch(self, function, grid, block, shared_bytes, stream, arguments) -> None:
             first, second, size = arguments
             assert [memory.sizes for _, memory in maps.values()] == [(8,), (8,)]
@@ -364,6 +379,20 @@ def test_much_dynamic_shared_memory_is_allowed_first(driver, manifest, scale) ->
     gpu.GpuDevice().run(job(replace(manifest, launches=(launch,))))
     assert driver.attributes == {"scale": 60 * 1024}
     assert driver.launches[0][1]["shared"] == 60 * 1024
+
+
+@pytest.mark.parametrize(
+    ("option", "configured"),
+    [
+        ({"carveout": 0}, ("carve-out", 0)),
+        ({"cache_config": "prefer_equal"}, ("cache", "equal")),
+        ({"bank_bytes": 8}, ("banks", "8 bytes")),
+    ],
+)
+def test_a_function_is_configured_as_the_launch_asks(driver, manifest, scale, option, configured) -> None:
+    launch = replace(manifest.launches[0], **option)
+    gpu.GpuDevice().run(job(replace(manifest, launches=(launch,))))
+    assert driver.configured == [configured]
 
 
 @pytest.mark.parametrize(

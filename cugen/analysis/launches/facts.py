@@ -126,6 +126,7 @@ class Facts:
     target: str
     device: str
     is_default: bool
+    carveout: int | None  # percent
     launch: LaunchFacts
     occupancy: OccupancyFacts
     waves: WaveFacts | None
@@ -178,6 +179,7 @@ def facts(
         target=row.name,
         device=known.name if known else "",
         is_default=device is None,
+        carveout=kernel.options.carveout,
         launch=launch,
         occupancy=resident,
         waves=wave_facts(launch, resident, known) if known else None,

@@ -21,6 +21,9 @@ _LEVELS = {
 }
 
 
+UNKNOWN_REGISTERS = "registers are unknown before compilation, so this is an upper bound"
+
+
 def sentences(facts: Facts, branch_texts: Sequence[str]) -> tuple[Sentence, ...]:
     """(topic, sentence) pairs; `branch_texts` has the source text of each branch."""
     texts = [*_launch(facts), *_occupancy(facts), *_registers(facts), *_local(facts)]
@@ -75,31 +78,40 @@ def _device(facts: Facts) -> str:
     return f"{facts.device} (default device of {facts.target})" if facts.is_default else facts.device
 
 
-def _occupancy(facts: Facts) -> Iterator[Sentence]:
-    occupancy = facts.occupancy
+def resident_text(occupancy: OccupancyFacts, target: str) -> str:
+    """How many blocks are resident on an SM of a target, and what limits them."""
     resident = occupancy.occupancy
     if not occupancy.can_launch:
-        yield "occupancy", f"0 blocks: {facts.target} can't launch this, limited by {' and '.join(resident.limited_by)}"
-        return
+        return f"0 blocks: {target} can't launch this, limited by {' and '.join(resident.limited_by)}"
     limits = ", ".join(f"{name} {limit:,}" for name, limit in resident.limits.items())
-    yield (
-        "occupancy",
+    return (
         f"{resident.fraction:.1%}: {_count(resident.blocks_per_sm, 'block')}, "
         f"{_count(resident.warps_per_sm, 'warp')} per SM, "
-        f"limited by {' and '.join(resident.limited_by)} (blocks per SM by limit: {limits})",
+        f"limited by {' and '.join(resident.limited_by)} (blocks per SM by limit: {limits})"
     )
+
+
+def _occupancy(facts: Facts) -> Iterator[Sentence]:
+    occupancy = facts.occupancy
+    yield "occupancy", resident_text(occupancy, facts.target)
+    if not occupancy.can_launch:
+        return
     if facts.launch.cluster > 1:
         yield (
             "occupancy",
             f"clusters of {facts.launch.cluster} blocks are scheduled within a GPC, whose SMs aren't published: this "
             "is the occupancy without clusters, an upper bound",
         )
+    if facts.carveout is not None:
+        shared, l1 = occupancy.shared_per_sm // 1024, occupancy.l1_bytes // 1024
+        yield "occupancy", f"a carve-out of {facts.carveout}%: {shared} KiB of an SM are shared memory, {l1} KiB L1"
     if occupancy.registers is None:
-        yield "occupancy", "registers are unknown before compilation, so this is an upper bound"
-    yield "occupancy", _next_step(occupancy)
+        yield "occupancy", UNKNOWN_REGISTERS
+    yield "occupancy", next_step_text(occupancy)
 
 
-def _next_step(occupancy: OccupancyFacts) -> str:
+def next_step_text(occupancy: OccupancyFacts) -> str:
+    """The next higher occupancy, and what it takes."""
     step = occupancy.next_step
     if step is None:
         return "no change of registers or shared memory raises it"

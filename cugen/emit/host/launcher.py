@@ -8,9 +8,10 @@ from typing import Any
 
 from cugen.emit.host.apis import Api
 from cugen.emit.host.tensor_maps import data_type, swizzle_mode
+from cugen.emit.manifests import launch_options
 from cugen.emit.printer.ctypes import c_name, declaration_in_c, header_of
 from cugen.emit.printer.nodes import NodePrinter
-from cugen.machine import target
+from cugen.machine import Target, target
 from cugen.machine.target import MAX_BLOCKS, STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Texture, Upload
@@ -31,6 +32,8 @@ class LaunchText:
     call: str
     dynamic: bool
     shared: int
+    settings: tuple[str, ...]  # calls before it
+    bank_setting: str  # one that CUDA 13 doesn't have; empty without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +334,22 @@ def _launch(context: Context, kernel: Kernel, maps: Mapping[Array, str], texts: 
             kernel.dynamic_shared_bytes > 0 and kernel.shared_bytes + kernel.dynamic_shared_bytes > STATIC_SHARED_BYTES
         ),
         kernel.dynamic_shared_bytes,
+        *_settings(kernel, target(context.spec.target)),
     )
+
+
+def _settings(kernel: Kernel, row: Target) -> tuple[tuple[str, ...], str]:
+    """Calls that set the carve-out and the bank width of a kernel."""
+    carveout, cache_config, bank_bytes = launch_options(kernel, row)
+    settings: tuple[str, ...] = ()
+    if carveout is not None:
+        attribute = "cudaFuncAttributePreferredSharedMemoryCarveout"
+        settings = (f"cudaFuncSetAttribute({kernel.name}, {attribute}, {carveout})",)
+    if cache_config:
+        word = "".join(part.capitalize() for part in cache_config.split("_"))
+        settings = (f"cudaFuncSetCacheConfig({kernel.name}, cudaFuncCache{word})",)
+    width = {4: "cudaSharedMemBankSizeFourByte", 8: "cudaSharedMemBankSizeEightByte"}.get(bank_bytes, "")
+    return settings, f"cudaFuncSetSharedMemConfig({kernel.name}, {width})" if width else ""
 
 
 def _parameter(context: Context, name: str) -> str:

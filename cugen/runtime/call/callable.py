@@ -124,6 +124,8 @@ class GpuFunction:
         for kernel, size in dynamic_limits(self.manifest).items():
             if size <= limits.shared_bytes:  # else check_launch refuses it
                 cuda.allow_dynamic_shared(functions[kernel], size)
+        for launch in self.manifest.launches:
+            cuda.configure(functions[launch.kernel], launch)
         return _Loaded(functions, symbols, limits, cubin)
 
     def _grids(self, call: Call, loaded: _Loaded) -> list[tuple[int, int, int]]:

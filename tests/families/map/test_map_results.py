@@ -39,15 +39,6 @@ def test_copies_of_every_type_and_shape_are_exact(prove):
     prove(batch(items(list(DTYPES) * 3, "layout: row"), "Y@[i, j] = X@[i, j]"))
 
 
-@pytest.mark.parametrize(("m", "n"), [(40, 30), (41, 24)])
-def test_an_array_that_ends_before_its_index_is_read_only_where_its_condition_holds(prove, m, n):
-    prove(
-        f"params: {{M: {m}, N: {n}}}\narrays:\n"
-        "  a: {shape: [M], dtype: float32}\n  b: {shape: [N], dtype: float32}\n"
-        "  both: {shape: [M + N], dtype: float32}\ncompute: both[k] = a[k + 0] if k < M else b[k - M]\n"
-    )
-
-
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout", ["layout: row", "layout: column", "pitch: {align: 64}"])
 def test_broadcasts_are_right_in_every_layout(prove, layout):

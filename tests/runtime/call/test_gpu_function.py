@@ -39,6 +39,7 @@ class FakeDriver:
         self.homes: dict[int, int] = {}
         self.loads = 0
         self.allowed: dict[int, int] = {}
+        self.configured: list[tuple[int, int | None]] = []
 
     @contextmanager
     def context(self) -> Iterator[tuple[int, int]]:
@@ -65,6 +66,9 @@ class FakeDriver:
 
     def allow_dynamic_shared(self, function: int, size: int) -> None:
         self.allowed[function] = size
+
+    def configure(self, function: int, launch: LaunchEntry) -> None:
+        self.configured.append((function, launch.carveout))
 
     def allocate(self, size: int, stream: int) -> int:
         self.log.append(("allocate", size, stream))
@@ -283,6 +287,16 @@ def test_much_dynamic_shared_memory_is_allowed_first(driver, manifest) -> None:
     big = replace(manifest, launches=(replace(manifest.launches[0], dynamic_shared_bytes=200_000),))
     call(GpuFunction("source", big))
     assert driver.allowed == {200: 200_000}
+
+
+def test_a_function_is_configured_once_for_all_its_calls(driver, manifest) -> None:
+    function = GpuFunction(
+        "source",
+        replace(manifest, launches=(replace(manifest.launches[0], carveout=25),), requires=("launch_options",)),
+    )
+    call(function)
+    call(function)
+    assert driver.configured == [(200, 25)]
 
 
 def test_empty_arrays_launch_nothing(driver, manifest) -> None:

@@ -14,6 +14,14 @@ template <class Function>
 inline cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
   return cudaSuccess;
 }
+template <class Function>
+inline cudaError_t cudaFuncSetCacheConfig(Function*, cudaFuncCache) {
+  return cudaSuccess;
+}
+template <class Function>
+inline cudaError_t cudaFuncSetSharedMemConfig(Function*, cudaSharedMemConfig) {
+  return cudaSuccess;
+}
 template <class T>
 inline cudaChannelFormatDesc cudaCreateChannelDesc() {
   return {8 * int(sizeof(T)), 0, 0, 0, cugen::channel_kind<T>()};
