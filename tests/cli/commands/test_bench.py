@@ -153,4 +153,4 @@ def test_a_narrow_terminal_has_the_medians_and_what_they_are_compared_with(
     lines = cli("bench", spec).out.splitlines()
     assert max(map(len, lines)) <= 60
     (head,) = (line.split() for line in lines if "median" in line)
-    assert head == ["cold", "median", "GB/s", "of", "ceiling", "time", "÷", "ours"]
+    assert head == ["cold", "median", "GB/s", "GFLOP/s", "of", "ceiling", "time", "÷", "ours"]
