@@ -1,4 +1,4 @@
-"""Windows side by side whose rows are short: their columns are reduced first, by threads that read whole rows.
+"""Adjacent windows whose rows are short: their columns are reduced first, by threads that read whole rows.
 
     y[i, j] = sum(x[11 * i + r, 11 * j + s], r, s)
 becomes

@@ -1,4 +1,4 @@
-"""Windows side by side with short rows are reduced by columns first, which requests fewer sectors."""
+"""Adjacent windows with short rows are reduced by columns first, which requests fewer sectors."""
 
 from __future__ import annotations
 
