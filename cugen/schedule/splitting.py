@@ -17,9 +17,9 @@ from cugen.rewrite.canonical_expressions import with_canonical_expressions
 from cugen.rewrite.canonical_extents import with_canonical_extents
 from cugen.rewrite.grouping import inlined_statements
 from cugen.rewrite.hoist_reductions import hoisted
-from cugen.rewrite.hoist_scans import with_hoisted_scans
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
+from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
@@ -96,7 +96,7 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
 def with_hoisted_reductions(spec: Spec) -> Spec:
     """The spec with nested scans in temporaries, and nested reductions, except where a family is faster with them in
     place, or takes short ones in place; the same object if none is hoisted."""
-    spec = with_hoisted_scans(spec)
+    spec = with_stored_scans(spec)
     return hoisted(spec, partial(_keeps_nested, spec), _needs_stages)
 
 

@@ -1,4 +1,4 @@
-"""Hoists scans that are nested in scans or reductions into temporaries: each would be scanned anew for each term.
+"""Stores scans that are nested in scans or reductions: each would be repeated for each term.
 
     y[i, j] = cumsum(cumsum(x[i, j], j), i)
 becomes
@@ -18,7 +18,7 @@ from cugen.spec.model import Array, Schedule, Spec, Statement
 from cugen.spec.rewriting import replaced
 
 
-def with_hoisted_scans(spec: Spec) -> Spec:
+def with_stored_scans(spec: Spec) -> Spec:
     """The spec with nested scans in temporaries; the same object if none is hoisted. Statements with a schedule stay as
     they are, and so do scans that a guard may keep in bounds."""
     statements: list[Statement] = []
