@@ -60,6 +60,8 @@ def render_raw(
     functions: dict[tuple[str, str], None] = {}
     headers: dict[str, None] = {}
     ideal: list[str] = []
+    # All kernels declare one array of dynamic shared memory, which has one alignment.
+    alignment = max((k.dynamic_shared_alignment for k in plan.kernels if k.dynamic_shared_bytes), default=16)
     for kernel in plan.kernels:
         printer = printers(
             dict(kernel.ranges),
@@ -69,7 +71,7 @@ def render_raw(
             usage.constants(kernel.body),
             fast_math=kernel.options.fast_math,
         )
-        texts.append(_kernel_text(env, context, kernel, statements(printer)))
+        texts.append(_kernel_text(env, context, kernel, statements(printer), alignment))
         functions.update(printer.functions)
         headers.update(printer.headers)
         listed = [
@@ -138,7 +140,9 @@ def _scalar_texts(context: Context) -> dict[str, str]:
     return texts
 
 
-def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, statements: StatementPrinter) -> str:
+def _kernel_text(
+    env: jinja2.Environment, context: Context, kernel: Kernel, statements: StatementPrinter, shared_alignment: int
+) -> str:
     template = env.get_template(f"{kernel.family}.cu.j2")
     printer = statements.printer
     if kernel.is_clustered:
@@ -146,7 +150,7 @@ def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, stat
     variables = {
         "launch_bounds": _launch_bounds(kernel),
         "parameters": _parameters(context, kernel),
-        "shared_alignment": kernel.dynamic_shared_alignment,
+        "shared_alignment": shared_alignment,
     }
     try:
         text = template.render(kernel=kernel, parts=Sections(kernel.sections), **variables, **statements.functions())

@@ -124,9 +124,9 @@ COMPUTED = (  # a position, and another that it may be part of
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("place", ["k[j]", "k[N - 1 - j]", "p[j]", "p[j] // 2"])
+@pytest.mark.parametrize("element", ["k[j]", "k[N - 1 - j]", "p[j]", "p[j] // 2"])
 @pytest.mark.parametrize("position", COMPUTED)
-def test_positions_are_computed_in_temporaries(prove, position, place):
+def test_positions_are_computed_in_temporaries(prove, position, element):
     prove(f"""params: {{N: 8}}
 arrays:
   t: {{shape: [N], dtype: int32}}
@@ -136,5 +136,5 @@ arrays:
 compute: |
   k[j] = {position}
   p[j] = k[j] + 1
-  y[i, j] = x[{place}, j] + i * w[j] + p[j] * t[j]
+  y[i, j] = x[{element}, j] + i * w[j] + p[j] * t[j]
 """)
