@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cugen.analysis.totals.affine import evaluator
 from cugen.analysis.totals.sites import BLOCK, THREAD, Counter, Predicate, Site
 from cugen.plan.kernel import Kernel
-from cugen.plan.symbols import Integer
+from cugen.plan.symbols import Integer, integer
 from cugen.report.footprints import extents_of
 
 _MAX_POINTS = 1 << 21  # stores that are evaluated
@@ -83,14 +83,14 @@ class OutputTiles:
 def output_tiles(kernel: Kernel, sites: Iterable[Site], walking: frozenset[int]) -> tuple[OutputTiles, ...]:
     """The tiles of each output of a launch, by the access that stores most of its elements; without outputs whose
     blocks store to no rectangles, or whose sizes are unknown. `walking`: the `tile_loops` of the kernel."""
-    made: dict[str, OutputTiles] = {}
+    stores: dict[str, _Stores] = {}
     for site in sites:
-        if (site.access.kind, site.access.array.space) not in _STORES or site.opaque:
-            continue
-        tiles = _Stores(kernel, site, walking).tiles()
-        if tiles is not None and (tiles.array not in made or made[tiles.array].stored < tiles.stored):
-            made[tiles.array] = tiles
-    return tuple(made.values())
+        if (site.access.kind, site.access.array.space) in _STORES and not site.opaque:
+            made, symbol = _Stores(kernel, site, walking), site.access.array.symbol
+            if symbol not in stores or stores[symbol].per_block < made.per_block:
+                stores[symbol] = made
+    every = (made.tiles() for made in stores.values())
+    return tuple(tiles for tiles in every if tiles is not None)
 
 
 class _Stores:
@@ -103,12 +103,13 @@ class _Stores:
         self.inner = [counter for counter in site.counters if counter not in self.outer]
         self.subscripts = [subscript.xreplace(site.definitions) for subscript in site.access.subscripts]
         self.shape = extents_of(site)
-        self.points = kernel.threads * prod(counter.count for counter in self.inner)
+        self.per_block = kernel.threads * site.access.width * prod(counter.count for counter in self.inner)
+        self.within = {*THREAD, *(counter.symbol for counter in self.inner)}
 
     def tiles(self) -> OutputTiles | None:
         if not self.subscripts or not all(extent.is_Integer for extent in self.shape):
             return None
-        if any(counter.count < 1 for counter in self.site.counters):
+        if any(counter.count < 1 for counter in self.site.counters) or self.per_block > _MAX_POINTS:
             return None
         extents = [int(extent) for extent in self.shape]
         displayed = range(max(0, len(extents) - 2), len(extents))
@@ -129,9 +130,15 @@ class _Stores:
         is_joint = len(used) == 2 and any(counter in used[1] for counter in used[0])
         if is_joint:
             used = [[c for c in self.outer if c in used[0] or c in used[1]]] * 2
-        if any(self.points * prod(c.count for c in counters) > _MAX_POINTS for counters in used):
+        chosen = [self._extremes(d, displayed) for d in displayed]
+        if any(
+            points.size * prod(c.count for c in counters) > _MAX_POINTS
+            for points, counters in zip(chosen, used, strict=True)
+        ):
             return None
-        by_block = [self._along(d, counters) for d, counters in zip(displayed, used, strict=True)]
+        by_block = [
+            self._along(d, points, counters) for d, points, counters in zip(displayed, chosen, used, strict=True)
+        ]
         distinct = [sorted({interval for interval in each if interval is not None}) for each in by_block]
         pairs = {pair for pair in zip(*by_block, strict=True) if None not in pair} if is_joint else set()
         if is_joint and len(pairs) != prod(map(len, distinct)):
@@ -141,21 +148,56 @@ class _Stores:
                 return None  # blocks store to parts of several rows, whose bounds say little
         return [tuple(intervals) for intervals in distinct]
 
-    def _along(self, dimension: int, counters: Sequence[Counter]) -> list[Interval | None]:
+    def _extremes(self, dimension: int, displayed: range) -> NDArray[np.int64]:
+        """The stores of a block, by their positions, that give its bounds along a dimension. Where blocks only shift
+        subscripts and cut them off, one for each value of the subscript, with the least other one; otherwise all."""
+        every = np.arange(self.kernel.threads * prod(counter.count for counter in self.inner))
+        predicates = [p for p in self.site.predicates if not self._depends_on_block(p)]
+        others = [p for p in self.site.predicates if p not in predicates]
+        is_simple = self._is_shifted(self.subscripts[dimension]) and all(self._cuts_off(p, displayed) for p in others)
+        if not is_simple:
+            return every
+        points = self._points(every, [], dict.fromkeys((counter.symbol for counter in self.outer), 0))
+        (stores,) = points.active(predicates)
+        values = {d: points.value(self.subscripts[d])[0][stores] for d in displayed}
+        order = np.lexsort([values[d] for d in displayed if d != dimension] + [values[dimension]])
+        _, first = np.unique(values[dimension][order], return_index=True)
+        extremes: NDArray[np.int64] = every[stores][order][first]
+        return extremes
+
+    def _depends_on_block(self, predicate: Predicate) -> bool:
+        outer = {counter.symbol for counter in self.outer}
+        return any(difference.free_symbols & outer for difference, _ in predicate.terms)
+
+    def _is_shifted(self, expr: Integer) -> bool:
+        """Whether blocks add the same number to an expression for all threads and iterations."""
+        first = expr.xreplace({counter.symbol: integer(0) for counter in self.outer})
+        return not sympy.expand(expr - first).free_symbols & self.within
+
+    def _cuts_off(self, predicate: Predicate, displayed: range) -> bool:
+        """Whether a predicate is an upper bound of displayed subscripts."""
+        return not predicate.negated and all(
+            operator == "<"
+            and any(not sympy.expand(difference - self.subscripts[d]).free_symbols & self.within for d in displayed)
+            for difference, operator in predicate.terms
+        )
+
+    def _along(self, dimension: int, stores: NDArray[np.int64], counters: Sequence[Counter]) -> list[Interval | None]:
         """The interval of each combination of the counters; None for one that stores nothing."""
-        points = self._points(counters)
+        points = self._points(stores, counters)
         active, first = points.active(self.site.predicates), points.value(self.subscripts[dimension])
         low = np.where(active, first, _LARGEST).min(axis=1)
         high = np.where(active, first, -_LARGEST).max(axis=1) + self._width(dimension)
         high = np.minimum(high, int(self.shape[dimension]))  # a box may be larger
         blocks = zip(np.logical_or.reduce(active, axis=1).tolist(), low.tolist(), high.tolist(), strict=True)
-        return [(start, stop) if stores else None for stores, start, stop in blocks]
+        return [(start, stop) if any_active else None for any_active, start, stop in blocks]
 
     def _owners(self, displayed: range, rows: Axis, columns: Axis) -> NDArray[np.int64] | None:
         """The threads that store the elements of the first tile; None if the first block stores nothing."""
         if self.site.access.array.tensor_map is not None:
             return np.empty((0, 0), dtype=np.int64)
-        points = self._points([], dict.fromkeys((counter.symbol for counter in self.outer), 0))
+        every = np.arange(self.kernel.threads * prod(counter.count for counter in self.inner))
+        points = self._points(every, [], dict.fromkeys((counter.symbol for counter in self.outer), 0))
         active = points.active(self.site.predicates)
         if not active.any():
             return None
@@ -175,21 +217,28 @@ class _Stores:
             return tensor_map.box[dimension]
         return self.site.access.width if self.site.access.array.strides[dimension] == 1 else 1
 
-    def _points(self, counters: Sequence[Counter], fixed: Mapping[sympy.Symbol, int] = MappingProxyType({})) -> _Points:
-        return _Points(self.kernel.block, self.inner, counters, fixed)
+    def _points(
+        self,
+        stores: NDArray[np.int64],
+        counters: Sequence[Counter],
+        fixed: Mapping[sympy.Symbol, int] = MappingProxyType({}),
+    ) -> _Points:
+        return _Points(self.kernel.block, self.inner, stores, counters, fixed)
 
 
 class _Points:
-    """The threads and iterations of a block as columns, and the combinations of some counters as rows."""
+    """Some `stores` of a block, numbered over threads and iterations, as columns, and the combinations of some counters
+    as rows."""
 
     def __init__(
         self,
         block: tuple[int, int, int],
         inner: Sequence[Counter],
+        stores: NDArray[np.int64],
         outer: Sequence[Counter],
         fixed: Mapping[sympy.Symbol, int],
     ) -> None:
-        across = np.indices([*block[::-1], *(counter.count for counter in inner)]).reshape(3 + len(inner), -1)
+        across = np.array(np.unravel_index(stores, [*block[::-1], *(counter.count for counter in inner)]))
         down = np.indices([counter.count for counter in outer]).reshape(len(outer), -1) if outer else np.empty((0, 1))
         self.values: dict[sympy.Symbol, Any] = dict(fixed)
         self.values |= dict(zip(reversed(THREAD), across[:3, np.newaxis], strict=True))
