@@ -35,6 +35,6 @@ def unit_latency_sentences(facts: Facts, spaces: Collection[str]) -> Iterator[Se
         needed = latency.warps_to_hide(issue_cycles(row))
         yield (
             "latency",
-            f"{latency.cycles:g} cycles to {_WORDS[unit]}: without independent instructions {needed} warps per scheduler "
-            f"hide them, {resident:g} are resident ({mark}{latency.source})",
+            f"{latency.cycles:g} cycles to {_WORDS[unit]}: without independent instructions {needed} warps per "
+            f"scheduler hide them, {resident:g} are resident ({mark}{latency.source})",
         )
