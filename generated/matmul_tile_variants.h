@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 4143bbe95c5f3d45, text 1aa6695ff2636247.
+// Input f66d0f8cea665d2d, text 5ef8dd5ead1cfeeb.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 4143bbe95c5f3d45, text 9ea24a12d2d9278f.
+// Input f66d0f8cea665d2d, text 307a9bcb488da46d.

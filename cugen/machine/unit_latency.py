@@ -19,7 +19,7 @@ _LUO = "Luo and others, arXiv 2402.13499,"
 
 @dataclass(frozen=True, slots=True)
 class UnitLatency:
-    """Cycles until a dependent instruction may be issued, by the `source`; None where none is published.
+    """Cycles until a dependent instruction may be issued, by the `source`; None without one.
 
     unit: `registers`, `shared`, `constant` or `texture`. `assumed`: the figure is one of an older target."""
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from cugen.reference.storage import Floats
 from cugen.reference.tracked import Tracked
-from cugen.rewrite.schedules import optional_schedule
 from cugen.spec.expressions import Expr, Op
-from cugen.spec.model import Spec, Statement
+from cugen.spec.model import Spec
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import FLOAT32
 
@@ -80,14 +79,16 @@ def with_error(name: str, args: tuple[Tracked, ...], result: Tracked) -> Tracked
 
 
 def with_fast_operators(spec: Spec) -> Spec:
-    """The spec with fast operators in the statements whose schedule has `fast_math`."""
-    return replace(spec, statements=tuple(_with_fast_operators(spec, statement) for statement in spec.statements))
-
-
-def _with_fast_operators(spec: Spec, statement: Statement) -> Statement:
-    if not optional_schedule(spec, (statement,)).options.fast_math:
-        return statement
-    return replace(statement, value=_renamed(statement.value))
+    """The spec with fast operators in the statements whose schedule has `fast_math`. Those without one of their own may
+    be computed in the kernel of any other."""
+    fast = {output: schedule.options.fast_math for output, schedule in spec.schedules}
+    statements = (
+        replace(statement, value=_renamed(statement.value))
+        if fast.get(statement.target, any(fast.values()))
+        else statement
+        for statement in spec.statements
+    )
+    return replace(spec, statements=tuple(statements))
 
 
 def _renamed(expr: Expr) -> Expr:

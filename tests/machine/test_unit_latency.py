@@ -63,6 +63,8 @@ compute: y[i] = s[1] * x[i]
 """
     (spec,) = load_text(text)
     said = [text for topic, text in analyze(spec).kernels[0].sentences if topic == "latency"]
-    assert any("24 cycles to the result of an instruction: 6 warps per scheduler" in text for text in said)
+    assert any(
+        "24 cycles to the result of an instruction: without independent instructions 6 warps" in text for text in said
+    )
     assert any("8 cycles to the first level of the constant cache" in text and "Wong" in text for text in said)
     assert not any("shared memory" in text or "texture" in text for text in said)

@@ -60,3 +60,19 @@ def test_a_result_beyond_the_bound_is_refused(value: float, is_wrong: bool) -> N
     (spec,) = load_text(SPEC.format(expression="exp(x[i] * 0)", fast="true", dtype="float32"))
     result = evaluate(spec, {"x": X})["y"]
     assert bool((~np.asarray(result.accepts(np.full(7, value, np.float32)))).all()) == is_wrong
+
+
+def test_a_temporary_has_the_errors_of_the_outputs_that_may_compute_it() -> None:
+    text = """\
+cugen: 1
+kernel: f
+arrays: {x: {shape: [7], dtype: float32}, y: {shape: [7], dtype: float32}, z: {shape: [7], dtype: float32}}
+compute: |
+  t[i] = exp(x[i])
+  y[i] = t[i] + 1
+  z[i] = exp(x[i]) + 1
+schedule: {y: {fast_math: true}, z: {fast_math: false}}
+"""
+    (spec,) = load_text(text)
+    results = evaluate(spec, {"x": X})
+    assert (results["y"].bound[-2:] > results["z"].bound[-2:]).all()

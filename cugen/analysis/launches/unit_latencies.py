@@ -29,12 +29,12 @@ def unit_latency_sentences(facts: Facts, spaces: Collection[str]) -> Iterator[Se
             continue
         latency = unit_latency(unit, row)
         if latency.cycles is None:
-            yield "latency", f"of {_WORDS[unit]} on {row.name} no figure is published"
+            yield "latency", f"of {_WORDS[unit]} on {row.name}: no figure with a source"
             continue
         mark = "assumed: " if latency.assumed else ""
         needed = latency.warps_to_hide(issue_cycles(row))
         yield (
             "latency",
-            f"{latency.cycles:g} cycles to {_WORDS[unit]}: {needed} warps per scheduler hide them, {resident:g} are "
-            f"resident ({mark}{latency.source})",
+            f"{latency.cycles:g} cycles to {_WORDS[unit]}: without independent instructions {needed} warps per "
+            f"scheduler hide them, {resident:g} are resident ({mark}{latency.source})",
         )
