@@ -92,6 +92,8 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.runtime.devices import choose
 
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
+    if choice.note:
+        note(choice.note, quiet=args.quiet)
     specs = with_locks(for_device(specs, choice.device.capability, args), args)
     contents = []
     for spec in specs:
