@@ -168,13 +168,15 @@ class LibcudaBinding:
         return LibcudaModule(image, kernels)
 
     def allocate(self, size: int) -> int:
-        self._allocations.append(self._cuda.allocate(size, _DEFAULT_STREAM))
-        return self._allocations[-1]
+        address = ctypes.c_uint64()
+        self._cuda.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        self._allocations.append(address.value)
+        return address.value
 
     def release(self) -> None:
         for address in self._allocations:
             with suppress(RunError):  # after a fault the context is unusable
-                self._cuda.free(address, _DEFAULT_STREAM)
+                self._cuda.call("cuMemFree_v2", ctypes.c_uint64(address))
         self._allocations.clear()
 
     def set_bytes(self, address: int, value: int, size: int) -> None:

@@ -20,6 +20,7 @@ from cugen.toolchain.errors import ToolMissing
 
 _IMAGES = (".png", ".jpg", ".jpeg")
 OUTPUTS = (".npy", *_IMAGES)
+_MAX_JPEG_SIDE = 65500  # pixels, of libjpeg
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -44,7 +45,7 @@ def shape_in(name: str, path: Path) -> tuple[int, ...] | None:
 
 def check_output(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> None:
     """RunError where an output of this shape (CG5002) and type (CG5003) doesn't fit the image `path`, as for `read`; a
-    JPEG has no fourth channel. A .npy takes all. ToolMissing for an image without Pillow."""
+    JPEG has no fourth channel, and limited sides. A .npy takes all. ToolMissing for an image without Pillow."""
     suffix = path.suffix.lower()
     if suffix not in _IMAGES:
         return
@@ -54,9 +55,10 @@ def check_output(name: str, path: Path, shape: tuple[int, ...], dtype: DType) ->
     channels, _ = _channels(what, shape, None, cure)
     if 0 in shape:
         raise RunError(WRONG_SHAPE, f"{what}: {_shape(shape)} has no pixels", cure)
-    if channels == 4 and suffix != ".png":
+    if suffix != ".png" and (channels == 4 or max(shape) > _MAX_JPEG_SIDE):
+        lack = "no fourth channel" if channels == 4 else f"sides of at most {_MAX_JPEG_SIDE} pixels"
         cure = f"save it as .png: --output {name}={path.with_suffix('.png')}"
-        raise RunError(WRONG_SHAPE, f"{what}: a JPEG has no fourth channel, which {_shape(shape)} has", cure)
+        raise RunError(WRONG_SHAPE, f"{what}: a JPEG has {lack}, and the array is {_shape(shape)}", cure)
 
 
 def encode(path: Path, array: NDArray[Any]) -> bytes:

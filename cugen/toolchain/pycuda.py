@@ -32,7 +32,6 @@ _HEADERS = {
     "cuda.h": "pip install 'cugen[cuda]', or set CUDA_HOME to a CUDA toolkit",
     "cudaProfiler.h": "pip install nvidia-cuda-profiler-api, or install the toolkit's package cuda-profiler-api",
 }
-_INCLUDES = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")
 _DRIVER = "libcuda.so.1"
 # What the log of a failed build says, why it failed, and the cure.
 _FAILURES = (
@@ -170,7 +169,7 @@ def _failure(log: str) -> tuple[str, str]:
 
 def _include_folders() -> Iterator[Path]:
     for root in _roots():
-        yield from (root / folder for folder in _INCLUDES)
+        yield from (root / folder for folder in locations.INCLUDES)
 
 
 def _roots() -> Iterator[Path]:

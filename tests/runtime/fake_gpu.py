@@ -193,11 +193,11 @@ class FakeLibcuda:
         self.gpu.attributes[self.functions[function.value - 1]] = value.value
         return 0
 
-    def cuMemAllocAsync(self, address: Any, size: Any, stream: Any) -> int:
+    def cuMemAlloc_v2(self, address: Any, size: Any) -> int:
         address._obj.value = self.gpu.allocate(size.value)
         return 0
 
-    def cuMemFreeAsync(self, address: Any, stream: Any) -> int:
+    def cuMemFree_v2(self, address: Any) -> int:
         self.gpu.allocated.remove(address.value)
         return 0
 

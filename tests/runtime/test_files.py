@@ -179,6 +179,7 @@ def test_every_array_can_be_written_as_npy(tmp_path: Path) -> None:
         ("c.png", (2, 3, 4, 5), "float32", "CG5002", ("[2, 3, 4, 5]", "c.npy")),
         ("c.png", (0, 7), "uint8", "CG5002", ("[0, 7] has no pixels", "c.npy")),
         ("c.jpg", (6, 7, 4), "uint8", "CG5002", ("a JPEG has no fourth channel", "c.png")),
+        ("c.jpeg", (2, 65501), "uint8", "CG5002", ("at most 65500 pixels", "[2, 65501]", "c.png")),
         ("c.png", (6, 7), "int32", "CG5003", ("uint8 or floats, not of int32", "c.npy")),
         ("c.png", (6, 7), "int8", "CG5003", ("int8", "c.npy")),
     ],
