@@ -15,6 +15,7 @@ from cugen.abi.errors import RunError
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
 from cugen.abi.sizes import evaluate_all
 from cugen.kernel import Kernel, generate
+from cugen.result import Result
 from cugen.runtime.buffers import view
 from cugen.runtime.call.arguments import check_call, merged, shortened
 from cugen.runtime.call.views import CPU
@@ -34,7 +35,7 @@ def run(
     /,
     device: DeviceName = "auto",
     **arguments: Any,
-) -> dict[str, NDArray[Any]]:
+) -> Result:
     """The outputs by name, as arrays in their logical shapes. A path, text or mapping is loaded as by `cugen.load`.
     A spec without a target is generated for the device's architecture-specific one (`sm_90a`).
 
@@ -68,7 +69,7 @@ def run(
     outcome = chosen.run(replace(job, scalars=checked.scalars))
     if outcome.faults:
         raise RunError(DEVICE_FAULT, "; ".join(f"{fault.kind}: {fault.message}" for fault in outcome.faults))
-    return outputs_of(job, outcome)
+    return Result(outputs_of(job, outcome))
 
 
 def _inputs(manifest: Manifest) -> tuple[ArrayArgument, ...]:

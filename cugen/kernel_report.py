@@ -95,6 +95,12 @@ class Report:
     def __repr__(self) -> str:
         return f"<Report {self.kernel}: {', '.join(map(repr, self.kernels))}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from cugen.html.notebook import Launch, report_html
+
+        return report_html([Launch(each.kernel, each.accesses, each.facts, each.sentences) for each in self.kernels])
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {"kernel": self.kernel, "launches": [launch.to_dict() for launch in self.kernels]}

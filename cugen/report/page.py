@@ -12,6 +12,7 @@ from cugen.analysis.launches.traffic import GLOBAL, reads, requested_bytes
 from cugen.analysis.totals.sites import SPIN_WAIT, Site, sites
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.analysis.verdicts.wording import Wording
+from cugen.html.environment import VERDICTS
 from cugen.kernel import Kernel
 from cugen.kernel_report import LaunchReport, Report
 from cugen.machine import target as known_target
@@ -19,11 +20,12 @@ from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.target import Target
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.registers.estimate import registers
+from cugen.report.footprints import tile_loops
 from cugen.report.formulas import Formula, formula
 from cugen.report.layouts import TileLayouts, tile_layouts
-from cugen.report.maps import AccessMap, access_map
-
-VERDICTS = ("ideal", "costly", "assumed", "unknown")
+from cugen.report.maps import AccessMap, access_map, initial_size
+from cugen.report.output_tiles import OutputTiles, output_tiles
+from cugen.report.timeline import Timeline, timeline
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class Entry:
     report: AccessReport
     formula: Formula | None
     lanes: AccessMap | str
+
+    @property
+    def verdict(self) -> str:
+        return self.report.verdict
 
     @property
     def bytes_per_lane(self) -> int:
@@ -61,7 +67,9 @@ class ArrayTraffic:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch. `traffic` is empty if a size is unknown; `registers` is the plan's estimate for a thread."""
+    """One launch. `traffic` is empty if a size is unknown; `registers` is the plan's estimate for a thread.
+
+    outputs: how blocks and threads divide the outputs. timeline: of a loop that copies tiles and reads them."""
 
     report: LaunchReport
     planned: PlannedKernel
@@ -69,6 +77,8 @@ class Launch:
     traffic: tuple[ArrayTraffic, ...]
     tiles: tuple[TileLayouts, ...]
     registers: int
+    outputs: tuple[OutputTiles, ...]
+    timeline: Timeline | None
 
 
 @dataclass(frozen=True)
@@ -119,9 +129,9 @@ def _launch(
     first: int,
 ) -> Launch:
     all_sites = {site.access.serial: site for site in sites(planned, values, [str(size) for size in sizes])}
-    wording = Wording.of(planned, [*values, *map(str, sizes)])
+    wording, walking = Wording.of(planned, [*values, *map(str, sizes)]), tile_loops(planned)
     entries = tuple(
-        _entry(number, report, planned, all_sites[report.access.serial], wording, lines, sizes)
+        _entry(number, report, planned, all_sites[report.access.serial], wording, lines, sizes, walking)
         for number, report in enumerate(analysed.accesses, first)
     )
     return Launch(
@@ -131,6 +141,8 @@ def _launch(
         _traffic(analysed, all_sites) if analysed.facts.traffic is not None else (),
         tile_layouts(planned, target, all_sites, sizes_known=not sizes),
         registers(planned, kernel.context),
+        output_tiles(planned, all_sites.values(), walking),
+        timeline(planned, {**{str(size): initial_size(bounds) for size, bounds in sizes.items()}, **values}),
     )
 
 
@@ -142,9 +154,10 @@ def _entry(
     wording: Wording,
     lines: Mapping[int, int],
     sizes: Mapping[sympy.Symbol, tuple[int, int]],
+    walking: frozenset[int],
 ) -> Entry:
     line = lines[report.access.serial]
-    return Entry(number, line, report, formula(site, wording), access_map(planned, site, sizes))
+    return Entry(number, line, report, formula(site, wording), access_map(planned, site, sizes, walking))
 
 
 def _traffic(analysed: LaunchReport, all_sites: Mapping[int, Site]) -> tuple[ArrayTraffic, ...]:

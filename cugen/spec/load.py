@@ -11,10 +11,10 @@ from typing import Any
 
 from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
-from cugen.spec.mappings import yaml_of
 from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.keys import MAX_KERNELS
+from cugen.spec.parse.mappings import yaml_of
 from cugen.spec.parse.nodes import MAX_BYTES, YamlMapping, YamlScalar, decode, parse, printable
 from cugen.spec.parse.reading import first_line, wrong_type
 from cugen.spec.resolve.document import build

@@ -15,8 +15,8 @@ import yaml
 
 from cugen.spec.diagnostics import Diagnostic, SpecError
 from cugen.spec.load import load, load_all, load_text
-from cugen.spec.mappings import yaml_of
 from cugen.spec.model import Spec
+from cugen.spec.parse.mappings import yaml_of
 
 TEXT = """\
 cugen: 1

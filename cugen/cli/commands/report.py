@@ -159,7 +159,7 @@ class _Attachments:
 
 
 def _attachments(args: argparse.Namespace) -> _Attachments:
-    from cugen.report import counters
+    from cugen.report.attachments import counters
 
     baselines = (
         tuple(_page(spec, args) for spec in with_locks(load_files([args.diff], args), args)) if args.diff else ()
@@ -189,10 +189,10 @@ def _page(spec: Spec, args: argparse.Namespace) -> Page:
 
 
 def _html(page: Page, pages: int, attachments: _Attachments, args: argparse.Namespace) -> str:
-    from cugen.report.comparison import compare
-    from cugen.report.counters import UnreadableCounters, counters_of
+    from cugen.report.attachments.comparison import compare
+    from cugen.report.attachments.counters import UnreadableCounters, counters_of
+    from cugen.report.attachments.machine_code import sass_of
     from cugen.report.html import page_html
-    from cugen.report.machine_code import sass_of
 
     baseline = _baseline(page, pages, attachments.baselines, args)
     counters, sass = None, sass_of(page, attachments.sass)

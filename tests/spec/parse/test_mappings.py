@@ -10,7 +10,7 @@ import yaml
 
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load
-from cugen.spec.mappings import yaml_of
+from cugen.spec.parse.mappings import yaml_of
 
 PLAIN: dict[str, Any] = {
     "a": {"shape": ["M", 4], "deep": {"list": [1, [2.5e-7, -3]]}},
