@@ -162,8 +162,8 @@ def _run(command: list[str], environment: Mapping[str, str], log: Path, progress
 
 def _failure(log: str) -> tuple[str, str]:
     for pattern, reason, cure in _FAILURES:
-        if found := re.search(pattern, log):
-            return reason.format(*found.groups()), cure.format(*found.groups())
+        if match := re.search(pattern, log):
+            return reason.format(*match.groups()), cure.format(*match.groups())
     return "pip failed", "the log has its output"
 
 
