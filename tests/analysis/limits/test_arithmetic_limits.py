@@ -49,7 +49,7 @@ def test_a_weighted_sum_of_bytes_names_all_that_wraps_and_that_its_high_byte_is_
         "`(77 * r[i] + 179 * g[i]) >> 8` is always 0",
     )
     assert finding.help == "write `cast(r[i], int32)` and `cast(g[i], int32)`, so that it is computed in int32"
-    assert (finding.code, finding.severity, finding.span.column) == ("CG2402", "warning", 13)
+    assert (finding.code, finding.severity, finding.span.column) == ("CG2302", "warning", 13)
 
 
 def test_a_limit_above_the_type_never_limits() -> None:
