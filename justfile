@@ -25,5 +25,9 @@ docs:
     python -m pytest -q -n 0 {{ made_pages }} --update-golden
     python -m pytest -q {{ made_pages }} {{ pages }}
 
-made_pages := "tests/gallery/test_readme.py tests/gallery/test_manual.py tests/families/test_families_page.py"
-pages := "tests/gallery/test_adding_a_family.py tests/integration/test_build_page.py tests/cli/test_manual.py tests/cli/test_outputs_page.py tests/bench"
+# Builds the site into build/site; a warning is an error.
+site:
+    sphinx-build -W --keep-going -c docs . build/site
+
+made_pages := "tests/gallery/test_readme.py tests/gallery/test_manual.py tests/gallery/test_gallery_page.py tests/families/test_families_page.py"
+pages := "tests/docs tests/gallery/test_adding_a_family.py tests/integration/test_build_page.py tests/cli/test_manual.py tests/cli/test_outputs_page.py tests/cli/test_editors_page.py tests/bench"

@@ -1,4 +1,4 @@
-"""Renders `docs/performance.md` and its chart from the files of `memory_bound.py` and `limits.py`."""
+"""Renders `docs/measurements.md` and its chart from the files of `memory_bound.py` and `limits.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results" / "memory_bound_h200.json"
 LIMITS = ROOT / "docs" / "results" / "limits_h200.json"
 CHART = ROOT / "docs" / "results" / "memory_bound_h200.svg"
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "measurements.md"
 PEERS = ("torch", "torch.compile", "cupy")
 
 

@@ -1,4 +1,4 @@
-"""Renders the section of `docs/performance.md` on operators from the file of `operators.py`."""
+"""Renders the section of `docs/measurements.md` on operators from the file of `operators.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from page_parts import Row, contenders, heading, mean_and_worst, replaced, share
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results" / "operators_h100.json"
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "measurements.md"
 PEERS = ("torch", "cudnn.benchmark", "torch.compile")
 SLOW = 0.5  # of the fastest peer's speed
 

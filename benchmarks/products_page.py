@@ -1,4 +1,4 @@
-"""Renders the GEMMs of `docs/performance.md` and their chart, from the files of `products.py` and `regret.py`."""
+"""Renders the GEMMs of `docs/measurements.md` and their chart, from the files of `products.py` and `regret.py`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESULTS = ROOT / "docs" / "results" / "products_h200.json"
 LIMITS = ROOT / "docs" / "results" / "product_limits_h200.json"
 REGRET = ROOT / "docs" / "results" / "regret_h200.json"
 CHART = ROOT / "docs" / "results" / "products_h200.svg"
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "measurements.md"
 PEERS = ("torch", "cupy", "cublasLt", "triton")
 OWN_KINDS = ("float64", "batches")  # groups with summaries of their own, besides float32
 _SHARES = ("active_percent", "issue_percent", "fma_percent", "l1_data_percent", "memory_percent")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cugen.kernel_report import Report as Report
     from cugen.kernel_report import analyze as analyze
     from cugen.pytorch import torch_op as torch_op
+    from cugen.result import Result as Result
     from cugen.spec.diagnostics import SpecError as SpecError
     from cugen.spec.load import load as load
     from cugen.spec.load import load_all as load_all
@@ -30,6 +31,7 @@ _HOMES = {
     "analyze": "cugen.kernel_report",
     "run": "cugen.api",
     "Report": "cugen.kernel_report",
+    "Result": "cugen.result",
     "load": "cugen.spec.load",
     "load_all": "cugen.spec.load",
     "generate": "cugen.kernel",
@@ -43,6 +45,7 @@ _HOMES = {
 __all__ = [
     "Kernel",
     "Report",
+    "Result",
     "RunError",
     "Spec",
     "SpecError",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from cugen.abi.errors import RunError
 from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
 from cugen.abi.sizes import evaluate_all
 from cugen.kernel import Kernel, generate
+from cugen.result import Result
 from cugen.runtime.buffers import view
 from cugen.runtime.call.arguments import check_call, merged, shortened
 from cugen.runtime.call.views import CPU
@@ -23,20 +23,20 @@ from cugen.runtime.devices import DEVICE_NAMES, DeviceName, choose
 from cugen.runtime.files import fit
 from cugen.runtime.inputs import Inputs
 from cugen.runtime.verify import make_job, outputs_of
-from cugen.spec.load import load
+from cugen.spec.load import Source, load
 from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.types import DTYPES
 
 
 def run(
-    kernel_or_spec: Kernel | Spec | str | os.PathLike[str],
+    kernel_or_spec: Kernel | Spec | Source,
     values: Mapping[str, Any] | None = None,
     /,
     device: DeviceName = "auto",
     **arguments: Any,
-) -> dict[str, NDArray[Any]]:
-    """The outputs by name, as arrays in their logical shapes. A path is that of a spec file with one kernel.
+) -> Result:
+    """The outputs by name, as arrays in their logical shapes. A path, text or mapping is loaded as by `cugen.load`.
     A spec without a target is generated for the device's architecture-specific one (`sm_90a`).
 
     `arguments` are the inputs (array-likes; only lossless conversions are made), the scalars without a value, and the
@@ -49,7 +49,7 @@ def run(
         allowed = ", ".join(f'"{name}"' for name in DEVICE_NAMES)
         cure = wording.IN_A_MAPPING.format(name="device")
         raise ValueError(f"device is one of {allowed}, not {shortened(device)}; {cure}")
-    if isinstance(kernel_or_spec, str | os.PathLike):
+    if not isinstance(kernel_or_spec, Kernel | Spec):
         kernel_or_spec = load(kernel_or_spec)
     chosen = choose(device).device
     if isinstance(kernel_or_spec, Spec):
@@ -69,7 +69,7 @@ def run(
     outcome = chosen.run(replace(job, scalars=checked.scalars))
     if outcome.faults:
         raise RunError(DEVICE_FAULT, "; ".join(f"{fault.kind}: {fault.message}" for fault in outcome.faults))
-    return outputs_of(job, outcome)
+    return Result(outputs_of(job, outcome))
 
 
 def _inputs(manifest: Manifest) -> tuple[ArrayArgument, ...]:

@@ -24,7 +24,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
 
 if TYPE_CHECKING:
-    from cugen.analysis.verdicts.report import KernelReport
+    from cugen.analysis.verdicts.report import AccessReport, KernelReport
     from cugen.runtime.call.callable import Compiled
 
 
@@ -44,6 +44,16 @@ class Kernel:
     def __repr__(self) -> str:
         families = ", ".join(kernel.family for kernel in self.plan.kernels)
         return f"<Kernel {self.name} for {self.spec.target}: {families}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from cugen.html.notebook import kernel_html
+
+        lines = self.line_of_access() if self.reports else {}
+        by_line: dict[int, list[AccessReport]] = {}
+        for report in (report for analysed in self.reports for report in analysed.accesses):
+            by_line.setdefault(lines[report.access.serial], []).append(report)
+        return kernel_html(self.spec, self.plan.kernels, self.source, by_line)
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from cugen.analysis.launches.facts import BranchFacts, Facts, facts
 from cugen.analysis.launches.launch import Resources
 from cugen.analysis.launches.local_memory import settled_accesses
 from cugen.analysis.launches.sentences import Sentence, sentences
+from cugen.analysis.launches.unit_latencies import unit_latency_sentences
 from cugen.analysis.pipelines.claims import PipelineProof
 from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.analysis.verdicts.dynamic import analyze_any_size
@@ -49,7 +50,12 @@ class LaunchReport:
     @property
     def sentences(self) -> tuple[Sentence, ...]:
         """The facts in words: (topic, sentence)."""
-        return (*sentences(self.facts, self.branches), *self._pipeline_sentences())
+        spaces = {report.access.array.space for report in self.accesses}
+        return (
+            *sentences(self.facts, self.branches),
+            *unit_latency_sentences(self.facts, spaces),
+            *self._pipeline_sentences(),
+        )
 
     def _pipeline_sentences(self) -> Iterator[Sentence]:
         if self.pipeline is not None:
@@ -94,6 +100,12 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report {self.kernel}: {', '.join(map(repr, self.kernels))}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from cugen.html.notebook import Launch, report_html
+
+        return report_html([Launch(each.kernel, each.accesses, each.facts, each.sentences) for each in self.kernels])
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -10,7 +10,7 @@
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: A[m * K + k0 + tx], 5 sectors, ideal 4; 4 on average (misaligned by 8 bytes)
 //
-// Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 0d586d546c677c9e) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 7dd5ab814c249891) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[ty][tx]  1 wavefront, ideal 1 (conflict-free)
@@ -71,6 +71,7 @@ extern "C" cudaError_t matmul_dynamic_shared_launch(
     float* C,
     cudaStream_t stream)
 {
+    cudaFuncSetAttribute(matmul_dynamic_shared, cudaFuncAttributePreferredSharedMemoryCarveout, 100);
     matmul_dynamic_shared<<<dim3((N + 31) / 32, (M + 31) / 32), dim3(32, 32), 8320, stream>>>(A, B, C);
     return cudaGetLastError();
 }

@@ -8,7 +8,7 @@
 // C         output, float32 [100, 140]
 // launch    grid (5, 4, 1), block (32, 32, 1), 8320 bytes of dynamic shared memory; family tiled
 //
-// Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 0d586d546c677c9e) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 7dd5ab814c249891) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // matmul_dynamic_shared_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 0d586d546c677c9e) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 7dd5ab814c249891) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

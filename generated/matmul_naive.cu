@@ -8,7 +8,7 @@
 // launch    grid (5, 16, 1), block (32, 8, 1); family direct
 // analysis  sm_90: 3 accesses, 3 ideal
 //
-// Made by cugen 0.1.0 from matmul_naive.yaml (hash 9b0a9947992f9a0a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_naive.yaml (hash fca00ad20e41979a) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   A[m * K + k]  1 sector, ideal 1 (uniform address)
@@ -27,6 +27,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_naive(
     const int n = blockIdx.x * 32 + threadIdx.x;
 
     float sum = 0.0f;
+    #pragma unroll 8
     for (int k = 0; k < K; ++k) {
         const float a = A[m * K + k];
         const float b = B[k * N + n];

@@ -7,7 +7,7 @@
 // C         output, float32 [128, 160]
 // launch    grid (5, 16, 1), block (32, 8, 1); family direct
 //
-// Made by cugen 0.1.0 from matmul_naive.yaml (hash 9b0a9947992f9a0a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_naive.yaml (hash fca00ad20e41979a) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // matmul_naive_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from matmul_naive.yaml (hash 9b0a9947992f9a0a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_naive.yaml (hash fca00ad20e41979a) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

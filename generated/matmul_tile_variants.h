@@ -73,4 +73,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 6624b2c25f4d66c2, text 3328af3ba24fa7b4.
+// Input f66d0f8cea665d2d, text 5ef8dd5ead1cfeeb.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 6624b2c25f4d66c2, text eb90c38e79d7cfa0.
+// Input f66d0f8cea665d2d, text 307a9bcb488da46d.

@@ -2,11 +2,11 @@
 //
 // computes  pitched[i, j] = dense[i, j]
 // params    M = 200, N = 250
-// dense     input, float32 [200, 250], aligned to 8 bytes
-// pitched   output, float32 [200, 250], strides (256, 1), aligned to 8 bytes
+// dense     input, float32 [200, 250], global by ld.global.cs, aligned to 8 bytes
+// pitched   output, float32 [200, 250], strides (256, 1), global by st.global.cs, aligned to 8 bytes
 // launch    grid (4, 25, 1), block (32, 8, 1); family map
 //
-// Made by cugen 0.1.0 from pitched_copy.yaml (hash 41136a770a6ab598) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from pitched_copy.yaml (hash 78a62b81a68a0149) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

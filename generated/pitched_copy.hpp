@@ -1,6 +1,6 @@
 // pitched_copy_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from pitched_copy.yaml (hash 41136a770a6ab598) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from pitched_copy.yaml (hash 78a62b81a68a0149) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

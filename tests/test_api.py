@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import cugen
 import cugen.api
@@ -135,6 +136,17 @@ def test_functions_manifests_and_plans_show_themselves_in_a_line(kernel: cugen.K
     )
     shown = [kernel.manifest, kernel.plan, kernel.plan.kernels[0], kernel.context]
     assert all("product" in repr(value) and len(repr(value)) < 120 for value in shown)
+
+
+def test_outputs_show_themselves_in_a_line(kernel: cugen.Kernel) -> None:
+    result = cugen.run(kernel, A=A, B=B, alpha=1, device="cpu")
+    assert isinstance(result, dict)
+    assert repr(result) == "<Result C: float32 (5, 7)>"
+
+
+def test_a_text_and_a_mapping_are_loaded() -> None:
+    for spec in (PRODUCT, yaml.safe_load(PRODUCT)):
+        np.testing.assert_array_equal(cugen.run(spec, A=A, B=B, alpha=1, device="cpu")["C"], A @ B)
 
 
 def test_a_path_is_loaded(tmp_path: Path) -> None:

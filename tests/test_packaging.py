@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import cugen
+from cugen.cli.shell.share import share_files
 
 ROOT = Path(__file__).parents[1]
 _CODE = {".py", ".pyc"}
@@ -49,7 +50,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_its_data(wheel: Path) -> 
 
     data = {"templates": "cugen/_data/templates", "specs": "cugen/_data/specs"}
     expected = below("cugen", "cugen").union(*(below(*names) for names in data.items()))
-    assert _names(wheel) == expected
+    shared = {f"cugen-{cugen.__version__}.data/data/share/{name}" for name in share_files()}
+    assert _names(wheel) == expected | shared
     kinds = {Path(name).suffix for name in expected} - _CODE
     assert kinds >= {".j2", ".yaml", ".json", ".cmake", ".mk", ".h", ".md", ".typed", ".txt"}
 
@@ -117,6 +119,7 @@ def installed(source_distribution: Path, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.slow
 def test_an_installed_cugen_works_away_from_its_source(installed: Callable[..., str]) -> None:
     assert installed("--version") == f"cugen {cugen.__version__}\n"
+    assert installed("config", "--completion", "bash").startswith("#")
     for fact in ("templates", "schema", "includes", "cmakedir", "makefile", "runtime"):
         path = Path(installed("config", f"--{fact}").strip())
         assert path.exists(), fact

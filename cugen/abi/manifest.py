@@ -19,6 +19,7 @@ FEATURES = (
     "texture_linear",
     "tensor_maps",
     "tensor_maps_im2col",
+    "launch_options",
 )  # of manifests, since version 1 of the format
 
 
@@ -34,6 +35,7 @@ class ArrayArgument:
     elements: Size
     alignment: int
     boundary: str = ""  # value of a read outside the array; informative
+    allocation: str = "device"  # or managed, mapped: where the spec has the buffer; omitted from the file where device
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,19 @@ class LaunchEntry:
     computes: str  # the statements, as the user wrote them
     cluster: int = 1  # cluster size along x, as in `__cluster_dims__`; omitted from the file where 1
     tensor_maps: tuple[str, ...] = ()  # names; omitted from the file where empty
+    # What the launch asks of the device, omitted from the file where unset.
+    carveout: int | None = None  # percent of an SM's shared memory that is preferred over L1, from 7.0 on
+    cache_config: str = ""  # the same before 7.0: prefer_l1, prefer_equal, prefer_shared
+    bank_bytes: int = 0  # 3.x: the width of the banks of shared memory
+
+
+_UNSET: dict[str, int | str | tuple[()] | None] = {
+    "cluster": 1,
+    "tensor_maps": (),
+    "carveout": None,
+    "cache_config": "",
+    "bank_bytes": 0,
+}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -179,9 +194,9 @@ class Manifest:
         """Deterministic text of the file. Its last key is the hash of all others."""
         kinds = {ArrayArgument: "array", ScalarArgument: "scalar", ParamArgument: "param"}
         content: dict[str, Any] = {"cugen": 1} | asdict(self)
-        content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
+        content["arguments"] = [{"kind": kinds[type(a)]} | _without(a, allocation="device") for a in self.arguments]
         content["workspace"] = [_without(space, left_zero=False) for space in self.workspace]
-        content["launches"] = [_without(launch, cluster=1, tensor_maps=()) for launch in self.launches]
+        content["launches"] = [_without(launch, **_UNSET) for launch in self.launches]
         unset: dict[str, int | str] = {"width": 0, "height": 0, "pitch": 0, "address_mode": "", "filter": "point"}
         content["textures"] = [_without(texture, **unset) for texture in self.textures]
         content["tensor_maps"] = [
@@ -219,6 +234,11 @@ class Manifest:
         return Manifest(**content)
 
 
+def has_launch_options(launch: LaunchEntry) -> bool:
+    """Whether a launch asks something of the device."""
+    return launch.carveout is not None or bool(launch.cache_config or launch.bank_bytes)
+
+
 def is_untouched(text: str) -> bool:
     """Whether `text` is unmodified output of `to_json`."""
     try:
@@ -230,7 +250,8 @@ def is_untouched(text: str) -> bool:
 
 
 def _without(
-    entry: Workspace | LaunchEntry | Texture | TensorMapEntry, **defaults: int | str | tuple[()]
+    entry: ArrayArgument | ScalarArgument | ParamArgument | Workspace | LaunchEntry | Texture | TensorMapEntry,
+    **defaults: int | str | tuple[()] | None,
 ) -> dict[str, Any]:
     """Fields of an entry; those of `defaults` are omitted where they have the default value."""
     return {key: value for key, value in asdict(entry).items() if key not in defaults or value != defaults[key]}

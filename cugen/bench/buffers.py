@@ -15,8 +15,8 @@ from cugen.abi.sizes import evaluate, evaluate_all
 from cugen.bench.session import Session
 from cugen.reference.storage import numpy_dtype
 from cugen.runtime.buffers import CANARY, CANARY_BYTES, poison
-from cugen.runtime.gathers import gather_ranges
 from cugen.spec.model import Spec
+from cugen.spec.prove.gathers import gather_ranges
 from cugen.spec.types import DTYPES, DType, Kind
 
 CACHES = 3  # minimum ratio of the size of all sets to the L2 cache (heuristic)

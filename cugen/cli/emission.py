@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cugen.kernel import Kernel
     from cugen.toolchain.cuda import Cubin
 
-KINDS = ("cu", "cubin", "ptx", "fatbin", "embed", "launch")
+KINDS = ("cu", "cubin", "ptx", "fatbin", "embed", "launch", *files.PROGRAMS)
 _FOR_SEVERAL = ("fatbin", "embed")
 _TARGET = re.compile(r"sm_(\d+)([af]?)")
 
@@ -53,7 +53,13 @@ class Emission:
         outputs = [path for path in files.paths(folder, stem) if path.suffix in self.suffixes]
         outputs += [folder / f"{stem}.{kind}" for kind in ("cubin", "ptx", "fatbin") if kind in self.kinds]
         outputs += [_manifest_path(folder, stem, target) for target in self.specific if "fatbin" in self.kinds]
-        return outputs + (list(embed_paths(folder, stem)) if "embed" in self.kinds else [])
+        outputs += embed_paths(folder, stem) if "embed" in self.kinds else ()
+        return outputs + [program_path(folder, stem, kind) for kind in self.programs]
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Kinds of host programs."""
+        return tuple(kind for kind in files.PROGRAMS if kind in self.kinds)
 
     @property
     def has_launch_header(self) -> bool:
@@ -79,7 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_kinds,
         default=("cu",),
         help=f"what to write: {', '.join(KINDS)} (default: cu); fatbin and embed take several targets, such as "
-        f"--target sm_80,sm_90; launch is {files.LAUNCH_HEADER}, and needs no spec",
+        f"--target sm_80,sm_90; launch is {files.LAUNCH_HEADER}, and needs no spec; main and main-overlap are programs "
+        "round the kernel, and include cu",
     )
     parser.add_argument(
         "--umbrella", metavar="NAME", help="also write NAME.h, which includes the headers of all kernels"
@@ -112,6 +119,10 @@ def emission(args: argparse.Namespace) -> Emission:
 
 def embed_paths(folder: Path, stem: str) -> tuple[Path, Path, Path]:
     return folder / f"{stem}_embed.h", folder / f"{stem}_embed.c", folder / f"{stem}_embed.hpp"
+
+
+def program_path(folder: Path, stem: str, kind: str) -> Path:
+    return folder / f"{stem}{files.PROGRAMS[kind]}"
 
 
 def is_current_embed(folder: Path, stem: str, input_hash: str, targets: Sequence[str]) -> bool:
@@ -178,6 +189,15 @@ def embedded(
     yield files.File(typed_header, files.stamped(texts.typed_header, stamp).encode())
 
 
+def programs(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path) -> Iterator[files.File]:
+    """Host programs round a kernel. `input_hash` is that of programs. SpecError where one can't be written."""
+    from cugen.emit.host.program.program import program
+
+    for kind in wanted.programs:
+        text = program(kind, kernel.context, kernel.manifest)
+        yield files.File(program_path(folder, kernel.name, kind), files.stamped(text, input_hash).encode())
+
+
 def umbrella_text(name: str, headers: Iterable[tuple[str, str]]) -> str:
     """Text of an umbrella header. `headers`: file names with the texts of the headers, whose titles describe them."""
     from cugen.emit.environment import environment
@@ -204,6 +224,8 @@ def _kinds(text: str) -> tuple[str, ...]:
     for kind in given:
         if kind not in KINDS:
             raise argparse.ArgumentTypeError(f"`{kind}` can't be emitted; there are {', '.join(KINDS)}")
+    if any(kind in files.PROGRAMS for kind in given):
+        given.append("cu")  # which programs are compiled with
     return tuple(kind for kind in KINDS if kind in given)
 
 

@@ -52,8 +52,9 @@ def files_of_the_user() -> Iterator[None]:
         raise Failure(_system_error(error)) from error
 
 
-def failure_of(error: BaseException) -> Failure | None:
-    """Failure that corresponds to an exception; None for an internal error."""
+def failure_of(error: BaseException, *, gnu: bool = False) -> Failure | None:
+    """Failure that corresponds to an exception; None for an internal error. `gnu`: findings in the format of
+    compilers."""
     from cugen.abi.codes import DEVICE_FAULT, NO_GPU, OTHER_ARCHITECTURE
     from cugen.abi.errors import RunError
     from cugen.emit.overrides import TemplateError
@@ -62,10 +63,10 @@ def failure_of(error: BaseException) -> Failure | None:
     from cugen.toolchain.errors import CompileError, ToolMissing
 
     match error:
-        case Failure():
-            return error
+        case Failure(findings=findings):
+            return refused(findings, gnu=True) if findings and gnu else error
         case SpecError():
-            return refused(error.diagnostics)
+            return refused(error.diagnostics, gnu=gnu)
         case TemplateError():
             return Failure(
                 f"error: {error}\n"

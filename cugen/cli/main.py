@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import NoReturn, Protocol, TextIO
 
 from cugen.cli.failures import (
     INTERRUPTED,
@@ -20,14 +20,14 @@ from cugen.cli.failures import (
     WRONG_INPUT,
     Failure,
     failure_of,
-    refused,
     wrong_call,
 )
+from cugen.cli.text.layout import fit
 from cugen.cli.text.terminal import note, paint_findings
 from cugen.version import __version__
 
 COMMANDS = {
-    "new": "write a commented starter spec",
+    "new": "write a commented starter spec, or a copy of an example",
     "generate": "write .cu, .h, .hpp and .json for each spec, or check that they are current",
     "check": "check every memory access against the limits of its spec",
     "fix": "find the smallest padding or swizzle that removes bank conflicts, as a patch of the spec",
@@ -41,8 +41,8 @@ COMMANDS = {
     "doctor": "show what this machine supports, and how to install what is missing",
     "config": "print paths for build systems",
 }
-_TITLE = "Turns a YAML spec into CUDA C that people can read, verify, run and commit."
-_STATUSES = """\
+TITLE = "Turns a YAML spec into CUDA C that people can read, verify, run and commit."
+STATUSES = """\
 exit status:
   0  done
   1  the check failed: files are stale, a limit is exceeded, or a result is wrong
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
-        parser = _top_parser()
+        parser = top_parser()
         parser.parse_args(words)
         parser.print_help(sys.stderr)
         return WRONG_INPUT
@@ -96,15 +96,34 @@ def _dispatch(words: list[str]) -> int:
         from cugen.spec.nearest import did_you_mean
 
         raise wrong_call(f"there is no command `{name}`", did_you_mean(name, COMMANDS, what="commands"))
+    command = command_module(name)
+    parser = _Parser(f"cugen {name}", description=command.__doc__, allow_abbrev=False)
+    add_arguments(command, parser)
+    args = parser.parse_args(words[1:])
+    with _cache_warnings_as_notes(quiet=args.quiet):
+        return command.execute(args)
+
+
+def command_module(name: str) -> Command:
+    """The module of one of COMMANDS."""
     command: Command = importlib.import_module(f"cugen.cli.commands.{name}")
-    parser = argparse.ArgumentParser(f"cugen {name}", description=command.__doc__, allow_abbrev=False)
+    return command
+
+
+def add_arguments(command: Command, parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of a command, and those of all commands."""
     command.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print only results and errors")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
     parser.add_argument("--gnu", action="store_true", help="start findings with file:line:column, like compilers")
-    args = parser.parse_args(words[1:])
-    with _cache_warnings_as_notes(quiet=args.quiet):
-        return command.execute(args)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors fit the terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(WRONG_INPUT, fit(f"{self.prog}: error: {message}\n", sys.stderr))
 
 
 @contextmanager
@@ -132,14 +151,15 @@ def _cache_warnings_as_notes(*, quiet: bool) -> Iterator[None]:
         yield
 
 
-def _top_parser() -> argparse.ArgumentParser:
+def top_parser() -> argparse.ArgumentParser:
+    """The parser of a call without a command."""
     width = max(map(len, COMMANDS))
     listed = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         "cugen",
         usage="cugen COMMAND …",
-        description=f"{_TITLE}\n\ncommands:\n{listed}",
-        epilog=f"`cugen COMMAND --help` describes each command.\n\n{_STATUSES}",
+        description=fit(f"{TITLE}\n\ncommands:\n{listed}", sys.stdout),
+        epilog=fit(f"`cugen COMMAND --help` describes each command.\n\n{STATUSES}", sys.stdout),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -148,9 +168,7 @@ def _top_parser() -> argparse.ArgumentParser:
 
 
 def _report(error: Exception, *, debug: bool, gnu: bool) -> int:
-    failure = failure_of(error)
-    if failure is not None and failure.findings and gnu:
-        failure = refused(failure.findings, gnu=True)
+    failure = failure_of(error, gnu=gnu)
     if failure is None:
         failure = Failure(
             f"error: internal error of cugen: {type(error).__name__}: {error}\n"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from cugen.spec.model import Spec
     from cugen.spec.siblings import Siblings
 
-_FORMAT = 2
-_LOCK = "cugen.lock"
+_FORMAT = 3
+LOCK = "cugen.lock"
 _DAY_SECONDS = 86400.0
 _UNUSED_SECONDS = 30 * _DAY_SECONDS
 
@@ -51,6 +51,7 @@ class Outline:
     file: str
     dependencies: tuple[str, ...]
     tuned: OutlinedTuning | None
+    defaults: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class RecordLocation:
 
 def record_location(file: str, args: argparse.Namespace) -> RecordLocation | None:
     """Location of the record; None for an unreadable file, which the parser reports."""
-    lock = args.lock or str(Path(file).parent / _LOCK)
+    lock = args.lock or str(Path(file).parent / LOCK)
     try:
         content = _digest(file)
         locked = _digest(lock) if Path(lock).is_file() else ""
@@ -146,7 +147,8 @@ def _record(specs: Sequence[Spec], groups: Sequence[Siblings], tables: Sequence[
     return {
         "tables": tables,
         "kernels": [
-            [spec.kernel, spec.hash, spec.dependencies[1:], spec.tuned.text if spec.tuned else None] for spec in specs
+            [spec.kernel, spec.hash, spec.dependencies[1:], spec.tuned.text if spec.tuned else None, spec.defaults]
+            for spec in specs
         ],
         "groups": [[group.name, [spec.kernel for spec in group.specs]] for group in groups],
     }
@@ -154,8 +156,15 @@ def _record(specs: Sequence[Spec], groups: Sequence[Siblings], tables: Sequence[
 
 def _outlined(record: Any, file: str) -> OutlinedFile:
     specs = {
-        kernel: Outline(kernel, hash, Path(file).name, (file, *read), None if tuned is None else OutlinedTuning(tuned))
-        for kernel, hash, read, tuned in record["kernels"]
+        kernel: Outline(
+            kernel,
+            hash,
+            Path(file).name,
+            (file, *read),
+            None if tuned is None else OutlinedTuning(tuned),
+            tuple((name, value) for name, value in defaults),
+        )
+        for kernel, hash, read, tuned, defaults in record["kernels"]
     }
     groups = (OutlinedGroup(name, tuple(specs[kernel] for kernel in kernels)) for name, kernels in record["groups"])
     return OutlinedFile(tuple(specs.values()), tuple(groups))

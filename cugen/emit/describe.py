@@ -98,16 +98,24 @@ def ideal_accesses(claims: Sequence[tuple[str, str]], kernel: str = "") -> list[
     return ["", f"Ideal accesses{of_kernel}, without a remark in the code:", *table]
 
 
+def _operators(declared: Array) -> tuple[tuple[str, str], ...]:
+    """The cache operators that the spec asks for, of loads and stores."""
+    return ("ld", declared.memory.load), ("st", declared.memory.store)
+
+
 def placement_text(declared: Array, plan: Plan) -> str:
     """The memory space of an array, if the spec or the planner chose one; of `readonly` memory with the loads:
     `readonly by load_readonly<4>`."""
+    if declared.memory.allocation != "device":
+        return f"{declared.memory.allocation} memory"
     space = declared.memory.space or ""
     if not space and plan.context.arrays[declared.name].space == "constant":
         return "constant, since all reads are uniform"
     if space == "texture" and declared.memory.dims == 2:
         return "2-D texture, filtered" if declared.is_filtered else "2-D texture"
     if space != "readonly":
-        return space
+        operators = (f"{kind}.global.{name}" for kind, name in _operators(declared) if name)
+        return " by ".join(filter(None, (space, " and ".join(operators))))
     found = (access for kernel in plan.kernels for access in accesses(kernel.body))
     widths = sorted({a.width for a in found if a.array.name == declared.name and a.array.loads_readonly}, reverse=True)
     names = [f"load_readonly<{width}>" if width > 1 else "__ldg" for width in widths]

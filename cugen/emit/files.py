@@ -22,6 +22,7 @@ from cugen import temporary
 from cugen.abi.manifest import is_untouched
 
 SUFFIXES = (".cu", ".h", ".json", ".hpp")  # in the order of `--list`, by which build files index the first three
+PROGRAMS = {"main": "_main.cpp", "main-overlap": "_main_overlap.cpp"}  # kinds of host programs, with ends of names
 LAUNCH_HEADER = "cugen_launch.hpp"  # shared by the .hpp files of a folder
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f-]+\.cugen\.tmp")
 _STAMP = re.compile(r"\n// Input ([0-9a-f]{16}), text ([0-9a-f]{16})\.\n\Z")

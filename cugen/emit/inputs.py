@@ -14,6 +14,7 @@ from cugen.emit.resources import data_folder
 
 RemarksMode = Literal["worst", "all", "none"]
 REMARKS_MODES: tuple[RemarksMode, ...] = get_args(RemarksMode)
+_PROGRAMS = "program"  # folder of the templates of host programs
 _LAUNCH_TEMPLATES = ("cugen_launch.hpp.j2", "sizes.h.j2")
 
 
@@ -35,6 +36,8 @@ class Read(Protocol):
     def dependencies(self) -> tuple[str, ...]: ...
     @property
     def tuned(self) -> Tuning | None: ...
+    @property
+    def defaults(self) -> tuple[tuple[str, int], ...]: ...
 
 
 def input_hash(spec: Read, *, remarks: RemarksMode = "worst", templates: Templates = ()) -> str:
@@ -51,6 +54,16 @@ def shared_input_hash(specs: Sequence[Read], *, remarks: RemarksMode = "worst", 
     """Input hash of a file that depends on several specs."""
     hashes = [input_hash(spec, remarks=remarks, templates=templates) for spec in specs]
     return hashlib.sha256("\0".join(hashes).encode()).hexdigest()
+
+
+def program_input_hash(spec: Read, *, remarks: RemarksMode = "worst", templates: Templates = ()) -> str:
+    """SHA-256 of the inputs of host programs: those of the kernel, the defaults of dynamic params, and the programs'
+    templates."""
+    digest = hashlib.sha256(input_hash(spec, remarks=remarks, templates=templates).encode())
+    digest.update(repr(spec.defaults).encode())
+    for path in sorted((data_folder("templates") / _PROGRAMS).iterdir()):
+        digest.update(b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def launch_input_hash() -> str:
@@ -74,8 +87,11 @@ def _templates() -> tuple[Path, ...]:
 
 @cache
 def _templates_hash() -> str:
+    """Hash of the templates of kernels and launchers."""
     folder = data_folder("templates")
     digest = hashlib.sha256()
     for path in _templates():
+        if path.parent.name == _PROGRAMS:
+            continue
         digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -16,17 +16,20 @@ from cugen.abi.manifest import (
     Texture,
     Upload,
     Workspace,
+    has_launch_options,
 )
 from cugen.emit.sizes import size
-from cugen.machine import target
+from cugen.machine import Target, target
 from cugen.plan.context import Context
-from cugen.plan.kernel import Plan
+from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.kernel import Texture as PlannedTexture
 from cugen.plan.memory import Array as PlannedArray
 from cugen.plan.symbols import Integer
 from cugen.plan.textures.limits import limits
 from cugen.spec.model import Array
 from cugen.version import __version__
+
+CARVEOUTS = (7, 0)  # the first capability with a preferred carve-out in percent (CUDA runtime API)
 
 
 def make_manifest(
@@ -55,6 +58,7 @@ def make_manifest(
                 sized(context.elements(declared)),
                 max([declared.dtype.bytes, *alignments]),
                 _boundary(declared),
+                declared.memory.allocation,
             )
         )
     arguments += [ScalarArgument(s.name, s.dtype.name) for s in spec.scalars if s.value is None]
@@ -86,6 +90,7 @@ def make_manifest(
             "; ".join(kernel.computes),
             kernel.cluster,
             tuple(maps[array] for array in kernel.tensor_maps),
+            *launch_options(kernel, target(spec.target)),
         )
         for kernel in plan.kernels
     )
@@ -107,10 +112,24 @@ def make_manifest(
         hashlib.sha256(header.encode()).hexdigest(),
         hashlib.sha256(typed_header.encode()).hexdigest(),
         input_hash,
-        (*dict.fromkeys(map(_feature, textures)), *_tensor_features(tensor_maps)),
+        (
+            *dict.fromkeys(map(_feature, textures)),
+            *_tensor_features(tensor_maps),
+            *(["launch_options"] if any(map(has_launch_options, launches)) else []),
+        ),
         textures,
         tensor_maps,
     )
+
+
+def launch_options(kernel: Kernel, target: Target) -> tuple[int | None, str, int]:
+    """The carve-out, cache configuration and bank width of a launch."""
+    percent = kernel.options.carveout
+    if percent is None or target.capability >= CARVEOUTS:
+        return percent, "", kernel.options.bank_bytes
+    size = target.with_carveout(percent, kernel.shared_bytes + kernel.dynamic_shared_bytes).shared_per_sm
+    names = {target.carveouts[0]: "prefer_l1", target.carveouts[-1]: "prefer_shared"}
+    return None, names.get(size, "prefer_equal"), kernel.options.bank_bytes
 
 
 def _texture(texture: PlannedTexture, context: Context, names: Mapping[str, str]) -> Texture:

@@ -29,7 +29,7 @@ def orphans(folder: Path, generated: Collection[Path], specs: Collection[Path]) 
     folders = dict.fromkeys(spec.parent for spec in specs)
     known = {path.name for path in generated}
     remaining = {}
-    for path in sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()):
+    for path in sorted(path for path in folder.iterdir() if path.suffix in (*SUFFIXES, ".cpp") and path.is_file()):
         origin = "" if path.name in known else _origin(path)
         if origin and (origin in names or not any((parent / origin).exists() for parent in folders)):
             yield removal(path, f"no spec makes it ({origin} {'has no such kernel' if origin in names else 'is gone'})")

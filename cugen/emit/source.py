@@ -60,6 +60,8 @@ def render_raw(
     functions: dict[tuple[str, str], None] = {}
     headers: dict[str, None] = {}
     ideal: list[str] = []
+    # All kernels declare one array of dynamic shared memory, which has one alignment.
+    alignment = max((k.dynamic_shared_alignment for k in plan.kernels if k.dynamic_shared_bytes), default=16)
     for kernel in plan.kernels:
         printer = printers(
             dict(kernel.ranges),
@@ -67,8 +69,9 @@ def render_raw(
             {n: s.name for n, s in context.symbols.items()},
             remarks.claims,
             usage.constants(kernel.body),
+            fast_math=kernel.options.fast_math,
         )
-        texts.append(_kernel_text(env, context, kernel, statements(printer)))
+        texts.append(_kernel_text(env, context, kernel, statements(printer), alignment))
         functions.update(printer.functions)
         headers.update(printer.headers)
         listed = [
@@ -137,18 +140,17 @@ def _scalar_texts(context: Context) -> dict[str, str]:
     return texts
 
 
-def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, statements: StatementPrinter) -> str:
+def _kernel_text(
+    env: jinja2.Environment, context: Context, kernel: Kernel, statements: StatementPrinter, shared_alignment: int
+) -> str:
     template = env.get_template(f"{kernel.family}.cu.j2")
     printer = statements.printer
     if kernel.is_clustered:
         printer.headers.setdefault("cooperative_groups.h")
-    launch_bounds = str(kernel.threads)
-    if kernel.minimum_blocks:
-        launch_bounds += f", {kernel.minimum_blocks}"
     variables = {
-        "launch_bounds": launch_bounds,
+        "launch_bounds": _launch_bounds(kernel),
         "parameters": _parameters(context, kernel),
-        "shared_alignment": kernel.dynamic_shared_alignment,
+        "shared_alignment": shared_alignment,
     }
     try:
         text = template.render(kernel=kernel, parts=Sections(kernel.sections), **variables, **statements.functions())
@@ -157,6 +159,14 @@ def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, stat
     text = checked(text, statements, kernel.body, kernel.name)
     _check_accesses(kernel, printer, text)
     return text
+
+
+def _launch_bounds(kernel: Kernel) -> str:
+    """The qualifier that bounds a thread's registers; CUDA takes one of them."""
+    if kernel.options.max_registers:
+        return f"__maxnreg__({kernel.options.max_registers})"
+    blocks = f", {kernel.minimum_blocks}" if kernel.minimum_blocks else ""
+    return f"__launch_bounds__({kernel.threads}{blocks})"
 
 
 def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:

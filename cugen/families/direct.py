@@ -6,7 +6,6 @@ from functools import partial
 from math import prod
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
-from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, MAX_BLOCK_Z, fastest_first, map_threads
 from cugen.pieces.kernels import assemble, new_lowering
@@ -19,7 +18,7 @@ from cugen.plan.scopes import Scope
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.rewrite.split_reductions import ReductionSplitter
-from cugen.rewrite.stored.terms import with_stored_terms
+from cugen.rewrite.stored.terms import THREADS_TO_FILL_DEVICE, with_stored_terms
 from cugen.rewrite.stored.transposed_scans import with_transposed_operand
 from cugen.spec.expressions import IndexValue
 from cugen.spec.model import Schedule
@@ -29,7 +28,6 @@ MAX_UNROLLED_TRIPS = 64  # an array in registers needs constant indices, else pt
 MIN_SERIAL_TERMS = 1 << 10  # of a thread; fewer take less time than a second launch (heuristic)
 MIN_PARTS = 4  # fewer save less than a second launch takes (heuristic)
 MIN_TERMS_PER_PART = 1 << 6  # that outweigh the store and the load of a partial result (heuristic)
-THREADS_TO_FILL_DEVICE = 1024 * PLANNING_DEVICE.sms  # half of the resident ones hide latencies (heuristic)
 
 # Terms of a float32 sum without compensation. A running sum of n terms of one sign is off by up to n units in the last
 # place: 1024 terms cost at most 10 of the 24 bits, and as a rule fewer than 5.

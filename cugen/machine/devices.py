@@ -15,6 +15,26 @@ KB, MB = 1024, 1024 * 1024
 GIGA, TERA = 1e9, 1e12
 
 
+# Generation of PCI Express by compute capability, on 16 lanes; NVLink between GPUs isn't a link to the host.
+_PCIE_GENERATIONS = {
+    "sm_10": 1,
+    **dict.fromkeys(("sm_13", "sm_20"), 2),
+    **dict.fromkeys(("sm_35", "sm_60", "sm_61", "sm_70", "sm_75"), 3),
+    **dict.fromkeys(("sm_80", "sm_86", "sm_89"), 4),
+    **dict.fromkeys(("sm_90", "sm_100", "sm_120"), 5),
+}
+# Bytes per second in one direction after the encoding of the link: 8b/10b, from 3.0 on 128b/130b.
+_PCIE_RATES = {1: 4.0e9, 2: 8.0e9, 3: 15.754e9, 4: 31.508e9, 5: 63.015e9}
+
+
+@dataclass(frozen=True, slots=True)
+class HostLink:
+    """The link between a GPU and its host; `bandwidth` in bytes per second and direction."""
+
+    name: str
+    bandwidth: float
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A GPU model. `bandwidth` of device memory is in bytes per second, `peaks` in FLOP/s by operand type.
@@ -33,6 +53,12 @@ class Device:
     def is_of(self, target: str) -> bool:
         """Whether it has a target's compute capability, as H200 has that of `sm_90` and `sm_90a`."""
         return target in (self.target, architecture_specific(self.target))
+
+    @property
+    def host_link(self) -> HostLink:
+        """PCI Express of the generation that the GPU supports, on 16 lanes; a host may offer less."""
+        generation = _PCIE_GENERATIONS[self.target]
+        return HostLink(f"PCIe {generation}.0 x16", _PCIE_RATES[generation])
 
     def peak(self, kind: str = "float32") -> float:
         """Peak FLOP/s for an operand type; ValueError for an unknown one."""

@@ -58,6 +58,8 @@ NAMED_BARRIERS = Feature("named barriers", (3, 0), r"\b__barrier_sync_count")
 
 READ_ONLY_LOADS = Feature("loads through a read-only cache", (3, 5), r"\b__ldg\b")
 TEXTURE_OBJECTS = Feature("texture objects", (3, 0), r"\bcudaTextureObject_t\b|\btex(?:1Dfetch|2D)<")
+# PTX ISA: cache operators need sm_20; CUDA has functions for them from 3.2 on, the first that compiles C++17 is 3.5.
+CACHE_OPERATORS = Feature("cache operators", (2, 0), r"\b__(?:ld(?:ca|cg|lu)|st(?:wb|cg|cs|wt))\b")
 EVICT_FIRST_LOADS = Feature("evict-first loads", (3, 5), r"\b__ldcs\b")
 SPIN_WAITS = Feature("independent thread scheduling, which spin-waits need", (7, 0), r"\b__(?:ldcv|nanosleep)\b")
 ASYNC_COPIES = Feature("asynchronous copies", (8, 0), r"\b__pipeline_")
@@ -102,6 +104,7 @@ SPELT = (
     NAMED_BARRIERS,
     READ_ONLY_LOADS,
     TEXTURE_OBJECTS,
+    CACHE_OPERATORS,
     EVICT_FIRST_LOADS,
     SPIN_WAITS,
     ASYNC_COPIES,

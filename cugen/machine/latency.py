@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from cugen.machine.devices import Device
 from cugen.machine.table import target
+from cugen.machine.target import Target
 
 _GUIDE = "CUDA programming guide 4.2, 5.2.3"
 _STUDY = "Luo and others, arXiv 2402.13499, a pointer chase on"
@@ -54,13 +55,22 @@ _ROWS = (
 _NO_SOURCE = "no source for this target; 500 cycles is the order of magnitude measured from 8.0 to 9.0"
 
 
+def issue_cycles(row: Target) -> int:
+    """Cycles for a scheduler to issue one float32 warp instruction."""
+    return max(1, 32 * row.sub_partitions // _figures(row)[1])
+
+
+def _figures(row: Target) -> tuple[int, int, str]:
+    return next((cycles, units, source) for first, cycles, units, source in reversed(_ROWS) if first <= row.capability)
+
+
 def memory_latency(device: Device) -> Latency:
     """Latency of a device's memory."""
     row = target(device.target)
-    cycles, units, source = next(r[1:] for r in reversed(_ROWS) if r[0] <= row.capability)
+    cycles, units, source = _figures(row)
     clock = device.peak() / (2 * units * device.sms)
     saturating = _SATURATING_BYTES_PER_SM.get(device.name, 0)
-    issue = max(1, 32 * row.sub_partitions // units)
+    issue = issue_cycles(row)
     return Latency(
         cycles, cycles / clock, issue, row.sub_partitions, source or _NO_SOURCE, not source, saturating, clock
     )

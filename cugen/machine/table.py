@@ -1,9 +1,9 @@
 """Limits and memory rules of all supported compute capabilities.
 
 Figures: CUDA programming guide (appendix F of release 4.2 for 1.x to 3.x, compute capabilities of the current one),
-`cuda_occupancy.h`. First level of the constant cache: Wong et al., "Demystifying GPU Microarchitecture through
-Microbenchmarking" (2010) for 1.3; Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking"
-(2018) for 3.7 to 7.0; other targets are taken to have the same.
+`cuda_occupancy.h`. Carve-outs of 3.7: Kepler tuning guide. First level of the constant cache: Wong et al.,
+"Demystifying GPU Microarchitecture through Microbenchmarking" (2010) for 1.3; Jia et al., "Dissecting the NVIDIA Volta
+GPU Architecture via Microbenchmarking" (2018) for 3.7 to 7.0; other targets are taken to have the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ import re
 from typing import Any
 
 from cugen.machine.target import Target
+
+
+def _kb(*sizes: int) -> tuple[int, ...]:
+    return tuple(size * 1024 for size in sizes)
 
 
 class UnknownTarget(ValueError):
@@ -50,6 +54,8 @@ _TESLA_NEW = _TESLA | {
     "global_kinds": ("load", "store", "atomic"),
 }
 _FERMI = {
+    "carveouts": _kb(16, 48),
+    "l1_bytes": 64 * 1024,
     "threads_per_sm": 1536,
     "blocks_per_sm": 8,
     "registers_per_sm": 32 * 1024,
@@ -68,6 +74,8 @@ _FERMI = {
     "global_kinds": ("load", "store", "atomic"),
 }
 _KEPLER = {
+    "carveouts": _kb(16, 32, 48),
+    "l1_bytes": 64 * 1024,
     "blocks_per_sm": 16,
     "shared_per_sm": 48 * 1024,
     "shared_unit": 256,
@@ -84,6 +92,8 @@ _KEPLER = {
     "texture_pitch": 1048544,
 }
 _MAXWELL = _KEPLER | {
+    "carveouts": (),
+    "l1_bytes": 0,
     "blocks_per_sm": 32,
     "shared_per_sm": 64 * 1024,
     "bank_modes": (4,),
@@ -98,8 +108,16 @@ _PASCAL = _MAXWELL | {
     "texture_height": 65000,
     "texture_pitch": 2097120,
 }
-_VOLTA = _PASCAL | {"shared_per_sm": 96 * 1024, "shared_opt_in": 96 * 1024, "global_split": False}
+_VOLTA = _PASCAL | {
+    "carveouts": _kb(0, 8, 16, 32, 64, 96),
+    "l1_bytes": 128 * 1024,
+    "shared_per_sm": 96 * 1024,
+    "shared_opt_in": 96 * 1024,
+    "global_split": False,
+}
 _TURING = _VOLTA | {
+    "carveouts": _kb(32, 64),
+    "l1_bytes": 96 * 1024,
     "threads_per_sm": 1024,
     "blocks_per_sm": 16,
     "shared_per_sm": 64 * 1024,
@@ -108,20 +126,36 @@ _TURING = _VOLTA | {
     "texture_elements": 2**28,
 }
 _AMPERE = {
+    "carveouts": _kb(0, 8, 16, 32, 64, 100, 132, 164),
+    "l1_bytes": 192 * 1024,
     "shared_per_sm": 164 * 1024,
     "shared_opt_in": 163 * 1024,
     "shared_kinds": ("load", "store", "async_copy", "matrix_load", "atomic"),
 }
 _AMPERE_SMALL = _AMPERE | {
+    "carveouts": _kb(0, 8, 16, 32, 64, 100),
+    "l1_bytes": 128 * 1024,
     "threads_per_sm": 1536,
     "blocks_per_sm": 16,
     "shared_per_sm": 100 * 1024,
     "shared_opt_in": 99 * 1024,
 }
-_ORIN = _AMPERE_SMALL | {"shared_per_sm": 164 * 1024, "shared_opt_in": 163 * 1024}
+_ORIN = _AMPERE_SMALL | {
+    "carveouts": _AMPERE["carveouts"],
+    "l1_bytes": 192 * 1024,
+    "shared_per_sm": 164 * 1024,
+    "shared_opt_in": 163 * 1024,
+}
 _ADA = _AMPERE_SMALL | {"blocks_per_sm": 24}
-_HOPPER = {"shared_per_sm": 228 * 1024, "shared_opt_in": 227 * 1024}
+_HOPPER = {
+    "carveouts": _kb(0, 8, 16, 32, 64, 100, 132, 164, 196, 228),
+    "l1_bytes": 256 * 1024,
+    "shared_per_sm": 228 * 1024,
+    "shared_opt_in": 227 * 1024,
+}
 _BLACKWELL_SMALL = {
+    "carveouts": _kb(0, 8, 16, 32, 64, 100),
+    "l1_bytes": 128 * 1024,
     "threads_per_sm": 1536,
     "blocks_per_sm": 24,
     "shared_per_sm": 100 * 1024,
@@ -140,7 +174,14 @@ _ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sm_35", _KEPLER),
     (
         "sm_37",
-        _KEPLER | {"registers_per_sm": 128 * 1024, "registers_per_block": 64 * 1024, "shared_per_sm": 112 * 1024},
+        _KEPLER
+        | {
+            "registers_per_sm": 128 * 1024,
+            "registers_per_block": 64 * 1024,
+            "shared_per_sm": 112 * 1024,
+            "carveouts": _kb(80, 96, 112),
+            "l1_bytes": 128 * 1024,
+        },
     ),
     ("sm_50", _MAXWELL),
     ("sm_52", _MAXWELL | {"shared_per_sm": 96 * 1024}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 SharedRule = Literal["half_warps", "ways", "double_words", "phases"]
@@ -37,6 +37,8 @@ class Target:
     `shared_per_block` limits static shared memory, `shared_opt_in` dynamic shared memory after
     cudaFuncAttributeMaxDynamicSharedMemorySize is raised.
 
+    `carveouts` divide the `l1_bytes` of an SM between shared memory and L1; the last one is `shared_per_sm`.
+
     `constant_cache_bytes` is the working set of constants that an SM caches, `constant_first_level_bytes` the part of
     it closest to the cores.
 
@@ -65,6 +67,8 @@ class Target:
     shared_per_sm: int = 228 * 1024
     shared_per_block: int = STATIC_SHARED_BYTES
     shared_opt_in: int = 0
+    carveouts: tuple[int, ...] = ()  # sizes of shared memory that an SM may have; none where it isn't part of L1
+    l1_bytes: int = 0  # of L1 and shared memory together; 0 where they aren't one memory
     constant_bytes: int = 64 * 1024
     constant_cache_bytes: int = 8 * 1024
     constant_first_level_bytes: int = 2 * 1024
@@ -117,6 +121,15 @@ class Target:
         ):
             if getattr(self, field) not in known:
                 raise ValueError(f"unknown {field} {getattr(self, field)!r}; known are {', '.join(known)}")
+
+    def with_carveout(self, percent: int | None, shared_bytes: int) -> Target:
+        """The target with the shared memory of an SM of which so many percent are preferred: the next of the
+        `carveouts` that also holds the shared bytes of a block. None prefers nothing."""
+        if percent is None:
+            return self
+        wanted = max(-(-self.shared_per_sm * percent // 100), shared_bytes + self.shared_reserved)
+        size = next((size for size in self.carveouts if size >= wanted), self.shared_per_sm)
+        return replace(self, shared_per_sm=size)
 
     @property
     def grid(self) -> tuple[int, int, int]:

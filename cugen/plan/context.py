@@ -176,6 +176,8 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
         writable=declared.role in ("output", "inout", "temporary"),
         readonly_table=readonly_table,
         texture_2d=_texture_2d(declared, strides) if space == "texture" else None,
+        load_operator=declared.memory.load,
+        store_operator=declared.memory.store,
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from cugen.machine import Target
 from cugen.machine.features import (
     ASYNC_COPIES,
     ATOMICS,
+    CACHE_OPERATORS,
     CLUSTERS,
     EVICT_FIRST_LOADS,
     MATRIX_LOADS,
@@ -58,12 +60,14 @@ def why_unsupported(kernel: Kernel, target: Target) -> tuple[str, ...]:
 def refuse_unsupported(answer: Match | Refusals, request: Request) -> Match | Refusals:
     """A family's answer, or instead of a match the features of its kernel that the target lacks.
 
-    Families choose by the later features themselves; the kernel is made only where they may not have asked."""
+    Families choose by the later features themselves; the kernel is made only where they may not have asked, and once:
+    made again, it would have other names."""
     unasked = (SHUFFLES, READ_ONLY_LOADS, TEXTURE_OBJECTS, EVICT_FIRST_LOADS)
     if isinstance(answer, Refusals) or all(feature.is_on(request.target) for feature in unasked):
         return answer
-    reasons = why_unsupported(answer.kernel(), request.target)
-    return Refusals(tuple(map(Refusal, reasons))) if reasons else answer
+    kernel = answer.kernel()
+    reasons = why_unsupported(kernel, request.target)
+    return Refusals(tuple(map(Refusal, reasons))) if reasons else replace(answer, kernel=lambda: kernel)
 
 
 def wide_fetches(body: tuple[Node, ...], arrays: Mapping[str, Array]) -> dict[str, str]:
@@ -119,7 +123,9 @@ def _features(kernel: Kernel) -> Iterator[Feature]:
             yield SHUFFLES
     yield from (TYPES[dtype.name] for dtype in types if dtype.name in TYPES)
     for access in accesses(kernel.body):
-        if access.streaming and not access.array.loads_readonly:
+        if access.cache_operator:
+            yield CACHE_OPERATORS
+        elif access.streaming and not access.array.loads_readonly:
             yield EVICT_FIRST_LOADS
         if access.array.loads_readonly:
             yield READ_ONLY_LOADS

@@ -13,6 +13,7 @@ from cugen.plan.names import Names
 from cugen.plan.nodes import Node, Section
 from cugen.plan.symbols import Integer, Range
 from cugen.plan.traversal.sections import dissolved
+from cugen.spec.model import Options
 
 if TYPE_CHECKING:
     from cugen.plan.context import Context
@@ -53,6 +54,7 @@ class Kernel:
     workspace: tuple[Array, ...] = ()  # arrays through which its blocks exchange data
     tensor_maps: tuple[Array, ...] = ()  # its first parameters: the arguments that it copies by boxes
     idle_unit: IdleUnit | None = None
+    options: Options = field(default_factory=Options)  # of its schedule
     # All nodes in the order in which they run, without sections round them.
     body: tuple[Node, ...] = field(init=False, repr=False, compare=False)
 

@@ -89,6 +89,8 @@ class Array:
     readonly_table: bool = False  # of a baked table: loaded as arrays in `readonly` memory are
     texture_2d: Texture2D | None = None  # of a texture: fetched by two coordinates, not by an offset
     tensor_map: TensorMap | None = None  # of space `tensor`: copied by boxes
+    load_operator: str = ""  # the cache operators of loads and stores while it is in global memory
+    store_operator: str = ""
 
     @property
     def loads_readonly(self) -> bool:
@@ -154,6 +156,13 @@ class Access:
     @property
     def is_load(self) -> bool:
         return self.kind in ("load", "matrix_load")
+
+    @property
+    def cache_operator(self) -> str:
+        """`cg` of a load that the spec asks to be `ld.global.cg`, of a store `st.global.cg`; empty for the default."""
+        if self.array.space != "global":
+            return ""
+        return {"load": self.array.load_operator, "store": self.array.store_operator}.get(self.kind, "")
 
     def printed(self) -> tuple[str, Access]:
         """The printed name, and the access with subscripts relative to it."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Guard
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, integer
-from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, integer, symbol
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue, Read, walk
+from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL
 
 _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -48,6 +49,17 @@ def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
                 case "maximum", [a, b]:
                     return Maximum(a, b)
     raise NotAnInteger(repr(expr))
+
+
+def is_subscript(expr: Expr) -> bool:
+    """Whether `to_integer` takes an expression, once the elements that it reads are in locals."""
+    named = (node for node in walk(expr) if isinstance(node, IndexValue | ParamValue | Local))
+    loaded = replaced(expr, lambda node: Const(0, node.dtype) if isinstance(node, Read) else None)
+    try:
+        to_integer(loaded, {node.name: symbol(node.name) for node in named})
+    except NotAnInteger:
+        return False
+    return True
 
 
 def access_of(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cugen.machine import target
 from cugen.reference.contents import Contents, RecomputedContents, Region, empty, initial
 from cugen.reference.cost import footprint, operations, statement_cost
+from cugen.reference.fast_math import with_fast_operators
 from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, Interpreter, as_slices, constant, restrict
 from cugen.reference.operators import apply_operator
 from cugen.reference.result import Result, result_at, whole_result
@@ -57,7 +58,7 @@ def evaluate(
     OutsideError (an IndexError) for an out-of-bounds read of an array without a boundary, such as a gather.
     """
     with np.errstate(all="ignore"):
-        return _Run(spec, inputs, params or {}, scalars or {}, points).results()
+        return _Run(with_fast_operators(spec), inputs, params or {}, scalars or {}, points).results()
 
 
 class _Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cugen.reference.fast_math import accurate_name, with_error
 from cugen.reference.functions import FUNCTIONS, apply_function, arc_tangent, power
 from cugen.reference.integers import integer_operator
 from cugen.reference.storage import Floats, Values, cast, format_of, rounds_twice
@@ -36,6 +37,8 @@ _STEP_FUNCTIONS = {"floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc"
 
 def apply_operator(name: str, args: tuple[Tracked, ...], dtype: DType, *, nonnegative: bool = False) -> Tracked:
     """The operator's result in compute type `dtype`; `nonnegative`: the first operand is ≥ 0 on any device."""
+    if accurate := accurate_name(name):
+        return with_error(accurate, args, apply_operator(accurate, args, dtype, nonnegative=nonnegative))
     if name in _COMPARISONS:
         return _compare(name, *args)
     if dtype.kind is Kind.BOOL:

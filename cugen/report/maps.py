@@ -15,9 +15,10 @@ from cugen.machine.requests.async_copies import Sources
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array, row_major
 from cugen.plan.symbols import Integer
+from cugen.report.footprints import Matrix, extents_of, matrix_of
 from cugen.report.trees import Tree, names, tree
 
-DEFAULT_SIZE = 1000  # of a param without a value, as a page opens; within its range
+DEFAULT_SIZE = 1000  # of a param without a value, if its range has it
 _DATA = "the addresses depend on data"
 _BOX = "one instruction accesses a whole box or matrix"
 _NOTHING = "nothing runs at these sizes"
@@ -27,7 +28,8 @@ _NOTHING = "nothing runs at these sizes"
 class Variable:
     """A value that is uniform over a warp: a block index, a loop's iteration or a param without a value.
 
-    name: in the trees. shown: on the page. value: a loop's index as a tree over its iteration, if all lanes agree."""
+    name: in the trees. shown: on the page. value: a loop's index as a tree over its iteration, if all lanes agree.
+    walks: whether it is a loop that passes from tile to tile."""
 
     name: str
     shown: str
@@ -36,6 +38,7 @@ class Variable:
     high: int
     initial: int
     value: Tree | None = None
+    walks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,16 @@ class AccessMap:
     variables: tuple[Variable, ...]
     conditions: tuple[Condition, ...]
     tile: Tile | None = None
+    matrix: Matrix | None = None
     sources: Sources | None = None
     source_guard: Condition | None = None
 
 
-def access_map(kernel: Kernel, site: Site, sizes: Mapping[sympy.Symbol, tuple[int, int]]) -> AccessMap | str:
-    """The map of an access, or why there is none. `sizes`: ranges of the params without a value."""
+def access_map(
+    kernel: Kernel, site: Site, sizes: Mapping[sympy.Symbol, tuple[int, int]], walking: frozenset[int]
+) -> AccessMap | str:
+    """The map of an access, or why there is none. `sizes`: ranges of the params without a value. `walking`: the
+    `tile_loops` of the kernel."""
     access, array = site.access, site.access.array
     if site.opaque:
         return site.opaque
@@ -90,7 +97,9 @@ def access_map(kernel: Kernel, site: Site, sizes: Mapping[sympy.Symbol, tuple[in
         return _NOTHING
     guards = [*site.predicates, *filter(None, (site.source_guard,))]
     used = names([site.offset, *(difference for guard in guards for difference, _ in guard.terms)])
-    variables = tuple(_variables(kernel, site, used, sizes))
+    matrix = matrix_of(site)
+    extents = names(extents_of(site)) if matrix is not None else frozenset()
+    variables = tuple(_variables(site, used | extents, sizes, walking))
     if used - set(THREAD) - {sympy.Symbol(v.name, integer=True) for v in variables}:
         return _DATA
     try:
@@ -107,9 +116,15 @@ def access_map(kernel: Kernel, site: Site, sizes: Mapping[sympy.Symbol, tuple[in
         variables,
         tuple(map(_condition, site.predicates)),
         _tile(site, used),
+        matrix,
         sources,
         None if site.source_guard is None else _condition(site.source_guard),
     )
+
+
+def initial_size(bounds: tuple[int, int]) -> int:
+    """The value of a param without one, of this range, as a page opens."""
+    return max(bounds[0], min(bounds[1], DEFAULT_SIZE))
 
 
 def can_change_rows(array: Array) -> bool:
@@ -133,7 +148,10 @@ def _tile(site: Site, used: frozenset[sympy.Symbol]) -> Tile | None:
 
 
 def _variables(
-    kernel: Kernel, site: Site, used: frozenset[sympy.Symbol], sizes: Mapping[sympy.Symbol, tuple[int, int]]
+    site: Site,
+    used: frozenset[sympy.Symbol],
+    sizes: Mapping[sympy.Symbol, tuple[int, int]],
+    walking: frozenset[int],
 ) -> list[Variable]:
     """The counters and sizes that the addresses depend on."""
     variables = []
@@ -144,13 +162,13 @@ def _variables(
         if not name.startswith("loop "):
             variables.append(Variable(name, name, "block", 0, counter.count - 1, 0))
             continue
-        shown = name.split(" ", 2)[2]
+        _, position, shown = name.split(" ", 2)
         value = _loop_value(site, counter.symbol, shown)
-        variables.append(Variable(name, shown, "loop", 0, counter.count - 1, 0, value))
+        walks = int(position) in walking
+        variables.append(Variable(name, shown, "loop", 0, counter.count - 1, 0, value, walks))
     for size, (low, high) in sizes.items():
         if size in used:
-            initial = max(low, min(high, DEFAULT_SIZE))
-            variables.append(Variable(str(size), str(size), "param", low, high, initial))
+            variables.append(Variable(str(size), str(size), "param", low, high, initial_size((low, high))))
     return variables
 
 

@@ -13,6 +13,7 @@ from cugen.analysis.launches.traffic import ArrayTraffic
 from cugen.analysis.totals.sites import Site, sites
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.analysis.verdicts.wording import Wording
+from cugen.html.environment import VERDICTS
 from cugen.kernel import Kernel
 from cugen.kernel_report import LaunchReport, Report
 from cugen.machine import target as known_target
@@ -21,9 +22,10 @@ from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.registers.estimate import registers
 from cugen.report.formulas import Formula, formula
 from cugen.report.layouts import TileLayouts, tile_layouts
-from cugen.report.maps import AccessMap, access_map
-
-VERDICTS = ("ideal", "costly", "assumed", "unknown")
+from cugen.report.maps import AccessMap, access_map, initial_size
+from cugen.report.output_tiles import OutputTiles, output_tiles
+from cugen.report.tile_loops import tile_loops
+from cugen.report.timeline import Timeline, timeline
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,19 @@ class Entry:
     lanes: AccessMap | str
 
     @property
+    def verdict(self) -> str:
+        return self.report.verdict
+
+    @property
     def bytes_per_lane(self) -> int:
         return self.report.access.array.dtype.bytes * self.report.access.width
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch. `traffic` is empty if a size is unknown; `registers` is the plan's estimate for a thread."""
+    """One launch. `traffic` is empty if a size is unknown; `registers` is the plan's estimate for a thread.
+
+    outputs: how blocks and threads divide the outputs. timeline: of a loop that copies tiles and reads them."""
 
     report: LaunchReport
     planned: PlannedKernel
@@ -53,6 +61,8 @@ class Launch:
     traffic: tuple[ArrayTraffic, ...]
     tiles: tuple[TileLayouts, ...]
     registers: int
+    outputs: tuple[OutputTiles, ...]
+    timeline: Timeline | None
 
 
 @dataclass(frozen=True)
@@ -112,9 +122,9 @@ def _launch(
     first: int,
 ) -> Launch:
     all_sites = {site.access.serial: site for site in sites(planned, values, [str(size) for size in sizes])}
-    wording = Wording.of(planned, [*values, *map(str, sizes)])
+    wording, walking = Wording.of(planned, [*values, *map(str, sizes)]), tile_loops(planned)
     entries = tuple(
-        _entry(number, report, planned, all_sites[report.access.serial], wording, lines, sizes)
+        _entry(number, report, planned, all_sites[report.access.serial], wording, lines, sizes, walking)
         for number, report in enumerate(analysed.accesses, first)
     )
     return Launch(
@@ -124,6 +134,8 @@ def _launch(
         analysed.facts.traffic.arrays if analysed.facts.traffic is not None else (),
         tile_layouts(planned, target, all_sites, sizes_known=not sizes),
         registers(planned, kernel.context),
+        output_tiles(planned, all_sites.values(), walking),
+        timeline(planned, {**{str(size): initial_size(bounds) for size, bounds in sizes.items()}, **values}),
     )
 
 
@@ -135,6 +147,7 @@ def _entry(
     wording: Wording,
     lines: Mapping[int, int],
     sizes: Mapping[sympy.Symbol, tuple[int, int]],
+    walking: frozenset[int],
 ) -> Entry:
     line = lines[report.access.serial]
-    return Entry(number, line, report, formula(site, wording), access_map(planned, site, sizes))
+    return Entry(number, line, report, formula(site, wording), access_map(planned, site, sizes, walking))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from cugen.emit.watched import states
 from cugen.report.html import live_html
 
 VERSION_PATH = "/version"
@@ -31,7 +32,7 @@ class Server:
         self._build = build
         self._lock = threading.Lock()
         self._site = build()
-        self._state = _state(self._site.files)
+        self._state = states(self._site.files)
         self._http = ThreadingHTTPServer((_HOST, port), _handler(self.site))
 
     @property
@@ -41,11 +42,11 @@ class Server:
     def site(self) -> Site:
         """The pages of the files as they are now."""
         with self._lock:
-            state = _state(self._site.files)
+            state = states(self._site.files)
             if state != self._state:
                 files, self._site = self._site.files, self._build()
                 # That of before: a file that changed meanwhile is read again.
-                self._state = state if self._site.files == files else _state(self._site.files)
+                self._state = state if self._site.files == files else states(self._site.files)
             return self._site
 
     def run(self) -> None:
@@ -56,19 +57,6 @@ class Server:
         """Ends `run`, and frees the port."""
         self._http.shutdown()
         self._http.server_close()
-
-
-def _state(files: tuple[Path, ...]) -> tuple[tuple[int, int] | None, ...]:
-    """Modification time and size of each file; None for a missing one."""
-    states: list[tuple[int, int] | None] = []
-    for file in files:
-        try:
-            known = file.stat()
-        except OSError:
-            states.append(None)
-        else:
-            states.append((known.st_mtime_ns, known.st_size))
-    return tuple(states)
 
 
 def _version(site: Site) -> str:

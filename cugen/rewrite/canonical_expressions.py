@@ -3,20 +3,22 @@
     y[i] = sum(sum(x[i, 0 + p, q * 1] * 1 + 0, q), p)
 becomes
     y[i] = sum(x[i, p, q], p, q)
-Neutral elements are left out where no bit of a result changes, subscripts that equal an index become that index, and
-nested reductions of one kind are one. Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are
-terms under that condition (`where`). All of it is exact but the order of sums, which a spec doesn't fix.
+Neutral elements are left out where no bit of a result changes, subscripts that equal an index become that index unless
+it may be longer than the dimension, and nested reductions of one kind are one. Terms of a sum that are 0 unless a
+condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`). All of it is exact but the order of
+sums, which a spec doesn't fix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import copysign
 
-from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, Read, Reduce, Select, walk
-from cugen.spec.model import Param, Spec
+from cugen.spec.expressions import Cast, Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, walk
+from cugen.spec.model import Array, Param, Spec, Statement
 from cugen.spec.prove.affine import Variable, affine_form
+from cugen.spec.prove.nonnegative import is_provably_nonnegative
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL, INT64
 
@@ -26,18 +28,50 @@ _OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": 
 
 def with_canonical_expressions(spec: Spec) -> Spec:
     """The spec with the canonical form of its statements; the same object if they have it."""
-    params = {param.name: param for param in spec.params}
-    statements = tuple(
-        replace(s, subscripts=tuple(_subscript(sub, params) for sub in s.subscripts), value=_value(s.value, params))
-        for s in spec.statements
-    )
+    scope = _Scope({param.name: param for param in spec.params}, {array.name: array for array in spec.arrays}, {})
+    statements = tuple(_statement(statement, scope.binding(statement.indices)) for statement in spec.statements)
     return spec if statements == spec.statements else replace(spec, statements=statements)
 
 
-def _value(expr: Expr, params: Mapping[str, Param]) -> Expr:
-    if isinstance(expr, Read):
-        return replace(expr, subscripts=tuple(_subscript(sub, params) for sub in expr.subscripts))
-    expr = rebuild(expr, lambda part: _value(part, params))
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The params, the arrays, and the extents of the indices in scope."""
+
+    params: Mapping[str, Param]
+    arrays: Mapping[str, Array]
+    extents: Mapping[str, Expr]
+
+    def binding(self, indices: Iterable[Index]) -> _Scope:
+        return replace(self, extents={**self.extents, **{index.name: index.extent for index in indices}})
+
+    def is_inside(self, name: str, extent: Expr) -> bool:
+        """Whether an index is provably no longer than a dimension, as bare subscripts are. `i + 0` may be guarded."""
+        longer = affine_form(extent, self.params) - affine_form(self.extents[name], self.params)
+        return is_provably_nonnegative(longer, (), self.params)
+
+
+def _statement(statement: Statement, scope: _Scope) -> Statement:
+    shape = scope.arrays[statement.target].shape
+    return replace(
+        statement,
+        subscripts=_subscripts(statement.subscripts, shape, scope),
+        value=_value(statement.value, scope),
+    )
+
+
+def _subscripts(subscripts: tuple[Expr, ...], shape: tuple[Expr, ...], scope: _Scope) -> tuple[Expr, ...]:
+    return tuple(_subscript(sub, extent, scope) for sub, extent in zip(subscripts, shape, strict=True))
+
+
+def _value(expr: Expr, scope: _Scope) -> Expr:
+    match expr:
+        case Read():
+            return replace(expr, subscripts=_subscripts(expr.subscripts, scope.arrays[expr.array].shape, scope))
+        case Reduce(indices=indices):
+            scope = scope.binding(indices)
+        case Scan(inner=index):
+            scope = scope.binding((index,))
+    expr = rebuild(expr, lambda part: _value(part, scope))
     match expr:
         case Op(name=name, args=(x, neutral)) if _is_neutral(name, neutral):
             return x
@@ -119,13 +153,17 @@ def both(first: Expr | None, second: Expr) -> Expr:
     return Op("and", (first, second), BOOL)
 
 
-def _subscript(sub: Expr, params: Mapping[str, Param]) -> Expr:
-    """The index that a subscript equals, else the subscript with canonical parts."""
-    sub = rebuild(sub, lambda part: _value(part, params))
-    if isinstance(sub, Op) and sub.dtype == INT64:
-        form = affine_form(sub, params)
-        if form.constant == 0 and len(form.terms) == 1:
-            ((atom, coefficient),) = form.terms
-            if coefficient == 1 and isinstance(atom, Variable) and atom.name not in params:
-                return IndexValue(atom.name)
-    return _value(sub, params) if isinstance(sub, Op) else sub
+def _subscript(sub: Expr, extent: Expr, scope: _Scope) -> Expr:
+    """The index that a subscript equals, if that is no longer than the dimension; else one with canonical parts."""
+    if not isinstance(sub, Op):
+        return rebuild(sub, lambda part: _value(part, scope))
+    parts = rebuild(sub, lambda part: _value(part, scope))
+    canonical = _value(parts, scope)
+    form = affine_form(sub, scope.params)
+    if sub.dtype == INT64 and form.constant == 0 and len(form.terms) == 1:
+        ((atom, coefficient),) = form.terms
+        if coefficient == 1 and isinstance(atom, Variable) and atom.name in scope.extents:
+            canonical = IndexValue(atom.name)
+    if isinstance(canonical, IndexValue) and not scope.is_inside(canonical.name, extent):
+        return Op("add", (canonical, Const(0, INT64)), INT64)
+    return canonical

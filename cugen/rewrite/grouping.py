@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.plan.request import Group
+from cugen.plan.subscripts import is_subscript
 from cugen.plan.traversal.substitution import over_indices, substitute
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Scan, walk
@@ -166,17 +167,33 @@ def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
 
 
 def _recomputed_elsewhere(spec: Spec, written: Mapping[str, int]) -> set[str]:
-    """The cheap temporaries of which other elements are read or none, and those that one of these reads in turn."""
+    """The cheap temporaries of which other elements are read or none, and those that one of these reads in turn; not
+    those read in subscripts that their values can't be part of, such as rounded numbers."""
     recomputed: set[str] = set()
+    positions = _subscript_arrays(spec)
     readers_of = Readers(spec.statements)
     for position, statement in reversed(tuple(enumerate(spec.statements))):
         if not _is_cheap_temporary(statement, spec, written):
             continue
         readers = [spec.statements[n] for n in readers_of.positions(statement.target, position + 1)]
+        if statement.target in positions and not is_subscript(statement.value):
+            continue
         is_inner = any(reader.target in recomputed for reader in readers)
         if not readers or is_inner or _needs_other_elements(statement, readers):
             recomputed.add(statement.target)
     return recomputed
+
+
+def _subscript_arrays(spec: Spec) -> set[str]:
+    """The arrays of which subscripts are made, of temporaries also those that these read."""
+    found: set[str] = set()
+    for statement in reversed(spec.statements):
+        reads = list(array_reads(statement))
+        subscripts = (sub for read in reads for sub in read.subscripts)
+        found |= {node.array for sub in subscripts for node in walk(sub) if isinstance(node, Read)}
+        if statement.target in found:
+            found |= {read.array for read in reads}
+    return found
 
 
 def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:

@@ -203,7 +203,7 @@ def are_in_bounds(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
     """Whether the reads of a value over `indices` are in bounds without the guards that enclose it: its temporary has
     none of them."""
     params, arrays = {param.name: param for param in spec.params}, {array.name: array for array in spec.arrays}
-    checker = BoundsChecker(params, arrays, Reporter(spec.file, spec.text))
+    checker = BoundsChecker(params, arrays, Reporter(spec.file, spec.text), spec.require)
     known = (*indices, *bound_indices(value))
     return all(checker.stays_in_bounds(read, known) for read in _windows(value))
 

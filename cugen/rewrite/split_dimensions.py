@@ -1,5 +1,5 @@
-"""Views of arrays with a dimension split in two, where all subscripts of it are an outer and an inner index; and
-indices split in two, where a quotient and a remainder of them are read.
+"""Views of arrays with a dimension split, where all subscripts of it are an outer and inner indices; and indices split,
+where quotients and remainders of them are read.
 
     y[b, i, h * D + d] = sum(p[b, h, i, j] * v[b, j, h * D + d], j)       v: [B, S, H * D]
 becomes
@@ -8,12 +8,15 @@ with the same elements at the same places, for families that take subscripts of 
     y[i] = sum(a[i, k // Q, k % Q] * b[k], k)
 becomes
     y[i] = sum(a[i, k_outer, k_inner] * b[k_outer * Q + k_inner], k_outer, k_inner)
+The quotient may be split again: `c // (P * Q), c // Q % P, c % Q` are three indices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import permutations
 
 from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import (
@@ -30,20 +33,25 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Array, Param, Spec, Statement
-from cugen.spec.prove.affine import affine_form, multiply
+from cugen.spec.prove.affine import AffineForm, affine_form, multiply
 from cugen.spec.resolve.keys.layout import dense_strides, product
 from cugen.spec.rewriting import rebuild, replaced
 from cugen.spec.types import INT64
 
+MAX_PARTS = 4  # of a dimension; all orders of its indices are tried
 MAX_PERIOD = 8  # consecutive outputs that a thread computes together, with a constant phase for each (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """The indices of one subscript `outer * extent of inner + inner`."""
+    """The indices of one subscript `outer * extent of inner + inner`, or of more parts, the outermost first."""
 
-    outer: Index
-    inner: Index
+    parts: tuple[Index, ...]
+
+    @property
+    def lengths(self) -> tuple[Expr, ...]:
+        """The extents of all parts but the outermost."""
+        return tuple(index.extent for index in self.parts[1:])
 
 
 def with_split_dimensions(spec: Spec) -> Spec:
@@ -79,7 +87,9 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
     taken = {*_indices(statement), *params, *(array.name for array in spec.arrays)}
     reductions = (node for node in walk(statement.value) if isinstance(node, Reduce))
     positions = {index for node in reductions if node.is_position for index in node.indices}
-    for index in _indices(statement).values():
+    queue = list(_indices(statement).values())
+    while queue:
+        index = queue.pop(0)
         if index in positions or _has_phases(statement, index, params):
             continue
         split = [*_divisors(statement, "mod", index), *_group_extents(statement, index)]
@@ -88,7 +98,8 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
         if divisor is not None and count is not None:
             outer = Index(fresh(f"{index.name}_outer", taken), count)
             inner = Index(fresh(f"{index.name}_inner", taken), divisor)
-            statement = _with_parts(statement, index, outer, inner)
+            statement = _with_parts(statement, index, outer, inner, params)
+            queue.insert(0, outer)
     return statement
 
 
@@ -135,8 +146,11 @@ def _quotient(extent: Expr, divisor: Expr, params: Mapping[str, Param]) -> Expr 
     return Const(whole.constant // part.constant, INT64) if whole.constant > part.constant else None
 
 
-def _with_parts(statement: Statement, index: Index, outer: Index, inner: Index) -> Statement:
-    """The statement with `outer * extent of inner + inner` for an index."""
+def _with_parts(
+    statement: Statement, index: Index, outer: Index, inner: Index, params: Mapping[str, Param]
+) -> Statement:
+    """The statement with `outer * extent of inner + inner` for an index; its quotient by a multiple of that extent is
+    one of the outer index."""
     value, divided = IndexValue(index.name), (IndexValue(index.name), inner.extent)
     quotient, remainder = IndexValue(outer.name), IndexValue(inner.name)
 
@@ -149,6 +163,10 @@ def _with_parts(statement: Statement, index: Index, outer: Index, inner: Index) 
                 return quotient
             case Op(name="mod", args=args) if args == divided:
                 return remainder
+            case Op(name="floordiv", args=(dividend, divisor)) if (
+                dividend == value and (multiple := _quotient(divisor, inner.extent, params)) is not None
+            ):
+                return Op("floordiv", (quotient, multiple), INT64)
             case Reduce(indices=indices) if index in indices:
                 return replaced(replace(expr, indices=parts(indices)), change)
         if expr == value:
@@ -169,27 +187,28 @@ def _indices(statement: Statement) -> dict[str, Index]:
 
 
 def _split(sub: Expr, extent: Expr, indices: Mapping[str, Index], params: Mapping[str, Param]) -> _Split | None:
-    """The two indices of a subscript that runs over the whole dimension; None for any other."""
+    """The indices of a subscript that runs over the whole dimension; None for any other."""
     if isinstance(sub, IndexValue):
         return None
     form, whole = affine_form(sub, params), affine_form(extent, params)
     names = [node.name for node in walk(sub) if isinstance(node, IndexValue)]
-    if len(names) != 2 or any(name not in indices for name in names):
+    if not 2 <= len(names) <= MAX_PARTS or any(name not in indices for name in names):
         return None
-    for outer, inner in (names, names[::-1]):
-        first, second = indices[outer], indices[inner]
-        length = affine_form(second.extent, params)
-        if multiply(affine_form(first.extent, params), length) != whole:
-            continue
-        scaled = multiply(affine_form(IndexValue(outer), params), length)
-        if scaled is not None and scaled + affine_form(IndexValue(inner), params) == form:
-            return _Split(first, second)
+    for order in permutations(names):
+        total: AffineForm | None = AffineForm()
+        length: AffineForm | None = AffineForm((), 1)
+        for name in reversed(order):
+            scaled = None if length is None else multiply(affine_form(IndexValue(name), params), length)
+            total = None if total is None or scaled is None else total + scaled
+            length = None if length is None else multiply(length, affine_form(indices[name].extent, params))
+        if total == form and length == whole:
+            return _Split(tuple(indices[name] for name in order))
     return None
 
 
 def _agree(splits: list[_Split | None], params: Mapping[str, Param]) -> bool:
     """Whether all accesses split a dimension into equal parts."""
-    lengths = [None if split is None else affine_form(split.inner.extent, params) for split in splits]
+    lengths = [None if split is None else [affine_form(n, params) for n in split.lengths] for split in splits]
     return lengths.count(lengths[0]) == len(lengths)
 
 
@@ -201,8 +220,9 @@ def _array(array: Array, chosen: Mapping[tuple[str, int], _Split | None]) -> Arr
     strides: list[Expr] = []
     for dimension, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
         split = chosen.get((array.name, dimension))
-        shape += [split.outer.extent, split.inner.extent] if split else [extent]
-        strides += [product(split.inner.extent, stride), stride] if split else [stride]
+        parts = [index.extent for index in split.parts] if split else [extent]
+        shape += parts
+        strides += [reduce(product, reversed(parts[n + 1 :]), stride) for n in range(len(parts))]
     is_dense = array.strides == dense_strides(array.shape)
     return replace(array, shape=tuple(shape), strides=dense_strides(shape) if is_dense else tuple(strides))
 
@@ -218,7 +238,7 @@ def _statement(
             if (name, dimension) not in chosen:
                 result.append(sub)
             elif split := _split(sub, spec.array(name).shape[dimension], indices, params):
-                result += [IndexValue(split.outer.name), IndexValue(split.inner.name)]
+                result += [IndexValue(index.name) for index in split.parts]
         return tuple(result)
 
     def change(expr: Expr) -> Expr:

@@ -151,11 +151,24 @@ class _Run:
         for kernel, size in dynamic_limits(job.manifest).items():
             attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._functions[kernel].set_attribute(attribute, size)
+        for launch in job.manifest.launches:
+            self._configure(launch)
         self._memory: dict[str, _CanaryBuffer] = {}
         self._textures: dict[str, int] = {}
         self._tensor_maps: dict[str, bytes] = {}
         # PyCUDA packs parameters from offset 0 on, and the first of these kernels is at one that the cubin alone has.
         self._own_module = libcuda.driver().load(cubin.image) if job.manifest.tensor_maps else 0
+
+    def _configure(self, launch: LaunchEntry) -> None:
+        """Sets what a launch asks of the device."""
+        driver, function = self._driver, self._functions[launch.kernel]
+        if launch.carveout is not None:
+            function.set_attribute(driver.function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT, launch.carveout)
+        if launch.cache_config:
+            function.set_cache_config(getattr(driver.func_cache, launch.cache_config.upper()))
+        if launch.bank_bytes and hasattr(function, "set_shared_config"):  # not by CUDA 13, which has no GPU of 3.x
+            widths = {4: "FOUR_BYTE_BANK_SIZE", 8: "EIGHT_BYTE_BANK_SIZE"}
+            function.set_shared_config(getattr(driver.shared_config, widths[launch.bank_bytes]))
 
     def outcome(self) -> Outcome:
         poisoned = {
@@ -163,8 +176,9 @@ class _Run:
             for space in self._manifest.workspace
         }
         try:
+            kinds = {a.name: a.allocation for a in self._manifest.arguments if isinstance(a, ArrayArgument)}
             for name, content in (*self._job.buffers.items(), *poisoned.items()):
-                self._memory[name] = self._allocate(name, content)
+                self._memory[name] = self._allocate(name, content, kinds.get(name, "device"))
             for name, memory in texture_memory(self._manifest, self._params):
                 self._textures[name] = libcuda.driver().create_texture(self._memory[name].address, memory)
             for name, argument, tensor in tensor_memory(self._manifest, self._params):
@@ -181,15 +195,26 @@ class _Run:
             return Outcome(dict(self._job.buffers), faults=(Fault("driver", f"the CUDA driver reported: {error}"),))
         return Outcome(buffers, times, faults=tuple(faults))
 
-    def _allocate(self, name: str, content: Buffer) -> _CanaryBuffer:
+    def _allocate(self, name: str, content: Buffer, kind: str) -> _CanaryBuffer:
         size = content.nbytes
-        allocation = self._driver.mem_alloc(size + 2 * CANARY_BYTES)
-        base = int(allocation)
+        allocation, base = self._allocated(size + 2 * CANARY_BYTES, kind)
         self._driver.memset_d8(base, CANARY, CANARY_BYTES)
         self._driver.memset_d8(base + CANARY_BYTES + size, CANARY, CANARY_BYTES)
         memory = _CanaryBuffer(name, allocation, base + CANARY_BYTES, size)
         self._fill(memory, content)
         return memory
+
+    def _allocated(self, size: int, kind: str) -> tuple[Any, int]:
+        """Memory of the device, managed, or mapped memory of the host: what keeps it, and its address on the device."""
+        driver = self._driver
+        if kind == "managed":
+            array = driver.managed_empty(size, np.uint8, mem_flags=driver.mem_attach_flags.GLOBAL)
+        elif kind == "mapped":
+            array = driver.pagelocked_empty(size, np.uint8, mem_flags=driver.host_alloc_flags.DEVICEMAP)
+        else:
+            allocation = driver.mem_alloc(size)
+            return allocation, int(allocation)
+        return array, int(array.base.get_device_pointer())
 
     def _fill(self, memory: _CanaryBuffer, content: Buffer) -> None:
         if memory.bytes:
@@ -250,6 +275,7 @@ class _Run:
         function = driver.function(self._own_module, launch.kernel)
         if size := dynamic_limits(self._manifest).get(launch.kernel):
             driver.allow_dynamic_shared(function, size)
+        driver.configure(function, launch)
         x, y, z = grid
         maps = [self._tensor_maps[name] for name in launch.tensor_maps]
         values = [*maps, *(argument.tobytes() for argument in arguments)]

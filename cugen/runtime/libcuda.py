@@ -15,6 +15,7 @@ from typing import Any
 from cugen.abi.codes import DEVICE_FAULT, NO_GPU
 from cugen.abi.errors import RunError
 from cugen.abi.limits import Limits
+from cugen.abi.manifest import LaunchEntry
 from cugen.abi.tensor_maps import TensorMemory
 from cugen.abi.textures import ADDRESS_MODES, TextureMemory
 
@@ -22,6 +23,9 @@ _NAMES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
 _POINTER_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _CAPTURE_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_CARVEOUT = 9  # CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+_CACHE_CONFIGS = {"prefer_shared": 1, "prefer_l1": 2, "prefer_equal": 3}  # CU_FUNC_CACHE_*
+_BANK_CONFIGS = {4: 1, 8: 2}  # CU_SHARED_MEM_CONFIG_*_BYTE_BANK_SIZE
 # CU_DEVICE_ATTRIBUTE_*
 _THREADS, _BLOCK, _GRID = 1, (2, 3, 4), (5, 6, 7)
 _REGISTERS, _SHARED_OPT_IN, _MAJOR, _MINOR = 12, 97, 75, 76
@@ -206,6 +210,16 @@ class Driver:
 
     def allow_dynamic_shared(self, function: int, size: int) -> None:
         self.call("cuFuncSetAttribute", ctypes.c_void_p(function), _DYNAMIC_SHARED, ctypes.c_int(size))
+
+    def configure(self, function: int, launch: LaunchEntry) -> None:
+        """Sets what a launch asks of the device."""
+        handle = ctypes.c_void_p(function)
+        if launch.carveout is not None:
+            self.call("cuFuncSetAttribute", handle, _CARVEOUT, ctypes.c_int(launch.carveout))
+        if launch.cache_config:
+            self.call("cuFuncSetCacheConfig", handle, ctypes.c_int(_CACHE_CONFIGS[launch.cache_config]))
+        if launch.bank_bytes and hasattr(self._library, "cuFuncSetSharedMemConfig"):  # without it no GPU of 3.x
+            self.call("cuFuncSetSharedMemConfig", handle, ctypes.c_int(_BANK_CONFIGS[launch.bank_bytes]))
 
     def allocate(self, size: int, stream: int) -> int:
         """Stream-ordered allocation."""

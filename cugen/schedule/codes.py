@@ -12,6 +12,8 @@ CODES: dict[str, str] = {
     "CG2107": "An entry of the lock file for another state of the spec",
     "CG2108": "A plan that costs more than it needs to",
     "CG2109": "An entry of the lock file for another target",
+    "CG2110": "A cache operator without an access",
+    "CG2111": "An option that the kernel or the target can't have",
     "CG3101": "More threads than a block may have",
     "CG3102": "More shared memory than a block may have",
     "CG3103": "More blocks than a grid may have",

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cugen.rewrite.schedules import schedule_of
+from cugen.rewrite.schedules import optional_schedule, schedule_of
 from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 from cugen.spec.model import Check, Schedule, Spec, Tuned
@@ -117,7 +117,9 @@ def filled(spec: Spec, schedules: Schedules) -> Schedules:
     by_output = dict(spec.schedules)
     for output, chosen in schedules:
         statements = tuple(s for s in spec.statements if s.target == output)
-        by_output[output] = completed(schedule_of(spec, statements) if statements else Schedule(), chosen)
+        options = optional_schedule(spec, statements).options
+        made = completed(schedule_of(spec, statements) if statements else Schedule(), chosen)
+        by_output[output] = replace(made, options=options)
     return tuple(by_output.items())
 
 

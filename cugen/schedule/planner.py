@@ -24,8 +24,10 @@ from cugen.plan.traversal.walking import walk_nodes
 from cugen.rewrite.grouping import Grouping
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
+from cugen.schedule.cache_operators import check_cache_operators, uncached_accesses
 from cugen.schedule.constant_tables import candidates, uniformly_read, with_constant_tables
 from cugen.schedule.idle_units import with_idle_unit
+from cugen.schedule.options import check_loops, with_options
 from cugen.schedule.register_arrays import moving_subscripts
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
@@ -42,6 +44,7 @@ def make_plan(spec: Spec) -> Plan:
     """The launches of a spec; SpecError, with every family's reasons, if no family can honour it."""
     report = Reporter(spec.file, spec.text)
     _check_features(spec, report)
+    check_cache_operators(spec, target(spec.target), report)
     report.raise_if_failed()
     plan = _planned(plan_context(spec), report)
     if not (tables := candidates(plan)):
@@ -57,12 +60,15 @@ def _planned(context: Context, report: Reporter) -> Plan:
     _check_textures(context, report)
     report.raise_if_failed()
     grouping = group(context)
-    kernels: list[Kernel] = []
+    planned: list[tuple[Kernel, Request]] = []
     for request in requests(context, grouping):
         kernel = _choose(request, report)
         if kernel is not None:
             _check_limits(request, kernel, report)
-            kernels.append(with_idle_unit(kernel, request))
+            kernel = with_options(with_idle_unit(kernel, request), request, report)
+            planned.append((kernel, request))
+    kernels = [kernel for kernel, _ in planned]
+    check_loops(planned, report)
     report.raise_if_failed()
     return Plan(
         context,
@@ -197,12 +203,15 @@ def _built(family: Family, request: Request) -> Kernel | Refusals:
 
 
 def _checked(kernel: Kernel, request: Request) -> Kernel | Refusals:
-    """The kernel if the target has what it uses, textures are read by single fetches, every vector access is proved
-    to be aligned, and the arrays that the spec puts in registers have static subscripts."""
+    """The kernel if the target has what it uses, textures are read by single fetches, accesses have the cache operators
+    that the spec asks for, every vector access is proved to be aligned, and the arrays that the spec puts in registers
+    have static subscripts."""
     if reasons := why_unsupported(kernel, request.target):
         return Refusals(tuple(map(Refusal, reasons)))
     if wide := wide_fetches(kernel.body, request.context.arrays):
         return Refusals(tuple(Refusal(reason, f"arrays.{name}.memory") for name, reason in wide.items()))
+    if uncached := tuple(uncached_accesses(kernel)):
+        return Refusals(uncached)
     if moving := moving_subscripts(kernel, request):
         return Refusals(moving)
     if not (accesses := unaligned(kernel.body, request.context)):

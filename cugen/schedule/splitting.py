@@ -19,6 +19,7 @@ from cugen.rewrite.grouping import inlined_statements
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
+from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
@@ -93,8 +94,9 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
 
 
 def with_hoisted_reductions(spec: Spec) -> Spec:
-    """The spec with nested reductions in temporaries, except where a family is faster with them in place, or takes
-    short ones in place; the same object if none is hoisted."""
+    """The spec with nested scans in temporaries, and nested reductions, except where a family is faster with them in
+    place, or takes short ones in place; the same object if none is hoisted."""
+    spec = with_stored_scans(spec)
     return hoisted(spec, partial(_keeps_nested, spec), _needs_stages)
 
 

@@ -70,5 +70,6 @@ CODES: dict[str, str] = {
     "CG2011": "A key for textures only",
     "CG2012": "A 2-D texture of an array that isn't two-dimensional",
     "CG2013": "Linear filtering that textures don't have",
+    "CG2014": "A cache operator outside global memory",
     "CG3001": "Too many threads in a block",
 }

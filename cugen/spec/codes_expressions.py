@@ -11,7 +11,7 @@ CODES: dict[str, str] = {
     "CG1106": "An expression that is too large",
     "CG1107": "Arguments out of order",
     "CG1108": "Subscript syntax of another language",
-    "CG1109": "An operator of another language",
+    "CG1109": "A spelling of another language",
     "CG1201": "An unknown name",
     "CG1202": "An unknown function",
     "CG1203": "Wrong arguments of a function",

@@ -7,36 +7,43 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.keys import MAX_KERNELS
+from cugen.spec.parse.mappings import yaml_of
 from cugen.spec.parse.nodes import MAX_BYTES, YamlMapping, YamlScalar, decode, parse, printable
 from cugen.spec.parse.reading import first_line, wrong_type
 from cugen.spec.resolve.document import build
 from cugen.spec.resolve.keys.scope import Setting
 from cugen.spec.variants import Expanded, expand
 
+Source = str | os.PathLike[str] | Mapping[str, Any]
+
+_TEXT, _MAPPING = "<text>", "<dict>"  # names of specs without a file
+
 
 def load(
-    path: str | os.PathLike[str],
+    source: Source,
     params: Mapping[str, Setting] | None = None,
     *,
     kernel: str | None = None,
     target: str | None = None,
 ) -> Spec:
-    """The one kernel of a spec file, or the one of several that `kernel` names.
+    """The one kernel of a spec, or the one of several that `kernel` names.
 
-    `params` overrides the file's values of params and scalars. A dynamic param stays dynamic: its value is only checked
-    (it is for the run). SpecError holds all diagnostics of the file.
+    `source` is the path of a spec file; a text with a newline is a spec itself, and a mapping one with the same keys.
+    `params` overrides its values of params and scalars. A dynamic param stays dynamic: its value is only checked
+    (it is for the run). SpecError holds all diagnostics of the spec.
     """
-    specs = _load_file(path, params, kernel, target)
+    specs = _load_source(source, params, kernel, target)
     if len(specs) > 1:
         names = ", ".join(spec.kernel for spec in specs[:20]) + (", …" if len(specs) > 20 else "")
         raise _failure(
-            os.fspath(path),
+            _name_of(source),
             "CG1050",
             f"the file has {len(specs)} kernels: {names}",
             help="choose one with `--kernel NAME`, or load all of them with `load_all`",
@@ -45,12 +52,12 @@ def load(
 
 
 def load_all(
-    path: str | os.PathLike[str], params: Mapping[str, Setting] | None = None, *, target: str | None = None
+    source: Source, params: Mapping[str, Setting] | None = None, *, target: str | None = None
 ) -> tuple[Spec, ...]:
-    """All kernels of a spec file, in the order of its documents, the last variant varying fastest.
+    """All kernels of a spec, in the order of its documents, the last variant varying fastest.
 
-    `params` and errors as for `load`."""
-    return _load_file(path, params, None, target)
+    `source`, `params` and errors as for `load`."""
+    return _load_source(source, params, None, target)
 
 
 def load_text(
@@ -63,6 +70,24 @@ def load_text(
 ) -> tuple[Spec, ...]:
     """All kernels of a text; `file` is its name in diagnostics, `folder` the base of the paths that it names."""
     return _load(text, file, folder, params or {}, None, target)
+
+
+def _name_of(source: Source) -> str:
+    """The name of a spec in diagnostics."""
+    if isinstance(source, Mapping):
+        return _MAPPING
+    return _TEXT if isinstance(source, str) and "\n" in source else os.fspath(source)
+
+
+def _load_source(
+    source: Source, params: Mapping[str, Setting] | None, kernel: str | None, target: str | None
+) -> tuple[Spec, ...]:
+    name = _name_of(source)
+    if isinstance(source, Mapping):
+        return _load(yaml_of(source, name), name, None, params or {}, kernel, target)
+    if isinstance(source, str) and name == _TEXT:
+        return _load(source, name, None, params or {}, kernel, target)
+    return _load_file(source, params, kernel, target)
 
 
 def _load_file(

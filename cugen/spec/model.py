@@ -64,7 +64,8 @@ class Memory:
 
     `is_single_stage`: the spec says `stages: 1`, and leaves no other number to the generator. `dims` are the
     coordinates of a fetch from a texture: 1 of linear memory, 2 of pitched memory. `filter` is point, or linear where
-    a fetch interpolates between elements."""
+    a fetch interpolates between elements. `load` and `store` are the cache operators of accesses in device memory.
+    `allocation` is device, managed, or mapped for page-locked host memory that kernels address (zero-copy)."""
 
     space: str | None = None  # global shared constant register readonly texture scratch
     pad: int = 0
@@ -74,6 +75,9 @@ class Memory:
     is_single_stage: bool = field(default=False, metadata=_HASHED_IF_SET)
     dims: int = field(default=1, metadata=_HASHED_IF_SET)
     filter: str = field(default="point", metadata=_HASHED_IF_SET)
+    load: str = field(default="", metadata=_HASHED_IF_SET)
+    store: str = field(default="", metadata=_HASHED_IF_SET)
+    allocation: str = field(default="device", metadata=_HASHED_IF_SET)
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -138,11 +142,27 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """What a schedule asks of the compiler and of the launch, whatever the family.
+
+    `unroll` maps the variables of loops, as the source names them, to unroll factors: 1 leaves a loop rolled, 0 unrolls
+    it fully. `max_registers` bounds those of a thread, 0 doesn't. `carveout` is the share of an SM's L1 data cache that
+    is preferred as shared memory, in percent; None leaves it to the driver. `bank_bytes` is the width of banks, 0 the
+    default one."""
+
+    unroll: tuple[tuple[str, int], ...] = ()
+    max_registers: int = 0
+    fast_math: bool = False
+    carveout: int | None = None
+    bank_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """The user's schedule; None and empty mean that the generator chooses.
 
-    `block`, `thread` and `step` map index names to sizes; `tunables` holds the family-specific keys; `spans`
-    maps keys (`"block.m"`, `"family"`) to their locations.
+    `block`, `thread` and `step` map index names to sizes; `tunables` holds the family-specific keys, `options` those
+    that any family takes; `spans` maps keys (`"block.m"`, `"family"`) to their locations.
     """
 
     family: str | None = None
@@ -151,6 +171,7 @@ class Schedule:
     step: tuple[tuple[str, int], ...] = ()
     tunables: tuple[tuple[str, int | str | bool], ...] = ()
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
+    options: Options = field(default=Options(), metadata=_HASHED_IF_SET)
 
     def span_of(self, key: str) -> Span:
         """The location of a key; NOWHERE if the schedule has none."""
@@ -268,6 +289,11 @@ class Spec:
         if self.states_target or self.target != capability:
             return self
         return replace(self, target=architecture_specific(capability))
+
+    @property
+    def defaults(self) -> tuple[tuple[str, int], ...]:
+        """The defaults of dynamic params, by name."""
+        return tuple((param.name, param.default) for param in self.params if param.default is not None)
 
     @property
     def hash(self) -> str:

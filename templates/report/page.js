@@ -196,6 +196,7 @@
     else if (access.map.space === "constant") picture.innerHTML = constantMap(cost);
     else picture.replaceChildren();
     drawTile(access, layout);
+    drawFootprint(access, lanes);
     drawLanes(access, lanes);
   }
 
@@ -313,14 +314,16 @@
 
   function legend(kind) {
     const quarters = [0, 1, 2, 3].map((q) =>
-      `<span class="swatch" style="background:var(--quarter-${q})"></span>lanes ${8 * q}–${8 * q + 7}`).join("");
+      swatch(`style="background:var(--quarter-${q})"`, `lanes ${8 * q}–${8 * q + 7}`)).join(" ");
     const more = kind === "banks"
       ? "Columns are banks, rows are wavefronts; ▲ and a frame mark those beyond the ideal. " +
         "“4…” is a word that several lanes share."
-      : 'Rows are 128-byte lines by the byte offset in the array, boxes are the 32-byte sectors moved' +
-        '<span class="swatch" style="background:var(--waste);opacity:.45"></span>wasted bytes';
-    return `<p class="legend">${quarters}. ${more}</p>`;
+      : swatch('style="background:var(--waste);opacity:.45"', "wasted bytes") +
+        " Rows are 128-byte lines by the byte offset in the array, boxes are the 32-byte sectors moved.";
+    return `<p class="legend">${quarters} ${more}</p>`;
   }
+
+  const swatch = (look, text) => `<span class="nobr"><span class="swatch" ${look}></span>${text}</span>`;
 
   // All accesses to the tile over the launch, as `cugen check` counts them with the chosen layout in the spec.
   function drawTile(access, layout) {
@@ -338,10 +341,63 @@
     });
     box.innerHTML = `<p id="map-tile-title">Wavefronts of all accesses to <code>${escaped(access.map.tile.array)}</code> ` +
       `over the launch, with <code>${layout.label}</code> in the spec</p>` +
-      '<table class="list" aria-labelledby="map-tile-title"><thead><tr>' +
+      '<div class="scroll"><table class="list" aria-labelledby="map-tile-title"><thead><tr>' +
       '<th scope="col" class="n">line</th><th scope="col">access</th><th scope="col" class="n">as it is</th>' +
       `<th scope="col" class="n">${layout.label}</th><th scope="col" class="n">ideal</th><th scope="col"></th>` +
-      `</tr></thead><tbody>${rows.join("")}</tbody></table>`;
+      `</tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
+  }
+
+  // The elements of the array that the whole block accesses, with those of the chosen request framed.
+  function drawFootprint(access, lanes) {
+    const { matrix, width } = access.map, box = byId("map-footprint");
+    box.hidden = !matrix;
+    if (!matrix) return;
+    const active = lanes.filter(Boolean), values = (lane) => ({ ...state.uniform, ...requests.threadOf(lane.indices) });
+    const subscripts = active.map((lane) => matrix.subscripts.map((tree) => requests.evaluate(tree, values(lane))));
+    const found = footprint.of(access.map, access.block, state.uniform, subscripts[0]);
+    const requested = subscripts.flatMap((at) => Array.from({ length: width }, (_, step) =>
+      [found.row === null ? 0 : at[found.row], at[found.column] + step]));
+    const text = footprintText(access, found);
+    byId("map-footprint-text").textContent = text;
+    const where = `Where the block's elements are in ${matrix.array}`;
+    byId("map-footprint-picture").innerHTML = footprint.picture(found, requested, escaped(`Footprint. ${text}`)) +
+      footprint.overview(found, escaped(where));
+    byId("map-footprint-legend").innerHTML = footprintLegend(found, access);
+  }
+
+  function footprintText(access, found) {
+    const { array } = access.map.matrix, active = found.cells.filter((cell) => cell.active);
+    const extents = found.shape.map(thousands).join(" × ");
+    const at = access.map.variables.filter((variable) => variable.kind === "block" || found.fixed.includes(variable))
+      .map((variable) => `${variable.shown} = ${valueOf(variable)}`);
+    const of = `${counted(found.elements, "element")} of ${array} (${extents})${at.length ? `, with ${at.join(", ")}` : ""}`;
+    if (!active.length) return `The block accesses no element of ${array} here.`;
+    const span = (name, values) => {
+      const [low, high] = footprint.range(values);
+      return low === high ? `${name} ${thousands(low)}` : `${name}s ${thousands(low)} to ${thousands(high)}`;
+    };
+    const where = [span(found.row === null ? "element" : "column", active.map((cell) => cell.c))];
+    if (found.row !== null) where.unshift(span("row", active.map((cell) => cell.r)));
+    const planes = found.plane.map((value, d) => (d === found.row || d === found.column ? "·" : value));
+    const plane = found.shape.length > 2 ? ` of the plane (${planes.join(", ")})` : "";
+    const beyond = found.cells.length - active.length;
+    return `The block accesses ${of}: ${where.join(", ")}${plane}.` +
+      (beyond ? ` ${counted(beyond, "element")} beyond the edge ${beyond === 1 ? "isn't" : "aren't"} accessed.` : "");
+  }
+
+  const valueOf = (variable) => {
+    const current = state.uniform[variable.name];
+    return thousands(variable.value === null ? current : requests.evaluate(variable.value, { [variable.name]: current }));
+  };
+
+  function footprintLegend(found, access) {
+    const warps = Math.min(warpsOf(access), 4);
+    const names = Array.from({ length: warps }, (_, n) =>
+      swatch(`style="background:var(--quarter-${n})"`, `warp ${n}${warpsOf(access) > 4 ? ", …" : ""}`));
+    names.push(swatch("data-kind=request", "the request above"));
+    if (found.cells.some((cell) => !cell.active)) names.push(swatch("data-kind=beyond", "beyond the edge"));
+    return `${names.join(" ")} ` + (found.row === null ? "A line has 64 elements."
+      : "Thick lines are the edge of the array; beside, where the block's elements are in it.");
   }
 
   const verdictClass = (cost) => (cost[0] > cost[1] ? "costly" : "ideal");

@@ -10,21 +10,29 @@ const requests = (() => {
   const most = (values) => values.reduce((a, b) => Math.max(a, b), 0);
 
   // The value of an expression tree: a number, a name, or an operator with its operands.
-  function evaluate(tree, values) {
-    if (typeof tree === "number") return tree;
-    if (typeof tree === "string") return values[tree];
-    const [operator, ...operands] = tree;
-    const [a, b, then, otherwise] = operands.map((operand) => evaluate(operand, values));
+  const evaluate = (tree, values) => compiled(tree)(values);
+  const known = new WeakMap();
+
+  // A tree as a function of the values by name.
+  function compiled(tree) {
+    if (typeof tree === "number") return () => tree;
+    if (typeof tree === "string") return (values) => values[tree];
+    if (!known.has(tree)) known.set(tree, composed(tree[0], tree.slice(1).map(compiled)));
+    return known.get(tree);
+  }
+
+  function composed(operator, parts) {
+    const [a, b, then, otherwise] = parts;
     switch (operator) {
-      case "+": return sum(operands.map((operand) => evaluate(operand, values)));
-      case "*": return operands.reduce((product, operand) => product * evaluate(operand, values), 1);
-      case "**": return a ** b;
-      case "//": return floorDiv(a, b);
-      case "%": return mod(a, b);
-      case "^": return Number(BigInt(a) ^ BigInt(b));
-      case "min": return Math.min(a, b);
-      case "max": return Math.max(a, b);
-      case "?": return a < b ? then : otherwise;
+      case "+": return (values) => { let total = 0; for (const part of parts) total += part(values); return total; };
+      case "*": return (values) => { let total = 1; for (const part of parts) total *= part(values); return total; };
+      case "**": return (values) => a(values) ** b(values);
+      case "//": return (values) => floorDiv(a(values), b(values));
+      case "%": return (values) => mod(a(values), b(values));
+      case "^": return (values) => Number(BigInt(a(values)) ^ BigInt(b(values)));
+      case "min": return (values) => Math.min(a(values), b(values));
+      case "max": return (values) => Math.max(a(values), b(values));
+      case "?": return (values) => (a(values) < b(values) ? then(values) : otherwise(values));
     }
     throw new Error(`unknown operator ${operator}`);
   }
@@ -54,6 +62,9 @@ const requests = (() => {
     return offset;
   }
 
+  // A thread's indices by their names.
+  const threadOf = ([x, y, z]) => ({ "threadIdx.x": x, "threadIdx.y": y, "threadIdx.z": z });
+
   // The lanes of a warp: thread indices, offset in elements and byte address; null where a lane is inactive.
   function lanesOf(access, block, warp, uniform, layout) {
     const [x, y, z] = block;
@@ -61,8 +72,7 @@ const requests = (() => {
       const thread = warp * WARP + lane;
       if (thread >= x * y * z) return null;
       const indices = [thread % x, floorDiv(thread, x) % y, floorDiv(thread, x * y)];
-      const values = { ...uniform };
-      indices.forEach((index, axis) => { values[`threadIdx.${"xyz"[axis]}`] = index; });
+      const values = { ...uniform, ...threadOf(indices) };
       if (!access.conditions.every((condition) => holds(condition, values))) return null;
       const offset = offsetOf(access, layout, values);
       const reads = !access.source_guard || holds(access.source_guard, values);
@@ -422,7 +432,7 @@ const requests = (() => {
     return moved(halves.length, transactions, ideal);
   }
 
-  return { evaluate, lanesOf, costOf, warpRequest };
+  return { evaluate, holds, threadOf, lanesOf, costOf, warpRequest };
 })();
 
 if (typeof module !== "undefined") module.exports = requests;

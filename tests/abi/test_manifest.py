@@ -28,7 +28,7 @@ numbers = st.integers(0, 2**40)
 sizes = st.one_of(numbers, st.sampled_from(["N", "(M + 15) // 16", "é"]))
 lists = st.lists(sizes, max_size=3).map(tuple)
 arguments = st.one_of(
-    st.builds(ArrayArgument, texts, texts, texts, lists, lists, sizes, numbers, texts),
+    st.builds(ArrayArgument, texts, texts, texts, lists, lists, sizes, numbers, texts, texts),
     st.builds(ScalarArgument, texts, texts),
     st.builds(ParamArgument, texts, texts, numbers, numbers, numbers),
 )

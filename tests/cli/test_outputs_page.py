@@ -71,7 +71,9 @@ def test_every_file_of_the_table_is_written(cli: Callable[..., Any], tmp_path: P
     for name, topic in (("one", ""), ("several", "variants")):
         (tmp_path / f"{name}.yaml").write_text(spec(topic))
     words = ("generate", tmp_path / "one.yaml", tmp_path / "several.yaml", "-o", tmp_path)
-    listed = cli(*words, "--list", "--emit", "cu,cubin,ptx,fatbin,embed,launch", "--umbrella", "NAME").out
+    listed = cli(
+        *words, "--list", "--emit", "cu,cubin,ptx,fatbin,embed,launch,main,main-overlap", "--umbrella", "NAME"
+    ).out
     written = {Path(line).name for line in listed.splitlines()}
     rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
     named = {file for row in rows for file in re.findall(r"`(.+?)`", row)}

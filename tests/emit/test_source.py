@@ -236,3 +236,24 @@ schedule: {family: wgmma}
     kernel, launcher = source.split("#include <cuda_runtime.h>")
     assert "constexpr int C = 40;" not in kernel  # nor is the word in `extern "C"`
     assert "constexpr int C = 40;" in launcher
+
+
+def test_all_kernels_align_their_dynamic_shared_memory_equally():
+    (spec,) = load_text("""
+cugen: 1
+kernel: gated
+target: sm_90a
+params: {T: 512, K: 768, D: 3072}
+arrays:
+  x: {shape: [T, K], dtype: bfloat16}
+  w: {shape: [K, 2 * D], dtype: bfloat16}
+  y: {shape: [T, D], dtype: bfloat16}
+indices: {d: D}
+compute: y[t, d] = gelu(sum(x[t, k] * w[k, d], k)) * sum(x[t, k] * w[k, D + d], k)
+""")
+    plan = make_plan(spec)
+    planned = {kernel.dynamic_shared_alignment for kernel in plan.kernels if kernel.dynamic_shared_bytes}
+    declared = re.findall(r"extern __shared__ __align__\((\d+)\)", render(plan_context(spec), plan).source)
+    assert len(planned) == 2
+    assert len(declared) > 1
+    assert set(declared) == {str(max(planned))}

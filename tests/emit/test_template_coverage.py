@@ -11,6 +11,7 @@ import pytest
 
 import cugen.emit.host.embed
 import cugen.emit.host.launch_header
+import cugen.emit.host.program.program
 import cugen.emit.host.variants
 from cugen.emit.environment import environment, template_folder
 from cugen.emit.host.embed import Code, Image
@@ -40,6 +41,7 @@ arrays:
   C: {shape: [M, N], dtype: bfloat16}
 compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 """
+PROGRAM_SPECS = ROOT / "tests" / "data" / "program_specs.yaml"  # for the branches of host programs
 TEMPLATE_SPECS = ROOT / "tests" / "data" / "template_specs.yaml"  # for branches that the gallery doesn't take
 VARIANTS = """
 cugen: 1
@@ -118,7 +120,7 @@ def counted():
     # Helpers for types that those kernels don't ask for.
     for path in sorted((template_folder() / "functions").iterdir()):
         name = path.name.removesuffix(".cu.j2")
-        if name == "wgmma":  # a function for each instruction
+        if name in ("wgmma", "load_cached", "store_cached"):  # a function for each instruction
             continue
         generic = "template <" in path.read_text()
         for dtype in (FLOAT32, INT32, UINT32):
@@ -128,7 +130,13 @@ def counted():
         patch.setattr(cugen.emit.host.variants, "environment", lambda: env)
         patch.setattr(cugen.emit.host.embed, "environment", lambda: env)
         patch.setattr(cugen.emit.host.launch_header, "environment", lambda: env)
+        patch.setattr(cugen.emit.host.program.program, "environment", lambda: env)
         cugen.emit.host.launch_header.launch_header()
+        for spec in load_all(PROGRAM_SPECS):
+            kernel = generate(spec, analysis=False)
+            kinds = ("main", "main-overlap") if kernel.name.startswith("split") else ("main",)
+            for kind in kinds:
+                cugen.emit.host.program.program.program(kind, kernel.context, kernel.manifest)
         for kernel in map(generate, (*load_all(TEMPLATE_SPECS), *load_all(ROOT / "specs" / "conv_wgmma_bf16.yaml"))):
             image = Image(b"code", (kernel.spec.target,), "nobody")
             cugen.emit.host.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)

@@ -111,3 +111,30 @@ def test_gathers_at_the_result_of_a_reduction_are_planned_for_every_target(state
     for m, n in ((50, 5000), (2000, 70)):
         text = "cugen: 1\nkernel: gathered\n" + gather_by_result(statements, m, n, "int32", target)
         assert generate(load_text(text)[0]).source
+
+
+COMPUTED = (  # a position, and another that it may be part of
+    "cast(round(5 * abs(sin(w[j]))), int32)",
+    "where(w[j] > 0, t[j], 0)",
+    "t[j] if j > 3 else N - 1",
+    "cast(sqrt(j), uint8)",
+    "t[j] ^ 1",
+    "t[t[j]] + 1 - 1",
+)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("element", ["k[j]", "k[N - 1 - j]", "p[j]", "p[j] // 2"])
+@pytest.mark.parametrize("position", COMPUTED)
+def test_positions_are_computed_in_temporaries(prove, position, element):
+    prove(f"""params: {{N: 8}}
+arrays:
+  t: {{shape: [N], dtype: int32}}
+  w: {{shape: [N], dtype: float32}}
+  x: {{shape: [2 * N, N], dtype: float32, boundary: clamp}}
+  y: {{shape: [3, N], dtype: float32}}
+compute: |
+  k[j] = {position}
+  p[j] = k[j] + 1
+  y[i, j] = x[{element}, j] + i * w[j] + p[j] * t[j]
+""")

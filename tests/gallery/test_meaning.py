@@ -106,6 +106,12 @@ def bias_activation_and_gate(x: Array, bias: Array, gate: Array) -> Array:
     return np.maximum(x + bias, 0) * gate[:, None]
 
 
+@meaning_of("logistic")
+def logistic_slope(x: Array, steepness: float) -> Array:
+    curve = 1 / (1 + np.exp(-steepness * x))
+    return steepness * curve * (1 - curve)
+
+
 @meaning_of("outer_product")
 def outer_product(a: Array, b: Array) -> Array:
     return np.outer(a, b)
@@ -166,7 +172,7 @@ def lengths_of_points(point: Array) -> Array:
     return np.linalg.norm(point, axis=1)
 
 
-@meaning_of("transpose_naive", "transpose_shared", "transpose_padded", "transpose_swizzled")
+@meaning_of("transpose_naive", "transpose_shared", "transpose_padded", "transpose_swizzled", "transpose_f64_kepler")
 def transposed(A: Array) -> Array:
     return A.T
 

@@ -32,7 +32,7 @@ def test_code_that_is_taken_from_nowhere_is_a_command_a_message_or_a_workflow():
 
 
 def test_every_project_of_the_page_is_there_and_every_example_project_is_on_it():
-    named = set(re.findall(r"\]\(\.\./(examples/[\w-]+)", PAGE))
+    named = set(re.findall(r"\]\(\.\./(examples/[\w-]+)/", PAGE))
     marks = ("CMakeLists.txt", "pyproject.toml", "Makefile")
     there = {f"examples/{path.parent.name}" for mark in marks for path in (ROOT / "examples").glob(f"*/{mark}")}
     assert named == there

@@ -114,3 +114,37 @@ def test_the_next_step_says_how_few_registers_it_takes():
 def test_missing_limits_are_derived_from_the_others():
     custom = Target("custom", threads_per_sm=512, registers_per_sm=4096, shared_per_block=2048)
     assert (custom.warps_per_sm, custom.registers_per_block, custom.shared_opt_in) == (16, 4096, 2048)
+
+
+@pytest.mark.parametrize(
+    ("name", "percent", "shared_bytes", "kib"),
+    [
+        ("sm_90", 100, 0, 228),
+        ("sm_90", 50, 0, 132),  # 114 KiB, and the next size
+        ("sm_90", 0, 0, 8),  # a block's reserved 1 KiB
+        ("sm_90", 0, 40_000, 64),
+        ("sm_80", 50, 0, 100),
+        ("sm_75", 0, 0, 32),
+        ("sm_70", 0, 0, 0),
+        ("sm_35", 50, 0, 32),
+        ("sm_20", 20, 0, 16),
+        ("sm_20", 50, 0, 48),
+        ("sm_90", None, 0, 228),
+    ],
+)
+def test_a_carve_out_is_the_next_size_that_holds_a_block(name, percent, shared_bytes, kib):
+    row = target(name).with_carveout(percent, shared_bytes)
+    assert row.shared_per_sm == kib * 1024
+
+
+@pytest.mark.parametrize("name", known_targets())
+def test_the_sizes_of_shared_memory_leave_a_rest_to_l1(name):
+    row = target(name)
+    assert list(row.carveouts) == sorted(row.carveouts)
+    if row.carveouts:
+        assert row.carveouts[-1] == row.shared_per_sm < row.l1_bytes
+
+
+def test_fewer_blocks_fit_a_smaller_carve_out():
+    blocks = [occupancy(target("sm_90").with_carveout(p, 16_384), 128, 32, 16_384).blocks_per_sm for p in (100, 25, 0)]
+    assert blocks == [13, 3, 1]

@@ -10,9 +10,9 @@ import pytest
 
 from cugen.analysis.launches.comparison import ADDED, BETTER, REMOVED, SAME, UNKNOWN, WORSE, compare
 from cugen.kernel import generate
-from cugen.report import counters
+from cugen.report.attachments import counters
+from cugen.report.attachments.machine_code import sass_of
 from cugen.report.html import page_html
-from cugen.report.machine_code import sass_of
 from cugen.spec.load import load
 from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.cuda import compile_cubin

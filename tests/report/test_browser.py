@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,68 +19,23 @@ from cugen.report.page import Page
 from cugen.report.server import Server
 
 ROOT = Path(__file__).parents[2]
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 GALLERY = sorted(path.name for path in (ROOT / "specs").glob("*.yaml"))
 SELECT_ALL = """
 () => [...document.querySelectorAll("a[data-select]")].map((link) => {
   link.click();
   if (document.getElementById("map-body").hidden) return document.getElementById("map-reason").textContent;
-  const parts = [...document.querySelectorAll("#map-figures, #map-picture, #map-lanes")];
+  const parts = [...document.querySelectorAll("#map-figures, #map-picture, #map-footprint, #map-lanes")];
   const isBad = document.querySelector("#map-figures .bad") !== null;
   return parts.map((part) => part.textContent).join(" ") + (isBad ? " BAD" : "");
 })
 """
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        pytest.skip("NO BROWSER, NOT TESTED: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-class Tab:
-    """A tab that collects errors."""
-
-    def __init__(self, browser: Any, folder: Path) -> None:
-        self.page = browser.new_page(viewport={"width": 1280, "height": 900})
-        self.folder = folder
-        self.server = "file:"
-        self.errors: list[str] = []
-        self.page.on("console", lambda message: self.errors.append(message.text))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", self._requested)
-
-    def _requested(self, request: Any) -> None:
-        if not request.url.startswith(("file:", self.server)):
-            self.errors.append(f"connects to {request.url}")
-
-    def open(self, text: str) -> Any:
-        path = self.folder / "page.html"
-        path.write_text(text)
-        self.page.goto(path.as_uri())
-        return self.page
-
-
-@pytest.fixture
-def tab(browser: Any, tmp_path: Path) -> Iterator[Tab]:
-    opened = Tab(browser, tmp_path)
-    yield opened
-    opened.page.close()
-    assert opened.errors == []
-
-
 @pytest.mark.sampled(9)
 @pytest.mark.thinned(3)
 @pytest.mark.parametrize("file", GALLERY)
 def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
-    file: str, tab: Tab, gallery_pages: Callable[[str], tuple[Page, ...]]
+    file: str, tab: Any, gallery_pages: Callable[[str], tuple[Page, ...]]
 ) -> None:
     for made in gallery_pages(file):
         page = tab.open(page_html(made))
@@ -96,7 +50,7 @@ def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
                 assert text.endswith(" BAD")
 
 
-def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Tab, gallery_pages: Any) -> None:
+def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("gemm_f32.yaml")
     page = tab.open(page_html(made))
     papers = {}
@@ -104,12 +58,12 @@ def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Tab, galler
         page.emulate_media(color_scheme=scheme)
         papers[scheme] = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert papers == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}
-    for width in (800, 400):
+    for width in (1400, 800, 400):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_printed_page_has_every_access_and_no_controls(tab: Tab, gallery_pages: Any) -> None:
+def test_a_printed_page_has_every_access_and_no_controls(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
     page.emulate_media(media="print", color_scheme="dark")
@@ -118,7 +72,7 @@ def test_a_printed_page_has_every_access_and_no_controls(tab: Tab, gallery_pages
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
 
 
-def test_the_keyboard_walks_over_the_marks_of_lines(tab: Tab, gallery_pages: Any) -> None:
+def test_the_keyboard_walks_over_the_marks_of_lines(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
     page.locator("table.code button").first.focus()
@@ -163,7 +117,7 @@ def test_a_layout_chosen_on_the_page_has_the_conflicts_and_figures_of_check(
     name: str,
     layout: str,
     wavefronts: int,
-    tab: Tab,
+    tab: Any,
     tmp_path: Path,
     page_of: Any,
     capfd: pytest.CaptureFixture[str],
@@ -200,7 +154,7 @@ def test_a_layout_chosen_on_the_page_has_the_conflicts_and_figures_of_check(
     assert shown() == expected(checked(text.replace("pad: 0", layout), tmp_path, capfd))
 
 
-def test_an_address_with_an_access_opens_at_it(tab: Tab, gallery_pages: Any) -> None:
+def test_an_address_with_an_access_opens_at_it(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
     last = made.entries[-1]
@@ -210,7 +164,7 @@ def test_an_address_with_an_access_opens_at_it(tab: Tab, gallery_pages: Any) -> 
     assert page.locator("article.chosen h3").inner_text() == last.report.text
 
 
-def test_a_slider_walks_over_the_warps(tab: Tab, page_of: Any) -> None:
+def test_a_slider_walks_over_the_warps(tab: Any, page_of: Any) -> None:
     made = page_of(conflicting("transpose_padded"))
     page = tab.open(page_html(made))
     page.locator("a[data-select='2']").click()
@@ -220,7 +174,7 @@ def test_a_slider_walks_over_the_warps(tab: Tab, page_of: Any) -> None:
     assert page.locator("#map-lanes").text_content() != first
 
 
-def test_a_heading_of_the_index_sorts_its_rows(tab: Tab, gallery_pages: Any) -> None:
+def test_a_heading_of_the_index_sorts_its_rows(tab: Any, gallery_pages: Any) -> None:
     pages = [page for file in ("softmax.yaml", "matmul_padded.yaml", "gather.yaml") for page in gallery_pages(file)]
     page = tab.open(index_html(pages))
     names = "[...document.querySelectorAll('tbody th code')].map((name) => name.textContent)"
@@ -231,7 +185,7 @@ def test_a_heading_of_the_index_sorts_its_rows(tab: Tab, gallery_pages: Any) -> 
     assert page.locator("th[aria-sort]").count() == 1
 
 
-def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Tab, tmp_path: Path) -> None:
+def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Any, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(conflicting("transpose_padded"))
     parser = argparse.ArgumentParser()
@@ -255,3 +209,44 @@ def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Tab, tmp_
         tab.page.close()  # it asks the server for news
         server.stop()
         thread.join(timeout=10)
+
+
+UNNAMED = """
+() => {
+  const text = (ids) => ids.split(" ").map((id) => document.getElementById(id)?.textContent || "").join("");
+  const named = (node) =>
+    (node.getAttribute("aria-label") || text(node.getAttribute("aria-labelledby") || "") || node.textContent).trim();
+  const pictures = [...document.querySelectorAll("svg:not([aria-hidden])")]
+    .filter((svg) => svg.getAttribute("role") !== "img" || !named(svg));
+  const controls = [...document.querySelectorAll("input, select")].filter((control) => !control.closest("label"));
+  const buttons = [...document.querySelectorAll("button")].filter((button) => !named(button));
+  const levels = [...document.querySelectorAll("h1, h2, h3, h4")].map((heading) => Number(heading.tagName[1]));
+  const skipped = levels.filter((level, n) => level - (levels[n - 1] || 0) > 1);
+  return [...pictures, ...controls, ...buttons].map((node) => node.outerHTML.slice(0, 200)).concat(skipped);
+}
+"""
+
+
+@pytest.mark.parametrize("file", ["gemm_f32.yaml", "transpose_padded.yaml", "gemm_wgmma_f16.yaml"])
+def test_a_screen_reader_has_a_name_for_each_picture_and_control(file: str, tab: Any, gallery_pages: Any) -> None:
+    (made,) = gallery_pages(file)
+    page = tab.open(page_html(made))
+    for entry in made.entries:
+        page.locator(f"a[data-select='{entry.number}']").click()
+        assert page.evaluate(UNNAMED) == []
+    assert page.locator("[role=status]").count() == 2
+
+
+def test_the_footprint_of_a_block_follows_the_sliders(tab: Any, gallery_pages: Any) -> None:
+    (made,) = gallery_pages("transpose_padded.yaml")
+    page = tab.open(page_html(made))
+    page.locator("a[data-select='1']").click()
+    text = page.locator("#map-footprint-text")
+    assert "1,024 elements of A (300 × 200), with blockIdx.x = 0, blockIdx.y = 0: rows 0 to 31" in text.inner_text()
+    page.locator("#map-blockIdx-x").focus()
+    page.keyboard.press("End")
+    assert "rows 288 to 299" in text.inner_text()
+    assert "640 elements beyond the edge aren't accessed" in text.inner_text()
+    assert page.locator("#map-footprint-picture .beyond").count() > 0
+    page.locator("a[data-select='2']").click()
+    assert page.locator("#map-footprint").is_hidden()

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cugen.report.charts import rate_text
-from cugen.report.highlight import highlighted
 from cugen.report.html import index_html, page_html
 from cugen.report.index import row
 
@@ -86,7 +84,7 @@ def test_a_page_needs_nothing_else_and_is_small_and_well_formed(file, gallery_pa
         assert (parsed.unbalanced, parsed.open, parsed.sources) == ([], [], [])
         assert sorted(set(parsed.ids)) == sorted(parsed.ids)
         assert set(parsed.references) <= set(parsed.ids)
-        assert re.findall(r"url\(|@import|https?://(?!www\.w3\.org)", text) == []
+        assert re.findall(r"url\((?!#)|@import|https?://(?!www\.w3\.org)", text) == []
         assert "default-src 'none'" in text
 
 
@@ -128,18 +126,7 @@ def test_text_of_a_spec_is_never_markup(page_of):
     assert "<b>" not in text
     assert "49 &amp;" not in text
     assert "&lt;/script&gt;&lt;b&gt;{{ 7 * 7 }} &amp;amp;" in text
-    assert text.count("</script>") == 3
-
-
-def test_a_block_comment_and_a_string_keep_their_text():
-    lines = highlighted('int x; /* a <\n b */ if (x) f("a/*b"); // c\n#include <x>')
-    assert [re.sub(r"<[^>]*>", "", line) for line in lines] == [
-        "int x; /* a &lt;",
-        " b */ if (x) f(&#34;a/*b&#34;); // c",
-        "#include &lt;x&gt;",
-    ]
-    assert '<span class="c"> b */</span>' in lines[1]
-    assert '<span class="k">if</span>' in lines[1]
+    assert text.count("</script>") == 4
 
 
 def test_the_index_has_a_row_for_each_kernel_with_a_link(gallery_pages):
@@ -152,16 +139,6 @@ def test_the_index_has_a_row_for_each_kernel_with_a_link(gallery_pages):
         assert (summary.moved is None) == any(
             launch.report.facts.traffic is None or launch.report.facts.traffic.moved is None for launch in page.launches
         )
-
-
-def test_rates_have_their_prefix():
-    assert [rate_text(rate) for rate in (1.979e15, 66.9e12, 1e9, 5e6, 3)] == [
-        "1.979 PFLOP/s",
-        "66.9 TFLOP/s",
-        "1 GFLOP/s",
-        "5 MFLOP/s",
-        "3 FLOP/s",
-    ]
 
 
 def luminance(colour: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,20 +24,12 @@ from cugen.report.page import Page
 from cugen.report.script_data import data, target_rules
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "templates" / "report" / "requests.js"
 FIGURES = ("requests", "wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors")
-PROGRAM = """
-const requests = require(process.argv[1]);
-const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
-process.stdout.write(JSON.stringify(cases.map((c) => {
-  if (!c.access) {
-    return requests.warpRequest(c.space, c.kind, c.width, c.addresses, c.target, c.sources);
-  }
-  const lanes = requests.lanesOf(c.access, c.block, c.warp, c.uniform, c.layout);
-  const cost = requests.costOf(c.access, lanes, c.target);
-  return { ...cost, addresses: lanes.map((lane) => lane && lane.address) };
-})));
-"""
+EXPRESSION = """(c) => {
+  if (!c.access) return script.warpRequest(c.space, c.kind, c.width, c.addresses, c.target, c.sources);
+  const lanes = script.lanesOf(c.access, c.block, c.warp, c.uniform, c.layout);
+  return { ...script.costOf(c.access, lanes, c.target), addresses: lanes.map((lane) => lane && lane.address) };
+}"""
 # Gallery files with every kind of access: copies of 4 to 16 bytes, with guards, matrix loads, swizzles, constants,
 # choices of stream-K, rows of vectors, transposes.
 FILES = (
@@ -56,20 +47,6 @@ FILES = (
     "prefix_sum.yaml",
     "product_ladder.yaml",
 )
-
-
-def in_node(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the script answers, in the Node.js that Playwright's package has."""
-    from playwright._impl._driver import compute_driver_executable
-
-    node, _ = compute_driver_executable()
-    done = subprocess.run(
-        [node, "-e", PROGRAM, str(SCRIPT)], input=json.dumps(cases), capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    answers: list[dict[str, Any]] = json.loads(done.stdout)
-    assert len(answers) == len(cases)
-    return answers
 
 
 def drawn_requests(random_: random.Random) -> Iterator[dict[str, Any]]:
@@ -108,11 +85,11 @@ def drawn_addresses(random_: random.Random, width: int, *, partly: bool) -> list
     return [None if random_.random() < missing else unit * width for unit in units]
 
 
-def test_the_script_charges_what_the_rules_of_each_target_charge():
+def test_the_script_charges_what_the_rules_of_each_target_charge(in_node):
     cases = list(drawn_requests(random.Random(1)))
     kinds = {(case["space"], case["kind"]) for case in cases}
     assert len(kinds) > 10
-    for case, answer in zip(cases, in_node(cases), strict=True):
+    for case, answer in zip(cases, in_node("requests.js", EXPRESSION, cases), strict=True):
         expected = warp_request(
             case["space"], case["kind"], case["width"], case["addresses"], case["name"], sources=case["sources"]
         )
@@ -120,9 +97,9 @@ def test_the_script_charges_what_the_rules_of_each_target_charge():
         assert answer["transactions"] == [list(transaction) for transaction in expected.transactions], case
 
 
-def test_each_active_lane_is_in_the_passes_of_a_shared_memory_request():
+def test_each_active_lane_is_in_the_passes_of_a_shared_memory_request(in_node):
     cases = [case for case in drawn_requests(random.Random(2)) if case["space"] == "shared" and case["width"] != 16]
-    for case, answer in zip(cases, in_node(cases), strict=True):
+    for case, answer in zip(cases, in_node("requests.js", EXPRESSION, cases), strict=True):
         lanes = {lane for cells in answer["passes"] for cell in cells["cells"] for lane in cell["lanes"]}
         assert lanes == {lane for lane, address in enumerate(case["addresses"]) if address is not None}
         for cells in answer["passes"]:
@@ -132,7 +109,7 @@ def test_each_active_lane_is_in_the_passes_of_a_shared_memory_request():
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("file", FILES)
 def test_a_map_of_the_gallery_has_the_addresses_and_the_cost_of_python(
-    file: str, gallery_pages: Callable[[str], tuple[Page, ...]]
+    file: str, gallery_pages: Callable[[str], tuple[Page, ...]], in_node: Any
 ) -> None:
     random_ = random.Random(file)
     cases: list[dict[str, Any]] = []
@@ -167,7 +144,7 @@ def test_a_map_of_the_gallery_has_the_addresses_and_the_cost_of_python(
                         }
                     )
     assert cases
-    for (text, addresses, cost), answer in zip(expected, in_node(cases), strict=True):
+    for (text, addresses, cost), answer in zip(expected, in_node("requests.js", EXPRESSION, cases), strict=True):
         assert answer["addresses"] == addresses, text
         assert {name: answer[name] for name in FIGURES} == cost, text
 

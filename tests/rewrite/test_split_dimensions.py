@@ -8,7 +8,7 @@ from cugen.kernel import generate
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
-from cugen.spec.expressions import Reduce, walk
+from cugen.spec.expressions import Op, Reduce, walk
 from cugen.spec.load import load_text
 from cugen.spec.prove.affine import text_of
 
@@ -91,3 +91,31 @@ def test_a_dimension_that_is_read_in_other_ways_stays():
 def test_an_inner_index_that_overlaps_the_next_row_stays():
     spec = spec_of("N: 30", "x [2 * N + 2]; y [N]", "y[i] = sum(x[2 * i + r], r)", "r: 4")
     assert with_split_dimensions(spec) is spec
+
+
+DIGITS = (
+    "y[c, n] = x[c // (P * Q), c // Q % P, c % Q, n]",
+    "y[c, n] = x[c // Q // P, c // Q % P, c % Q, n]",
+    "y[c, n] = x[c // (Q * P), c // Q % P, c % Q, n]",
+)
+
+
+@pytest.mark.parametrize(
+    "params", ["M: 5, N: 12, P: 3, Q: 4", "M: dynamic, N: 12, P: 3, Q: 4", "M: 7, N: 9, P: 2, Q: 3"]
+)
+@pytest.mark.parametrize("compute", DIGITS)
+def test_an_index_of_three_digits_is_three_indices(compute, params):
+    spec = spec_of(params, "x [M, P, Q, N]; y [M * P * Q, N]", compute)
+    split = with_split_dimensions(spec)
+    assert shape(split, "y") == ["M", "P", "Q", "N"]
+    assert not any(isinstance(node, Op) for node in walk(split.statements[0].value))
+    kernel = generate(spec, analysis=False)
+    sizes = {"M": 4} if "dynamic" in params else {}
+    run = verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True), params=sizes)
+    assert run.verification.passed
+
+
+def test_all_parts_of_a_subscript_are_dimensions():
+    spec = spec_of("A: 3, B: 4, C: 5", "x [A * B * C]; y [C, A, B]", "y[c, a, b] = x[(a * B + b) * C + c]")
+    assert shape(with_split_dimensions(spec), "x") == ["A", "B", "C"]
+    assert passes(spec)

@@ -47,10 +47,18 @@ class FakeDriver(ModuleType):
         self.contexts: list[str] = []
         self.kernels: dict[str, Callable[..., None]] = {}
         self.count = 1
+        self.host_allocations: list[tuple[str, int]] = []
+        self.mem_attach_flags = SimpleNamespace(GLOBAL="global")
+        self.host_alloc_flags = SimpleNamespace(DEVICEMAP="devicemap")
         names = ["MAX_THREADS_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", "MAX_REGISTERS_PER_BLOCK"]
         names += [f"MAX_{part}_DIM_{axis}" for part in ("BLOCK", "GRID") for axis in "XYZ"]
         self.device_attribute = SimpleNamespace(**{name: name for name in names})
-        self.function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic")
+        self.function_attribute = SimpleNamespace(
+            MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic", PREFERRED_SHARED_MEMORY_CARVEOUT="carve-out"
+        )
+        self.func_cache = SimpleNamespace(PREFER_EQUAL="equal")
+        self.shared_config = SimpleNamespace(EIGHT_BYTE_BANK_SIZE="8 bytes")
+        self.configured: list[tuple[str, object]] = []
         self.limits = dict.fromkeys(names, 65535) | {
             "MAX_THREADS_PER_BLOCK": 1024,
             "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 99 * 1024,
@@ -100,6 +108,19 @@ class FakeDriver(ModuleType):
         address, self.top = self.top, self.top + (size + 255) // 256 * 256
         return address
 
+    def managed_empty(self, shape: int, dtype: type, order: str = "C", mem_flags: str = "") -> object:
+        assert mem_flags == "global"
+        return self._on_host("managed", shape)
+
+    def pagelocked_empty(self, shape: int, dtype: type, order: str = "C", mem_flags: str = "") -> object:
+        assert mem_flags == "devicemap"
+        return self._on_host("mapped", shape)
+
+    def _on_host(self, kind: str, size: int) -> object:
+        address = self.mem_alloc(size)
+        self.host_allocations.append((kind, size))
+        return SimpleNamespace(base=SimpleNamespace(get_device_pointer=lambda: address))
+
     def memset_d8(self, dest: int, data: int, size: int) -> None:
         self.memory[dest : dest + size] = data
 
@@ -125,6 +146,13 @@ class FakeDriver(ModuleType):
 
             def set_attribute(self, attribute: str, value: int) -> None:
                 driver.attributes[self.name] = value
+                driver.configured.append((attribute, value))
+
+            def set_cache_config(self, config: str) -> None:
+                driver.configured.append(("cache", config))
+
+            def set_shared_config(self, config: str) -> None:
+                driver.configured.append(("banks", config))
 
             def __call__(self, *arguments: np.generic, **shape: object) -> None:
                 assert all(isinstance(a, np.number) and a.dtype.char in "bBhHiIlLqQfd" for a in arguments)
@@ -207,6 +235,16 @@ def test_the_launch_list_is_played_and_the_outputs_come_back(driver, manifest, s
     assert (outcome.compile_ms, outcome.registers, outcome.spill_bytes) == (500.0, {"scale": 40}, {"scale": 20})
 
 
+def test_arrays_are_allocated_where_the_manifest_says(driver, manifest, scale) -> None:
+    a, c, *others = manifest.arguments
+    placed = (replace(a, allocation="mapped"), replace(c, allocation="managed"), *others)
+    outcome = gpu.GpuDevice().run(job(replace(manifest, arguments=placed)))
+    assert np.array_equal(outcome.buffers["C"], np.arange(8) * np.float32(1.5))
+    assert outcome.faults == ()
+    size = 8 * 4 + 2 * CANARY_BYTES
+    assert driver.host_allocations == [("mapped", size), ("managed", size)]
+
+
 def test_a_launch_takes_the_texture_object_of_an_array(driver, manifest, monkeypatch) -> None:
     objects: dict[int, int] = {}
 
@@ -247,6 +285,9 @@ def test_a_launch_takes_tensor_maps_before_its_arguments(driver, manifest, monke
 
         def symbol(self, module: int, name: str) -> int:
             return SYMBOL
+
+        def configure(self, function: int, launch: LaunchEntry) -> None:
+            pass
 
         def launch(self, function, grid, block, shared_bytes, stream, arguments) -> None:
             first, second, size = arguments
@@ -364,6 +405,20 @@ def test_much_dynamic_shared_memory_is_allowed_first(driver, manifest, scale) ->
     gpu.GpuDevice().run(job(replace(manifest, launches=(launch,))))
     assert driver.attributes == {"scale": 60 * 1024}
     assert driver.launches[0][1]["shared"] == 60 * 1024
+
+
+@pytest.mark.parametrize(
+    ("option", "configured"),
+    [
+        ({"carveout": 0}, ("carve-out", 0)),
+        ({"cache_config": "prefer_equal"}, ("cache", "equal")),
+        ({"bank_bytes": 8}, ("banks", "8 bytes")),
+    ],
+)
+def test_a_function_is_configured_as_the_launch_asks(driver, manifest, scale, option, configured) -> None:
+    launch = replace(manifest.launches[0], **option)
+    gpu.GpuDevice().run(job(replace(manifest, launches=(launch,))))
+    assert driver.configured == [configured]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from cugen.reference.storage import numpy_dtype
-from cugen.runtime.gathers import gather_ranges
 from cugen.runtime.inputs import draw, known_params
 from cugen.spec.expressions import Boundary, Cast, Const, Index, IndexValue, Op, ParamValue, Read
 from cugen.spec.model import Array, Param, Scalar, Spec, Statement
+from cugen.spec.prove.gathers import gather_ranges
 from cugen.spec.types import BOOL, DTYPES, FLOAT32, INT32, INT64, DType
 
 ROW = IndexValue("i")

@@ -5,6 +5,7 @@ import ctypes
 import pytest
 
 from cugen.abi.errors import RunError
+from cugen.abi.manifest import LaunchEntry
 from cugen.abi.tensor_maps import TensorMemory
 from cugen.abi.textures import TextureMemory
 from cugen.runtime.libcuda import Driver
@@ -52,6 +53,23 @@ def test_a_kernel_s_arguments_are_passed_by_their_addresses() -> None:
 
     Driver(Recorder(cuLaunchKernel=launch)).launch(9, (2**31 - 1, 2, 3), (4, 5, 6), 77, 11, [b"abcdefgh", b"xy"])
     assert seen == [[b"abcdefgh", b"xy"], [9, 2**31 - 1, 2, 3, 4, 5, 6, 77, 11]]
+
+
+@pytest.mark.parametrize(
+    ("option", "called"),
+    [
+        ({}, []),
+        ({"carveout": 0}, [("cuFuncSetAttribute", [9, 9, 0])]),
+        ({"cache_config": "prefer_l1"}, [("cuFuncSetCacheConfig", [9, 2])]),
+        ({"bank_bytes": 8}, [("cuFuncSetSharedMemConfig", [9, 2])]),
+    ],
+)
+def test_a_function_is_configured_by_the_numbers_of_the_header(option, called) -> None:
+    library = Recorder()
+    driver = Driver(library)
+    library.calls.clear()
+    driver.configure(9, LaunchEntry("k", (1, 1, 1), (32, 1, 1), 0, 0, (), "", **option))
+    assert [(name, [getattr(a, "value", a) for a in arguments]) for name, arguments in library.calls] == called
 
 
 def test_addresses_above_four_gigabytes_stay_whole() -> None:

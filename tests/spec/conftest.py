@@ -86,12 +86,12 @@ Compute = Callable[..., Resolved]
 def compute() -> Compute:
     """Resolves statements over arrays given as `shape; dtype; more`: `compute(block, x="N, 4; int8; boundary: zero")`.
 
-    Keywords `params`, `indices`, `scalars` and `accumulate` are YAML text. Returns the spec, if valid, and
+    Keywords `params`, `require`, `indices`, `scalars` and `accumulate` are YAML text. Returns the spec, if valid, and
     the diagnostics."""
 
     def resolve(block: str, **declared: str) -> Resolved:
         lines = ["cugen: 1", "kernel: tried"]
-        for key in ("params", "indices", "scalars", "accumulate"):
+        for key in ("params", "require", "indices", "scalars", "accumulate"):
             if key in declared:
                 lines.append(f"{key}: {declared.pop(key)}")
         lines.append("arrays:")

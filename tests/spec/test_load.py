@@ -5,15 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
-from cugen.spec.diagnostics import SpecError
+from cugen.spec.diagnostics import Diagnostic, SpecError
 from cugen.spec.load import load, load_all, load_text
 from cugen.spec.model import Spec
+from cugen.spec.parse.mappings import yaml_of
 
 TEXT = """\
 cugen: 1
@@ -51,6 +54,39 @@ def test_a_file_gives_its_spec_and_names_itself(file: Path) -> None:
     assert (spec.kernel, spec.file, spec.text, spec.dependencies) == ("scale", "scale.yaml", TEXT, (str(file),))
     assert load(str(file)) == spec
     assert load_all(file) == (spec,)
+
+
+def test_a_text_of_several_lines_is_a_spec(file: Path) -> None:
+    spec = load(TEXT)
+    assert (spec.kernel, spec.file, spec.text, spec.dependencies) == ("scale", "<text>", TEXT, ())
+    assert spec.statements == load(file).statements
+    assert [s.kernel for s in load_all(TWO)] == ["scale", "other"]
+    assert load(TWO, {"N": 4}, kernel="other").kernel == "other"
+
+
+def test_a_text_of_one_line_is_a_path() -> None:
+    assert refused(lambda: load("cugen: 1")) == [("CG1001", "")]
+
+
+def test_a_mapping_is_a_spec_with_the_same_keys(file: Path) -> None:
+    mapping = yaml.safe_load(TEXT)
+    spec = load(mapping, {"N": 4})
+    assert (spec.kernel, spec.file, values(spec)["M"]) == ("scale", "<dict>", 8)
+    assert load(spec.text, {"N": 4}).statements == spec.statements == load(file, {"N": 4}).statements
+
+
+def test_a_mapping_is_refused_as_a_file_of_its_text_is(tmp_path: Path) -> None:
+    mapping = yaml.safe_load(TEXT.replace("int8", "int9")) | {"compute": "y[i, j, k] = z\ny[i, j, k] = x[i, j, k]"}
+    path = tmp_path / "file.yaml"
+    path.write_text(yaml_of(mapping, "file.yaml"))
+    diagnosed: list[tuple[Diagnostic, ...]] = []
+    for source in (mapping, path, path.read_text()):
+        with pytest.raises(SpecError) as caught:
+            load(source)
+        diagnosed.append(tuple(replace(diagnostic, file="") for diagnostic in caught.value.diagnostics))
+    assert diagnosed[0] == diagnosed[1] == diagnosed[2]
+    assert {d.code for d in diagnosed[0]} >= {"CG1028"}
+    assert all(d.span.line and d.source_line for d in diagnosed[0])
 
 
 def test_a_byte_order_mark_changes_nothing(file: Path) -> None:

@@ -18,6 +18,7 @@ from cugen.analysis.launches.conditional_code import (
     selects,
     wide_divisions,
 )
+from cugen.analysis.launches.host_memory import HostBytes, host_bytes
 from cugen.analysis.launches.latency_hiding import (
     CopiesInFlight,
     LatencyHiding,
@@ -118,7 +119,8 @@ class Facts:
     """One launch on a target, and on a device if there is one (`is_default`: the target's default device).
 
     choices: `a ? b : c` expressions that compile to selects: the others are among the branches. instructions: warp
-    instructions besides those of addresses and loops. copies: by TMA. work, traffic, roofline, hiding, copies and
+    instructions besides those of addresses and loops. copies: by TMA. host_memory: what comes over the link to the
+    host. work, traffic, roofline, hiding, copies and
     instructions are None if execution counts are unknown, for the reason in `unknown`.
     """
 
@@ -126,6 +128,7 @@ class Facts:
     target: str
     device: str
     is_default: bool
+    carveout: int | None  # percent
     launch: LaunchFacts
     occupancy: OccupancyFacts
     waves: WaveFacts | None
@@ -140,6 +143,7 @@ class Facts:
     hiding: LatencyHiding | None = None
     copies: CopiesInFlight | None = None
     instructions: int | None = None
+    host_memory: tuple[HostBytes, ...] = ()
     unknown: str = ""
 
     @property
@@ -178,6 +182,7 @@ def facts(
         target=row.name,
         device=known.name if known else "",
         is_default=device is None,
+        carveout=kernel.options.carveout,
         launch=launch,
         occupancy=resident,
         waves=wave_facts(launch, resident, known) if known else None,
@@ -188,7 +193,10 @@ def facts(
     )
     if missing:
         return replace(basis, unknown=f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value")
-    return _counted(basis, kernel, row, params, known, accesses)
+    counted = _counted(basis, kernel, row, params, known, accesses)
+    if counted.traffic is None:
+        return counted
+    return replace(counted, host_memory=host_bytes(counted.traffic, context, known))
 
 
 def _counted(

@@ -59,13 +59,18 @@ class LaunchFacts:
 
 @dataclass(frozen=True, slots=True)
 class OccupancyFacts:
-    """`registers` is None before compilation: then threads, blocks and shared memory limit the occupancy."""
+    """`registers` is None before compilation: then threads, blocks and shared memory limit the occupancy.
+
+    `shared_per_sm` and `l1_bytes` are an SM's shared memory and L1 for the kernel's carve-out; without one, the most
+    shared memory. `l1_bytes` is 0 where they aren't one memory."""
 
     threads: int
     registers: int | None
     shared_bytes: int  # static and dynamic
     occupancy: Occupancy
     next_step: NextStep | None
+    shared_per_sm: int
+    l1_bytes: int
 
     @property
     def can_launch(self) -> bool:
@@ -109,14 +114,20 @@ def launch_facts(kernel: Kernel, target: Target, params: Mapping[str, int]) -> L
 def occupancy_facts(kernel: Kernel, target: Target, resources: Resources | None) -> OccupancyFacts:
     shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
     registers = None if resources is None else resources.registers
+    return occupancy_of(target.with_carveout(kernel.options.carveout, shared), kernel.threads, registers, shared)
+
+
+def occupancy_of(target: Target, threads: int, registers: int | None, shared: int) -> OccupancyFacts:
+    """Occupancy of blocks of so many threads and shared bytes, whose threads have so many registers."""
     counted = _UNLIMITING_REGISTERS if registers is None else registers
-    resident = occupancy(target, kernel.threads, counted, shared)
-    step = next_step(target, kernel.threads, counted, shared)
+    resident = occupancy(target, threads, counted, shared)
+    step = next_step(target, threads, counted, shared)
     if registers is None:
         limits = {name: limit for name, limit in resident.limits.items() if name != "registers"}
         limited_by = tuple(name for name in resident.limited_by if name != "registers")
         resident = Occupancy(resident.blocks_per_sm, resident.warps_per_sm, resident.fraction, limits, limited_by)
-    return OccupancyFacts(kernel.threads, registers, shared, resident, step)
+    l1_bytes = target.l1_bytes - target.shared_per_sm if target.carveouts else 0
+    return OccupancyFacts(threads, registers, shared, resident, step, target.shared_per_sm, l1_bytes)
 
 
 def wave_facts(launch: LaunchFacts, resident: OccupancyFacts, device: Device) -> WaveFacts | None:

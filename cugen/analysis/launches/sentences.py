@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cugen.analysis.launches.ceilings import Roofline
 from cugen.analysis.launches.facts import BranchFacts, Facts
+from cugen.analysis.launches.host_memory import HostBytes
 from cugen.analysis.launches.latency_hiding import CopiesInFlight, LatencyHiding
 from cugen.analysis.launches.launch import OccupancyFacts
 from cugen.analysis.launches.operations import Work
@@ -19,6 +20,9 @@ _LEVELS = {
     "moved": "if every sector comes from device memory",
     "compulsory": "if every byte comes from device memory once",
 }
+
+
+UNKNOWN_REGISTERS = "registers are unknown before compilation, so this is an upper bound"
 
 
 def sentences(facts: Facts, branch_texts: Sequence[str]) -> tuple[Sentence, ...]:
@@ -39,6 +43,7 @@ def sentences(facts: Facts, branch_texts: Sequence[str]) -> tuple[Sentence, ...]
             texts.append(("roofline", f"{facts.flop_per_byte_read:.4g} FLOP per requested read byte{constants}"))
     elif facts.work and facts.device:
         texts.append(("roofline", f"unknown: {facts.device} has no published rate for this arithmetic"))
+    texts += [("host link", _host_memory(each, facts.device)) for each in facts.host_memory]
     if facts.copies:
         texts += [("latency", text) for text in _in_flight(facts.copies, facts.device, "in the stages that TMA fills")]
     if facts.hiding:
@@ -76,31 +81,40 @@ def _device(facts: Facts) -> str:
     return f"{facts.device} (default device of {facts.target})" if facts.is_default else facts.device
 
 
-def _occupancy(facts: Facts) -> Iterator[Sentence]:
-    occupancy = facts.occupancy
+def resident_text(occupancy: OccupancyFacts, target: str) -> str:
+    """How many blocks are resident on an SM of a target, and what limits them."""
     resident = occupancy.occupancy
     if not occupancy.can_launch:
-        yield "occupancy", f"0 blocks: {facts.target} can't launch this, limited by {' and '.join(resident.limited_by)}"
-        return
+        return f"0 blocks: {target} can't launch this, limited by {' and '.join(resident.limited_by)}"
     limits = ", ".join(f"{name} {limit:,}" for name, limit in resident.limits.items())
-    yield (
-        "occupancy",
+    return (
         f"{resident.fraction:.1%}: {_count(resident.blocks_per_sm, 'block')}, "
         f"{_count(resident.warps_per_sm, 'warp')} per SM, "
-        f"limited by {' and '.join(resident.limited_by)} (blocks per SM by limit: {limits})",
+        f"limited by {' and '.join(resident.limited_by)} (blocks per SM by limit: {limits})"
     )
+
+
+def _occupancy(facts: Facts) -> Iterator[Sentence]:
+    occupancy = facts.occupancy
+    yield "occupancy", resident_text(occupancy, facts.target)
+    if not occupancy.can_launch:
+        return
     if facts.launch.cluster > 1:
         yield (
             "occupancy",
             f"clusters of {facts.launch.cluster} blocks are scheduled within a GPC, whose SMs aren't published: this "
             "is the occupancy without clusters, an upper bound",
         )
+    if facts.carveout is not None:
+        shared, l1 = occupancy.shared_per_sm // 1024, occupancy.l1_bytes // 1024
+        yield "occupancy", f"a carve-out of {facts.carveout}%: {shared} KiB of an SM are shared memory, {l1} KiB L1"
     if occupancy.registers is None:
-        yield "occupancy", "registers are unknown before compilation, so this is an upper bound"
-    yield "occupancy", _next_step(occupancy)
+        yield "occupancy", UNKNOWN_REGISTERS
+    yield "occupancy", next_step_text(occupancy)
 
 
-def _next_step(occupancy: OccupancyFacts) -> str:
+def next_step_text(occupancy: OccupancyFacts) -> str:
+    """The next higher occupancy, and what it takes."""
     step = occupancy.next_step
     if step is None:
         return "no change of registers or shared memory raises it"
@@ -239,6 +253,19 @@ def _roofline(roofline: Roofline, work: Work) -> Iterator[str]:
             f"{ceiling.intensity:.4g} FLOP/B {_LEVELS[ceiling.name]}: {ceiling.flop_per_s / 1e9:,.1f} GFLOP/s at most, "
             f"{ceiling.share:.1%} of {peak}, {limit}; {time_text(ceiling.seconds)} at least"
         )
+
+
+def _host_memory(host: HostBytes, device: str) -> str:
+    figures = [f"{host.read:,} bytes are read"] if host.read else []
+    figures += [f"{host.written:,} bytes are written"] if host.written else []
+    moved = " and ".join(figures)
+    link = "the link to the host"
+    if host.seconds is not None:
+        rate = f"{time_text(host.seconds)} at {host.bandwidth / 1e9:.1f} GB/s"
+        link = f"{host.link}, the link of {device} to its host: {rate}"
+    if host.allocation == "mapped":
+        return f"{host.array} is in mapped memory of the host, not of the device: at least {moved} over {link}"
+    return f"{host.array} is in managed memory: {moved} over {link}, once, if its pages are on the host"
 
 
 def _hiding(hiding: LatencyHiding, device: str) -> Iterator[str]:

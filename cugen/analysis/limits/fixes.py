@@ -12,6 +12,7 @@ from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.verdicts.conflicts_by_pad import PADS, PaddedAccess, padded_accesses
 from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.analysis.verdicts.report import AccessReport
+from cugen.machine import target
 from cugen.machine.occupancy import Occupancy, occupancy
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
@@ -268,4 +269,6 @@ def _tile_accesses(launch: _Launch, array: str) -> list[Access]:
 
 def _occupancy(launch: _Launch) -> Occupancy:
     kernel = launch.kernel
-    return occupancy(launch.spec.target, kernel.threads, 0, kernel.shared_bytes + kernel.dynamic_shared_bytes)
+    shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
+    row = target(launch.spec.target).with_carveout(kernel.options.carveout, shared)
+    return occupancy(row, kernel.threads, 0, shared)

@@ -141,7 +141,8 @@ class _AccessGate(LaunchLimits):
             return ""
         array = report.access.array
         width = array.dtype.bytes * report.access.width
-        conflict = worst_conflict(report.totals.worst, width, self.target, self.target.bank_modes[0])
+        bank_bytes = self.kernel.options.bank_bytes or self.target.bank_modes[0]
+        conflict = worst_conflict(report.totals.worst, width, self.target, bank_bytes)
         if conflict is None:
             return ""
         (a, b), (first, second) = conflict.lanes, (WORD_BYTES * word for word in conflict.words)

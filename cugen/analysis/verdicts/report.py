@@ -37,6 +37,8 @@ SPACES = {
 # Measured on sm_90 (H200): fetches of linear memory read the sectors of L2 that loads of the same addresses read. L1
 # looks sectors up for each group of 8 lanes.
 FETCH_LIKE_LOAD = "a texture fetch moves the sectors that a load moves"
+# The cache of a load with a cache operator (PTX ISA): `cs` and `lu` allocate lines where loads do by default.
+_CACHES: Mapping[str, Cache] = {"ca": "l1", "cg": "l2"}
 UNKNOWN_LOCALITY = "the sectors of 2-D texture fetches are not modelled"
 
 
@@ -125,11 +127,17 @@ class AnalysisConfig:
         width = TENSOR_ALIGNMENT if array.space == "tensor" else array.dtype.bytes * site.access.width
         if start % width:
             raise ValueError(f"{array.name} starts at byte {start}, but {width} bytes are moved at once")
-        cache = self.cache if SPACES[array.space] == "global" else None
+        cache = self.cache_of(site.access)
         site = self.with_source_offset(site)
         return site_totals(
             kernel, site, self.target, start=start, bank_bytes=self.bank_bytes, cache=cache, budget=self.budget
         )
+
+    def cache_of(self, access: Access) -> Cache | None:
+        """Where loads of an access are cached, if not by default: as asked, or by its cache operator."""
+        if self.cache is None and self.target.global_rule == "lines":
+            return _CACHES.get(access.cache_operator) if access.is_load else None
+        return self.cache if SPACES[access.array.space] == "global" else None
 
     def start_of(self, array: Array) -> int:
         """First byte of an array: of a tile in shared memory, of an argument modulo 256."""
@@ -192,6 +200,8 @@ def make_config(
     cache: Cache | None,
 ) -> AnalysisConfig:
     row = known_target(target) if isinstance(target, str) else target
+    if bank_bytes is None and kernel.options.bank_bytes in row.bank_modes:
+        bank_bytes = kernel.options.bank_bytes
     if bank_bytes is not None and bank_bytes not in row.bank_modes:
         known = ", ".join(map(str, row.bank_modes))
         raise ValueError(f"{row.name} has no banks of {bank_bytes} bytes; known are {known}")
@@ -309,7 +319,7 @@ def assess(
         bank_bytes,
         wording,
         sources,
-        config.cache,
+        config.cache_of(access),
         period_of(space, width, config.target),
         constant_bytes,
     )

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from cugen.cli.failures import DONE, wrong_call
+from cugen.cli.shell.completion import SHELLS, completion
 from cugen.emit.host.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME
-from cugen.emit.resources import data_folder
+from cugen.emit.resources import SCHEMA, data_folder
 from cugen.version import __version__
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -18,7 +19,7 @@ _FACTS = {
     "runtime": (RUNTIME, "C++ source that runs launches on the CPU; link it once per program"),
     "cxxflags": (" ".join((*COMPILER_FLAGS, f"-I{INCLUDES}")), "C++ compiler flags for the CPU"),
     "templates": (data_folder("templates"), "folder of the kernel templates"),
-    "schema": (_PACKAGE / "spec" / "schema" / "cugen-spec-1.json", "JSON Schema of specs, for editors"),
+    "schema": (SCHEMA, "JSON Schema of specs, for editors"),
     "version": (__version__, "cugen's version"),
 }
 
@@ -26,11 +27,16 @@ _FACTS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (_, what) in _FACTS.items():
         parser.add_argument(f"--{name}", dest="facts", action="append_const", const=name, help=what)
+    parser.add_argument("--completion", choices=SHELLS, help="print the script with which a shell completes `cugen`")
 
 
 def execute(args: argparse.Namespace) -> int:
+    if args.completion:
+        print(completion(args.completion))
+        return DONE
     if not args.facts:
-        raise wrong_call("no option was given", f"give one of {', '.join(f'--{name}' for name in _FACTS)}")
+        options = ", ".join(f"--{name}" for name in (*_FACTS, "completion"))
+        raise wrong_call("no option was given", f"give one of {options}")
     for name in args.facts:
         print(_FACTS[name][0])
     return DONE

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cugen.cli.failures import CANNOT_HERE, DONE
-from cugen.cli.text.terminal import paint
+from cugen.cli.text.layout import fit
+from cugen.cli.text.terminal import paint, show
 from cugen.version import __version__
 
 _PROBE = "#include <thread>\n#include <vector>\nint main() { return std::vector<int>(1).at(0); }\n"
+_INDENT = 24  # characters before the version, lack and cure of a requirement
 _PLATFORMS = (("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "x86_64"), ("Darwin", "arm64"))
 
 
@@ -35,15 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     findings = []
-    print(f"cugen {__version__}, Python {platform.python_version()} at {sys.executable}")
+    show(f"cugen {__version__}, Python {platform.python_version()} at {sys.executable}")
     for check in _CHECKS:
         finding = check()
         findings.append(finding)
         if not args.quiet or not finding.version:
-            print("\n".join(_lines(finding)), flush=True)
+            print(fit("\n".join(_lines(finding)), sys.stdout, indent=_INDENT), flush=True)
     works = all(finding.version for finding in findings if finding.needed)
     verdict = "works" if works else "doesn't work"
-    print(f"\n`cugen run --device cpu` {paint(verdict, 'green' if works else 'red', sys.stdout)} on this machine")
+    show(f"\n`cugen run --device cpu` {paint(verdict, 'green' if works else 'red', sys.stdout)} on this machine")
     return DONE if works else CANNOT_HERE
 
 

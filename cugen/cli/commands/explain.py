@@ -1,18 +1,25 @@
-"""Explain a diagnostic code: the cause, a spec that causes it, and a corrected spec."""
+"""Explain a diagnostic code: the cause, a spec that causes it, and a corrected spec. For a spec file that has the
+diagnostic, show where, and what cures it there."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-from pathlib import Path
-from typing import TextIO
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, wrong_call
-from cugen.cli.text.terminal import has_colour, paint
+from cugen.cli.text.layout import fit, paragraphs
+from cugen.cli.text.terminal import has_colour, note, paint, paint_findings
+from cugen.emit.resources import explanations
 from cugen.spec.nearest import did_you_mean
 
-_FOLDER = Path(__file__).resolve().parents[2] / "explain"
+if TYPE_CHECKING:
+    from cugen.cli.checked import Outcome
+    from cugen.spec.diagnostics import Diagnostic
+
 _INLINE_CODE = re.compile(r"`([^`]+)`")
 
 
@@ -20,20 +27,74 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "code", metavar="CODE", nargs="?", help="diagnostic code such as CG1048 (default: list all codes)"
     )
+    parser.add_argument("spec", metavar="SPEC", nargs="?", help="spec file whose own case is shown, with its cure")
 
 
 def execute(args: argparse.Namespace) -> int:
-    pages = {path.stem: path for path in sorted(_FOLDER.glob("CG*.md"))}
+    known = explanations()
     if args.code is None:
-        for path in pages.values():
-            with path.open(encoding="utf-8") as page:
-                print(page.readline().removeprefix("#").strip())
+        for path in known.values():
+            with path.open(encoding="utf-8") as file:
+                print(file.readline().removeprefix("#").strip())
         return DONE
     code = _normal(args.code)
-    if code not in pages:
-        raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, pages, what="codes"))
-    print(_styled(pages[code].read_text(encoding="utf-8"), sys.stdout), end="")
+    if code not in known:
+        raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, known, what="codes"))
+    page = known[code].read_text(encoding="utf-8")
+    if args.spec is not None:
+        outcome, findings = _findings(args.spec)
+        if cases := [finding for finding in findings if finding.code == code]:
+            print(_styled(page.partition("\n## ")[0].rstrip()))
+            print("\n".join(_cases(code, cases, outcome, args.spec)))
+            return DONE
+        others = ", ".join(dict.fromkeys(finding.code for finding in findings))
+        note(f"{args.spec} has no {code}" + (f", but {others}" if others else ""), quiet=args.quiet)
+    print(_styled(page), end="")
     return DONE
+
+
+def _findings(file: str) -> tuple[Outcome, list[Diagnostic]]:
+    """All that `check` and `generate` say about a file."""
+    from cugen.cli.checking import check_files
+    from cugen.kernel_price import price_warnings
+    from cugen.schedule.lock import refused_warning
+
+    call = argparse.Namespace(
+        specs=[file], kernel=None, settings=[], target=None, lock=None, device_name="", quiet=True, gnu=False
+    )
+    outcome = check_files(call)
+    findings = list(outcome.diagnostics)
+    for checked in outcome.kernels:
+        findings += (*refused_warning(checked.kernel.spec), *price_warnings(checked.kernel))
+    return outcome, findings
+
+
+def _cases(code: str, cases: Sequence[Diagnostic], outcome: Outcome, file: str) -> Iterator[str]:
+    """The findings of a file with this code, then the cure of each."""
+    from cugen.analysis.limits.codes import BANK_CONFLICTS
+
+    yield _styled(f"\n## In {file}")
+    for case in cases:
+        finding, _, _ = replace(case, help="").render().rpartition("\n")  # without its line on this command
+        yield f"\n{paint_findings(finding, sys.stdout)}"
+    yield _styled("\n## The cure\n")
+    cures = list(_layouts(outcome, file)) if code == BANK_CONFLICTS else []
+    cures = cures or [f"line {case.span.line}: {case.help}" if case.span.line else case.help for case in cases]
+    yield from (fit(f"- {cure}", sys.stdout) for cure in dict.fromkeys(cures))
+
+
+def _layouts(outcome: Outcome, file: str) -> Iterator[str]:
+    """The paddings and swizzles that remove bank conflicts."""
+    from cugen.analysis.limits.fixes import find_fixes
+    from cugen.schedule.planner import make_plan
+
+    for checked in outcome.kernels:
+        for fix in find_fixes([checked.kernel.spec], make_plan, {}).fixes:
+            before, after = (sum(cost.wavefronts for cost in costs) for costs in zip(*fix.costs, strict=True))
+            yield (
+                f"`{fix.rows}` for {fix.array} of {checked.kernel.name}: {before:,} → {after:,} wavefronts; "
+                f"`cugen fix {file} --write` verifies and writes it"
+            )
 
 
 def _normal(code: str) -> str:
@@ -42,19 +103,20 @@ def _normal(code: str) -> str:
     return f"CG{code}" if code.isdigit() else code
 
 
-def _styled(text: str, stream: TextIO) -> str:
-    """Markdown unchanged, or styled for a terminal, without code fences."""
-    if not has_colour(stream):
+def _styled(text: str) -> str:
+    """Markdown unchanged, or for a terminal: filled to its width, and coloured without marks."""
+    text = paragraphs(text, sys.stdout)
+    if not has_colour(sys.stdout):
         return text
     lines = []
     inside = False
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith("```"):
             inside = not inside
         elif inside:
-            lines.append(f"    {paint(line, 'green', stream)}" if line else "")
+            lines.append(f"    {paint(line, 'green', sys.stdout)}" if line else "")
         elif line.startswith("#"):
-            lines.append(paint(line.lstrip("# "), "bold", stream))
+            lines.append(paint(line.lstrip("# "), "bold", sys.stdout))
         else:
-            lines.append(_INLINE_CODE.sub(lambda code: paint(code[1], "green", stream), line))
-    return "\n".join(lines) + "\n"
+            lines.append(_INLINE_CODE.sub(lambda code: paint(code[1], "green", sys.stdout), line))
+    return "\n".join(lines)

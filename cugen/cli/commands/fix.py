@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cugen.cli.failures import DONE, NO, OWN_FAULT, WRONG_INPUT, Failure, files_of_the_user
 from cugen.cli.fixed import Fixed, Outcome
 from cugen.cli.specs import add_options, load_one_file, settings_of
-from cugen.cli.text.terminal import note
+from cugen.cli.text.terminal import note, progress
 from cugen.cli.values import DEFAULT, SET, Value, plain
 
 if TYPE_CHECKING:
@@ -73,11 +73,14 @@ def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outc
     specs = {spec.kernel: spec for spec in load(text)}
     fixes_by_document: list[Fixes] = []
     changes: dict[tuple[int, str], RowLayout] = {}
-    for number, names in enumerate(kernels_by_document(text)):
-        if any(name in chosen for name in names):
-            specs_of_document = [specs[name] for name in names]
-            fixes_by_document.append(find_fixes(specs_of_document, make_plan, _given(specs_of_document, args)))
-            changes |= {(number, fix.array): fix.rows for fix in fixes_by_document[-1].fixes}
+    documents = [
+        (number, [specs[name] for name in names])
+        for number, names in enumerate(kernels_by_document(text))
+        if any(name in chosen for name in names)
+    ]
+    for number, document in progress(documents, len(documents), "searching", quiet=args.quiet):
+        fixes_by_document.append(find_fixes(document, make_plan, _given(document, args)))
+        changes |= {(number, fix.array): fix.rows for fix in fixes_by_document[-1].fixes}
     try:
         after, patched = rewrite(text, changes, load)
     except CannotEdit as error:
@@ -101,7 +104,7 @@ def _verified(
 
     choice = None
     documents = []
-    for fixes in fixes_by_document:
+    for fixes in progress(fixes_by_document, len(fixes_by_document), "verifying", quiet=args.quiet):
         specs = [patched[spec.kernel] for spec in fixes.specs]
         runs = {}
         if fixes.fixes:

@@ -13,10 +13,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.emission import Emission, compiled, embed_paths, embedded, emission, is_current_embed, umbrella_text
+from cugen.cli.emission import (
+    Emission,
+    compiled,
+    embed_paths,
+    embedded,
+    emission,
+    is_current_embed,
+    program_path,
+    programs,
+    umbrella_text,
+)
 from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
-from cugen.cli.outlines import Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
+from cugen.cli.outlines import LOCK, Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
 from cugen.cli.specs import (
     add_lock_options,
     add_options,
@@ -27,9 +37,17 @@ from cugen.cli.specs import (
     warn,
     with_locks,
 )
-from cugen.cli.text.terminal import note, progress
+from cugen.cli.text.terminal import note, paint_findings, progress
 from cugen.emit import files
-from cugen.emit.inputs import REMARKS_MODES, RemarksMode, input_files, input_hash, launch_input_hash, shared_input_hash
+from cugen.emit.inputs import (
+    REMARKS_MODES,
+    RemarksMode,
+    input_files,
+    input_hash,
+    launch_input_hash,
+    program_input_hash,
+    shared_input_hash,
+)
 from cugen.emit.orphans import orphans
 
 if TYPE_CHECKING:
@@ -103,18 +121,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true", help="write nothing; print a diff of stale files, and exit 1 if there is one"
     )
     only.add_argument("--list", action="store_true", help="write nothing; print the paths of the files")
+    only.add_argument(
+        "--watch", action="store_true", help="generate again whenever a spec or a file of it changes, until Ctrl-C"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
     options = emission(args)
-    if not args.specs and options.kinds != ("launch",):
+    if not args.specs and (options.kinds != ("launch",) or args.watch):
         raise wrong_call("no spec is given", "only `--emit launch` needs none")
+    return _watch(options, args) if args.watch else _execute(options, args, {})
+
+
+def _watch(options: Emission, args: argparse.Namespace) -> int:
+    """Generates after each change of a spec, its tables, lock file and templates. Errors are printed."""
+    from cugen.emit.watched import states, wait_for_change
+
+    given = [Path(file) for file in args.specs]
+    given += [Path(args.lock or file.parent / LOCK) for file in given]
+    if args.templates:
+        given += [Path(args.templates), *sorted(Path(args.templates).glob("*.j2"))]
+    read: dict[Path, None] = {}
+    try:
+        while True:
+            watched = list(dict.fromkeys((*given, *read)))
+            before = states(watched)
+            note("generating", quiet=args.quiet)
+            try:
+                _execute(options, args, read)
+            except Exception as error:
+                if (failure := failure_of(error, gnu=args.gnu)) is None:
+                    raise
+                note(paint_findings(failure.text, sys.stderr))
+            if found := [file for file in read if file not in watched]:
+                watched, before = [*watched, *found], (*before, *states(found))
+            note("waiting for a change, or Ctrl-C", quiet=args.quiet)
+            wait_for_change(watched, before)
+    except KeyboardInterrupt:
+        note("ended", quiet=args.quiet)
+    return DONE
+
+
+def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]) -> int:
+    """Generates or checks once. Adds the files that the specs name to `read`."""
     # `--check` doesn't trust the hashes in the files that it checks, and machine code has none.
     every = args.check or args.write == "always" or (options.is_rebuilt and not args.list)
     current = {} if every else _recall_current(options, args)
     specs, groups = _load([file for file in dict.fromkeys(args.specs) if file not in current], args)
     kernels: list[Spec | Outline] = [*specs, *(kernel for outlined in current.values() for kernel in outlined.specs)]
     shared: list[Siblings | OutlinedGroup] = [*groups, *(g for outlined in current.values() for g in outlined.groups)]
+    read.update(dict.fromkeys(Path(file) for kernel in kernels for file in kernel.dependencies))
     _refuse_equal_stems(kernels, shared)
     order = {file: position for position, file in enumerate(args.specs)}
     kernels.sort(key=lambda kernel: order[kernel.dependencies[0]])
@@ -145,6 +201,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.check:
         named = [*(kernel.kernel for kernel in kernels), *(group.name for group in shared)]
         possible = [path for stem in named for path in embed_paths(args.output, stem)]
+        possible += [program_path(args.output, stem, kind) for stem in named for kind in files.PROGRAMS]
         possible += [file.path for file in shared_files]
         return _check(texts, [*headers, *others, *shared_files], [*outputs, *possible], options, args)
     with files_of_the_user():
@@ -214,9 +271,15 @@ def _load_specific(
 def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namespace) -> bool:
     expected = input_hash(kernel, remarks=args.remarks, templates=templates_of(args))
     sources = files.is_current if "cu" in options.kinds else files.is_current_manifest
-    return sources(args.output, kernel.kernel, expected) and (
-        "embed" not in options.kinds or is_current_embed(args.output, kernel.kernel, expected, options.targets)
-    )
+    if not sources(args.output, kernel.kernel, expected):
+        return False
+    if "embed" in options.kinds and not is_current_embed(args.output, kernel.kernel, expected, options.targets):
+        return False
+    if not options.programs:
+        return True
+    stamp = program_input_hash(kernel, remarks=args.remarks, templates=templates_of(args))
+    paths = [program_path(args.output, kernel.kernel, kind) for kind in options.programs]
+    return all(files.is_current_text(path, stamp) for path in paths)
 
 
 def _are_current_headers(group: Siblings | OutlinedGroup, options: Emission, args: argparse.Namespace) -> bool:
@@ -363,6 +426,8 @@ def _generate(
         if "embed" in options.kinds:
             stamp = input_hash(spec, remarks=remarks, templates=templates)
             others += embedded(kernel, specific, stamp, options, folder, check=check)
+        stamp = program_input_hash(spec, remarks=remarks, templates=templates)
+        others += programs(kernel, stamp, options, folder)
     except SpecError as error:
         return error.diagnostics
     except (CompileError, TemplateError, ToolMissing) as error:

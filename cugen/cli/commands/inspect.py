@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from cugen.cli import what_if
 from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure
 from cugen.cli.resources import resources_of
 from cugen.cli.specs import (
@@ -18,18 +20,20 @@ from cugen.cli.specs import (
     templates_of,
     with_locks,
 )
+from cugen.cli.text.terminal import paint, paint_code, paint_findings
 
 if TYPE_CHECKING:
     from cugen.kernel import Kernel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="spec file")
+    parser.add_argument("spec", metavar="SPEC", nargs="?", help="spec file")
     parser.add_argument("--what", choices=(*_SECTIONS, "all"), default="plan", help="default: plan")
     parser.add_argument("--kernel", metavar="NAME", help="show only this kernel")
     add_options(parser)
     add_lock_options(parser)
     add_template_option(parser)
+    what_if.add_arguments(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -38,6 +42,11 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.toolchain.errors import CompileError, ToolMissing
     from cugen.toolchain.failure import explain_failure
 
+    if what_if.is_requested(args):
+        specs = with_locks(load_one_file(args), args) if args.spec is not None else (None,)
+        for spec in specs:
+            print(what_if.occupancy_text(args, spec))
+        return DONE
     whats = list(_SECTIONS) if args.what == "all" else [args.what]
     specs = with_locks(load_one_file(args), args)
     first = True
@@ -50,15 +59,15 @@ def execute(args: argparse.Namespace) -> int:
             except ToolMissing as error:
                 if args.what != "all":
                     raise
-                text = str(error)
+                text = paint_findings(str(error), sys.stdout)
             except CompileError as error:
                 if error.code == COMPILE_FAILED:
                     raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
                 if args.what != "all":
                     raise Failure(str(error), CANNOT_HERE) from error
-                text = str(error)
+                text = paint_findings(str(error), sys.stdout)
             if len(specs) * len(whats) > 1:
-                print(("" if first else "\n") + f"==== {kernel.name}: {what} ====")
+                print(("" if first else "\n") + paint(f"==== {kernel.name}: {what} ====", "bold", sys.stdout))
             print(text.rstrip("\n"))
             first = False
     return DONE
@@ -84,20 +93,20 @@ def _analysis(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
 
 
 def _source(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
-    return kernel.source
+    return paint_code(kernel.source, sys.stdout)
 
 
 def _ptx(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.toolchain.cuda import compile_ptx
 
-    return compile_ptx(kernel.source, kernel.name, kernel.manifest.target)
+    return paint_code(compile_ptx(kernel.source, kernel.name, kernel.manifest.target), sys.stdout)
 
 
 def _sass(kernel: Kernel, params: Mapping[str, int], device: str) -> str:
     from cugen.toolchain.binary.disassembler import disassemble
     from cugen.toolchain.cuda import compile_cubin
 
-    return disassemble(compile_cubin(kernel.source, kernel.name, kernel.manifest.target).image)
+    return paint_code(disassemble(compile_cubin(kernel.source, kernel.name, kernel.manifest.target).image), sys.stdout)
 
 
 _SECTIONS: dict[str, Callable[[Kernel, Mapping[str, int], str], str]] = {

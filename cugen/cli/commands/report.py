@@ -163,7 +163,7 @@ class _Attachments:
 
 
 def _attachments(args: argparse.Namespace) -> _Attachments:
-    from cugen.report import counters
+    from cugen.report.attachments import counters
 
     diff = with_locks(baseline_specs(args.diff, args), args) if args.diff else ()
     baselines = tuple(_page(spec, args) for spec in diff)
@@ -193,9 +193,9 @@ def _page(spec: Spec, args: argparse.Namespace) -> Page:
 
 def _html(page: Page, pages: int, attachments: _Attachments, args: argparse.Namespace) -> str:
     from cugen.analysis.launches.comparison import compare
-    from cugen.report.counters import UnreadableCounters, counters_of
+    from cugen.report.attachments.counters import UnreadableCounters, counters_of
+    from cugen.report.attachments.machine_code import sass_of
     from cugen.report.html import page_html
-    from cugen.report.machine_code import sass_of
 
     baseline = None
     if baselines := attachments.baselines:

@@ -28,7 +28,7 @@ from cugen.cli.specs import (
     with_locks,
 )
 from cugen.cli.text import run as report
-from cugen.cli.text.terminal import note, paint_findings
+from cugen.cli.text.terminal import note, paint_findings, progress, show
 from cugen.cli.values import SET, Value, plain
 
 if TYPE_CHECKING:
@@ -94,13 +94,13 @@ def execute(args: argparse.Namespace) -> int:
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
     specs = with_locks(for_device(specs, choice.device.capability, args), args)
     contents = []
-    for spec in specs:
+    for spec in progress(specs, len(specs), "running", quiet=args.quiet):
         content = _run(spec, choice, args)
         contents.append(content)
         if content["nonfinite"]:
             note(paint_findings(report.nonfinite_finding(content, args.nan), sys.stderr), quiet=args.quiet)
         if not args.json:
-            print(report.text(content, quiet=args.quiet), flush=True)
+            show(report.text(content, quiet=args.quiet))
     if args.json:
         print(json.dumps(contents[0] if len(contents) == 1 else {"kernels": contents}, indent=2))
     return DONE if all(content["passed"] for content in contents) else NO

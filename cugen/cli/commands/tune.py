@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
 from cugen.cli.specs import add_options, for_device, load_files
-from cugen.cli.text.terminal import note
+from cugen.cli.text.layout import columns
+from cugen.cli.text.terminal import note, show
 
 if TYPE_CHECKING:
     from cugen.schedule.lock import Schedules
@@ -101,7 +102,7 @@ def execute(args: argparse.Namespace) -> int:
             display.clear()
         with files_of_the_user():
             update(path, [outcome.entry])
-        print(_summary(outcome, generators_choice(spec), path, quiet=args.quiet), flush=True)
+        show(_summary(outcome, generators_choice(spec), path, quiet=args.quiet))
     return status
 
 
@@ -138,7 +139,8 @@ class _Display:
             f"untuned {progress.untuned_us:.4g} µs"
         )
         if self._is_live:
-            sys.stderr.write(f"\r\033[K{text}; {progress.left_s:.0f} s left")
+            line = f"{text}; {progress.left_s:.0f} s left"
+            sys.stderr.write(f"\r\033[K{line[: (columns(sys.stderr) or len(line) + 1) - 1]}")
             sys.stderr.flush()
         elif progress.best_us != self._best:
             note(text, quiet=self._quiet)

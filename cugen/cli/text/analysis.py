@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import textwrap
+import sys
 from collections.abc import Iterator, Sequence
 
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.resources import Resources
+from cugen.cli.text.check import paint_verdict
+from cugen.cli.text.layout import filled, fit, table
+from cugen.cli.text.terminal import paint, row
 from cugen.kernel_report import LaunchReport, Report
 
-_LINE_WIDTH = 118  # characters
-_LABEL_WIDTH = 11  # characters
 _MAX_ACCESS_WIDTH = 40  # characters; longer accesses shift the columns of their row
 _HEADINGS = ("access", "warps", "cost", "ideal", "ratio", "verdict")
 
 
 def analysis_text(report: Report, resources: Resources) -> str:
     """Text of all launches. `resources`: the compiler that reported the registers, or why they are unknown."""
-    lines = [f"{report.kernel}: what each access costs over the whole launch, and what the launch takes"]
-    lines += _row("compiler", resources.compiler or f"none: {resources.reason}")
+    title = f"{report.kernel}: what each access costs over the whole launch, and what the launch takes"
+    lines = [paint(fit(title, sys.stdout), "bold", sys.stdout)]
+    lines += row("compiler", resources.compiler or f"none: {resources.reason}")
     for number, launch in enumerate(report.kernels, 1):
-        lines += ["", f"launch {number} of {len(report.kernels)}: {launch.kernel} on {launch.facts.target}"]
+        title = f"launch {number} of {len(report.kernels)}: {launch.kernel} on {launch.facts.target}"
+        lines += ["", paint(title, "bold", sys.stdout)]
         if launch.accesses:
             lines += ["", *_table(launch), *_reasons(launch)]
         lines.append("")
         topic = ""
         for label, sentence in launch.sentences:
-            lines += _row("" if label == topic else label, sentence)
+            lines += row("" if label == topic else label, sentence)
             topic = label
     return "\n".join(lines)
 
@@ -34,14 +37,12 @@ def analysis_text(report: Report, resources: Resources) -> str:
 def _table(launch: LaunchReport) -> Iterator[str]:
     """Table with a row for each access, followed by its claim."""
     rows = [_HEADINGS, *map(_cells, launch.accesses)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    widths[0] = min(widths[0], _MAX_ACCESS_WIDTH)
-    claims = ["", *(report.claim for report in launch.accesses)]
-    for row, claim in zip(rows, claims, strict=True):
-        numbers = (f"{cell:>{width}}" for cell, width in zip(row[1:-1], widths[1:-1], strict=True))
-        yield f"  {row[0]:<{widths[0]}}  {'  '.join(numbers)}  {row[-1]}"
-        if claim:
-            yield f"        {claim}"
+    head, *texts = table(rows, sys.stdout, right=(1, 2, 3, 4), drop=(1, 3, 4), max_wrapped=_MAX_ACCESS_WIDTH)
+    yield head
+    for report, text in zip(launch.accesses, texts, strict=True):
+        yield paint_verdict(text, report.verdict)
+        if report.claim:
+            yield fit(f"        {report.claim}", sys.stdout, indent=10)
 
 
 def _cells(report: AccessReport) -> Sequence[str]:
@@ -68,11 +69,4 @@ def _reasons(launch: LaunchReport) -> Iterator[str]:
         yield ""
     for reason, texts in texts_of_reason.items():
         line = f"{', '.join(dict.fromkeys(texts))}: {reason}"
-        yield from textwrap.wrap(
-            line, _LINE_WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
-        )
-
-
-def _row(label: str, text: str) -> list[str]:
-    head, indent = f"  {label:<{_LABEL_WIDTH}}", " " * (_LABEL_WIDTH + 2)
-    return textwrap.wrap(text, _LINE_WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+        yield from filled(line, "  ", "    ")

@@ -6,11 +6,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cugen.cli.text.layout import fit, table
 from cugen.cli.text.run import values_text
 from cugen.cli.text.terminal import paint
 
 Content = dict[str, Any]
 _HEADINGS = ("", "median", "p10", "p90", "GB/s", "GFLOP/s", "of ceiling", "time ÷ ours", "samples")
+_DROPPED = (8, 2, 3, 5, 4)  # columns that narrow terminals lack, in this order
 
 
 def text(content: Content, *, quiet: bool) -> str:
@@ -18,12 +20,14 @@ def text(content: Content, *, quiet: bool) -> str:
     name = content["kernel"]
     if not content["passed"]:
         failed = f"{name}: {paint('FAILED', 'red', sys.stdout)} ({content['checked']} of its elements checked)"
-        return "\n".join([failed, *(f"  {message}" for message in content["messages"])])
+        return fit("\n".join([failed, *(f"  {message}" for message in content["messages"])]), sys.stdout)
     lines = [f"{name}: {', '.join(content['families'])} on {content['device']}"]
     if not quiet:
         lines += [f"  {line}" for line in _facts(content)]
+    lines = [fit(line, sys.stdout) for line in lines]
     for regime, rows in content["regimes"].items():
-        lines += [f"  {line}".rstrip() for line in _table(regime, rows)]
+        cells = [(regime, *_HEADINGS[1:]), *map(_cells, rows)]
+        lines += table(cells, sys.stdout, right=range(1, len(_HEADINGS)), drop=_DROPPED)
     return "\n".join(lines)
 
 
@@ -59,14 +63,6 @@ def _last(source: str) -> str:
     """One-line summary of a peer's source: its only statement, or the number of lines."""
     lines = [line.strip() for line in source.splitlines()[1:-1]]
     return lines[0] if len(lines) == 1 else f"{len(lines)} lines, see `--json`"
-
-
-def _table(regime: str, rows: Sequence[Content]) -> Iterator[str]:
-    cells = [(regime, *_HEADINGS[1:]), *map(_cells, rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADINGS))]
-    for row in cells:
-        numbers = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-        yield f"{row[0]:<{widths[0]}}  {'  '.join(numbers)}"
 
 
 def _cells(row: Content) -> Sequence[str]:

@@ -7,10 +7,11 @@ import sys
 from cugen.analysis.limits.findings import Launch
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.checked import Checked, Outcome
+from cugen.cli.text.layout import fit, table
 from cugen.cli.text.terminal import paint, paint_findings
 
 _COLOURS = {"ideal": "green", "costly": "yellow"}
-_COLUMNS = ("", "access", "memory", "cost", "ideal", "ratio")
+_COLUMNS = ("", "access", "memory", "cost", "ideal", "ratio", "verdict")
 
 
 def check_text(outcome: Outcome, *, quiet: bool, gnu: bool = False) -> str:
@@ -21,7 +22,7 @@ def check_text(outcome: Outcome, *, quiet: bool, gnu: bool = False) -> str:
             parts += [_table(launch, checked) for launch in checked.launches]
         parts += [paint_findings(finding.diagnostic.render(gnu=gnu), sys.stdout) for finding in checked.findings]
     if not quiet:
-        parts.append(_summary(outcome))
+        parts.append(fit(_summary(outcome), sys.stdout))
     return "\n\n".join(parts)
 
 
@@ -33,19 +34,16 @@ def _table(launch: Launch, checked: Checked) -> str:
     )
     title = f"{launch.kernel.name} on {launch.report.target}" + (f", {given}" if given else "")
     rows = [_COLUMNS, *(_row(report) for report in launch.report.accesses)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    lines = [paint(title, "bold", sys.stdout)]
-    for report, row in zip((None, *launch.report.accesses), rows, strict=True):
-        cells = [
-            f"{cell:>{width}}" if column > 2 else f"{cell:<{width}}"
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        if report is not None:
-            cells.append(paint(report.verdict, _COLOURS.get(report.verdict, "blue"), sys.stdout))
-        else:
-            cells.append("verdict")
-        lines.append("  " + "  ".join(cells).rstrip())
+    head, *texts = table(rows, sys.stdout, right=(3, 4, 5), drop=(2, 4, 5), wrap=1)
+    lines = [paint(fit(title, sys.stdout), "bold", sys.stdout), head]
+    lines += map(paint_verdict, texts, (report.verdict for report in launch.report.accesses))
     return "\n".join(lines)
+
+
+def paint_verdict(row: str, verdict: str) -> str:
+    """A row of a table with its verdict coloured."""
+    before, _, after = row.rpartition(verdict)
+    return f"{before}{paint(verdict, _COLOURS.get(verdict, 'blue'), sys.stdout)}{after}"
 
 
 def _row(report: AccessReport) -> tuple[str, ...]:
@@ -57,6 +55,7 @@ def _row(report: AccessReport) -> tuple[str, ...]:
         f"{report.cost:,} {report.unit}" if known else "?",
         f"{report.ideal:,}" if known else "?",
         f"{report.ratio:.2f}" if report.ratio is not None else "?",
+        report.verdict,
     )
 
 

@@ -14,6 +14,7 @@ from cugen.analysis.limits.codes import BANK_CONFLICTS
 from cugen.analysis.limits.fixes import Fix, LaunchCost
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.fixed import Fixed, Outcome
+from cugen.cli.text.layout import fit
 from cugen.cli.text.terminal import paint
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def fix_text(outcome: Outcome, *, quiet: bool) -> str:
     patch = _patch(outcome)
     if quiet:
         return _painted(patch).rstrip("\n")
-    lines = [line for fixed in outcome.documents for line in _document(fixed, outcome)]
+    lines = [fit(line, sys.stdout) for fixed in outcome.documents for line in _document(fixed, outcome)]
     if patch:
         lines += ["", _painted(patch).rstrip("\n"), ""]
         lines.append(f"wrote {outcome.file}" if outcome.written else "use `--write` to apply the patch")

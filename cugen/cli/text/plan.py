@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
+import sys
 from collections.abc import Iterator
 
 from cugen.abi.manifest import LaunchEntry
 from cugen.cli.resources import Resources
+from cugen.cli.text.layout import fit
+from cugen.cli.text.terminal import paint, row
 from cugen.emit.describe import placement_text
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.families.base import Family
@@ -41,8 +43,6 @@ from cugen.schedule.specific_targets import unused_target
 from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
 
-_LABEL_WIDTH = 11  # characters
-_LINE_WIDTH = 118  # characters
 _INDENT = "  "
 Answers = tuple[tuple[Family, Match | Refusals], ...]
 
@@ -52,35 +52,38 @@ def plan_text(kernel: Kernel, resources: Resources, price: PlanPrice | None = No
     plan, spec = kernel.plan, kernel.spec
     title = f"{kernel.name}: {spec.doc}" if spec.doc else kernel.name
     purpose = why_not_compiled(target(spec.target))
-    lines = [title, *_row("target", f"{spec.target}, {purpose}" if purpose else spec.target)]
+    lines = [
+        paint(fit(title, sys.stdout), "bold", sys.stdout),
+        *row("target", f"{spec.target}, {purpose}" if purpose else spec.target),
+    ]
     if unused := unused_target(spec):
-        lines += _row("", unused)
+        lines += row("", unused)
     if spec.params:
         values = ("dynamic" if p.value is None else str(p.value) for p in spec.params)
-        lines += _row("params", ", ".join(f"{p.name} = {v}" for p, v in zip(spec.params, values, strict=True)))
+        lines += row("params", ", ".join(f"{p.name} = {v}" for p, v in zip(spec.params, values, strict=True)))
     if spec.tuned is not None:
-        lines += _row("schedule", f"{spec.tuned.text}; found by cugen {spec.tuned.version}")
+        lines += row("schedule", f"{spec.tuned.text}; found by cugen {spec.tuned.version}")
     for declared in spec.arrays:
         if not declared.is_temporary:
-            lines += _row("array", _array_text(kernel, declared.name))
+            lines += row("array", _array_text(kernel, declared.name))
     for unused in plan.unused_precisions:
-        lines += _row("accumulate", unused)
+        lines += row("accumulate", unused)
     for note in plan.notes:
-        lines += _row("temporary", note)
+        lines += row("temporary", note)
     for space in kernel.manifest.workspace:
-        lines += _row("workspace", f"{space.name}: {space.elements} elements of {space.dtype}")
+        lines += row("workspace", f"{space.name}: {space.elements} elements of {space.dtype}")
     for upload in plan.uploads:
-        lines += _row("upload", f"{upload.bytes} bytes of {upload.argument} to __constant__ {upload.symbol}")
+        lines += row("upload", f"{upload.bytes} bytes of {upload.argument} to __constant__ {upload.symbol}")
     if resources.compiler:
-        lines += _row("compiler", f"{resources.compiler} for {spec.target}")
+        lines += row("compiler", f"{resources.compiler} for {spec.target}")
     else:
-        lines += _row("compiler", f"none: {resources.reason}")
+        lines += row("compiler", f"none: {resources.reason}")
     if price is not None:
-        lines += _row("price", price.text)
+        lines += row("price", price.text)
     answers = _answers(spec)
     launches = kernel.manifest.launches
     for number, (made, launch) in enumerate(zip(plan.kernels, launches, strict=True), 1):
-        lines += ["", f"launch {number} of {len(launches)}: {made.name}"]
+        lines += ["", paint(f"launch {number} of {len(launches)}: {made.name}", "bold", sys.stdout)]
         lines += _launch_lines(kernel, made, launch, answers[made.name], resources)
     return "\n".join(lines)
 
@@ -107,33 +110,33 @@ def _launch_lines(
     kernel: Kernel, made: PlannedKernel, launch: LaunchEntry, answers: Answers, resources: Resources
 ) -> Iterator[str]:
     for statement in made.computes:
-        yield from _row("computes", " ".join(statement.split()))
+        yield from row("computes", " ".join(statement.split()))
     chosen = next(family for family, _ in answers if family.name == made.family)
-    yield from _row("family", f"{made.family}: {chosen.doc}")
+    yield from row("family", f"{made.family}: {chosen.doc}")
     for reason in made.reasons:
-        yield from _row("", reason)
+        yield from row("", reason)
     if made.idle_unit is not None:
-        yield from _row("idle", f"{unit_text(made.idle_unit.peak)}: {made.idle_unit.reason}")
+        yield from row("idle", f"{unit_text(made.idle_unit.peak)}: {made.idle_unit.reason}")
     for family, answer in answers:
         if family.name != made.family:
             refusals = answer.reasons if isinstance(answer, Refusals) else ()
             reasons = "; ".join(dict.fromkeys(refusal.reason for refusal in refusals))
             if not reasons and family.rank > chosen.rank:
                 reasons = "needs more registers than a thread may have"
-            yield from _row("not", f"{family.name}: {reasons or f'fits too, and {made.family} comes before it'}")
+            yield from row("not", f"{family.name}: {reasons or f'fits too, and {made.family} comes before it'}")
     clusters = f" in clusters of {launch.cluster} along x" if launch.cluster > 1 else ""
-    yield from _row("grid", " × ".join(map(str, launch.grid)) + clusters)
-    yield from _row("block", f"{' × '.join(map(str, launch.block))} = {made.threads} threads")
+    yield from row("grid", " × ".join(map(str, launch.grid)) + clusters)
+    yield from row("block", f"{' × '.join(map(str, launch.block))} = {made.threads} threads")
     dynamic = f", {launch.dynamic_shared_bytes} of them dynamic" if launch.dynamic_shared_bytes else ""
-    yield from _row("shared", f"{launch.shared_bytes + launch.dynamic_shared_bytes} bytes{dynamic}")
+    yield from row("shared", f"{launch.shared_bytes + launch.dynamic_shared_bytes} bytes{dynamic}")
     if compiled := resources.kernels.get(made.name):
         spills = compiled.spill_stores + compiled.spill_loads
-        yield from _row("registers", f"{compiled.registers} per thread, {f'{spills} bytes' if spills else 'no'} spills")
+        yield from row("registers", f"{compiled.registers} per thread, {f'{spills} bytes' if spills else 'no'} spills")
     printer = NodePrinter(dict(made.ranges), dict(kernel.plan.scalar_symbols), dict(kernel.plan.param_symbols))
     for part, nodes in made.parts:
         if nodes:
-            yield from _row("part", part)
-            yield from (f"{_INDENT * 3}{line}" for line in _node_lines(dissolved(nodes), printer))
+            yield from row("part", part)
+            yield from (fit(f"{_INDENT * 3}{line}", sys.stdout) for line in _node_lines(dissolved(nodes), printer))
 
 
 def _node_lines(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
@@ -182,8 +185,3 @@ def _access_text(access: Access, printer: NodePrinter) -> str:
     array = access.array
     wide = f" × {access.width}" if access.width > 1 else ""
     return f"{access.kind:<5} {printer.lvalue(access)}  ({array.space}, {array.dtype.name}{wide})"
-
-
-def _row(label: str, text: str) -> list[str]:
-    head, indent = f"  {label:<{_LABEL_WIDTH}}", " " * (_LABEL_WIDTH + 2)
-    return textwrap.wrap(text, _LINE_WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)

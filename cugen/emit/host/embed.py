@@ -83,6 +83,7 @@ class _Launch:
     grid: str
     block: str
     shared: int
+    carveout: str  # percent, or the default
     arguments: str
 
 
@@ -249,6 +250,7 @@ def _variables(code: Code) -> dict[str, Any]:
             *(["string.h"] if context.textures or manifest.tensor_maps else []),
         ],
         "attribute": any(_needs_opt_in(launch) for launch in manifest.launches),
+        "carveout": any(launch.carveout is not None for launch in manifest.launches),
         "targets": ", ".join(image.targets),
         "compiler": harmless(image.compiler),
         "source_hash": manifest.source_hash[:16],
@@ -362,5 +364,6 @@ def _launch(launch: LaunchEntry, arguments: Mapping[str, str], printer: SizePrin
         ", ".join(map(printer.print, launch.grid)),
         ", ".join(map(str, launch.block)),
         launch.dynamic_shared_bytes,
+        "CU_SHAREDMEM_CARVEOUT_DEFAULT" if launch.carveout is None else str(launch.carveout),
         "{" + ", ".join(f"(void*)&{arguments[name]}" for name in (*launch.tensor_maps, *launch.arguments)) + "}",
     )

@@ -8,9 +8,10 @@ from typing import Any
 
 from cugen.emit.host.apis import Api
 from cugen.emit.host.tensor_maps import data_type, swizzle_mode
+from cugen.emit.manifests import launch_options
 from cugen.emit.printer.ctypes import c_name, declaration_in_c, header_of
 from cugen.emit.printer.nodes import NodePrinter
-from cugen.machine import target
+from cugen.machine import Target, target
 from cugen.machine.target import MAX_BLOCKS, STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Texture, Upload
@@ -20,6 +21,11 @@ from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.plan.textures.limits import limits
 from cugen.spec.expressions import Expr, ParamValue, walk
 from cugen.spec.model import Param
+
+_ALLOCATIONS = {
+    "managed": "managed memory, of cudaMallocManaged",
+    "mapped": "mapped memory of the host, of cudaHostAlloc: its pointer is that of cudaHostGetDevicePointer",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class LaunchText:
     call: str
     dynamic: bool
     shared: int
+    settings: tuple[str, ...]  # calls before it
+    bank_setting: str  # one that CUDA 13 doesn't have; empty without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +154,11 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         f"{_parameter(context, array.name)} must be aligned to {alignment} bytes."
         for array in arrays
         if (alignment := _alignment(plan, array.name)) > array.dtype.bytes
+    ]
+    notes += [
+        f"{_parameter(context, array.name)} is in {_ALLOCATIONS[array.memory.allocation]}."
+        for array in arrays
+        if array.memory.allocation != "device"
     ]
     if plan.workspace:
         parameters.append("void* workspace")
@@ -331,7 +344,22 @@ def _launch(context: Context, kernel: Kernel, maps: Mapping[Array, str], texts: 
             kernel.dynamic_shared_bytes > 0 and kernel.shared_bytes + kernel.dynamic_shared_bytes > STATIC_SHARED_BYTES
         ),
         kernel.dynamic_shared_bytes,
+        *_settings(kernel, target(context.spec.target)),
     )
+
+
+def _settings(kernel: Kernel, row: Target) -> tuple[tuple[str, ...], str]:
+    """Calls that set the carve-out and the bank width of a kernel."""
+    carveout, cache_config, bank_bytes = launch_options(kernel, row)
+    settings: tuple[str, ...] = ()
+    if carveout is not None:
+        attribute = "cudaFuncAttributePreferredSharedMemoryCarveout"
+        settings = (f"cudaFuncSetAttribute({kernel.name}, {attribute}, {carveout})",)
+    if cache_config:
+        word = "".join(part.capitalize() for part in cache_config.split("_"))
+        settings = (f"cudaFuncSetCacheConfig({kernel.name}, cudaFuncCache{word})",)
+    width = {4: "cudaSharedMemBankSizeFourByte", 8: "cudaSharedMemBankSizeEightByte"}.get(bank_bytes, "")
+    return settings, f"cudaFuncSetSharedMemConfig({kernel.name}, {width})" if width else ""
 
 
 def _parameter(context: Context, name: str) -> str:

@@ -7,20 +7,37 @@ import jinja2
 from cugen.emit.printer.ctypes import c_name
 from cugen.emit.printer.wgmma import wgmma_variables
 from cugen.machine.wgmma import instruction_of_name
+from cugen.spec.parse.keys import LOAD_OPERATORS, STORE_OPERATORS
 from cugen.spec.types import DTYPES
+
+_CACHED = (*(f"load_{name}" for name in LOAD_OPERATORS), *(f"store_{name}" for name in STORE_OPERATORS))
 
 
 def function_text(env: jinja2.Environment, name: str, kind: str, *, host: bool = False) -> str:
     """A helper for the C type `kind`, or a template over types where it is empty, with an include guard. With `host`
     it is callable from the launcher too."""
-    if (instruction := instruction_of_name(name)) is not None:
-        text = env.get_template("functions/wgmma.cu.j2").render(wgmma_variables(*instruction))
-    else:
-        text = env.get_template(f"functions/{name}.cu.j2").render(_variables(kind) if kind else {})
+    text = _definition(env, name, kind)
     if host:
         text = text.replace("__device__", "__host__ __device__", 1)
     guard = "_".join(["CUGEN", name, *kind.split()]).upper()
-    return f"#ifndef {guard}\n#define {guard}\n{text.rstrip()}\n#endif\n"
+    return f"#ifndef {guard}\n#define {guard}\n{text.strip()}\n#endif\n"
+
+
+def host_function_text(env: jinja2.Environment, name: str, kind: str) -> str:
+    """A helper in plain C++, for a program on the host."""
+    text = _definition(env, name, kind)
+    return text.replace("__device__ __forceinline__", "inline").replace("__device__ inline", "inline").rstrip()
+
+
+def _definition(env: jinja2.Environment, name: str, kind: str) -> str:
+    if (instruction := instruction_of_name(name)) is not None:
+        return env.get_template("functions/wgmma.cu.j2").render(wgmma_variables(*instruction))
+    if name in _CACHED:
+        access, operator = name.split("_")
+        short = {"load": "ld", "store": "st"}[access]
+        variables = {"name": name, "function": f"__{short}{operator}", "instruction": f"by {short}.global.{operator}"}
+        return env.get_template(f"functions/{access}_cached.cu.j2").render(variables)
+    return env.get_template(f"functions/{name}.cu.j2").render(_variables(kind) if kind else {})
 
 
 def _variables(kind: str) -> dict[str, str | int | bool]:

@@ -52,10 +52,12 @@ class NodePrinter(ValuePrinter):
         params: Mapping[str, str],
         claims: Mapping[int, str] | None = None,
         constants: Collection[str] = (),
+        *,
+        fast_math: bool = False,
     ) -> None:
         self.integers = IntegerPrinter(ranges, frozenset(params.values()), frozenset(constants))
         wide = frozenset(s.name for s in ranges if self.integers.is_wide(s))
-        super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide)
+        super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide, fast_math=fast_math)
         self.functions = self.integers.functions
         self.printed: list[Access] = []
         self.dynamic_tiles: list[Array] = []  # as declared so far
@@ -194,8 +196,8 @@ class NodePrinter(ValuePrinter):
             return self._vector_store(node.access, self.print(node.value))
         dtype = node.access.array.dtype
         if isinstance(node.value, Component) and node.value.vector.element == dtype:
-            return f"{self.lvalue(node.access)} = {self.component(node.value)}"
-        return f"{self.lvalue(node.access)} = {narrowed(self.print(node.value), dtype)}"
+            return self._element_store(node.access, self.component(node.value))
+        return self._element_store(node.access, narrowed(self.print(node.value), dtype))
 
     def accumulate(self, node: Accumulate) -> str:
         return f"{self.lvalue(node.access)} += {self.print(node.value)}"
@@ -224,9 +226,8 @@ class NodePrinter(ValuePrinter):
             if guard:
                 vector = f"{guard} ? {vector} : {self._vector_type(dtype, node.target.width)}{{}}"
             return self._vector_store(node.target, vector)
-        source, target = self._stored(node.source), self.lvalue(node.target)
-        zero = self._zero(node.target.array, Const(0, dtype.compute))
-        return f"{target} = {guard} ? {source} : {zero}" if guard else f"{target} = {source}"
+        source, zero = self._stored(node.source), self._zero(node.target.array, Const(0, dtype.compute))
+        return self._element_store(node.target, f"{guard} ? {source} : {zero}" if guard else source)
 
     def _asynchronous_copy(self, node: Copy, guard: str) -> str:
         """`__pipeline_memcpy_async(&As[k][r], &A[m * K + k], 4)`; the last argument is the number of bytes
@@ -330,11 +331,23 @@ class NodePrinter(ValuePrinter):
     def _vector_load(self, access: Access) -> str:
         """`load<4>(&A[m * K + k])`."""
         name = "load_streaming" if access.streaming else "load"
+        if access.cache_operator:
+            name = f"load_{access.cache_operator}"
         return f"{self._vector_function('load_readonly' if access.array.loads_readonly else name, access)})"
 
     def _vector_store(self, access: Access, value: str) -> str:
         """`store<4>(&C[m * N + n], c4)`."""
-        return f"{self._vector_function('store', access)}, {value})"
+        name = f"store_{access.cache_operator}" if access.cache_operator else "store"
+        return f"{self._vector_function(name, access)}, {value})"
+
+    def _element_store(self, access: Access, value: str) -> str:
+        """`C[m * N + n] = value`, or `__stcs(&C[m * N + n], value)`; the value is in the storage type."""
+        if not access.cache_operator:
+            return f"{self.lvalue(access)} = {value}"
+        if _is_byte(access.array.dtype):
+            vector = f"{self._vector_type(access.array.dtype, 1)}{{{value}}}"
+            return self._vector_store(access, vector)
+        return f"__st{access.cache_operator}(&{self.lvalue(access)}, {value})"
 
     def _vector_function(self, name: str, access: Access) -> str:
         self._vector_type(access.array.dtype, access.width)
@@ -349,15 +362,25 @@ class NodePrinter(ValuePrinter):
 
     def _stored(self, access: Access) -> str:
         """A loaded element in its storage type."""
+        is_byte = _is_byte(access.array.dtype)
+        if access.cache_operator and is_byte:
+            return f"{self._vector_load(access)}.data[0]"
         text = self.lvalue(access)
         if access.array.space == "texture":
             return narrowed(text, access.array.dtype)
+        if access.cache_operator:
+            return f"__ld{access.cache_operator}(&{text})"
         if not access.array.loads_readonly:
             return text
-        if access.array.dtype.kind is Kind.BOOL or (access.array.dtype.is_float and access.array.dtype.bits == 8):
+        if is_byte:
             self.functions.setdefault(("load_byte", ""))
             return f"load_byte(&{text})"
         return f"__ldg(&{text})"
 
     def _zero(self, array: Array, zero: Const) -> str:
         return narrowed(literal(0, zero.dtype), array.dtype)
+
+
+def _is_byte(dtype: DType) -> bool:
+    """Whether it is a type of 8 bits for which the functions of cached loads and stores have no overload."""
+    return dtype.kind is Kind.BOOL or (dtype.is_float and dtype.bits == 8)

@@ -52,6 +52,17 @@ _FLOAT_HELPERS = {
     "minimum": "minimum",
     "divided_by": "divided_by",  # a plan's: division through a shared reciprocal
 }
+# Intrinsics of float32 that `fast_math` takes. A power isn't among them: `__powf` has no negative bases.
+_INTRINSICS = {
+    "exp": "__expf",
+    "log": "__logf",
+    "log2": "__log2f",
+    "log10": "__log10f",
+    "sin": "__sinf",
+    "cos": "__cosf",
+    "tan": "__tanf",
+    "div": "__fdividef",
+}
 _TO_TF32 = "to_tf32"  # a plan's: a float32, or its bits, rounded to tf32
 _FROM_FLOAT = {"int32": "int", "uint32": "uint"}
 
@@ -68,6 +79,7 @@ class ValuePrinter:
     wide: frozenset[str]  # indices and params that are 64 bits wide
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     headers: dict[str, None] = field(default_factory=dict)
+    fast_math: bool = False
 
     def print(self, expr: Expr) -> str:
         return self._print(expr)[0]
@@ -150,9 +162,12 @@ class ValuePrinter:
         suffix = "f" if op.args[0].dtype.bits == 32 else ""
         if op.name == "neg":
             return f"-{self._below(op.args[0], _UNARY)}", _UNARY
-        if op.name in _INFIX:
+        is_fast = self.fast_math and bool(suffix) and op.name in _INTRINSICS
+        if op.name in _INFIX and not is_fast:
             return self._infix(op)
         arguments = ", ".join(self.print(arg) for arg in op.args)
+        if is_fast:
+            return f"{_INTRINSICS[op.name]}({arguments})", _ATOM
         if op.name in _FLOAT_HELPERS:
             return self._helper(_FLOAT_HELPERS[op.name], op.dtype, arguments)
         return f"{_MATH.get(op.name, op.name)}{suffix}({arguments})", _ATOM

@@ -1,4 +1,5 @@
-"""Two-pass (split) reductions, long with few results: partial results fill the device, a second launch reduces them."""
+"""Two-pass (split) reductions. Long ones with few results: partial results fill the device, a second launch reduces
+them. Windows with short rows: their columns are reduced first."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from cugen.families.reduce.config import THREADS_PER_SM, choose_config, part_blo
 from cugen.families.reduce.recognition import ReductionProblem, match_reductions
 from cugen.families.reduce.rows import RowConfig
 from cugen.families.reduce.short_rows import ShortRowConfig
+from cugen.families.reduce.window_columns import with_stored_columns
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.request import Refusal, Single, Steps
 from cugen.rewrite.split_reductions import ReductionSplitter
@@ -24,13 +26,16 @@ MIN_ROWS_PER_PART = 64  # of a reduction of columns
 
 
 def split(single: Single) -> Steps | None:
-    """Both passes as statements; None where the results of a single pass fill the device."""
+    """Both passes as statements; None where a single pass fills the device and reads whole sectors."""
     schedule = single.schedule
     if schedule.block or schedule.thread or schedule.step or dict(schedule.tunables).get("split_k") == 1:
         return None
     problem = match_reductions(single.request())
     if isinstance(problem, Refusal):
         return None
+    config = choose_config(problem)
+    if isinstance(config, RowConfig) and (steps := with_stored_columns(single, config)) is not None:
+        return steps
     parts = _part_count(problem)
     if parts < 2:
         return None

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
 
+from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE
 from cugen.plan.context import make_context
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Single, Steps
 from cugen.rewrite.hoist_reductions import are_in_bounds, has_no_more_elements
+from cugen.rewrite.stored.sectors import requested_sectors
 from cugen.rewrite.temporaries import Temporary, fresh, last_request, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, children, walk
 from cugen.spec.model import Schedule
@@ -22,6 +25,9 @@ from cugen.spec.rewriting import replaced
 
 MIN_TERMS = 1 << 20  # that take longer in single threads than another launch (heuristic)
 MIN_TERMS_OF_RESULT = 32  # fewer take a thread less time than their store and loads (heuristic)
+MIN_SERIAL_TERMS = 1 << 8  # of a thread; fewer take less time than a second launch (heuristic)
+THREADS_TO_FILL_DEVICE = 1024 * PLANNING_DEVICE.sms  # half of the resident ones hide latencies (heuristic)
+MIN_SECTORS_RATIO = 2  # of what is requested without and with stored terms: lines may stay in L1 (heuristic)
 
 
 def with_stored_terms(single: Single) -> Steps | None:
@@ -77,7 +83,28 @@ def _indices_of_terms(reduction: Reduce, single: Single) -> tuple[Index, ...] | 
         return None
     if prod(map(single.context.max_extent, reduction.indices)) < MIN_TERMS_OF_RESULT:
         return None
+    if not _has_few_threads(reduction, single) and not _has_strided_lanes(body, indices, single):
+        return None
     return indices if are_in_bounds(body, indices, spec) else None
+
+
+def _has_few_threads(reduction: Reduce, single: Single) -> bool:
+    """Whether one thread for each result leaves most of the device idle for longer than another launch takes."""
+    extent = single.context.max_extent
+    terms, results = prod(map(extent, reduction.indices)), prod(map(extent, single.statement.indices))
+    return terms >= MIN_SERIAL_TERMS and results < THREADS_TO_FILL_DEVICE
+
+
+def _has_strided_lanes(body: Expr, indices: tuple[Index, ...], single: Single) -> bool:
+    """Whether a warp with a result in each lane requests many more sectors for its reads than for terms in the order of
+    their indices, with the store and the load of these."""
+    statement, context = single.statement, single.context
+    strides = context.arrays[statement.target].strides
+    written = zip(statement.subscripts, strides, strict=True)
+    fastest = {sub.name for sub, stride in written if stride == 1 and isinstance(sub, IndexValue)}
+    results = sorted(statement.indices, key=lambda index: index.name in fastest)
+    stored = requested_sectors(body, indices, context) + 2 * WARP_SIZE * body.dtype.bytes // SECTOR_BYTES
+    return requested_sectors(body, results, context) >= MIN_SECTORS_RATIO * stored
 
 
 def _steps(single: Single, temporaries: list[Temporary], values: Mapping[Expr, Expr]) -> Steps:
@@ -90,10 +117,10 @@ def _steps(single: Single, temporaries: list[Temporary], values: Mapping[Expr, E
 
 
 def _outermost(expr: Expr) -> Iterator[Reduce]:
-    """The reductions that are in no other one."""
+    """The reductions that are in no other one, nor in a scan, whose index their terms may have."""
     if isinstance(expr, Reduce):
         yield expr
-    else:
+    elif not isinstance(expr, Scan):
         for part in children(expr):
             yield from _outermost(part)
 

@@ -187,11 +187,11 @@ def _check_device(argument: ArrayArgument, view: ArrayView, device: int) -> None
     name = argument.name
     if device == CPU and view.device != CPU:
         raise RunError(WRONG_DEVICE, f"`{name}` is in GPU memory; this kernel runs on the CPU", "pass a NumPy array")
-    if device != CPU and view.device == CPU:
+    if device != CPU and view.device == CPU and argument.allocation == "device":
         raise RunError(
             WRONG_DEVICE, f"`{name}` is in host memory; this kernel runs on GPU {device}", "copy it to the GPU"
         )
-    if view.device not in (None, device):
+    if view.device not in (None, CPU, device):
         raise RunError(WRONG_DEVICE, f"`{name}` is on GPU {view.device}; the kernel runs on GPU {device}")
     if view.readonly and argument.role != "input":
         raise RunError(WRONG_DEVICE, f"`{name}` is written by the kernel; the array passed is read-only")

@@ -47,7 +47,8 @@ class GpuFunction:
     """A kernel for the GPU, called with arrays by name: `fn(A=a, B=b, C=c, stream=s)`. Those called as an option of the
     call are passed in a mapping: `fn({"stream": a}, C=c, stream=s)`.
 
-    Arrays are anything with `__cuda_array_interface__` or DLPack, outputs included. Arguments are checked before the
+    Arrays are anything with `__cuda_array_interface__` or DLPack, outputs included, and NumPy arrays in managed or
+    mapped memory where the spec has those. Arguments are checked before the
     launch (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of PyTorch, CuPy or PyCUDA; by default
     the default stream. Calls are asynchronous. They run in the current context; the first call in a context compiles
     for its GPU. The function caches one set of workspaces per stream for the lifetime of the process, and one module
@@ -102,8 +103,8 @@ class GpuFunction:
 
     def _check_ordinals(self, cuda: Driver, call: Call, ordinal: int) -> None:
         for name, array in call.arrays.items():
-            if array.device is None and array.bytes and (actual := cuda.ordinal_of(array.address)) != ordinal:
-                location = "not in GPU memory" if actual < 0 else f"in the memory of GPU {actual}"
+            if array.device in (None, CPU) and array.bytes and (actual := cuda.ordinal_of(array.address)) != ordinal:
+                location = f"in the memory of GPU {actual}" if actual >= 0 else "not in GPU memory"
                 raise RunError(WRONG_DEVICE, f"`{name}` is {location}; the kernel runs on GPU {ordinal}")
 
     def _module(self, cuda: Driver, context: int, ordinal: int, stream: int) -> _Loaded:
@@ -124,6 +125,8 @@ class GpuFunction:
         for kernel, size in dynamic_limits(self.manifest).items():
             if size <= limits.shared_bytes:  # else check_launch refuses it
                 cuda.allow_dynamic_shared(functions[kernel], size)
+        for launch in self.manifest.launches:
+            cuda.configure(functions[launch.kernel], launch)
         return _Loaded(functions, symbols, limits, cubin)
 
     def _grids(self, call: Call, loaded: _Loaded) -> list[tuple[int, int, int]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
+from cugen.spec.parse import idioms
 from cugen.spec.parse.lexer import Token, tokenize
 from cugen.spec.parse.lines import logical_lines
 from cugen.spec.parse.syntax import (
@@ -190,9 +191,9 @@ class _Parser:
         start = self._token.start
         target = self._conditional()
         if self._token.kind not in ("=", "+="):
-            raise _SyntaxError(
-                "CG1105", "this isn't a statement", self._span(start), "no `=`", "write `OUT[i, j] = expression`"
-            )
+            foreign = idioms.call(target.function) if isinstance(target, CallNode) else None
+            help = foreign or "write `OUT[i, j] = expression`"
+            raise _SyntaxError("CG1105", "this isn't a statement", self._span(start), "no `=`", help)
         if not isinstance(target, NameNode | SubscriptNode):
             raise _SyntaxError(
                 "CG1105",

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from cugen.spec.diagnostics import Reporter
+from cugen.spec.parse import idioms
 from cugen.spec.parse.syntax import Text
 
 KEYWORDS = ("and", "or", "not", "if", "else")
@@ -16,41 +17,6 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WHITESPACE = re.compile(r"[ \t\r\u00a0]+|#[^\n]*")
 _MAX_DIGITS = 40  # of an integer literal; longer ones fit no type, and conversion is quadratic
-
-# Operators of other languages, and their equivalents here.
-_FOREIGN_OPERATORS = {
-    "&&": "write `and`",
-    "||": "write `or`",
-    "!": "write `not`",
-    "?": "write `a if condition else b`, or `where(condition, a, b)`",
-    ":=": "write `=`",
-    "++": "write `+= 1`",
-    "->": "write `OUT[i, j] = expression`",
-    "-=": "write `+= -(expression)`",
-    "*=": "write `x[i] = x[i] * expression`",
-    "/=": "write `x[i] = x[i] / expression`",
-    "===": "write `==`",
-    "<>": "write `!=`",
-    "@": "write the matrix multiplication with indices: `sum(A[m, k] * B[k, n], k)`",
-    "·": "write `*`",
-    "×": "write `*`",
-    "−": "write `-` (this is a typographic minus)",
-    "–": "write `-` (this is a dash)",
-    "÷": "write `/`",
-    "≤": "write `<=`",
-    "≥": "write `>=`",
-    "≠": "write `!=`",
-    "²": "write `** 2`",
-    ";": "write one statement a line",
-    "{": "group with `(` and `)`",
-    "}": "group with `(` and `)`",
-    "$": "`$name` refers to a variant; is it declared under `variants`?",
-    "\\": "an open bracket continues on the next line; no `\\` is needed",
-    "'": "expressions have no string literals; write names without quotes",
-    '"': "expressions have no string literals; write names without quotes",
-    ".": "write `f(x)` for a function of `x`; names have no dots",
-    ":": "name an index instead of a slice: `A[i, j]`",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +36,7 @@ def tokenize(text: Text, report: Reporter) -> list[Token] | None:
     source = text.value
     tokens: list[Token] = []
     failed = False
+    open_conditionals = 0  # `?` of C without their `:` so far
     offset = 0
     while offset < len(source):
         whitespace = _WHITESPACE.match(source, offset)
@@ -78,7 +45,15 @@ def tokenize(text: Text, report: Reporter) -> list[Token] | None:
         elif source[offset] == "\n":
             tokens.append(Token("newline", "\n", offset, offset + 1))
             offset += 1
+        elif not tokens and (head := idioms.head(source, offset)):
+            _report_idiom(text, offset, *head, report)
+            return None
         elif word := _WORD.match(source, offset):
+            if idiom := idioms.word(source, offset):
+                failed = True
+                _report_idiom(text, offset, *idiom, report)
+                offset += len(idiom[0])
+                continue
             kind = word[0] if word[0] in KEYWORDS else "name"
             tokens.append(Token(kind, word[0], offset, word.end()))
             offset = word.end()
@@ -94,8 +69,12 @@ def tokenize(text: Text, report: Reporter) -> list[Token] | None:
         elif symbol := _symbol(source, offset):
             tokens.append(Token(symbol, symbol, offset, offset + len(symbol)))
             offset += len(symbol)
+        elif source[offset] == ":" and open_conditionals:
+            open_conditionals -= 1
+            offset += 1
         else:
             failed = True
+            open_conditionals += source[offset] == "?"
             offset = _reject(text, offset, report)
     tokens.append(Token("end", "", len(source), len(source)))
     return None if failed else tokens
@@ -104,7 +83,7 @@ def tokenize(text: Text, report: Reporter) -> list[Token] | None:
 def _symbol(source: str, offset: int) -> str | None:
     # Otherwise `-=` and `*=` would be an operator followed by `=`.
     if (
-        source[offset : offset + 2] in _FOREIGN_OPERATORS
+        source[offset : offset + 2] in idioms.OPERATORS
         or source.startswith("===", offset)
         or source.startswith("<>", offset)
     ):
@@ -115,17 +94,14 @@ def _symbol(source: str, offset: int) -> str | None:
 
 def _reject(text: Text, offset: int, report: Reporter) -> int:
     """Reports an invalid character or foreign operator; returns the offset after it."""
-    length = next((n for n in (3, 2, 1) if text.value[offset : offset + n] in _FOREIGN_OPERATORS), 0)
+    length = next((n for n in (3, 2, 1) if text.value[offset : offset + n] in idioms.OPERATORS), 0)
     if length:
-        spelling = text.value[offset : offset + length]
-        report.error(
-            "CG1109",
-            f"`{spelling}` isn't part of the expression language",
-            text.span(offset, offset + length),
-            label="here",
-            help=_FOREIGN_OPERATORS[spelling],
+        operator = text.value[offset : offset + length]
+        spelling, help = (
+            idioms.attribute(text.value, offset) if operator == "." else (operator, idioms.OPERATORS[operator])
         )
-        return offset + length
+        _report_idiom(text, offset, spelling, help, report)
+        return offset + len(spelling)
     report.error(
         "CG1101",
         f"the character {text.value[offset]!r} isn't allowed in an expression",
@@ -134,6 +110,16 @@ def _reject(text: Text, offset: int, report: Reporter) -> int:
         help="remove it; names are made of the letters a to z, digits and `_`",
     )
     return offset + 1
+
+
+def _report_idiom(text: Text, offset: int, spelling: str, help: str, report: Reporter) -> None:
+    report.error(
+        "CG1109",
+        f"`{spelling}` isn't part of the expression language",
+        text.span(offset, offset + len(spelling)),
+        label="here",
+        help=help,
+    )
 
 
 def _number(text: Text, spelling: str, offset: int, report: Reporter) -> Token | None:

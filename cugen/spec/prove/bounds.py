@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.spec.diagnostics import Reporter
@@ -20,12 +20,13 @@ from cugen.spec.expressions import (
     Span,
     walk,
 )
-from cugen.spec.model import Array, Param, Statement
-from cugen.spec.prove.affine import AffineForm, Variable, affine_form, atom_form, floor_quotient, text_of
+from cugen.spec.model import Array, Param, Requirement, Statement
+from cugen.spec.prove.affine import AffineForm, Product, Variable, affine_form, atom_form, floor_quotient, text_of
 from cugen.spec.prove.coordinates import Intervals
 from cugen.spec.prove.counterexample import Point, find_outside
 from cugen.spec.prove.guards import Case, alternatives, conjunction
 from cugen.spec.prove.nonnegative import is_provably_nonnegative
+from cugen.spec.prove.requirements import assumed
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL
 
@@ -46,8 +47,16 @@ class Context:
 class BoundsChecker:
     """The bounds checker of one spec's statements."""
 
-    def __init__(self, params: Mapping[str, Param], arrays: Mapping[str, Array], report: Reporter) -> None:
+    def __init__(
+        self,
+        params: Mapping[str, Param],
+        arrays: Mapping[str, Array],
+        report: Reporter,
+        require: Sequence[Requirement] = (),
+    ) -> None:
         self._params = params
+        self._assumptions = assumed(require, params)
+        self._required = tuple((requirement.condition, True) for requirement in require)
         self._arrays = arrays
         self._report = report
         self._reported: dict[Span, None] = {}
@@ -55,7 +64,8 @@ class BoundsChecker:
 
     def checked(self, statement: Statement) -> Statement:
         """The statement without `boundary` on reads that are proved in bounds; reports accesses that aren't."""
-        context = self._binding(Context(_positive_extents(statement.indices, self._params)), statement.indices)
+        params = _positive_extents(statement.indices, self._assumptions.params)
+        context = self._binding(Context(params, cases=self._assumptions.cases), statement.indices)
         self._check_target(statement, context)
         return replace(statement, value=self._visit(statement.value, context))
 
@@ -64,7 +74,8 @@ class BoundsChecker:
         if any(map(_has_read, read.subscripts)) or any(_has_read(dividend) for dividend, _ in read.exact):
             return False
         pairs = list(zip(read.subscripts, self._arrays[read.array].shape, strict=True))
-        return self._is_proved(pairs, list(read.exact), self._binding(Context(self._params), indices))
+        context = Context(self._assumptions.params, cases=self._assumptions.cases)
+        return self._is_proved(pairs, list(read.exact), self._binding(context, indices))
 
     def _binding(self, context: Context, indices: tuple[Index, ...]) -> Context:
         facts: list[AffineForm] = []
@@ -122,7 +133,8 @@ class BoundsChecker:
         if read.boundary is not None:
             return read
         subscripts = [(None if _has_read(s) else s, e) for s, e in zip(read.subscripts, shape, strict=True)]
-        point = find_outside(subscripts, exact, context.indices, context.guards, self._params)
+        guards = (*self._required, *context.guards)
+        point = find_outside(subscripts, exact, context.indices, guards, self._params)
         if point is not None and read.span not in self._reported:
             self._reported[read.span] = None
             self._report_read(read, point)
@@ -190,14 +202,15 @@ class BoundsChecker:
         return f"declare `{array.name}` under `arrays` with a `boundary`: `{entry}`"
 
     def _range_help(self, read: Read) -> str:
-        """The help for a remainder by a param that may be 0; for any other value the read is in bounds."""
+        """The help for a quotient or a remainder of a param that may be 0."""
         divisors = [
             node.args[1].name
             for subscript in read.subscripts
             for node in walk(subscript)
-            if isinstance(node, Op) and node.name == "mod" and isinstance(node.args[1], ParamValue)
+            if isinstance(node, Op) and node.name in ("mod", "floordiv") and isinstance(node.args[1], ParamValue)
         ]
-        empty = [name for name in divisors if self._params[name].value is None and self._params[name].minimum < 1]
+        params = self._assumptions.params
+        empty = [name for name in divisors if params[name].value is None and params[name].minimum < 1]
         return f"; or let `{empty[0]}` start at 1: `{{range: [1, {_EXAMPLE_MAXIMUM}]}}`" if empty else ""
 
     def _check_target(self, statement: Statement, context: Context) -> None:
@@ -205,7 +218,7 @@ class BoundsChecker:
         pairs = list(zip(statement.subscripts, array.shape, strict=True))
         if self._is_proved(pairs, [], context):
             return
-        point = find_outside([(s, e) for s, e in pairs], [], context.indices, (), self._params)
+        point = find_outside([(s, e) for s, e in pairs], [], context.indices, self._required, self._params)
         if point is None:
             return
         self.written_outside[statement.target] = None
@@ -223,15 +236,17 @@ class BoundsChecker:
 
 def _positive_extents(indices: tuple[Index, ...], params: Mapping[str, Param]) -> Mapping[str, Param]:
     """The params of a launch, which has no empty grid: an output's extent that is a multiple of a dynamic param says
-    that this is at least 1."""
+    that this is at least 1, as does a product of such params."""
     positive = dict(params)
     for index in indices:
         extent = affine_form(index.extent, params)
         if len(extent.terms) == 1 and extent.constant <= 0:
             ((atom, coefficient),) = extent.terms
-            if isinstance(atom, Variable) and coefficient > 0:
-                param = positive[atom.name]
-                positive[atom.name] = replace(param, minimum=max(param.minimum, 1))
+            factors = atom.factors if isinstance(atom, Product) else (atom,)
+            for factor in factors if coefficient > 0 else ():
+                if isinstance(factor, Variable) and factor.name in params:
+                    param = positive[factor.name]
+                    positive[factor.name] = replace(param, minimum=max(param.minimum, 1))
     return positive
 
 

@@ -81,6 +81,9 @@ class _Search:
         names = [index.name for index in self._indices]
         for chosen in product(*map(_param_samples, self._dynamic)):
             params = {**self._static, **{p.name: v for p, v in zip(self._dynamic, chosen, strict=True)}}
+            tried += 1
+            if samples and tried > _MAX_SAMPLES:
+                return unsure
             if any(evaluate(index.extent, params) < 1 for index in self._all):
                 continue
             extents = [evaluate(index.extent, params) for index in self._indices]

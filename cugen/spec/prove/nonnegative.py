@@ -6,7 +6,7 @@ the integers and incomplete: False means `not proved`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 
 from cugen.spec.model import Param
@@ -22,18 +22,22 @@ def is_provably_nonnegative(goal: AffineForm, facts: Sequence[AffineForm], param
     if goal.is_constant and goal.constant >= 0:
         return True
     assumed = goal.scaled(-1) - 1
-    system = _relevant(assumed, [*facts, *_multiply_by_divisors(assumed)], params)
-    return system is not None and _is_contradictory(system)
+    systems = _relevant(assumed, [*facts, *_multiply_by_divisors(assumed)], params)
+    return any(map(_is_contradictory, systems))
 
 
-def _relevant(start: AffineForm, facts: Sequence[AffineForm], params: Mapping[str, Param]) -> list[AffineForm] | None:
-    """The constraints that share atoms with `start`, transitively, including the axioms of those atoms.
-
-    None if the system is too large."""
+def _relevant(
+    start: AffineForm, facts: Sequence[AffineForm], params: Mapping[str, Param]
+) -> Iterator[list[AffineForm]]:
+    """The constraints that share atoms with `start`, including the axioms of those atoms, and then ever more: those
+    that share atoms with these. Products of facts have products as atoms, so that all of them may be too many."""
     system = [start]
     seen: set[Atom] = set()
     frontier = [atom for atom, _ in start.terms]
     unrelated = list(facts)
+    constants = [fact for fact in facts if fact.is_constant]
+    if not frontier:
+        yield [start, *constants]
     while frontier:
         fresh: list[AffineForm] = []
         for atom in frontier:
@@ -46,8 +50,8 @@ def _relevant(start: AffineForm, facts: Sequence[AffineForm], params: Mapping[st
         system += fresh
         frontier = [atom for fact in fresh for atom, _ in fact.terms if atom not in seen]
         if len(system) > _MAX_FACTS:
-            return None
-    return system + [fact for fact in unrelated if fact.is_constant]
+            return
+        yield [*system, *constants]
 
 
 def _multiply_by_divisors(form: AffineForm) -> list[AffineForm]:

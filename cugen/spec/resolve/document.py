@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,6 +44,8 @@ from cugen.spec.resolve.keys.schedule import read_schedules
 from cugen.spec.resolve.keys.scope import Scope, Setting
 from cugen.spec.variants import Expanded
 
+_CAPABILITY = re.compile(r"[0-9]{2,3}a?$")
+
 
 def build(
     expanded: Expanded,
@@ -76,7 +79,7 @@ def build(
     if declarations is None or statements is None or "arrays" not in entries:
         return None
     check_constant_memory(declarations.arrays, declarations.scalars, scope)
-    resolution = resolve.resolve_compute(declarations, statements, report)
+    resolution = resolve.resolve_compute(declarations, statements, report, require)
     if resolution is None:
         return None
     if len(report.diagnostics) > before:
@@ -159,8 +162,19 @@ def _check_target(name: str, span: Span, report: Reporter) -> None:
         span,
         key="target",
         label="unknown target",
-        help=f"known targets: {', '.join(targets.known_targets())}",
+        help=_target_help(name),
     )
+
+
+def _target_help(name: str) -> str:
+    """What to write for an unknown target: for `H100`, `90`, `sm90` and `compute_90` the target that is meant."""
+    try:
+        return f"did you mean `{targets.device(name).target}`?"
+    except targets.UnknownDevice:
+        meant = f"sm_{match[0]}" if (match := _CAPABILITY.search(name)) else ""
+    if targets.is_known(meant):
+        return f"did you mean `{meant}`?"
+    return f"known targets: {', '.join(targets.known_targets())}"
 
 
 def _read_declarations(entries: Mapping[str, Entry], scope: Scope, folder: Path | None) -> Declarations | None:

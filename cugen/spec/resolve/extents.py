@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr, Span
-from cugen.spec.model import Array, Param
+from cugen.spec.model import Array
 from cugen.spec.parse.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
 from cugen.spec.prove.affine import AffineForm, affine_form, text_of
-from cugen.spec.prove.nonnegative import is_provably_nonnegative
+from cugen.spec.prove.requirements import Assumptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ class Extents:
     def __init__(
         self,
         explicit: Iterable[tuple[str, Expr, Span]],
-        params: Mapping[str, Param],
+        assumptions: Assumptions,
         report: Reporter,
         *,
         partial: bool = False,
     ) -> None:
         """`partial`: some declarations are broken, so that a missing extent isn't reported."""
         self._explicit = {name: (extent, span) for name, extent, span in explicit}
-        self._params = params
+        self._assumptions = assumptions
         self._report = report
         self._partial = partial
         self.used: dict[str, None] = {}
@@ -132,7 +132,8 @@ class Extents:
         return first.extent if all(agree) else None
 
     def _agree(self, index: str, first: BareUse, second: BareUse) -> bool:
-        if self._form(first.extent) == self._form(second.extent):
+        a, b = first.extent, second.extent
+        if self._form(a) == self._form(b) or (self._is_at_most(a, b) and self._is_at_most(b, a)):
             return True
         self._report.error(
             "CG1302",
@@ -174,10 +175,10 @@ class Extents:
 
     def _is_at_most(self, shorter: Expr, longer: Expr) -> bool:
         """Whether an extent is provably at most another."""
-        return is_provably_nonnegative(self._form(longer) - self._form(shorter), (), self._params)
+        return self._assumptions.implies(self._form(longer) - self._form(shorter))
 
     def _form(self, extent: Expr) -> AffineForm:
-        return affine_form(extent, self._params)
+        return affine_form(extent, self._assumptions.params)
 
     def _extent_text(self, extent: Expr) -> str:
         form, text = self._form(extent), text_of(extent)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
 from cugen.spec.expressions import walk as walk_tree
-from cugen.spec.model import Array, Statement
+from cugen.spec.model import Array, Requirement, Statement
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.keys import MAX_PARTS
 from cugen.spec.parse.syntax import NameNode, StatementNode, walk
 from cugen.spec.prove.bounds import BoundsChecker
 from cugen.spec.prove.coverage import check_coverage
 from cugen.spec.prove.order import check_order, with_roles
+from cugen.spec.prove.requirements import assumed
 from cugen.spec.resolve.baked_numbers import resolve_number
 from cugen.spec.resolve.bindings import Scope
 from cugen.spec.resolve.declarations import Declarations
@@ -35,9 +36,13 @@ class Resolution:
 
 
 def resolve_compute(
-    declarations: Declarations, statements: Sequence[StatementNode], report: Reporter
+    declarations: Declarations,
+    statements: Sequence[StatementNode],
+    report: Reporter,
+    require: tuple[Requirement, ...] = (),
 ) -> Resolution | None:
-    """The typed statements, with every read proved in bounds or with a boundary; None after reporting errors."""
+    """The typed statements, with every read proved in bounds or with a boundary; None after reporting errors. Params
+    are known to meet the conditions of `require`."""
     before = len(report.diagnostics)
     written = 0
     for node in statements:  # before any is resolved: parts only become more
@@ -46,7 +51,7 @@ def resolve_compute(
             _report_size(node.span, report)
             return None
     params = {param.name: param for param in declarations.params}
-    extents = Extents(declarations.indices, params, report, partial=bool(declarations.broken))
+    extents = Extents(declarations.indices, assumed(require, params), report, partial=bool(declarations.broken))
     elaborator = Elaborator(
         params,
         {scalar.name: scalar for scalar in declarations.scalars},
@@ -75,7 +80,7 @@ def resolve_compute(
     complete = len(resolved) == len(statements) and not declarations.broken
     if complete:
         _check_indices(extents, statements, report)
-    bounds = BoundsChecker(params, elaborator.arrays, report)
+    bounds = BoundsChecker(params, elaborator.arrays, report, require)
     checked = [bounds.checked(statement) for statement in resolved]
     if complete:
         in_bounds = [statement for statement in checked if statement.target not in bounds.written_outside]

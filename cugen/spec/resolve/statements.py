@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -111,7 +112,7 @@ def _subscripts(
             "a subscript on the left that is read from an array can't be proved to write each element once",
             part.span,
             label="depends on data",
-            help="replace the scatter by a gather: read through the table and write bare indices",
+            help=_gather(node, part),
         )
     if scatters:
         return None
@@ -131,6 +132,19 @@ def _subscripts(
         return None
     known = tuple(tree for tree in trees if tree is not None)
     return known if len(known) == len(trees) else None
+
+
+def _gather(node: StatementNode, scatter: SubscriptNode) -> str:
+    """The statement that reads through the table in place of writing through it, if the target is one row of it."""
+    target = node.target
+    names = [part.name for part in scatter.subscripts if isinstance(part, NameNode)]
+    if not (node.accumulate and isinstance(target, SubscriptNode) and target.subscripts == (scatter,) and names):
+        return "replace the scatter by a gather: read through the table and write bare indices"
+    element = next(name for name in ("b", "e", "bin_") if not re.search(rf"\b{name}\b", node.text))
+    value = node.text.partition("+=")[2].strip()
+    table = f"{scatter.array}[{', '.join(names)}]"
+    terms = f"where({table} == {element}, {value}, 0)"
+    return f"each element adds up what belongs to it: `{target.array}[{element}] = sum({terms}, {', '.join(names)})`"
 
 
 def _temporary(

@@ -52,6 +52,21 @@ def test_each_guard_is_quoted_from_the_source():
     ]
 
 
+def test_bytes_of_mapped_and_managed_arrays_come_over_the_link_to_the_host():
+    text = elementwise("A[i] + B[i]", "  B: {shape: [N], dtype: float32, memory: managed}\n", n="1000000")
+    assert "host link" not in words(text.replace(", memory: managed", ""))
+    assert words(text)["host link"] == [
+        "B is in managed memory: 4,000,000 bytes are read over PCIe 5.0 x16, the link of H200 to its host: 63.5 µs at "
+        "63.0 GB/s, once, if its pages are on the host"
+    ]
+    text = text.replace("C: {shape: [N], dtype: float32", "C: {shape: [N], dtype: float32, memory: mapped")
+    assert words(text, target="sm_80")["host link"][1] == (
+        "C is in mapped memory of the host, not of the device: at least 4,000,000 bytes are written over PCIe 4.0 x16, "
+        "the link of A100 to its host: 127 µs at 31.5 GB/s"
+    )
+    assert words(text, target="sm_87")["host link"][1].endswith("bytes are written over the link to the host")
+
+
 def test_a_default_device_is_named_as_such_and_a_requested_one_is_not():
     assert "on H200 (default device of sm_90) of " in words(PRODUCT)["waves"][0]
     assert "on H100 of " in words(PRODUCT, device="H100")["waves"][0]

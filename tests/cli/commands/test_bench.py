@@ -144,3 +144,13 @@ def test_a_chart_that_cannot_be_written_is_wrong_input(cli: Cli, spec: Path, gpu
     answer = cli("bench", spec, "--chart", spec.parent / "nowhere" / "chart.svg")
     assert answer.status == 2
     assert "nowhere" in answer.err
+
+
+def test_a_narrow_terminal_has_the_medians_and_what_they_are_compared_with(
+    cli: Cli, spec: Path, gpu: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cugen.cli.text.layout.columns", lambda stream: 60)
+    lines = cli("bench", spec).out.splitlines()
+    assert max(map(len, lines)) <= 60
+    (head,) = (line.split() for line in lines if "median" in line)
+    assert head == ["cold", "median", "GB/s", "GFLOP/s", "of", "ceiling", "time", "÷", "ours"]

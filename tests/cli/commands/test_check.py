@@ -284,9 +284,9 @@ def test_registers_of_a_compiler_decide_the_occupancy(
         return lambda kernel: resources.Resources({"turn": taken}, "nvrtc 13.0")
 
     path = transpose("{space: shared, pad: 1}", check="{occupancy: 0.5}")
-    monkeypatch.setattr("cugen.cli.commands.check.resources_of", with_registers(64))
+    monkeypatch.setattr("cugen.cli.checking.resources_of", with_registers(64))
     assert cli("check", path, "--target", "sm_90").status == 0
-    monkeypatch.setattr("cugen.cli.commands.check.resources_of", with_registers(65))
+    monkeypatch.setattr("cugen.cli.checking.resources_of", with_registers(65))
     answer = cli("check", path, "--target", "sm_90")
     assert answer.status == 1
     assert "error[CG3201]: turn fills 0.375 of the warps of an SM of sm_90" in answer.out
@@ -299,7 +299,7 @@ def test_spills_are_bytes_stored_and_loaded_together(
 ) -> None:
     taken = cuda.KernelResources(255, 0, 8, 12, 0, 0)
     monkeypatch.setattr(
-        "cugen.cli.commands.check.resources_of", lambda kernel: resources.Resources({"turn": taken}, "nvcc 13.0")
+        "cugen.cli.checking.resources_of", lambda kernel: resources.Resources({"turn": taken}, "nvcc 13.0")
     )
     assert cli("check", transpose("{space: shared, pad: 1}", check="{spills: 20}")).status == 0
     path = transpose("{space: shared, pad: 1}", check="{spills: 19}")
@@ -325,7 +325,7 @@ def test_nothing_is_compiled_unless_a_limit_asks_for_it(
     def refuse(kernel: object) -> resources.Resources:
         raise AssertionError("compiled")
 
-    monkeypatch.setattr("cugen.cli.commands.check.resources_of", refuse)
+    monkeypatch.setattr("cugen.cli.checking.resources_of", refuse)
     assert cli("check", transpose(check="{bank_conflicts: 1, sectors: 4, mixed_warps: 9}")).status == 1
 
 

@@ -51,6 +51,7 @@ def without_compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         pytest.param("cubin", [".json", ".cubin"], marks=pytest.mark.slow),
         ("ptx,cu", [".cu", ".h", ".json", ".hpp", ".ptx"]),
         pytest.param("embed", [".json", "_embed.h", "_embed.c", "_embed.hpp"], marks=pytest.mark.slow),
+        ("main", [".cu", ".h", ".json", ".hpp", "_main.cpp"]),
         ("embed,cubin,cubin", [".json", ".cubin", "_embed.h", "_embed.c", "_embed.hpp"]),
     ],
 )
@@ -71,7 +72,41 @@ def test_requested_outputs_are_written_listed_and_current(
     again = cli(*words)
     assert (again.status, again.out, again.err) == (0, "", "1 kernel up to date\n")
     assert cli(*words, "--check").status == 0
-    assert cli("generate", spec, "-o", out, "--check").status == (0 if "cu" in kinds.split(",") else 1)
+    has_sources = not {"cu", "main"}.isdisjoint(kinds.split(","))
+    assert cli("generate", spec, "-o", out, "--check").status == (0 if has_sources else 1)
+
+
+ROWS = """\
+cugen: 1
+kernel: rows
+params: {M: {default: 100}, N: 8}
+arrays:
+  x: {shape: [M, N], dtype: float32}
+  y: {shape: [M, N], dtype: float32}
+compute: y[i, j] = 2 * x[i, j]
+"""
+
+
+def test_a_program_is_current_as_long_as_its_sizes_are(cli: Cli, tmp_path: Path) -> None:
+    spec, out = tmp_path / "rows.yaml", tmp_path / "out"
+    words = ("generate", spec, "-o", out, "--emit", "main,main-overlap", "--no-analysis")
+    spec.write_text(ROWS)
+    assert cli(*words).status == 0
+    assert cli(*words).err == "1 kernel up to date\n"
+    spec.write_text(ROWS.replace("100", "200"))  # the kernel is the same
+    answer = cli(*words)
+    assert answer.out == f"wrote {out / 'rows_main.cpp'}\nwrote {out / 'rows_main_overlap.cpp'}\n"
+    (out / "rows_main.cpp").write_text("edited")
+    assert cli(*words, "--check").status == 1
+    assert cli(*words).out == f"wrote {out / 'rows_main.cpp'}\n"
+
+
+def test_a_program_that_cannot_be_written_is_an_error_of_the_spec(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "rows.yaml").write_text(ROWS.replace("{default: 100}", "100"))
+    answer = cli("generate", tmp_path / "rows.yaml", "-o", tmp_path / "out", "--emit", "main-overlap")
+    assert (answer.status, names(tmp_path / "out")) == (2, [])
+    assert "error[CG2402]" in answer.err
+    assert "rows.yaml:7:10" in answer.err
 
 
 @pytest.mark.slow

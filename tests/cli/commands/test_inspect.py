@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,15 @@ def test_the_plan_has_a_price_where_the_spec_requests_something(cli: Cli, produc
     assert line.split()[1:3] == ["`tiled`,", "`rowwise`:"]
     product.write_text(PRODUCT.replace(", memory: shared", "").replace(", memory: scratch", ""))
     assert "  price " not in cli("inspect", product).out
+
+
+@pytest.mark.parametrize("what", ["plan", "analysis", "source", "ptx"])
+def test_colours_change_no_word_and_are_for_terminals(
+    cli: Cli, spec: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    plain = cli("inspect", "--what", what, spec).out
+    assert "\033" not in plain
+    monkeypatch.setattr("cugen.cli.text.terminal.has_colour", lambda stream: True)
+    coloured = cli("inspect", "--what", what, spec).out
+    assert coloured.count("\033[0m") > 5
+    assert re.sub(r"\033\[[\d;]*m", "", coloured) == plain

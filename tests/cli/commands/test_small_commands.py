@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cugen.cli.commands import doctor
-from cugen.emit.resources import data_folder
+from cugen.emit.resources import SCHEMA, data_folder
 from cugen.runtime import libcuda
 from cugen.spec.load import load_all
 from cugen.toolchain import host, nvrtc
@@ -34,6 +34,38 @@ def test_a_starter_loads_under_its_new_name_and_is_commented(cli: Cli, here: Pat
     assert [spec.kernel for spec in load_all("my_product.yaml")] == ["my_product"]
     assert text.count("#") > 10
     assert "NAME" not in text
+
+
+def test_a_starter_has_no_schedule_and_names_the_schema(cli: Cli, here: Path) -> None:
+    cli("new", "my_product")
+    (spec,) = load_all("my_product.yaml")
+    assert spec.schedules == ()
+    first, *others = (here / "my_product.yaml").read_text().splitlines()
+    assert first == f"# yaml-language-server: $schema={SCHEMA.as_uri()}"
+    chosen = "\n".join(line.removeprefix("# ") if line.startswith(("# sched", "# check")) else line for line in others)
+    (here / "chosen.yaml").write_text(chosen)
+    (spec,) = load_all("chosen.yaml")
+    assert len(spec.schedules) == 1
+    assert cli("check", "chosen.yaml").status == 0
+
+
+def test_a_copy_of_an_example_names_the_schema_too(cli: Cli, here: Path) -> None:
+    cli("new", "mine", "--from", "saxpy")
+    assert (here / "mine.yaml").read_text().startswith(f"# yaml-language-server: $schema={SCHEMA.as_uri()}\n")
+
+
+def test_the_list_describes_each_example_in_a_line(cli: Cli, here: Path) -> None:
+    lines = cli("new", "--list").out.splitlines()
+    assert [line.split()[0] for line in lines] == _EXAMPLES
+    assert all(len(line.split()) > 3 for line in lines)
+    assert "saxpy                    y = a·x + y" in lines
+    assert list(here.iterdir()) == []
+
+
+def test_new_needs_a_name(cli: Cli) -> None:
+    answer = cli("new")
+    assert answer.status == 2
+    assert "`cugen new --list` describes the examples" in answer.err
 
 
 def test_a_starter_generates_at_once(cli: Cli, here: Path) -> None:
@@ -113,6 +145,56 @@ def test_an_unknown_code_is_a_wrong_call(cli: Cli, code: str) -> None:
 
 def test_a_misspelt_code_suggests_the_nearest(cli: Cli) -> None:
     assert "did you mean `CG1048`?" in cli("explain", "CG1O48").err
+
+
+def test_with_a_file_its_own_case_is_shown_and_its_cure(cli: Cli, here: Path, spec: Path) -> None:
+    spec.write_text(spec.read_text().replace("2 * x[i]", "2 * x[i + 1]"))
+    answer = cli("explain", "CG1304", "scale.yaml")
+    assert answer.status == 0
+    assert answer.out.startswith("# CG1304: An out-of-bounds read\n\nEvery read must be proved in bounds.")
+    assert answer.out.endswith(
+        """
+## In scale.yaml
+
+error[CG1304]: `x[i + 1]` reads outside the array
+ --> scale.yaml:8:21
+  |
+8 | compute: y[i] = 2 * x[i + 1]
+  |                     ^^^^^^^^ i = 39 reads x[40], outside 0..39
+
+## The cure
+
+- line 8: give `x` a `boundary`, such as `boundary: zero`, or guard the read: `where(inside(x[i + 1]), x[i + 1], 0)`
+"""
+    )
+
+
+def test_the_cure_of_bank_conflicts_is_the_layout_that_removes_them(cli: Cli, here: Path) -> None:
+    text = (data_folder("specs") / "transpose_padded.yaml").read_text()
+    (here / "turn.yaml").write_text(text.replace("pad: 1", "pad: 0"))
+    answer = cli("explain", "CG2201", "turn.yaml")
+    assert "has 32-way bank conflicts" in answer.out
+    assert "\n- `pad: 1` for A of transpose_padded: 62,100 → 4,100 wavefronts;" in answer.out
+    assert "A spec that shows it" not in answer.out
+
+
+def test_a_warning_of_generate_is_found_in_a_file(cli: Cli, here: Path) -> None:
+    (here / "slow.yaml").write_text(
+        "cugen: 1\nkernel: product\nparams: {N: 512}\narrays:\n"
+        + "".join(f"  {name}: {{shape: [N, N], dtype: float32}}\n" for name in "ABC")
+        + "compute: C[m, n] = sum(A[m, k] * B[k, n], k)\nschedule: {family: direct}\n"
+    )
+    answer = cli("explain", "CG2108", "slow.yaml")
+    assert "## In slow.yaml\n\nwarning[CG2108]: " in answer.out
+
+
+def test_a_file_without_the_diagnostic_gets_the_page_and_what_it_has(cli: Cli, here: Path, spec: Path) -> None:
+    page = cli("explain", "CG1304").out
+    answer = cli("explain", "CG1304", "scale.yaml")
+    assert (answer.status, answer.out, answer.err) == (0, page, "scale.yaml has no CG1304\n")
+    spec.write_text(spec.read_text().replace("2 * x[i]", "2 * z[i]"))
+    assert cli("explain", "CG1304", "scale.yaml").err == "scale.yaml has no CG1304, but CG1201\n"
+    assert cli("explain", "CG1304", "no.yaml").err == "no.yaml has no CG1304, but CG1001\n"
 
 
 def test_config_prints_existing_paths_in_the_order_of_the_options(cli: Cli) -> None:

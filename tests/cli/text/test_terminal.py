@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import pytest
@@ -27,8 +28,6 @@ def test_colour_is_for_terminals_that_do_not_mind(monkeypatch: pytest.MonkeyPatc
 
 
 def test_painted_findings_say_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    import re
-
     monkeypatch.setenv("TERM", "xterm")
     text = "error[CG1028]: no\n --> a.yaml:1:2\n  |\n1 | x: y\n  | ^^ this\n  = help: z\n"
     painted = terminal.paint_findings(text, _Tty())
@@ -52,3 +51,24 @@ def test_progress_is_silent_without_a_terminal(
     monkeypatch.setattr(sys, "stderr", stream)
     assert list(terminal.progress(iter("abc"), 3, "counting", quiet=quiet)) == ["a", "b", "c"]
     assert stream.getvalue() == ""
+
+
+def test_what_is_printed_takes_the_place_of_a_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = _Tty()
+    monkeypatch.setattr(sys, "stderr", stream)
+    for item in terminal.progress(iter("ab"), 2, "counting"):
+        terminal.note(item)
+    first, second, last = stream.getvalue().split("\r\033[K")
+    assert first.startswith("\rcounting [")
+    assert second.startswith("a\n\rcounting [")
+    assert last == "b\n"
+
+
+def test_coloured_code_is_the_same_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    code = '#include <x>\nint f(); // "y"\n/* a\n b */ float g; /* c\n*/ char* s = "//";'
+    painted = terminal.paint_code(code, _Tty())
+    assert "\033[34;1mint\033[0m f();" in painted
+    assert "\033[2m b */\033[0m \033[34;1mfloat\033[0m" in painted
+    assert re.sub(r"\033\[[\d;]*m", "", painted) == code
+    assert terminal.paint_code(code, io.StringIO()) == code

@@ -216,6 +216,9 @@ def expected(
         grid = evaluate_all(launch.grid, params)
         if 0 in grid:
             continue
+        if any(known.carveout is not None for known in manifest.launches):
+            carveout = -1 if launch.carveout is None else launch.carveout
+            lines.append(f"attribute 9 of {launch.kernel} is {carveout} on 3")
         if launch.kernel in dynamic_limits(manifest):
             lines.append(f"attribute 8 of {launch.kernel} is {launch.dynamic_shared_bytes} on 3")
         arguments = "".join(f" {values[name].hex()}" for name in (*launch.tensor_maps, *launch.arguments))

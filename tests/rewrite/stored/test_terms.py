@@ -67,3 +67,10 @@ def test_their_results_are_right(arrays, compute, indices, families):
 def test_few_terms_all_pairs_and_guarded_ones_are_not(params, arrays, compute, indices):
     names = [array.name for array in generate(spec_of(params, arrays, compute, indices), analysis=False).plan.workspace]
     assert not any("terms" in name for name in names)
+
+
+@pytest.mark.parametrize("n", [1, 5, 300])
+def test_terms_of_a_reduction_in_a_scan_are_not(n):
+    compute = "y[i] = cumsum(sum(x[j] * x[i], j), i, exclusive=true)"
+    kernel = generate(spec_of(f"N: {n}", "x [N]; y [N]", compute), analysis=False)
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed

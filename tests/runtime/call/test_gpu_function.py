@@ -39,6 +39,7 @@ class FakeDriver:
         self.homes: dict[int, int] = {}
         self.loads = 0
         self.allowed: dict[int, int] = {}
+        self.configured: list[tuple[int, int | None]] = []
 
     @contextmanager
     def context(self) -> Iterator[tuple[int, int]]:
@@ -65,6 +66,9 @@ class FakeDriver:
 
     def allow_dynamic_shared(self, function: int, size: int) -> None:
         self.allowed[function] = size
+
+    def configure(self, function: int, launch: LaunchEntry) -> None:
+        self.configured.append((function, launch.carveout))
 
     def allocate(self, size: int, stream: int) -> int:
         self.log.append(("allocate", size, stream))
@@ -272,6 +276,20 @@ def test_an_array_on_another_gpu_is_refused_before_anything_is_queued(driver, ma
     assert driver.log == []
 
 
+@pytest.mark.parametrize("allocation", ["managed", "mapped"])
+def test_a_numpy_array_is_taken_where_the_spec_has_memory_that_both_sides_address(driver, manifest, allocation) -> None:
+    a, *others = manifest.arguments
+    placed = replace(manifest, arguments=(replace(a, allocation=allocation), *others))
+    x = np.zeros(8, np.float32)
+    driver.homes[x.ctypes.data] = 0
+    GpuFunction("source", placed)(A=x, C=tensor(8, C), s=1.5)
+    with pytest.raises(RunError, match=r"CG5008.*`A` is in host memory"):
+        GpuFunction("source", manifest)(A=x, C=tensor(8, C), s=1.5)
+    driver.homes[x.ctypes.data] = -1
+    with pytest.raises(RunError, match=r"CG5008.*`A` is not in GPU memory"):
+        GpuFunction("source", placed)(A=x, C=tensor(8, C), s=1.5)
+
+
 def test_a_launch_over_a_limit_is_refused_before_anything_is_queued(driver, manifest) -> None:
     big = replace(manifest, launches=(replace(manifest.launches[0], dynamic_shared_bytes=300_000),))
     with pytest.raises(RunError, match=r"CG5010.*300000 bytes of shared memory per block.*232448"):
@@ -283,6 +301,16 @@ def test_much_dynamic_shared_memory_is_allowed_first(driver, manifest) -> None:
     big = replace(manifest, launches=(replace(manifest.launches[0], dynamic_shared_bytes=200_000),))
     call(GpuFunction("source", big))
     assert driver.allowed == {200: 200_000}
+
+
+def test_a_function_is_configured_once_for_all_its_calls(driver, manifest) -> None:
+    function = GpuFunction(
+        "source",
+        replace(manifest, launches=(replace(manifest.launches[0], carveout=25),), requires=("launch_options",)),
+    )
+    call(function)
+    call(function)
+    assert driver.configured == [(200, 25)]
 
 
 def test_empty_arrays_launch_nothing(driver, manifest) -> None:

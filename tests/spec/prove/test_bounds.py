@@ -269,3 +269,30 @@ def test_a_proof_with_quotients_by_params_holds_for_each_size(
     assert not (proved and outside)
     static = compute(f"y[i, j] = x[{subscript}]", params=f"{{D: {d}, P: {p}}}", **arrays)
     assert static.codes == (["CG1304"] if outside else [])
+
+
+@pytest.mark.parametrize(
+    ("params", "require", "x"),
+    [
+        ("{N: dynamic, H: 32}", "N % H == 0", "N // H"),
+        ("{N: dynamic, H: {range: [1, 999]}}", "N % H == 0", "N // H"),
+        ("{N: dynamic, H: dynamic}", "H > 0, N % H == 0", "N // H"),
+        ("{N: dynamic, H: dynamic, G: dynamic}", "H >= 2, N == G * H", "G"),
+        ("{N: dynamic, H: dynamic, G: dynamic}", "H >= 2 and N <= G * H", "G"),
+        ("{N: dynamic, H: 7}", "N <= 77", "11"),
+    ],
+)
+def test_a_quotient_is_in_bounds_by_what_is_required(compute: Compute, params: str, require: str, x: str) -> None:
+    assert compute("y[n] = x[n // H]", params=params, x=x, y="N").codes == ["CG1304"]
+    assert compute("y[n] = x[n // H]", params=params, require=f"[{require}]", x=x, y="N").codes == []
+
+
+def test_a_quotient_is_in_bounds_of_a_product_that_is_not_empty(compute: Compute) -> None:
+    assert compute("y[n] = x[n // H]", params="{G: dynamic, H: dynamic}", x="G", y="G * H").codes == []
+    assert compute("y[n] = x[n // H]", params="{G: dynamic, H: dynamic}", x="G", y="G * H + 1").codes == ["CG1304"]
+
+
+def test_counterexamples_meet_the_requirements(compute: Compute) -> None:
+    result = compute("y[n] = x[n // H]", params="{N: dynamic, H: 2}", require="[N % 3 == 1]", x="N // H", y="N")
+    (diagnostic,) = result.diagnostics
+    assert diagnostic.label.startswith("N = 1, n = 0 reads x[0]")

@@ -10,8 +10,32 @@ template <class T>
 inline cudaError_t cudaMalloc(T** pointer, size_t bytes) {
   return cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
 }
+template <class T>
+inline cudaError_t cudaMallocHost(T** pointer, size_t bytes) {
+  return cudaMalloc(pointer, bytes);
+}
+template <class T>
+inline cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned flags) {
+  return cudaHostAlloc(reinterpret_cast<void**>(pointer), bytes, flags);
+}
+template <class T>
+inline cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = cudaMemAttachGlobal) {
+  return cudaMalloc(pointer, bytes);
+}
+template <class T>
+inline cudaError_t cudaHostGetDevicePointer(T** pointer, void* host, unsigned flags) {
+  return cudaHostGetDevicePointer(reinterpret_cast<void**>(pointer), host, flags);
+}
 template <class Function>
 inline cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+template <class Function>
+inline cudaError_t cudaFuncSetCacheConfig(Function*, cudaFuncCache) {
+  return cudaSuccess;
+}
+template <class Function>
+inline cudaError_t cudaFuncSetSharedMemConfig(Function*, cudaSharedMemConfig) {
   return cudaSuccess;
 }
 template <class T>

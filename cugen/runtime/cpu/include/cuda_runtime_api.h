@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cugen_cpu/texture_types.h"
 
@@ -28,17 +29,24 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault = 4
 };
 
-/* Attributes that the launchers of variants query. */
+/* Attributes that the launchers of variants and host programs query. */
 enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerBlock = 1,
   cudaDevAttrMaxSharedMemoryPerBlock = 8,
+  cudaDevAttrMemoryClockRate = 36,
+  cudaDevAttrGlobalMemoryBusWidth = 37,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
 
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+enum cudaFuncCache { cudaFuncCachePreferShared = 1, cudaFuncCachePreferL1 = 2, cudaFuncCachePreferEqual = 3 };
+enum cudaSharedMemConfig { cudaSharedMemBankSizeFourByte = 1, cudaSharedMemBankSizeEightByte = 2 };
 
 typedef struct cugen_stream* cudaStream_t;
-typedef struct cugen_event* cudaEvent_t;
+typedef struct cugen_event { double milliseconds; }* cudaEvent_t;
 
 static inline cudaError_t cudaGetLastError(void) { return cudaSuccess; }
 static inline cudaError_t cudaPeekAtLastError(void) { return cudaSuccess; }
@@ -68,6 +76,21 @@ static inline cudaError_t cudaMalloc(void** pointer, size_t bytes) {
 }
 static inline cudaError_t cudaFree(void* pointer) {
   free(pointer);
+  return cudaSuccess;
+}
+/* Pinned, mapped and managed memory: all memory is the host's. */
+#define cudaHostAllocDefault 0
+#define cudaHostAllocMapped 2
+#define cudaMemAttachGlobal 1
+static inline cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return cudaMalloc(pointer, bytes); }
+static inline cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned flags) {
+  (void)flags;
+  return cudaMalloc(pointer, bytes);
+}
+static inline cudaError_t cudaFreeHost(void* pointer) { return cudaFree(pointer); }
+static inline cudaError_t cudaHostGetDevicePointer(void** pointer, void* host, unsigned flags) {
+  (void)flags;
+  *pointer = host;
   return cudaSuccess;
 }
 static inline cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
@@ -173,6 +196,12 @@ static inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   *stream = NULL;
   return cudaSuccess;
 }
+#define cudaStreamDefault 0
+#define cudaStreamNonBlocking 1
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  (void)flags;
+  return cudaStreamCreate(stream);
+}
 static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   (void)stream;
   return cudaSuccess;
@@ -189,16 +218,33 @@ static inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaSt
   return cudaSuccess;
 }
 
-/* Events: what precedes them has ended when they are recorded. */
+/* Events: what precedes them has ended when they are recorded. Those without timing are null. */
+#define cudaEventDefault 0
 #define cudaEventDisableTiming 2
 static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  (void)flags;
-  *event = NULL;
+  *event = flags & cudaEventDisableTiming ? NULL : (cudaEvent_t)calloc(1, sizeof(struct cugen_event));
+  return *event == NULL && !(flags & cudaEventDisableTiming) ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+static inline cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+static inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  free(event);
   return cudaSuccess;
 }
 static inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  (void)event;
+  struct timespec now;
   (void)stream;
+  if (event == NULL) return cudaSuccess;
+  timespec_get(&now, TIME_UTC);
+  event->milliseconds = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  (void)event;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (begin == NULL || end == NULL) return cudaErrorInvalidValue;
+  *milliseconds = (float)(end->milliseconds - begin->milliseconds);
   return cudaSuccess;
 }
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
@@ -223,8 +269,18 @@ static inline cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr
     case cudaDevAttrMaxThreadsPerBlock: *value = 1024; return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 * 1024; return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; return cudaSuccess;
+    case cudaDevAttrMemoryClockRate: /* unknown, as the other */
+    case cudaDevAttrGlobalMemoryBusWidth: *value = 0; return cudaSuccess;
   }
   return cudaErrorInvalidValue;
+}
+
+struct cudaDeviceProp {
+  char name[256];
+};
+static inline cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* properties, int device) {
+  strcpy(properties->name, "the CPU");
+  return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 #ifdef __cplusplus

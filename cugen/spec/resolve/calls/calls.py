@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Sample, Span
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.parse.syntax import CallNode, NameNode, Node, SubscriptNode
+from cugen.spec.parse import idioms
+from cugen.spec.parse.syntax import CallNode, NameNode, Node, NumberNode, SubscriptNode
 from cugen.spec.resolve.bindings import Scope
 from cugen.spec.resolve.calls import reductions
 from cugen.spec.resolve.calls.functions import FUNCTIONS, MAX_INDICES, Function, expansion_tree
@@ -15,6 +16,8 @@ from cugen.spec.types import BOOL, DTYPES, FLOAT32, INT64
 
 if TYPE_CHECKING:
     from cugen.spec.resolve.elaborate import Elaborator
+
+_AXES = ("axis", "axes", "dim", "dims")  # options of NumPy and PyTorch
 
 
 def resolve_call(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | None:
@@ -83,7 +86,10 @@ def match_arguments(elaborator: Elaborator, node: CallNode, function: Function) 
     for name, value in node.keywords:
         if name not in (*(n for n, _ in function.arguments), *function.options):
             known = (*defaults, *function.options)
-            help = did_you_mean(name, known, what="options")
+            if name in _AXES and max_indices:
+                help = f"name the index that it runs over: `{_reduced(elaborator, node, value)}`"
+            else:
+                help = did_you_mean(name, known, what="options")
             message = f"`{function.name}` has no option `{name}`"
             elaborator.report.error("CG1203", message, value.span, label=f"for `{name}`", help=help)
             return None
@@ -103,13 +109,27 @@ def match_arguments(elaborator: Elaborator, node: CallNode, function: Function) 
     return result
 
 
+def _reduced(elaborator: Elaborator, node: CallNode, axis: Node) -> str:
+    """The call of a reduction with an index in place of a number of an axis."""
+    operand = node.arguments[0] if node.arguments else None
+    array = elaborator.arrays.get(getattr(operand, "name", getattr(operand, "array", "")))
+    if array is None or not array.shape:
+        return f"{node.function}(x[i, k], k)"
+    indices = list("ijklmnpq"[: len(array.shape)])
+    if isinstance(operand, SubscriptNode):
+        indices = [part.name for part in operand.subscripts if isinstance(part, NameNode)] or indices
+    number = axis.value if isinstance(axis, NumberNode) else -1
+    name = indices[number] if isinstance(number, int) and number < len(indices) else indices[-1]
+    return f"{node.function}({array.name}[{', '.join(indices)}], {name})"
+
+
 def _unknown(elaborator: Elaborator, node: CallNode) -> None:
     if node.function in DTYPES:
         help = f"write `cast(x, {node.function})`"
     elif node.function in elaborator.arrays:
         help = f"subscript an array with brackets: `{node.function}[...]`"
     else:
-        help = did_you_mean(node.function, FUNCTIONS, what="functions")
+        help = idioms.call(node.function) or did_you_mean(node.function.lstrip("_"), FUNCTIONS, what="functions")
     message = f"there is no function `{node.function}`"
     elaborator.report.error("CG1202", message, node.function_span, label="unknown", help=help)
 

@@ -89,11 +89,12 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
         _check_filter(dtype, memory, boundary, scope, key)
     values = None
     if "values" in options:
-        if memory.space in ("scratch", "texture") or "pitch" in options:
+        if memory.space in ("scratch", "texture") or memory.allocation != "device" or "pitch" in options:
             conflicting = "pitch" if "pitch" in options else "memory"
             report.error(
                 "CG2007",
-                "an array with `values` is baked in: it can't be in scratch memory, be a texture or have a pitch",
+                "an array with `values` is baked in: it can't be in scratch, managed or mapped memory, be a texture "
+                "or have a pitch",
                 options[conflicting].key.span,
                 key=f"{key}.{conflicting}",
                 label="incompatible with `values`",

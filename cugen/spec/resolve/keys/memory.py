@@ -8,12 +8,15 @@ from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr
 from cugen.spec.model import Array, Memory, Scalar
 from cugen.spec.parse.keys import (
+    ALLOCATIONS,
     FILTERS,
+    LOAD_OPERATORS,
     MAX_CONSTANT_BYTES,
     MAX_PAD,
     MAX_STAGES,
     MEMORY_KEYS,
     SPACES,
+    STORE_OPERATORS,
     SWIZZLES,
     TEXTURE_DIMS,
 )
@@ -21,12 +24,13 @@ from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode
 from cugen.spec.parse.reading import read_bool, read_choice, read_integer, read_keys
 from cugen.spec.resolve.keys.scope import Scope
 
+UNCACHED_SPACES = ("constant", "readonly", "texture")  # without cache operators
+
 
 def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
     """A memory space by name, or a mapping with `space` and tile options; invalid options keep their defaults."""
     if not isinstance(node, YamlMapping):
-        space = read_choice(node, SPACES, report, key=key, what="memory space", code="CG2001")
-        return Memory(space, span=node.span)
+        return _placed(read_choice(node, SPACES, report, key=key, what="memory space", code="CG2001"), node)
     options = read_keys(node, MEMORY_KEYS, report, key=key, required=("space",)) or {}
     space = None
     if "space" in options:
@@ -36,6 +40,8 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
             _reject_tile_keys(options, space, report, key)
         if space is not None and space != "texture":
             _reject_texture_keys(options, space, report, key)
+        if space in UNCACHED_SPACES:
+            _reject_cache_operators(options, space, report, key)
     pad, stages, swizzle, dynamic, dims, filter = 0, 1, False, False, 1, "point"
     if "pad" in options:
         pad = read_integer(options["pad"].value, report, key=f"{key}.pad", low=0, high=MAX_PAD) or 0
@@ -50,6 +56,12 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
         dims = read_integer(options["dims"].value, report, key=f"{key}.dims", low=low, high=high) or low
     if "filter" in options:
         filter = read_choice(options["filter"].value, FILTERS, report, key=f"{key}.filter", what="filter") or "point"
+    load, store = (
+        (read_choice(options[name].value, operators, report, key=f"{key}.{name}", what="cache operator") or "")
+        if name in options
+        else ""
+        for name, operators in (("load", LOAD_OPERATORS), ("store", STORE_OPERATORS))
+    )
     if pad and swizzle:
         report.error(
             "CG2003",
@@ -59,8 +71,17 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
             label=f"conflicts with `pad: {pad}`",
             help="remove `pad` or `swizzle`; `cugen fix` finds the smallest one without bank conflicts",
         )
+    if space in ALLOCATIONS:
+        return _placed(space, node)
     is_single_stage = "stages" in options and stages == 1
-    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, filter, node.span)
+    return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, filter, load, store, span=node.span)
+
+
+def _placed(space: str | None, node: YamlNode) -> Memory:
+    """Memory of this name without options. How kernels read an array doesn't depend on its allocation."""
+    if space in ALLOCATIONS:
+        return Memory(allocation=space, span=node.span)
+    return Memory(space, span=node.span)
 
 
 def _reject_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
@@ -86,6 +107,19 @@ def _reject_texture_keys(options: dict[str, Entry], space: str, report: Reporter
                 key=f"{key}.{name}",
                 label="needs `space: texture`",
                 help=f"write `space: texture`, or remove `{name}`",
+            )
+
+
+def _reject_cache_operators(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
+    for name in ("load", "store"):
+        if name in options:
+            report.error(
+                "CG2014",
+                f"`{name}` is a cache operator of device memory, and this array is in {space} memory",
+                options[name].key.span,
+                key=f"{key}.{name}",
+                label=f"{space} memory has a cache of its own",
+                help=f"write `space: global`, or remove `{name}`",
             )
 
 

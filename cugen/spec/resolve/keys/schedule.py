@@ -7,11 +7,12 @@ from math import prod
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.model import Schedule
+from cugen.spec.model import Options, Schedule
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.keys import MAX_THREADS, MAX_TILE, SCHEDULE_KEYS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar
 from cugen.spec.parse.reading import first_line, join, read_integer, read_mapping, read_text, shorten, wrong_type
+from cugen.spec.resolve.keys.options import is_option, with_option
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -55,6 +56,7 @@ def _read_schedule(node: YamlNode, known: Sequence[str] | None, report: Reporter
     maps: dict[str, Sizes] = {"block": (), "thread": (), "step": ()}
     tunables: list[tuple[str, int | str | bool]] = []
     spans: list[tuple[str, Span]] = []
+    options = Options()
     entries = {entry.name: entry for entry in read_mapping(node, report, key=key) or ()}
     for name, entry in entries.items():
         spans.append((name, first_line(entry.value)))
@@ -62,12 +64,14 @@ def _read_schedule(node: YamlNode, known: Sequence[str] | None, report: Reporter
             family = read_text(entry.value, report, key=f"{key}.family")
         elif name in maps:
             maps[name] = _read_sizes(entry, known, report, f"{key}.{name}", spans)
+        elif is_option(entry):
+            options = with_option(options, entry, report, f"{key}.{name}", spans)
         else:
             value = _read_tunable(entry, report, key)
             if value is not None:
                 tunables.append((name, value))
     _check_threads(maps, entries, report, key)
-    return Schedule(family, maps["block"], maps["thread"], maps["step"], tuple(tunables), tuple(spans))
+    return Schedule(family, maps["block"], maps["thread"], maps["step"], tuple(tunables), tuple(spans), options)
 
 
 def _read_sizes(

@@ -175,6 +175,19 @@ def test_constant_scalars_take_their_part(diagnose: Diagnose) -> None:
     assert diagnose(text.replace("16383", "16382")) == ()
 
 
+@pytest.mark.parametrize("space", ["managed", "mapped"])
+@pytest.mark.parametrize("form", ["%s", "{space: %s}"])
+def test_where_an_array_is_allocated_leaves_its_kernel_to_the_generator(space: str, form: str) -> None:
+    text = matrix().replace(
+        "y: {shape: [4, 6], dtype: float32", f"y: {{shape: [4, 6], dtype: float32, memory: {form % space}"
+    )
+    (placed,), (plain,) = load_text(text), load_text(matrix())
+    memory = placed.array("y").memory
+    assert (memory.space, memory.allocation) == (None, space)
+    assert placed.hash != plain.hash
+    assert plain.array("y").memory.allocation == "device"
+
+
 @pytest.mark.parametrize("space", ["constant", "readonly", "texture"])
 def test_memory_that_can_only_be_read_is_not_written(diagnose: Diagnose, space: str) -> None:
     text = matrix().replace("y: {shape: [4, 6], dtype: float32", f"y: {{shape: [4, 6], dtype: float32, memory: {space}")

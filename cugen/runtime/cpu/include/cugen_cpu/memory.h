@@ -23,9 +23,10 @@ CUGEN_INLINE T __ldcv(const T* address) {
   }
 }
 
-#define CUGEN_STORE(name) \
-  template <class T>      \
-  CUGEN_INLINE void name(T* address, T value) { *address = value; }
+// The value is converted to the element's type, as by CUDA's overloads.
+#define CUGEN_STORE(name)       \
+  template <class T, class V>   \
+  CUGEN_INLINE void name(T* address, const V& value) { *address = static_cast<T>(value); }
 CUGEN_STORE(__stwb)
 CUGEN_STORE(__stcg)
 CUGEN_STORE(__stcs)

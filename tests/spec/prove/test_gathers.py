@@ -2,9 +2,9 @@
 
 import pytest
 
-from cugen.runtime.gathers import gather_ranges
 from cugen.runtime.inputs import draw
 from cugen.spec.load import load_text
+from cugen.spec.prove.gathers import gather_ranges
 
 
 def spec_of(subscript: str, dtype: str = "int32", extent: int = 6):

@@ -1,4 +1,4 @@
-"""Coordinates of a page's charts: the roofline on logarithmic axes, and bars."""
+"""The roofline on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cugen.analysis.launches.ceilings import Ceiling, Roofline
 from cugen.analysis.launches.facts import Facts
 from cugen.analysis.launches.roofline import bound
+from cugen.html.environment import rate_text
 from cugen.machine import Device
 from cugen.machine.devices import unit_text
 
@@ -116,14 +117,6 @@ def roofline_chart(facts: Facts, device: Device) -> RooflineChart | None:
         tuple(Tick(x.pixel(value), f"{value:g}") for value in x.decades()),
         tuple(Tick(y.pixel(value), rate_text(value)) for value in y.decades()),
     )
-
-
-def rate_text(flop_per_s: float) -> str:
-    """`66.9 TFLOP/s`."""
-    for prefix, scale in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
-        if flop_per_s >= scale:
-            return f"{flop_per_s / scale:.4g} {prefix}FLOP/s"
-    return f"{flop_per_s:.4g} FLOP/s"
 
 
 def _roofs(roofline: Roofline, device: Device, x: _Axis, y: _Axis) -> tuple[Roof, ...]:

@@ -1,0 +1,98 @@
+"""Functions and divisions of float32 by the intrinsics that `fast_math` takes: larger errors of the device.
+
+The errors are those of the CUDA C++ Programming Guide, "Intrinsic Functions", and of the PTX ISA for `sin.approx` and
+`cos.approx`, which the guide bounds within pi only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from cugen.reference.storage import Floats
+from cugen.reference.tracked import Tracked
+from cugen.spec.expressions import Expr, Op
+from cugen.spec.model import Spec
+from cugen.spec.rewriting import rebuild
+from cugen.spec.types import FLOAT32
+
+_ULP = 2.0**-23  # of a float32, relative, at most
+_LARGE_DIVISOR = 2.0**126  # beyond it `__fdividef` gives 0
+
+
+def _exp_error(x: Tracked, value: Floats) -> Floats:
+    return (3 + 1.173 * (np.abs(x.value) + x.slack)) * _ULP * np.abs(value)
+
+
+def _log_error(near_one: float, ulps: float) -> Callable[[Tracked, Floats], Floats]:
+    def error(x: Tracked, value: Floats) -> Floats:
+        is_near = (x.value + x.slack >= 0.5) & (x.value - x.slack <= 2)
+        return np.where(is_near, near_one, 0.0) + ulps * _ULP * np.abs(value)
+
+    return error
+
+
+def _sine_error(x: Tracked, _: Floats) -> Floats:
+    size = np.abs(x.value) + x.slack
+    return np.where(size <= 2 * np.pi, 2.0**-20.5, np.where(size <= 100 * np.pi, 2.0**-14.7, 2.0))
+
+
+def _tan_error(x: Tracked, value: Floats) -> Floats:
+    """That of a quotient of sine and cosine."""
+    error, cosine = _sine_error(x, value), np.abs(np.cos(x.value))
+    quotient = error * (1 + np.abs(value)) / np.maximum(cosine - error, 0.0)
+    return np.where(cosine <= error, np.inf, quotient + 2 * _ULP * np.abs(value))
+
+
+def _quotient_error(y: Tracked, value: Floats) -> Floats:
+    is_large = np.abs(y.value) + y.slack >= _LARGE_DIVISOR
+    return np.where(is_large, np.abs(value), 2 * _ULP * np.abs(value))
+
+
+# By operator: the error of its value, from the operand that it depends on.
+_ERRORS: dict[str, Callable[[Tracked, Floats], Floats]] = {
+    "exp": _exp_error,
+    "log": _log_error(2.0**-21.41, 3),
+    "log2": _log_error(2.0**-22, 2),
+    "log10": _log_error(2.0**-24, 3),
+    "sin": _sine_error,
+    "cos": _sine_error,
+    "tan": _tan_error,
+    "div": _quotient_error,
+}
+_FAST = "fast "
+
+
+def accurate_name(name: str) -> str:
+    """The operator that a fast one approximates; empty for any other."""
+    return name.removeprefix(_FAST) if name.startswith(_FAST) else ""
+
+
+def with_error(name: str, args: tuple[Tracked, ...], result: Tracked) -> Tracked:
+    """The result of the accurate operator `name`, with the error of the fast one added."""
+    value = np.asarray(result.value, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        error = np.where(np.isfinite(value), _ERRORS[name](args[-1], value), 0.0)
+    return Tracked(value, error if result.bound is None else result.bound + error)
+
+
+def with_fast_operators(spec: Spec) -> Spec:
+    """The spec with fast operators in the statements whose schedule has `fast_math`. Those without one of their own may
+    be computed in the kernel of any other."""
+    fast = {output: schedule.options.fast_math for output, schedule in spec.schedules}
+    statements = (
+        replace(statement, value=_renamed(statement.value))
+        if fast.get(statement.target, any(fast.values()))
+        else statement
+        for statement in spec.statements
+    )
+    return replace(spec, statements=tuple(statements))
+
+
+def _renamed(expr: Expr) -> Expr:
+    expr = rebuild(expr, _renamed)
+    if isinstance(expr, Op) and expr.name in _ERRORS and expr.args[0].dtype == FLOAT32:
+        return replace(expr, name=_FAST + expr.name)
+    return expr

@@ -1,0 +1,1 @@
+"""Coordinates of the charts of a page, which templates print as SVG."""

@@ -1,0 +1,58 @@
+"""Stores scans that are nested in scans or reductions: each would be repeated for each term.
+
+    y[i, j] = cumsum(cumsum(x[i, j], j), i)
+becomes
+    y_scan[i, j] = cumsum(x[i, j], j);  y[i, j] = cumsum(y_scan[i, j], i)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from cugen.rewrite.hoist_reductions import are_in_bounds
+from cugen.rewrite.schedules import schedule_of
+from cugen.rewrite.temporaries import fresh, temporary
+from cugen.spec.expressions import Expr, Index, IndexValue, Reduce, Scan, children, walk
+from cugen.spec.model import Array, Schedule, Spec, Statement
+from cugen.spec.rewriting import replaced
+
+
+def with_stored_scans(spec: Spec) -> Spec:
+    """The spec with nested scans in temporaries; the same object if none is hoisted. Statements with a schedule stay as
+    they are, and so do scans that a guard may keep in bounds."""
+    statements: list[Statement] = []
+    temporaries: list[Array] = []
+    taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+    for statement in spec.statements:
+        current = statement
+        while schedule_of(spec, (statement,)) == Schedule():
+            nested = _nested(current.value, {index.name: index for index in current.indices}, is_inside=False)
+            here = replace(spec, arrays=(*spec.arrays, *temporaries))
+            found = next(((scan, free) for scan, free in nested if are_in_bounds(scan, free, here)), None)
+            if found is None:
+                break
+            scan, free = found
+            what = f"scan of: {current.text}"
+            stored = temporary(fresh(f"{current.target}_scan", taken), free, scan, what, current)
+            statements.append(stored.statement)
+            temporaries.append(stored.array)
+            reads: dict[Expr, Expr] = {scan: stored.read}
+            current = replace(current, value=replaced(current.value, reads.get))
+        statements.append(current)
+    if not temporaries:
+        return spec
+    return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries))
+
+
+def _nested(expr: Expr, known: Mapping[str, Index], *, is_inside: bool) -> Iterator[tuple[Scan, tuple[Index, ...]]]:
+    """The scans in scans and reductions, inner ones first, with their indices in the order of their use."""
+    inside = dict(known)
+    if isinstance(expr, Reduce | Scan):
+        inside |= {index.name: index for index in (expr.indices if isinstance(expr, Reduce) else (expr.inner,))}
+    for part in children(expr):
+        yield from _nested(part, inside, is_inside=is_inside or isinstance(expr, Reduce | Scan))
+    if is_inside and isinstance(expr, Scan):
+        used = (node.name for node in walk(expr) if isinstance(node, IndexValue))
+        names = dict.fromkeys([*(expr.outer if name == expr.inner.name else name for name in used), expr.outer])
+        yield expr, tuple(known[name] for name in names if name in known)

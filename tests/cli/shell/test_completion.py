@@ -1,0 +1,104 @@
+"""Shells complete commands, options, their values and spec files, from the parser itself."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cugen.cli.main import COMMANDS
+from cugen.cli.shell.completion import SHELLS, completion
+from cugen.cli.shell.parser import full_parser
+
+# As Bash calls the function: with the words of the line, the last of which is completed.
+COMPLETE = """
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_shtab_cugen cugen "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("completion")
+    for shell in SHELLS:
+        (folder / shell).write_text(completion(shell))
+    return {shell: folder / shell for shell in SHELLS}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("scale.yaml", "scan.yml", "scale.cu", "scale.txt"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "scratch").mkdir()
+    return tmp_path
+
+
+def options() -> Iterator[tuple[str, argparse.Action]]:
+    (commands,) = (a for a in full_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for name, parser in commands.choices.items():
+        for action in parser._actions:
+            yield name, action
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        (["ch"], {"check"}),
+        (["c"], {"check", "cpu", "config"}),
+        (["check", "--form"], {"--format"}),
+        (["check", "--format", ""], {"text", "json", "github", "sarif"}),
+        (["run", "scale.yaml", "--device", "g"], {"gpu"}),
+        (["run", "scal"], {"scale.yaml"}),
+        (["check", "scale.yaml", "sc"], {"scale.yaml", "scan.yml", "scratch"}),
+        (["cpu", "sc"], {"scale.cu", "scratch"}),
+        (["generate", "scale.yaml", "-o", "sc"], {"scratch"}),
+        (["generate", "--target", "sm_90"], {"sm_90", "sm_90a"}),
+        (["new", "mine", "--from", "matmul_tile"], {"matmul_tiled", "matmul_tiled_even", "matmul_tile_variants"}),
+        (["explain", "CG120"], {f"CG120{digit}" for digit in range(1, 10)}),
+        (["config", "--completion", ""], {"bash", "zsh", "fish"}),
+    ],
+    ids=" ".join,
+)
+def test_bash_completes_a_line(scripts: dict[str, Path], folder: Path, words: list[str], completions: set[str]) -> None:
+    command = ["bash", "--norc", "-c", COMPLETE, "bash", str(scripts["bash"]), "cugen", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
+    assert set(done.stdout.split()) == completions
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_has_every_command_and_every_option(scripts: dict[str, Path], shell: str) -> None:
+    script = scripts[shell].read_text()
+    assert [name for name in COMMANDS if name not in script] == []
+    long = {option for _, action in options() for option in action.option_strings if option.startswith("--")}
+    spelling = "-l {}" if shell == "fish" else "--{}"
+    assert len(long) > 40
+    assert [option for option in sorted(long) if spelling.format(option[2:]) not in script] == []
+
+
+def test_every_argument_that_is_a_file_or_a_list_is_completed() -> None:
+    free = {"NAME", "NAME=VALUE", "A=a.npy", "C=c.npy", "N", "SEED", "TIME", "PORT", "LIBRARY,…"}
+    for name, action in options():
+        is_completed = hasattr(action, "complete") or action.choices is not None or action.nargs == 0
+        assert is_completed or action.metavar in free, (name, action.metavar)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_is_printed_for_a_start_file(cli: Any, scripts: dict[str, Path], shell: str) -> None:
+    answer = cli("config", "--completion", shell)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out.rstrip("\n") == scripts[shell].read_text().rstrip("\n")
+
+
+def test_each_shell_of_this_machine_can_read_its_script(scripts: dict[str, Path]) -> None:
+    here = [shell for shell in SHELLS if shutil.which(shell)]
+    assert "bash" in here
+    for shell in here:
+        done = subprocess.run([shell, "-n", str(scripts[shell])], capture_output=True, text=True, timeout=20)
+        assert (done.returncode, done.stderr) == (0, "")

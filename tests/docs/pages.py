@@ -1,0 +1,56 @@
+"""The pages of the project, and their blocks of code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("docs", "docs/results", "specs", "examples", "examples/*")
+PAGES = (*sorted(ROOT.glob("*.md")), *(page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md"))))
+_BLOCK = re.compile(r"^( *)```(\S*)(?: (\S[^\n]*))?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"\bCG\d{4}\b")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code: ```` ```language info ````."""
+
+    language: str
+    info: str
+    text: str
+
+    @property
+    def is_spec(self) -> bool:
+        return self.language == "yaml" and self.text.startswith("cugen:")
+
+    @property
+    def codes(self) -> list[str]:
+        """The diagnostics that a spec is refused with, such as of `yaml bad CG1201`."""
+        return _CODE.findall(self.info)
+
+    @property
+    def file(self) -> str:
+        """The path that the info has, if it has one."""
+        return self.info if "." in self.info and " " not in self.info else ""
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a console, one a line."""
+        if self.language not in ("console", "sh"):
+            return []
+        return self.text.replace("\\\n", " ").splitlines()
+
+
+def name_of(page: Path) -> str:
+    """The page's path in the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of a page, those inside lists too."""
+    return [
+        Block(language, info, re.sub(f"^{indentation}", "", text, flags=re.MULTILINE))
+        for indentation, language, info, text in _BLOCK.findall(page.read_text())
+    ]

@@ -1,0 +1,82 @@
+"""Adjacent windows with short rows are reduced by columns first, which requests fewer sectors."""
+
+from __future__ import annotations
+
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+from cugen.families.reduce import window_columns
+from cugen.kernel import generate
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+
+ONE_LAUNCH = "schedule: {family: reduce}\n"
+
+
+def pooling(height: int, width: int, rows: int, columns: int, dtype: str, value: str, images: int = 512) -> str:
+    """`value` of the windows of `height` × `width` in images of so many windows, two columns wider than these."""
+    shape = f"[{images}, {rows * height}, {columns * width + 2}]"
+    return f"""cugen: 1
+kernel: k
+arrays:
+  x: {{shape: {shape}, dtype: {dtype}}}
+  y: {{shape: [{images}, {rows}, {columns}], dtype: {dtype}}}
+indices: {{r: {height}, s: {width}}}
+compute: y[n, i, j] = {value.format(f"x[n, {height} * i + r, {width} * j + s]")}
+"""
+
+
+def sectors(text: str) -> int:
+    (spec,) = load_text(text)
+    accesses = [access for report in generate(spec).reports for access in report.accesses]
+    return sum(access.totals.sectors for access in accesses if access.totals is not None)
+
+
+def arrays_between(text: str) -> list[str]:
+    return [array.name for array in generate(load_text(text)[0], analysis=False).plan.workspace]
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "dtype"), [(11, 11, "float32"), (7, 7, "float16"), (9, 5, "float64"), (13, 10, "bfloat16")]
+)
+def test_columns_of_windows_are_reduced_first(height, width, dtype):
+    text = pooling(height, width, 23, 23, dtype, "mean({}, r, s)")
+    assert arrays_between(text) == ["y_columns"]
+    assert 2 * sectors(text) <= sectors(text + ONE_LAUNCH)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "value"),
+    [
+        pytest.param(3, 3, "mean({}, r, s)", id="few points"),
+        pytest.param(2, 1024, "sum({}, r, s)", id="long rows"),
+        pytest.param(11, 11, "sum({}, r, s, where=r > s)", id="some points"),
+        pytest.param(11, 11, "sum({} * s, r, s)", id="terms by column"),
+        pytest.param(11, 11, "var({}, r, s)", id="two passes"),
+    ],
+)
+def test_other_windows_are_not(height, width, value):
+    assert arrays_between(pooling(height, width, 9, 9, "float32", value)) == []
+
+
+VALUES = ("mean({}, r, s)", "max({}, r, s) + 1", "min({}, s, r)", "sum({0} * {0}, r, s)", "prod(0.5 * {}, r, s)")
+
+
+def drawn(seed: int) -> str:
+    random = Random(seed)
+    height, width = random.randint(5, 13), random.randint(7, 13)
+    rows, columns, images = random.randint(2, 4), random.randint(2, 9), random.randint(2, 3)
+    dtype = random.choice(("float32", "float16", "float64"))
+    return pooling(height, width, rows, columns, dtype, random.choice(VALUES), images)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", range(16))
+def test_results_are_right(seed):
+    with patch.object(window_columns, "MIN_TERMS", 1), patch.object(window_columns, "MIN_SECTORS_RATIO", 0):
+        kernel = generate(load_text(drawn(seed))[0], analysis=False)
+    assert "y_columns" in kernel.source
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed

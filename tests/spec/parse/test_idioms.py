@@ -1,0 +1,144 @@
+"""What people write who come from C, CUDA, NumPy or PyTorch is answered with the spelling of this language."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
+
+LOOP = "an index runs over the array by itself: `y[i] = 2 * x[i]`; what adds up is `y[i] = sum(x[i, k], k)`"
+THREAD = "name an index in place of the thread: `y[i] = 2 * x[i]`; `schedule` says how blocks and threads share them"
+BRANCH = "each element has one value: `y[i] = a if condition else b`"
+RANDOM = "there are no random numbers; declare an array that the caller fills with them, and read it: `r[i]`"
+SLICE = "name an index instead of a slice: `A[i, j]`; of a part that begins at `b`, element i is `A[b + i]`"
+METHOD = "a reduction is a function, and names its index: `sum(x[i, k], k)`"
+
+
+def refusals(statement: str, target: str = "sm_90") -> list[tuple[str, str]]:
+    """Message and help of each error of a spec with one statement, but for arrays that it doesn't use."""
+    text = f"""\
+cugen: 1
+kernel: k
+target: {target}
+params: {{N: 40, M: 30}}
+arrays:
+  x: {{shape: [N, M], dtype: float32}}
+  t: {{shape: [N], dtype: int32}}
+  y: {{shape: [N], dtype: float32}}
+compute: |
+  {statement}
+"""
+    try:
+        load_text(text)
+    except SpecError as error:
+        return [(d.message, d.help) for d in error.diagnostics if d.code != "CG1312"]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("statement", "spelling", "help"),
+    [
+        ("for i in range(N): y[i] = x[i, 0]", "for", LOOP),
+        ("for i in range(N):\n    y[i] = x[i, 0]", "for", LOOP),
+        ("for (int i = 0; i < N; i++) y[i] = x[i, 0];", "for", LOOP),
+        ("while (i < N) y[i] = x[i, 0];", "while", LOOP),
+        (
+            "y[i] = sum(x[i, j] for j in range(M))",
+            "for j in",
+            "name the index last: `sum(x[i, k], k)` is the sum over k",
+        ),
+        ("if x[i, 0] > 0: y[i] = 1", "if", BRANCH),
+        ("y[i] = x[i, 0] > 0 ? x[i, 0] : 0", "?", "write `a if condition else b`, or `where(condition, a, b)`"),
+        ("y[i] = x[threadIdx.x, 0]", "threadIdx.x", THREAD),
+        ("y[i] = np.random.rand(i)", "np.random.rand", RANDOM),
+        ("y[i] = np.exp(x[i, 0])", "np.exp", "functions have no module: `exp`"),
+        ("y[i] = torch.nn.functional.relu(x[i, 0])", "torch.nn.functional.relu", "functions have no module: `relu`"),
+        ("y[i] = std::exp(x[i, 0])", "std::exp", "functions have no module: `exp`"),
+        ("y[i] = x[i:j]", ":", SLICE),
+        ("y[i] = x[i, j].sum(axis=1)", ".sum", METHOD),
+        ("y = x.T", ".T", "swap the indices: `x[j, i]`"),
+        ("y[i] = x.shape", ".shape", "write the param of the extent, such as `N`"),
+        ("y[i] = x[i, 0] && x[i, 1]", "&&", "write `and`"),
+        ("y[i] = x[i, 0] || x[i, 1]", "||", "write `or`"),
+        ("y[i] = !x[i, 0]", "!", "write `not`"),
+    ],
+)
+def test_a_spelling_of_another_language_gets_one_error_with_the_spelling_here(
+    statement: str, spelling: str, help: str
+) -> None:
+    assert refusals(statement) == [(f"`{spelling}` isn't part of the expression language", help)]
+
+
+@pytest.mark.parametrize(
+    ("call", "help"),
+    [
+        ("rand()", RANDOM),
+        ("curand_uniform(i)", RANDOM),
+        ("fmaxf(x[i, 0], 0)", "write `maximum(a, b)`"),
+        ("fabsf(x[i, 0])", "write `abs(x)`"),
+        ("__expf(x[i, 0])", "did you mean `exp`?"),
+        ("matmul(x, x)", "write the matrix multiplication with indices: `sum(A[m, k] * B[k, n], k)`"),
+        ("sort(x[i, j], j)", "there is no sort; call a library's before this kernel, such as CUB's"),
+    ],
+)
+def test_a_function_of_another_library_is_answered_with_what_to_write(call: str, help: str) -> None:
+    assert refusals(f"y[i] = {call}") == [(f"there is no function `{call.partition('(')[0]}`", help)]
+
+
+@pytest.mark.parametrize(
+    ("call", "cure"),
+    [
+        ("sum(x, axis=1)", "sum(x[i, j], j)"),
+        ("sum(x[k, m], axis=1)", "sum(x[k, m], m)"),
+        ("max(x, dim=-1)", "max(x[i, j], j)"),
+        ("mean(x, axis=0)", "mean(x[i, j], i)"),
+        ("mean(2 * x[i, j], axis=1)", "mean(x[i, k], k)"),
+    ],
+)
+def test_the_number_of_an_axis_is_answered_with_the_name_of_its_index(call: str, cure: str) -> None:
+    function, option = call.partition("(")[0], re.findall(r"(\w+)=", call)[0]
+    help = f"name the index that it runs over: `{cure}`"
+    assert refusals(f"y[i] = {call}") == [(f"`{function}` has no option `{option}`", help)]
+
+
+@pytest.mark.parametrize(
+    ("call", "help"),
+    [("atomicAdd(y[i], 1)", "write `y[i] += value`"), ("__syncthreads()", "leave it out; cugen places the barriers")],
+)
+def test_a_call_is_no_statement_and_what_to_write_is_said(call: str, help: str) -> None:
+    assert refusals(call) == [("this isn't a statement", help)]
+
+
+def test_adding_to_a_gathered_element_is_answered_with_a_sum_that_loads() -> None:
+    message = "a subscript on the left that is read from an array can't be proved to write each element once"
+    cure = "y[b] = sum(where(t[i] == b, x[i, 0], 0), i)"
+    help = f"each element adds up what belongs to it: `{cure}`"
+    assert refusals("y[t[i]] += x[i, 0]") == [(message, help)]
+    assert refusals(cure) == []
+
+
+def test_the_index_of_that_sum_is_none_of_the_statement() -> None:
+    ((_, help),) = refusals("y[t[b]] += x[b, 0]")
+    assert "`y[e] = sum(where(t[b] == e, x[b, 0], 0), b)`" in help
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [("90", "sm_90"), ("sm90", "sm_90"), ("compute_80", "sm_80"), ("H100", "sm_90"), ("90a", "sm_90a")],
+)
+def test_a_target_by_another_name_is_answered_with_its_own(target: str, meant: str) -> None:
+    assert refusals("y[i] = x[i, 0]", target) == [(f"there is no target `{target}`", f"did you mean `{meant}`?")]
+
+
+@pytest.mark.parametrize("statement", ["y[i] = x[i, 0] ** 2", "y[i] = 1 if x[i, 0] > 0 else 0", "y[i] = x[i, 0] % 2"])
+def test_what_is_spelt_as_in_python_is_accepted(statement: str) -> None:
+    assert refusals(statement) == []
+
+
+def test_words_of_loops_may_be_names() -> None:
+    text = "cugen: 1\nkernel: k\narrays: {for: {shape: [8], dtype: float32}, y: {shape: [8], dtype: float32}}\n"
+    (spec,) = load_text(text + "compute: y[while] = for[while]\n")
+    assert spec.statements[0].target == "y"
