@@ -50,6 +50,14 @@ def meaning(expr, env):
                     return wrapped(abs(a), expr.dtype)
                 case "mod":
                     return a % b if b else 0
+                case "floordiv":
+                    return wrapped(a // b, expr.dtype) if b else 0
+                case "bitand":
+                    return a & b
+                case "shl":
+                    return wrapped(a << b, expr.dtype) if 0 <= b < expr.dtype.bits else 0
+                case "shr":
+                    return a >> b if 0 <= b < expr.dtype.bits else -(a < 0)
                 case "lt":
                     return a < b
     raise TypeError(expr)
@@ -60,7 +68,18 @@ def operations(dtype, inner):
     return st.one_of(
         st.builds(lambda name, a, b: Op(name, (a, b), dtype), st.sampled_from(BINARY), same, same),
         st.builds(lambda name, a: Op(name, (a,), dtype), st.sampled_from(("neg", "abs")), same),
-        st.builds(lambda a, b: Op("mod", (a, Const(b, dtype)), dtype), same, st.integers(dtype.lowest, dtype.highest)),
+        st.builds(
+            lambda name, a, b: Op(name, (a, Const(b, dtype)), dtype),
+            st.sampled_from(("mod", "floordiv", "bitand")),
+            same,
+            st.integers(dtype.lowest, dtype.highest),
+        ),
+        st.builds(
+            lambda name, a, b: Op(name, (a, Const(b, dtype)), dtype),
+            st.sampled_from(("shl", "shr")),
+            same,
+            st.integers(-1 if dtype.lowest else 0, 20),
+        ),
         st.builds(lambda a, b: Select(Op("lt", (a, b), BOOL), a, b, dtype), same, same),
         same.map(lambda a: Cast(a, INT8)),
     )

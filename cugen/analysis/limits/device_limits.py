@@ -11,6 +11,7 @@ from cugen.analysis.limits import codes
 from cugen.analysis.limits.anchors import Anchor, kernel_anchor
 from cugen.analysis.limits.findings import TOLERANCE, Finding, LaunchLimits, number
 from cugen.analysis.totals.budget import Unknown
+from cugen.analysis.totals.sites import SPIN_WAIT
 from cugen.machine import device as known_device
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.spec.expressions import NOWHERE
@@ -56,24 +57,31 @@ class DeviceGate(LaunchLimits):
     def _grid(self) -> Iterator[Finding]:
         limit, blocks = self.check.grid, self.facts.launch.blocks
         if not self.facts.device or blocks is None:
-            yield from self._unproved("grid", limit)
+            if limit is not None:
+                yield from self._unproved("grid")
             return
         sms = known_device(self.facts.device).sms
-        is_warning = limit is None
-        if is_warning and not self._is_slowed_by_grid(blocks, sms):
-            return
-        if limit is not None and blocks >= limit * sms * (1 - TOLERANCE):
-            return
-        yield self.finding(
+        message = (
+            f"{self.kernel.name} has {blocks:,} block{'s' * (blocks != 1)} for the {sms} SMs of {self.facts.device}"
+        )
+        if limit is not None and blocks < limit * sms * (1 - TOLERANCE):
+            label = f"{number(blocks / sms)} blocks per SM, at least {limit:g} required"
+            yield self._small_grid(message, self.limit_anchor("grid"), label, "error")
+        elif limit is None and self._is_slowed_by_grid(blocks, sms):
+            label = f"{sms - blocks} SMs are idle"
+            yield self._small_grid(message, kernel_anchor(self.spec, self.kernel), label, "warning")
+
+    def _small_grid(self, message: str, anchor: Anchor, label: str, severity: str) -> Finding:
+        price = self._price()
+        notes = () if isinstance(price, str) else (_modelled(price), _bound(price))
+        return self.finding(
             codes.SMALL_GRID,
-            f"{self.kernel.name} has {blocks:,} block{'s' * (blocks != 1)} for the {sms} SMs of {self.facts.device}",
-            kernel_anchor(self.spec, self.kernel) if limit is None else self.limit_anchor("grid"),
-            label=f"{max(0, sms - blocks)} SMs are idle"
-            if limit is None
-            else f"{number(blocks / sms)} blocks per SM, at least {limit:g} required",
-            notes=self._cost_of_grid(),
+            message,
+            anchor,
+            label=label,
+            notes=notes,
             help=_SMALLER_BLOCKS,
-            severity="warning" if is_warning else "error",
+            severity=severity,
             subject="small grid",
             kernel=self.kernel.name,
         )
@@ -86,18 +94,12 @@ class DeviceGate(LaunchLimits):
             return False
         return price.seconds > _WORTHWHILE * max(LAUNCH_SECONDS, price.seconds * blocks / sms)
 
-    def _cost_of_grid(self) -> tuple[str, ...]:
-        price = self._price()
-        if isinstance(price, str):
-            return ()
-        return (f"modelled time {time_text(price.seconds)}, limited by {price.limiter}; {_bound(price)}",)
-
     def _waves(self) -> Iterator[Finding]:
         limit, waves = self.check.waves, self.facts.waves
         if limit is None:
             return
         if waves is None:
-            yield from self._unproved("waves", limit)
+            yield from self._unproved("waves")
             return
         if waves.utilisation >= limit * (1 - TOLERANCE):
             return
@@ -123,7 +125,7 @@ class DeviceGate(LaunchLimits):
             return
         traffic = self.facts.traffic
         if traffic is None:
-            yield from self._unproved("traffic", 0)
+            yield from self._unproved("traffic")
             return
         if self.check.traffic is not None:
             yield from self._moved("", traffic, self.check.traffic)
@@ -132,13 +134,13 @@ class DeviceGate(LaunchLimits):
                 yield from self._moved(array, traffic, limit)
 
     def _moved(self, array: str, traffic: Traffic, limit: float) -> Iterator[Finding]:
-        """Findings about an array, or about all arrays and constants if it is empty."""
+        """Findings about an array, or about all of them if it is empty."""
         rows = [row for row in traffic.arrays if array in ("", row.name)]
         compulsory = sum(row.compulsory for row in rows)
         moved = [row.moved for row in rows if row.moved is not None]
         subject = f"traffic of {array}" if array else "traffic"
         if len(moved) < len(rows):
-            yield from self._unproved("traffic", limit, "an address depends on data")
+            yield from self._unproved("traffic", "an address depends on data")
         elif sum(moved) > limit * compulsory * (1 + TOLERANCE):
             whose = f" of {array}" if array else ""
             yield self.finding(
@@ -161,7 +163,7 @@ class DeviceGate(LaunchLimits):
             return
         price = self._price()
         if isinstance(price, str):
-            yield from self._unproved("roofline", limit, price)
+            yield from self._unproved("roofline", price)
             return
         share = price.bound.seconds / price.seconds
         if share < limit * (1 - TOLERANCE):
@@ -170,11 +172,13 @@ class DeviceGate(LaunchLimits):
                 f"{self.kernel.name} reaches {number(share)} of its roofline on {self.facts.device}",
                 self.limit_anchor("roofline"),
                 label=f"at least {limit:g} is required",
-                notes=(f"modelled time {time_text(price.seconds)}, limited by {price.limiter}", _bound(price)),
+                notes=(_modelled(price), _bound(price)),
                 help="reduce what limits it; `cugen inspect --what analysis` has all ceilings",
                 subject="roofline",
                 kernel=self.kernel.name,
             )
+        elif any(report.totals is None and report.doubt != SPIN_WAIT for report in self.launch.report.accesses):
+            yield from self._unproved("roofline", "the cost of an access is unknown, so this is the least time")
 
     def _price(self) -> Price | str:
         """The modelled time of the launch, or why it is unknown."""
@@ -185,12 +189,15 @@ class DeviceGate(LaunchLimits):
         except Unknown as why:
             return str(why)
 
-    def _unproved(self, name: str, limit: float | None, why: str = "") -> Iterator[Finding]:
-        """A finding if there is a limit, unless the check allows what is unknown."""
-        if limit is not None and not self.check.allow_unknown:
-            because = why or self.facts.unknown or ("" if self.facts.device else _NO_DEVICE)
-            message = f"whether {self.kernel.name} keeps `{name}` is unknown"
-            yield self.unproved_launch(name, message, (because,) if because else ())
+    def _unproved(self, name: str, why: str = "") -> Iterator[Finding]:
+        """A finding about a limit, unless the check allows what is unknown."""
+        if not self.check.allow_unknown:
+            reason = why or self.facts.unknown or _NO_DEVICE
+            yield self.unproved_launch(name, f"whether {self.kernel.name} keeps `{name}` is unknown", (reason,))
+
+
+def _modelled(price: Price) -> str:
+    return f"modelled time {time_text(price.seconds)}, limited by {price.limiter}"
 
 
 def _bound(price: Price) -> str:
