@@ -121,7 +121,7 @@ def test_no_line_is_wider_than_the_terminal(output: Output, columns: int) -> Non
 
 @pytest.mark.slow
 def test_no_line_of_many_specs_is_wider_than_the_terminal(folder: Path, shared_builds: Path) -> None:
-    names = sorted(path.stem for path in data_folder("specs").glob("*.yaml"))[::8]
+    names = sorted(path.stem for path in data_folder("specs").glob("*.yaml"))[::16]
     for columns, outputs in on_terminals(calls(names), folder, shared_builds).items():
         assert {call: found for call, lines in outputs.items() if (found := wide(lines, columns))} == {}
 
