@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cugen.analysis.launches import comparison
-
 if TYPE_CHECKING:
+    from cugen.analysis.launches.comparison import Compared
     from cugen.analysis.limits.findings import Finding, Launch
     from cugen.cli.resources import Resources
     from cugen.cli.text.quoted_source import PrintedLaunch
@@ -29,8 +28,10 @@ class Checked:
     findings: tuple[Finding, ...]
 
     @property
-    def compared(self) -> comparison.Compared:
+    def compared(self) -> Compared:
         """The kernel as one side of a comparison."""
+        from cugen.analysis.launches import comparison
+
         launches = (
             comparison.Launch(launch.kernel.name, launch.kernel.family, launch.report.accesses, launch.facts)
             for launch in self.launches

@@ -53,7 +53,7 @@ def paint_code(source: str, stream: TextIO) -> str:
     """CUDA C, PTX or machine code with its comments, keywords and directives highlighted."""
     if not has_colour(stream):
         return source
-    from cugen.report.highlight import tokens
+    from cugen.html.highlight import tokens
 
     return "\n".join(
         "".join(paint(text, _KINDS[kind], stream) if text and kind else text for kind, text in line)
