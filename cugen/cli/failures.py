@@ -60,7 +60,7 @@ def failure_of(error: BaseException, *, gnu: bool = False) -> Failure | None:
     from cugen.emit.overrides import TemplateError
     from cugen.spec.diagnostics import SpecError
     from cugen.toolchain.codes import COMPILE_FAILED
-    from cugen.toolchain.errors import CompileError, ToolMissing
+    from cugen.toolchain.errors import BuildError, CompileError, ToolMissing
 
     match error:
         case Failure(findings=findings):
@@ -75,7 +75,7 @@ def failure_of(error: BaseException, *, gnu: bool = False) -> Failure | None:
         case RunError(code=code):
             statuses = {NO_GPU: CANNOT_HERE, OTHER_ARCHITECTURE: CANNOT_HERE, DEVICE_FAULT: NO}
             return Failure(str(error), statuses.get(code, WRONG_INPUT))
-        case ToolMissing():
+        case ToolMissing() | BuildError():
             return Failure(str(error), CANNOT_HERE)
         case CompileError(code=code) if code != COMPILE_FAILED:
             return Failure(str(error), CANNOT_HERE)

@@ -38,6 +38,7 @@ COMMANDS = {
     "bench": "time kernels on the GPU, against a device copy, PyTorch and CuPy",
     "tune": "find the fastest schedules on this machine's GPUs, and write them to cugen.lock",
     "cpu": "write C++ sources that build generated kernels for the CPU, without CUDA",
+    "setup": "build PyCUDA for this environment",
     "doctor": "show what this machine supports, and how to install what is missing",
     "config": "print paths for build systems",
 }

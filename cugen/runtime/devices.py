@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from cugen.runtime.bindings import missing_pycuda
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.device import Device
 from cugen.runtime.gpu import GpuDevice, available
@@ -15,10 +16,11 @@ DEVICE_NAMES: tuple[DeviceName, ...] = get_args(DeviceName)
 
 @dataclass(frozen=True)
 class Choice:
-    """`reason` says why `auto` chose the CPU; else empty."""
+    """`reason` says why `auto` chose the CPU, `note` what the device does without; else empty."""
 
     device: Device
     reason: str = ""
+    note: str = ""
 
 
 def choose(name: DeviceName, *, sanitize: bool = False, shuffle: int | None = None) -> Choice:
@@ -26,9 +28,16 @@ def choose(name: DeviceName, *, sanitize: bool = False, shuffle: int | None = No
 
     RunError (CG5011) for `gpu` without a GPU."""
     if name == "gpu":
-        return Choice(GpuDevice())
+        return _gpu()
     cpu = CpuDevice(sanitize=sanitize, shuffle=shuffle)
     if name == "cpu" or sanitize or shuffle is not None:
         return Choice(cpu)
     reason = available()
-    return Choice(cpu, reason) if reason else Choice(GpuDevice())
+    return Choice(cpu, reason) if reason else _gpu()
+
+
+def _gpu() -> Choice:
+    device, lack = GpuDevice(), missing_pycuda()
+    if not lack:
+        return Choice(device)
+    return Choice(device, note=f"running through the CUDA driver without PyCUDA ({lack}); `cugen setup gpu` builds it")

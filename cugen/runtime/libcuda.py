@@ -1,7 +1,7 @@
 """ctypes bindings of the CUDA driver functions that calls of compiled kernels need.
 
 Unlike PyCUDA's `Stream`, launches accept stream handles of other libraries; calls from PyTorch and CuPy don't need
-PyCUDA.
+PyCUDA. Neither do runs where it is not installed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from cugen.abi.codes import DEVICE_FAULT, NO_GPU
@@ -152,17 +152,26 @@ class Driver:
         """Handle and GPU of the current context; without one, of GPU 0's primary context, current until exit."""
         handle = ctypes.c_void_p()
         self.call("cuCtxGetCurrent", ctypes.byref(handle))
-        pushed = not handle.value
-        if pushed:
-            handle = self._primary(0)
-            self.call("cuCtxPushCurrent_v2", handle)
-        try:
+        with nullcontext(handle.value) if handle.value else self.primary(0) as current:
             ordinal = ctypes.c_int()
             self.call("cuCtxGetDevice", ctypes.byref(ordinal))
-            yield int(handle.value or 0), ordinal.value
+            yield current, ordinal.value
+
+    @contextmanager
+    def primary(self, ordinal: int) -> Iterator[int]:
+        """Handle of a GPU's primary context, which is current until exit."""
+        handle = self._primary(ordinal)
+        self.call("cuCtxPushCurrent_v2", handle)
+        try:
+            yield int(handle.value or 0)
         finally:
-            if pushed:
-                self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+            self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def count(self) -> int:
+        """The number of GPUs that CUDA_VISIBLE_DEVICES allows."""
+        count = ctypes.c_int()
+        self.call("cuDeviceGetCount", ctypes.byref(count))
+        return count.value
 
     def capability(self, ordinal: int) -> str:
         """Such as "sm_90"."""
@@ -250,12 +259,12 @@ class Driver:
             value = kind(int.from_bytes(content[start : start + width], "little"))
             self.call(name, ctypes.c_uint64(target + start), value, ctypes.c_size_t(1), ctypes.c_void_p(stream))
 
-    def clear(self, address: int, size: int, stream: int) -> None:
-        """Sets memory to zeros."""
+    def clear(self, address: int, size: int, stream: int, value: int = 0) -> None:
+        """Sets the bytes of memory to `value`."""
         self.call(
             "cuMemsetD8Async",
             ctypes.c_uint64(address),
-            ctypes.c_ubyte(0),
+            ctypes.c_ubyte(value),
             ctypes.c_size_t(size),
             ctypes.c_void_p(stream),
         )

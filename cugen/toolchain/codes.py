@@ -6,10 +6,12 @@ COMPILE_FAILED = "CG4001"
 TOOL_MISSING = "CG4002"
 TARGET_UNKNOWN = "CG4003"
 COMPILER_STUCK = "CG4004"
+BUILD_FAILED = "CG4005"
 
 CODES: dict[str, str] = {
     COMPILE_FAILED: "a compiler refused a generated source",
     TOOL_MISSING: "a tool was not found on this machine",
     TARGET_UNKNOWN: "the installed CUDA compiler can't compile for this target",
     COMPILER_STUCK: "a compiler didn't finish in time",
+    BUILD_FAILED: "a package can't be built",
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from cugen.toolchain.codes import COMPILE_FAILED, TOOL_MISSING
+from cugen.toolchain.codes import BUILD_FAILED, COMPILE_FAILED, TOOL_MISSING
 
 
 class ToolMissing(Exception):
@@ -42,6 +43,17 @@ class CompileError(Exception):
         """For pickle: a process may compile for another."""
         make = partial(CompileError, code=self.code, reason=self.reason)
         return make, (self.command, self.output, self.source_name)
+
+
+class BuildError(Exception):
+    """A package that can't be built; `cure` says what helps, `log` has the output of the build."""
+
+    def __init__(self, package: str, reason: str, cure: str, log: Path) -> None:
+        self.code = BUILD_FAILED
+        super().__init__(
+            f"error[{self.code}]: {package} can't be built: {reason}\n  = help: {cure}\n  = note: the log is {log}\n"
+            f"  = explain: cugen explain {self.code}"
+        )
 
 
 class CacheWarning(UserWarning):

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+INCLUDES = ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include")  # of a toolkit
+
 
 def roots() -> Iterator[Path]:
     """Folders that may hold `bin`, `include` and `lib`: CUDA_HOME, CUDA_PATH, wheels, nvcc's toolkit, /usr/local/cuda.
@@ -46,7 +48,7 @@ def include_folders(library: Path | None = None) -> tuple[Path, ...]:
     Those of the toolkit of `library` are preferred, since headers and compiler should be of one version."""
     preferred = [parent for parent in library.parents[1:4] if parent != Path("/usr")] if library else []
     for root in (*preferred, *roots()):
-        for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"):
+        for folder in INCLUDES:
             if (root / folder / "cuda_fp16.h").is_file():
                 nested = root / folder / "cccl"
                 return (root / folder, nested) if nested.is_dir() else (root / folder,)

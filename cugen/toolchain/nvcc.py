@@ -40,6 +40,13 @@ def require() -> Nvcc:
     return nvcc
 
 
+def toolkit(nvcc: Nvcc) -> Path | None:
+    """The toolkit's folder as nvcc itself names it: links and scripts named nvcc may be far from it."""
+    output = process.run([str(nvcc.path.resolve()), "--dryrun", "none.cu"], "--dryrun").output
+    top = re.search(r"^#\$ TOP=(.+)$", output, re.MULTILINE)
+    return Path(top.group(1)).resolve() if top else None
+
+
 def compile(source: str, name: str, options: Sequence[str], folder: Path, *, ptx: bool) -> tuple[bytes, str]:
     """The cubin, or the PTX, of `source`, and nvcc's output. Temporary files in `folder` are removed."""
     written, output = folder / name, folder / "nvcc-output"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cugen.kernel import generate
+from cugen.runtime import bindings, gpu
 from cugen.runtime.gpu import GpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_all
@@ -15,8 +16,22 @@ SPECS = sorted((Path(__file__).parents[2] / "specs").rglob("*.yaml"))
 DYNAMIC = 96  # a value for every dynamic param, brought to its range and multiple
 
 
+# Tensor maps, flags in a workspace, constants, textures, dynamic shared memory.
+WITHOUT_PYCUDA = ("gemm_wgmma_f16", "prefix_sum", "blur5x5", "tone_curve", "enlarge", "matmul_dynamic_shared")
+
+
 @pytest.mark.parametrize("path", SPECS, ids=[path.stem for path in SPECS])
 def test_a_kernel_of_the_gallery_is_right(device: GpuDevice, path: Path) -> None:
+    check(device, path)
+
+
+@pytest.mark.parametrize("name", WITHOUT_PYCUDA)
+def test_a_kernel_is_right_without_pycuda(device: GpuDevice, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "binding", bindings.LibcudaBinding)
+    check(device, Path(__file__).parents[2] / "specs" / f"{name}.yaml")
+
+
+def check(device: GpuDevice, path: Path) -> None:
     for spec in load_all(path):
         kernel = generate(spec)
         params = {

@@ -1,4 +1,4 @@
-"""Hand-written kernels on a real GPU: what a fake driver can't show."""
+"""Hand-written kernels on a real GPU, through PyCUDA and without it: what a fake driver can't show."""
 
 from dataclasses import replace
 
@@ -7,6 +7,7 @@ import pytest
 
 from cugen.abi.errors import RunError
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
+from cugen.runtime import bindings, gpu
 from cugen.runtime.buffers import bits, pack, poison
 from cugen.runtime.device import Job, Outcome
 from cugen.runtime.gpu import GpuDevice
@@ -15,6 +16,15 @@ from cugen.spec.types import DTYPES
 pytestmark = pytest.mark.gpu
 
 N = 1000
+
+
+@pytest.fixture(params=["PyCUDA", "libcuda"], autouse=True)
+def binding(request: pytest.FixtureRequest, device: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way to the driver."""
+    if request.param == "libcuda":
+        monkeypatch.setattr(gpu, "binding", bindings.LibcudaBinding)
+    else:
+        assert not bindings.missing_pycuda(), "cugen setup gpu"
 
 
 def array(name: str, role: str = "input", dtype: str = "float32", elements: int = N) -> ArrayArgument:

@@ -1,6 +1,7 @@
-"""Arrays from files."""
+"""Arrays from files, and into files."""
 
 import re
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -9,8 +10,9 @@ import pytest
 from PIL import Image
 
 from cugen.abi.errors import RunError
-from cugen.runtime.files import read
+from cugen.runtime.files import check_output, encode, read
 from cugen.spec.types import DTYPES
+from cugen.toolchain.errors import ToolMissing
 
 F32 = DTYPES["float32"]
 U8 = DTYPES["uint8"]
@@ -131,3 +133,69 @@ def test_a_file_that_only_looks_like_an_image_is_refused(tmp_path: Path) -> None
     (tmp_path / "a.png").write_bytes(b"no image")
     with refused("CG5001", "a.png"):
         read("A", tmp_path / "a.png", (2, 3), U8)
+
+
+def save_output(path: Path, array: np.ndarray, dtype: str) -> Path:
+    check_output("C", path, array.shape, DTYPES[dtype])
+    path.write_bytes(encode(path, array))
+    return path
+
+
+@pytest.mark.parametrize(
+    "shape", [(5, 7), (5, 7, 1), (5, 7, 3), (5, 7, 4), (1, 5, 7), (3, 5, 7), (4, 5, 7), (3, 5, 3)], ids=str
+)
+def test_an_image_of_bytes_comes_back_as_it_was_written(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    array = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+    path = save_output(tmp_path / "c.png", array, "uint8")
+    assert np.array_equal(read("C", path, shape, U8), array)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_floats_are_written_from_0_to_1_and_clipped(tmp_path: Path, dtype: str) -> None:
+    numbers = np.array([[0.0, 0.2, 1.0, -3.0, 7.0, np.nan, np.inf]])
+    array = numbers.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    with Image.open(save_output(tmp_path / "c.png", array, dtype)) as image:
+        assert np.asarray(image).tolist() == [[0, 51, 255, 0, 255, 0, 255]]
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".jpeg", ".JPG"])
+def test_a_jpeg_is_nearly_what_was_written(tmp_path: Path, suffix: str) -> None:
+    array = np.broadcast_to(np.arange(0, 256, 4, dtype=np.uint8)[:, None], (64, 64))
+    path = save_output(tmp_path / f"c{suffix}", array, "uint8")
+    assert path.read_bytes().startswith(b"\xff\xd8")
+    assert np.abs(read("C", path, (64, 64), U8).astype(int) - array).max() < 8
+
+
+def test_every_array_can_be_written_as_npy(tmp_path: Path) -> None:
+    array = np.arange(24, dtype=np.int64).reshape(2, 3, 2, 2)
+    assert np.array_equal(np.load(save_output(tmp_path / "c.npy", array, "int64")), array)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "code", "words"),
+    [
+        ("c.png", (6,), "uint8", "CG5002", ("[H, W]", "[6]", "--output C=", "c.npy")),
+        ("c.png", (6, 7, 2), "uint8", "CG5002", ("1, 3 or 4 channels", "[6, 7, 2]", "c.npy")),
+        ("c.png", (2, 3, 4, 5), "float32", "CG5002", ("[2, 3, 4, 5]", "c.npy")),
+        ("c.png", (0, 7), "uint8", "CG5002", ("[0, 7] has no pixels", "c.npy")),
+        ("c.jpg", (6, 7, 4), "uint8", "CG5002", ("a JPEG has no fourth channel", "c.png")),
+        ("c.jpeg", (2, 65501), "uint8", "CG5002", ("at most 65500 pixels", "[2, 65501]", "c.png")),
+        ("c.png", (6, 7), "int32", "CG5003", ("uint8 or floats, not of int32", "c.npy")),
+        ("c.png", (6, 7), "int8", "CG5003", ("int8", "c.npy")),
+    ],
+    ids=str,
+)
+def test_what_is_no_image_is_refused_with_the_file_that_takes_it(
+    tmp_path: Path, name: str, shape: tuple[int, ...], dtype: str, code: str, words: tuple[str, ...]
+) -> None:
+    with refused(code, "output of `C`", *words):
+        check_output("C", tmp_path / name, shape, DTYPES[dtype])
+
+
+def test_without_pillow_an_image_is_refused_with_its_installation(photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(ToolMissing, match=r"(?s)Pillow was not found.*pip install 'cugen\[images\]'"):
+        read("A", photo, (2, 3, 3), U8)
+    with pytest.raises(ToolMissing, match="Pillow"):
+        check_output("C", photo, (2, 3, 3), U8)
+    check_output("C", photo.with_suffix(".npy"), (2, 3, 3), U8)

@@ -1,9 +1,9 @@
-"""The GPU device over a driver that is a few lines of Python: memory is bytes, kernels are functions."""
+"""The GPU device on a made-up GPU, through PyCUDA and through libcuda."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -19,159 +19,34 @@ from cugen.abi.manifest import (
     Upload,
     Workspace,
 )
-from cugen.abi.tensor_maps import TensorMemory
-from cugen.abi.textures import TextureMemory
-from cugen.runtime import gpu, libcuda
+from cugen.runtime import bindings, gpu, libcuda
 from cugen.runtime.buffers import CANARY_BYTES, pack, poison
 from cugen.runtime.device import Job
+from cugen.runtime.devices import choose
 from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, KernelResources
+from tests.runtime.fake_gpu import SYMBOL, FakeGpu, FakeLibcuda, FakePyCuda, IllegalAddressError
 
-BASE = 1 << 16
-SYMBOL = 256
-
-
-class FakeDriver(ModuleType):
-    """As much of `pycuda.driver` as the device uses, with its signatures."""
-
-    class Error(Exception):
-        pass
-
-    def __init__(self) -> None:
-        super().__init__("pycuda.driver")
-        self.memory = np.zeros(1 << 20, np.uint8)
-        self.top = BASE
-        self.launches: list[tuple[str, dict[str, object]]] = []
-        self.attributes: dict[str, int] = {}
-        self.contexts: list[str] = []
-        self.kernels: dict[str, Callable[..., None]] = {}
-        self.count = 1
-        self.host_allocations: list[tuple[str, int]] = []
-        self.mem_attach_flags = SimpleNamespace(GLOBAL="global")
-        self.host_alloc_flags = SimpleNamespace(DEVICEMAP="devicemap")
-        names = ["MAX_THREADS_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", "MAX_REGISTERS_PER_BLOCK"]
-        names += [f"MAX_{part}_DIM_{axis}" for part in ("BLOCK", "GRID") for axis in "XYZ"]
-        self.device_attribute = SimpleNamespace(**{name: name for name in names})
-        self.function_attribute = SimpleNamespace(
-            MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic", PREFERRED_SHARED_MEMORY_CARVEOUT="carve-out"
-        )
-        self.func_cache = SimpleNamespace(PREFER_EQUAL="equal")
-        self.shared_config = SimpleNamespace(EIGHT_BYTE_BANK_SIZE="8 bytes")
-        self.configured: list[tuple[str, object]] = []
-        self.limits = dict.fromkeys(names, 65535) | {
-            "MAX_THREADS_PER_BLOCK": 1024,
-            "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 99 * 1024,
-        }
-        driver = self
-
-        class Device:
-            def __init__(self, ordinal: int) -> None:
-                self.ordinal = ordinal
-
-            @staticmethod
-            def count() -> int:
-                return driver.count
-
-            def name(self) -> str:
-                return "a made-up GPU"
-
-            def compute_capability(self) -> tuple[int, int]:
-                return (9, 0)
-
-            def get_attribute(self, name: str) -> int:
-                return driver.limits[name]
-
-            def retain_primary_context(self) -> object:
-                return SimpleNamespace(push=lambda: driver.contexts.append("push"))
-
-        class Event:
-            ticks = 0
-
-            def record(self) -> None:
-                Event.ticks += 1
-                self.tick = Event.ticks
-
-            def synchronize(self) -> None:
-                pass
-
-            def time_since(self, start: "Event") -> float:
-                return float(self.tick - start.tick)
-
-        self.Device, self.Event = Device, Event
-        self.Context = SimpleNamespace(synchronize=lambda: None, pop=lambda: driver.contexts.append("pop"))
-
-    def init(self) -> None:
-        pass
-
-    def mem_alloc(self, size: int) -> int:
-        address, self.top = self.top, self.top + (size + 255) // 256 * 256
-        return address
-
-    def managed_empty(self, shape: int, dtype: type, order: str = "C", mem_flags: str = "") -> object:
-        assert mem_flags == "global"
-        return self._on_host("managed", shape)
-
-    def pagelocked_empty(self, shape: int, dtype: type, order: str = "C", mem_flags: str = "") -> object:
-        assert mem_flags == "devicemap"
-        return self._on_host("mapped", shape)
-
-    def _on_host(self, kind: str, size: int) -> object:
-        address = self.mem_alloc(size)
-        self.host_allocations.append((kind, size))
-        return SimpleNamespace(base=SimpleNamespace(get_device_pointer=lambda: address))
-
-    def memset_d8(self, dest: int, data: int, size: int) -> None:
-        self.memory[dest : dest + size] = data
-
-    def memcpy_htod(self, dest: int, src: np.ndarray) -> None:
-        self.memory[dest : dest + src.nbytes] = src
-
-    def memcpy_dtoh(self, dest: np.ndarray, src: int) -> None:
-        dest[:] = self.memory[src : src + dest.nbytes]
-
-    def memcpy_dtod(self, dest: int, src: int, size: int) -> None:
-        self.memory[dest : dest + size] = self.memory[src : src + size]
-
-    def view(self, address: int, count: int, dtype: str = "float32") -> np.ndarray:
-        size = np.dtype(dtype).itemsize * count
-        return self.memory[int(address) : int(address) + size].view(dtype)
-
-    def module_from_buffer(self, image: bytes) -> object:
-        driver = self
-
-        class Function:
-            def __init__(self, name: str) -> None:
-                self.name = name
-
-            def set_attribute(self, attribute: str, value: int) -> None:
-                driver.attributes[self.name] = value
-                driver.configured.append((attribute, value))
-
-            def set_cache_config(self, config: str) -> None:
-                driver.configured.append(("cache", config))
-
-            def set_shared_config(self, config: str) -> None:
-                driver.configured.append(("banks", config))
-
-            def __call__(self, *arguments: np.generic, **shape: object) -> None:
-                assert all(isinstance(a, np.number) and a.dtype.char in "bBhHiIlLqQfd" for a in arguments)
-                driver.launches.append((self.name, shape))
-                driver.kernels[self.name](*arguments)
-
-        return SimpleNamespace(get_function=Function, get_global=lambda name: (SYMBOL, 64))
+PARAMETERS = ("uint64", "uint64", "uint16", "int32", "uint64")
 
 
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
-    fake = FakeDriver()
+@pytest.fixture(params=["pycuda", "libcuda"])
+def driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpu]:
+    """The GPU, with PyCUDA and without."""
+    fake = FakeGpu()
+    fake.parameters["scale"] = PARAMETERS
     package = ModuleType("pycuda")
-    package.driver = fake
+    package.driver = FakePyCuda(fake) if request.param == "pycuda" else None
     monkeypatch.setitem(sys.modules, "pycuda", package)
-    monkeypatch.setitem(sys.modules, "pycuda.driver", fake)
-    gpu._retained.cache_clear()
+    monkeypatch.setitem(sys.modules, "pycuda.driver", package.driver)
+    library = FakeLibcuda(fake)
+    opened = libcuda.Driver(library)
+    monkeypatch.setattr(libcuda, "driver", lambda: opened)
+    bindings._retained.cache_clear()
     yield fake
-    gpu._retained.cache_clear()
+    bindings._retained.cache_clear()
+    assert (fake.allocated, fake.textures, library.modules) == (set(), {}, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -209,7 +84,7 @@ def manifest(argument) -> Manifest:
 
 
 @pytest.fixture
-def scale(driver: FakeDriver) -> None:
+def scale(driver: FakeGpu) -> None:
     def kernel(a: int, c: int, s: np.uint16, m: np.int32, w: int) -> None:
         assert (driver.view(w, 3, "uint16") == 0xA5A5).all()
         factor = np.asarray(s).view(np.float16)
@@ -245,63 +120,43 @@ def test_arrays_are_allocated_where_the_manifest_says(driver, manifest, scale) -
     assert driver.host_allocations == [("mapped", size), ("managed", size)]
 
 
-def test_a_launch_takes_the_texture_object_of_an_array(driver, manifest, monkeypatch) -> None:
-    objects: dict[int, int] = {}
+@pytest.mark.parametrize(
+    ("option", "configured"),
+    [
+        ({"carveout": 0}, ("carve-out", 0)),
+        ({"cache_config": "prefer_equal"}, ("cache", 3)),
+        ({"bank_bytes": 8}, ("banks", 2)),
+    ],
+)
+def test_a_function_is_configured_as_the_launch_asks(driver, manifest, scale, option, configured) -> None:
+    launch = replace(manifest.launches[0], **option)
+    gpu.GpuDevice().run(job(replace(manifest, launches=(launch,))))
+    assert driver.configured == [configured]
 
-    class Textures:
-        def create_texture(self, address: int, memory: TextureMemory) -> int:
-            assert memory == TextureMemory("float32", 8)
-            objects[address + 7] = address
-            return address + 7
 
-        def destroy_texture(self, texture: int) -> None:
-            del objects[texture]
-
+def test_a_launch_takes_the_texture_object_of_an_array(driver, manifest) -> None:
     def kernel(a: int, c: int, *arguments: object) -> None:
-        driver.view(c, 8)[:] = driver.view(objects[int(a)], 8)
+        driver.view(c, 8)[:] = driver.view(driver.textures[int(a)], 8)
 
-    monkeypatch.setattr(libcuda, "driver", Textures)
     driver.kernels["scale"] = kernel
     outcome = gpu.GpuDevice().run(job(replace(manifest, textures=(Texture("A"),)), repeat=2))
     assert np.array_equal(outcome.buffers["C"], np.arange(8))
-    assert objects == {}
 
 
-def test_a_launch_takes_tensor_maps_before_its_arguments(driver, manifest, monkeypatch) -> None:
-    maps: dict[bytes, tuple[int, TensorMemory]] = {}
+def test_a_launch_takes_tensor_maps_before_its_arguments(driver, manifest) -> None:
+    def kernel(first: np.void, second: np.void, size: np.int32) -> None:
+        (target, target_sizes), (source, source_sizes) = (driver.tensor_maps[m.tobytes()] for m in (first, second))
+        assert target_sizes == source_sizes == (8,)
+        assert size == 8
+        driver.view(target, 8)[:] = driver.view(source, 8)
 
-    class TensorMaps:
-        def encode_tensor_map(self, address: int, memory: TensorMemory) -> bytes:
-            encoded = bytes(range(len(maps), len(maps) + 128))
-            maps[encoded] = address, memory
-            return encoded
-
-        def load(self, image: bytes) -> int:
-            return 7
-
-        def function(self, module: int, name: str) -> int:
-            assert (module, name) == (7, "scale")
-            return 8
-
-        def symbol(self, module: int, name: str) -> int:
-            return SYMBOL
-
-        def configure(self, function: int, launch: LaunchEntry) -> None:
-            pass
-
-        def launch(self, function, grid, block, shared_bytes, stream, arguments) -> None:
-            first, second, size = arguments
-            assert [memory.sizes for _, memory in maps.values()] == [(8,), (8,)]
-            driver.view(maps[first][0], 8)[:] = driver.view(maps[second][0], 8)
-            assert (function, grid, block, shared_bytes, stream) == (8, (4, 1, 1), (32, 1, 1), 0, 0)
-            assert int.from_bytes(size, "little") == 8
-
+    driver.kernels["scale"], driver.parameters["scale"] = kernel, ("V128", "V128", "int32")
     entries = tuple(TensorMapEntry(f"{name}_map", name, "float32", ("M",), (), (8,), 0) for name in "AC")
     (launch,) = manifest.launches
     mapped = replace(launch, tensor_maps=("C_map", "A_map"), arguments=("M",))
-    monkeypatch.setattr(libcuda, "driver", TensorMaps)
     outcome = gpu.GpuDevice().run(job(replace(manifest, tensor_maps=entries, launches=(mapped,))))
     assert np.array_equal(outcome.buffers["C"], np.arange(8))
+    assert driver.launches[0][1] == {"grid": (4, 1, 1), "block": (32, 1, 1), "shared": 0}
 
 
 def test_flags_are_zeroed_before_each_play(driver, manifest) -> None:
@@ -336,7 +191,7 @@ def test_architecture_specific_code_is_refused_on_every_other_gpu(manifest) -> N
         assert refused.value.code == "CG5017"
 
 
-def test_a_device_has_its_capability(driver: FakeDriver) -> None:
+def test_a_device_has_its_capability(driver: FakeGpu) -> None:
     assert gpu.GpuDevice().capability == "sm_90"
 
 
@@ -384,7 +239,7 @@ def test_what_is_updated_in_place_is_set_back_between_timings(driver, manifest, 
         seen.append(driver.view(c, 1)[0].item())
         driver.view(c, 1)[:] += 1
 
-    driver.kernels["scale"] = kernel
+    driver.kernels["scale"], driver.parameters["scale"] = kernel, ("uint64",)
     inout = argument((1,), name="C", role="inout")
     launch = LaunchEntry("scale", (1, 1, 1), (1, 1, 1), 0, 0, ("C",), "")
     only = replace(manifest, arguments=(inout,), uploads=(), workspace=(), launches=(launch,))
@@ -408,20 +263,6 @@ def test_much_dynamic_shared_memory_is_allowed_first(driver, manifest, scale) ->
 
 
 @pytest.mark.parametrize(
-    ("option", "configured"),
-    [
-        ({"carveout": 0}, ("carve-out", 0)),
-        ({"cache_config": "prefer_equal"}, ("cache", "equal")),
-        ({"bank_bytes": 8}, ("banks", "8 bytes")),
-    ],
-)
-def test_a_function_is_configured_as_the_launch_asks(driver, manifest, scale, option, configured) -> None:
-    launch = replace(manifest.launches[0], **option)
-    gpu.GpuDevice().run(job(replace(manifest, launches=(launch,))))
-    assert driver.configured == [configured]
-
-
-@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"block": (2048, 1, 1)}, "2048 threads per block; a made-up GPU allows 1024"),
@@ -439,7 +280,7 @@ def test_a_launch_that_does_not_fit_is_refused_with_numbers(driver, manifest, sc
 
 def test_what_the_driver_reports_is_a_fault(driver, manifest) -> None:
     def kernel(*arguments: object) -> None:
-        raise driver.Error("cuCtxSynchronize failed: an illegal memory access was encountered")
+        raise IllegalAddressError
 
     driver.kernels["scale"] = kernel
     outcome = gpu.GpuDevice().run(job(manifest))
@@ -451,12 +292,29 @@ def test_what_the_driver_reports_is_a_fault(driver, manifest) -> None:
 
 def test_no_gpu_is_said_with_the_reason(driver, monkeypatch) -> None:
     assert gpu.available() == ""
+    with pytest.raises(RunError, match=r"CG5011.*there is no GPU 1: 1 are visible"):
+        gpu.GpuDevice(1)
     driver.count = 0
     assert gpu.available() == "the CUDA driver sees no GPU"
-    monkeypatch.setitem(sys.modules, "pycuda.driver", None)
-    assert "pip install 'cugen[gpu]'" in gpu.available()
     with pytest.raises(RunError, match="CG5011"):
         gpu.GpuDevice()
+
+    def missing() -> None:
+        raise RunError("CG5011", "the CUDA driver (libcuda.so.1) is not installed")
+
+    monkeypatch.setattr(libcuda, "driver", missing)
+    assert gpu.available() == "the CUDA driver (libcuda.so.1) is not installed"
+
+
+@pytest.mark.parametrize("name", ["gpu", "auto"])
+def test_without_pycuda_the_choice_says_what_runs_and_what_builds_it(driver, name) -> None:
+    note = choose(name).note
+    if bindings.missing_pycuda():
+        assert note.startswith("running through the CUDA driver without PyCUDA (")
+        assert "`cugen setup gpu`" in note
+    else:
+        assert note == ""
+    assert choose("cpu").note == ""
 
 
 @pytest.mark.parametrize(

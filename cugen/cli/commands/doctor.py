@@ -162,8 +162,9 @@ def _gpu() -> Finding:
     from cugen.abi.errors import RunError
     from cugen.machine import architecture_specific
     from cugen.runtime.libcuda import driver
+    from cugen.toolchain import pycuda
 
-    purpose = "calling compiled kernels, and with PyCUDA cugen run --device gpu"
+    purpose = "cugen run --device gpu, and calling compiled kernels"
     try:
         version = driver()
         capability = version.capability(0)
@@ -171,19 +172,19 @@ def _gpu() -> Finding:
         also = f"; target {specific} has its own instructions" if specific != capability else ""
         return Finding("GPU", purpose, version=f"{version.limits(0).device} ({capability}{also})")
     except RunError as error:
-        cure = "install NVIDIA's driver (https://www.nvidia.com/drivers); in a container, pass --gpus all"
-        return Finding("GPU", purpose, lack=error.message, cure=cure)
+        return Finding("GPU", purpose, lack=error.message, cure=pycuda.INSTALL_DRIVER)
 
 
 def _pycuda() -> Finding:
-    purpose = "cugen run --device gpu"
-    try:
-        import pycuda
-        import pycuda.driver
-    except ImportError as error:
-        lack = f"it can't be imported: {error}"
-        return Finding("PyCUDA", purpose, lack=lack, cure="pip install 'cugen[gpu]'; it needs a CUDA toolkit to build")
-    return Finding("PyCUDA", purpose, version=str(pycuda.VERSION_TEXT))
+    from cugen.toolchain import pycuda
+
+    purpose = "cugen run --device gpu; without it, kernels run through the driver alone"
+    state = pycuda.state()
+    if state.version and not state.error:
+        return Finding("PyCUDA", purpose, version=state.version)
+    lack = f"{state.version} can't be imported: {state.error}" if state.version else "it is not installed"
+    cure = pycuda.INSTALL_DRIVER if state.needs_driver else "cugen setup gpu"
+    return Finding("PyCUDA", purpose, lack=lack, cure=cure)
 
 
 def _first_line(text: str) -> str:

@@ -153,8 +153,8 @@ def _watch(options: Emission, args: argparse.Namespace) -> int:
                 if (failure := failure_of(error, gnu=args.gnu)) is None:
                     raise
                 note(paint_findings(failure.text, sys.stderr))
-            if found := [file for file in read if file not in watched]:
-                watched, before = [*watched, *found], (*before, *states(found))
+            if new := [file for file in read if file not in watched]:
+                watched, before = [*watched, *new], (*before, *states(new))
             note("waiting for a change, or Ctrl-C", quiet=args.quiet)
             wait_for_change(watched, before)
     except KeyboardInterrupt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -63,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=assignment,
         dest="outputs",
-        help="save an output array as .npy",
+        help="save an output array as .npy, .png or .jpg",
     )
     parser.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the random inputs (default: 0)")
     parser.add_argument("--repeat", metavar="N", type=positive, default=1, help="time N runs (default: 1)")
@@ -92,6 +91,8 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.runtime.devices import choose
 
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
+    if choice.note:
+        note(choice.note, quiet=args.quiet)
     specs = with_locks(for_device(specs, choice.device.capability, args), args)
     contents = []
     for spec in progress(specs, len(specs), "running", quiet=args.quiet):
@@ -116,7 +117,7 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content
     dynamic = dynamic_values(spec, args, _shapes(spec, args))
     params = plain(dynamic)
     inputs = _inputs(spec, params, args)
-    outputs = _outputs(spec, args)
+    outputs = _outputs(spec, params, args)
     kernel = generate(spec, templates=templates_of(args))
     note(f"{kernel.name}: compiling and running on the {choice.device.name}", quiet=args.quiet or not args.json)
     try:
@@ -182,15 +183,20 @@ def _inputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) -> 
     return replace(drawn, arrays={**drawn.arrays, **arrays}, scalars={**drawn.scalars, **scalars})
 
 
-def _outputs(spec: Spec, args: argparse.Namespace) -> dict[str, Path]:
+def _outputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) -> dict[str, Path]:
     """Paths of the outputs that `--output` saves."""
+    from cugen.runtime.files import OUTPUTS, check_output
+    from cugen.runtime.inputs import known_params, shape_of
+
     wanted = unique(args.outputs, "--output")
     for item in wanted:
         _check_name(spec, item.name, ("output", "inout"), "--output", "written")
-        if Path(item.value).suffix != ".npy":
-            raise wrong_call(f"`--output {item.name}={item.value}`: the file must be a .npy")
+        if Path(item.value).suffix.lower() not in OUTPUTS:
+            raise wrong_call(f"`--output {item.name}={item.value}`: the file must be one of {', '.join(OUTPUTS)}")
         if not Path(item.value).parent.is_dir():
             raise wrong_call(f"`--output {item.name}={item.value}`: no such folder: {Path(item.value).parent}")
+        array = spec.array(item.name)
+        check_output(item.name, Path(item.value), shape_of(array, known_params(spec, params)), array.dtype)
     return {item.name: Path(item.value) for item in wanted}
 
 
@@ -208,12 +214,10 @@ def _check_name(spec: Spec, name: str, roles: Sequence[str], option: str, verb: 
 
 
 def _save(result: Run, outputs: Mapping[str, Path]) -> None:
-    import numpy as np
-
     from cugen.emit.files import write_atomically
+    from cugen.runtime.files import encode
 
     for name, path in outputs.items():
-        content = io.BytesIO()
-        np.save(content, result.outputs[name])
+        content = encode(path, result.outputs[name])
         with files_of_the_user():
-            write_atomically(path, content.getvalue())
+            write_atomically(path, content)

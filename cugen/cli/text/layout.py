@@ -95,19 +95,19 @@ def table(
     if width is None:
         return [_line(row, kept, widths, right) for row in rows]
 
-    def room() -> int:
+    def remaining_width() -> int:
         """Width that the other columns leave to `wrap`."""
         return width - sum(len(_GAP) + widths[column] for column in kept if column != wrap) - len(_GAP)
 
     for column in drop:
-        if room() < widths[wrap]:
+        if remaining_width() < widths[wrap]:
             kept.remove(column)
-    if room() < min(widths[wrap], _MIN_WRAPPED_COLUMN):
+    if remaining_width() < min(widths[wrap], _MIN_WRAPPED_COLUMN):
         others = [column for column in kept if column != wrap]
         cells = (textwrap.wrap(row[wrap], width - len(_GAP), break_long_words=False) for row in rows)
         heads = ("\n".join(f"{_GAP}{part}" for part in parts) for parts in cells)
         return [f"{head}\n{_GAP}{_line(row, others, widths, right)}" for head, row in zip(heads, rows, strict=True)]
-    widths[wrap] = min(widths[wrap], room())
+    widths[wrap] = min(widths[wrap], remaining_width())
     return ["\n".join(_wrapped_row(row, kept, widths, right, wrap)) for row in rows]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,10 @@ import numpy as np
 import pytest
 
 import cugen.kernel
+from cugen.runtime import libcuda
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.gpu import available
+from tests.runtime.fake_gpu import FakeGpu, FakeLibcuda
 
 Cli = Callable[..., Any]
 
@@ -93,6 +96,42 @@ def test_asking_for_a_gpu_where_there_is_none_is_not_an_answer(cli: Cli, spec: P
     assert "CG5011" in answer.err
 
 
+@pytest.fixture
+def gpu_without_pycuda(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    """A GPU that has the kernel `scale`."""
+    gpu = FakeGpu()
+
+    def scale(x: np.uint64, y: np.uint64) -> None:
+        gpu.view(y, 40)[:] = 2 * gpu.view(x, 40)
+
+    gpu.kernels["scale"], gpu.parameters["scale"] = scale, ("uint64", "uint64")
+    opened = libcuda.Driver(FakeLibcuda(gpu))
+    monkeypatch.setattr(libcuda, "driver", lambda: opened)
+    monkeypatch.setitem(sys.modules, "pycuda", None)
+    return gpu
+
+
+@pytest.mark.parametrize("device", ["gpu", "auto"])
+def test_without_pycuda_a_kernel_runs_and_is_checked_through_the_driver(
+    cli: Cli, spec: Path, gpu_without_pycuda: FakeGpu, device: str
+) -> None:
+    answer = cli("run", spec, "--device", device, "--repeat", "3")
+    assert answer.status == 0
+    assert answer.out.startswith("scale: PASSED on the gpu\n")
+    assert answer.err.startswith("running through the CUDA driver without PyCUDA (")
+    assert "; `cugen setup gpu` builds it\n" in answer.err
+    assert gpu_without_pycuda.allocated == set()
+    content = json.loads(cli("run", spec, "--device", device, "--json").out)
+    assert (content["device"], content["passed"], content["checked"]) == ("gpu", True, "all")
+
+
+def test_without_pycuda_a_wrong_result_of_the_gpu_is_seen(cli: Cli, spec: Path, gpu_without_pycuda: FakeGpu) -> None:
+    gpu_without_pycuda.kernels["scale"] = lambda x, y: None
+    answer = cli("run", spec, "--device", "gpu")
+    assert answer.status == 1
+    assert "y[" in answer.out
+
+
 def test_a_wrong_result_exits_1_and_names_the_worst_element(cli: Cli, spec: Path, broken: Any) -> None:
     broken("2.0f *", "3.0f *")
     answer = cli("run", spec, "--device", "cpu", "--json")
@@ -140,7 +179,8 @@ def test_the_users_arrays_go_in_and_results_come_out(cli: Cli, spec: Path, tmp_p
         (("--input", "y=x.npy"), "CG5004"),
         (("--output", "x=x.npy"), "CG5004"),
         (("--input", "x=nowhere.npy"), "CG5001"),
-        (("--output", "y=y.txt"), ".npy"),
+        (("--output", "y=y.txt"), ".npy, .png"),
+        (("--output", "y=y.png"), "CG5002"),
         (("--output", "y=nowhere/y.npy"), "no such folder: nowhere"),
         (("--input", "x"), "NAME=VALUE"),
         (("--device", "gpu", "--sanitize"), "--sanitize"),

@@ -14,7 +14,7 @@ from cugen.cli.commands import doctor
 from cugen.emit.resources import SCHEMA, data_folder
 from cugen.runtime import libcuda
 from cugen.spec.load import load_all
-from cugen.toolchain import host, nvrtc
+from cugen.toolchain import host, nvrtc, pycuda
 from cugen.toolchain.errors import CompileError, ToolMissing
 from cugen.version import __version__
 
@@ -233,6 +233,31 @@ def test_doctor_names_the_target_with_the_instructions_of_the_gpu(
     gpu = SimpleNamespace(limits=lambda _: SimpleNamespace(device="a GPU"), capability=lambda _: capability)
     monkeypatch.setattr(libcuda, "driver", lambda: gpu)
     assert text in cli("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("state", "lines"),
+    [
+        (pycuda.State("2026.1"), ["ok       PyCUDA         2026.1"]),
+        (pycuda.State(), ["missing  PyCUDA         it is not installed", "fix: cugen setup gpu"]),
+        (
+            pycuda.State("2026.1", "ImportError: undefined symbol: cuX"),
+            ["2026.1 can't be imported: ImportError: undefined symbol: cuX", "fix: cugen setup gpu"],
+        ),
+        (
+            pycuda.State("2026.1", "ImportError: libcuda.so.1: cannot open"),
+            ["can't be imported: ImportError: libcuda.so.1", "fix: install NVIDIA's driver"],
+        ),
+    ],
+    ids=["works", "not installed", "broken", "no driver"],
+)
+def test_doctor_says_how_pycuda_is_got(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, state: pycuda.State, lines: list[str]
+) -> None:
+    monkeypatch.setattr(pycuda, "state", lambda: state)
+    out = cli("doctor").out
+    part = out[out.index("PyCUDA") - len("missing  ") :]
+    assert all(line in part for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,8 @@ class Reference:
 
 @dataclass
 class _Writer:
+    """`arrays` are those of the program; `functions`, `bounds` and `read` collect what the statements use."""
+
     spec: Spec
     host: HostNames
     params: Mapping[str, int]
@@ -113,7 +115,8 @@ class _Writer:
     def printer(self, ranges: dict[str, Range]) -> HostPrinter:
         ranges.update({self.host.params[name]: (value, value) for name, value in self.params.items()})
         wide = frozenset(self.host.params.values())
-        return HostPrinter(ranges, self.host.scalars, self.host.params, wide, self.functions)
+        scalars = {s.name: _plain(self.host.scalars[s.name], s.dtype) for s in self.spec.scalars}
+        return HostPrinter(ranges, scalars, self.host.params, wide, self.functions)
 
     def lowering(self) -> Lowering:
         ranges: dict[str, Range] = {}
@@ -148,7 +151,7 @@ def _made(spec: Spec, writer: _Writer, step: int, allowed: Mapping[str, float]) 
     functions: list[Function] = []
     for statement in spec.statements:
         writer.read.clear()
-        functions.append(_function(statement, writer, step if statement.target in final else 1, len(functions)))
+        functions.append(_function(statement, writer, step if statement.target in final else 1))
     tables = [a for a in spec.arrays if a.values is not None]
     outputs = [a for a in spec.arrays if a.role in ("output", "inout")]
     narrow = [a for a in spec.arrays if a.role in ("input", "inout") and a.dtype.compute != a.dtype]
@@ -168,7 +171,7 @@ def _made(spec: Spec, writer: _Writer, step: int, allowed: Mapping[str, float]) 
     )
 
 
-def _function(statement: Statement, writer: _Writer, step: int, number: int) -> Function:
+def _function(statement: Statement, writer: _Writer, step: int) -> Function:
     lowering = writer.lowering()
     target = writer.arrays[statement.target]
     rows = statement.subscripts[0] if step > 1 else None
@@ -230,7 +233,7 @@ def _output(name: str, writer: _Writer, step: int, allowed: float) -> Output:
 
 
 def _plain(text: str, dtype: DType) -> str:
-    """An element as a number that converts to double."""
+    """An element or a scalar as a number that converts to double."""
     return f"float({text})" if dtype.compute != dtype else text
 
 

@@ -93,6 +93,13 @@ def test_narrow_floats_are_widened_and_integers_keep_their_type(kernel_of):
     assert "const std::vector<signed char> c(given.c, given.c + c_elements);" in text
 
 
+def test_a_scalar_of_16_bits_is_widened(kernel_of):
+    more = "scalars: {s: {dtype: bfloat16}}"
+    (body,), text = functions(kernel_of, VECTORS, "y[i] = s * x[i]", more)
+    assert body[1] == "y[i] = float(s) * x[i];"
+    assert "const __nv_bfloat16 s = __nv_bfloat16(0.75f);" in text
+
+
 def test_floats_become_integers_as_on_the_device_or_one_beside(kernel_of):
     arrays = "x: {shape: [N], dtype: float32}\ny: {shape: [N], dtype: uint8}"
     (body,), text = functions(kernel_of, arrays, "y[i] = cast(100 * x[i] * x[i], uint8)")
