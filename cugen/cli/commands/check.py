@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.checking import OF_REGISTERS, analysed, check_files
 from cugen.cli.failures import DONE, NO, WRONG_INPUT, wrong_call
-from cugen.cli.specs import add_lock_options, add_options, refuse, with_locks
+from cugen.cli.specs import add_lock_options, add_options, baseline_of, baseline_specs, refuse, with_locks
 from cugen.cli.text.terminal import note, progress
 
 FORMATS = ("text", "json", "github", "sarif")
@@ -73,7 +73,6 @@ def _formatted(outcome: Outcome, args: argparse.Namespace) -> str:
 def _diff(args: argparse.Namespace) -> int:
     """Compares each kernel with that of `--diff`."""
     from cugen.analysis.launches.comparison import compare
-    from cugen.cli.baselines import baseline_of, baseline_specs
     from cugen.cli.text.check_diff import diff_json, diff_text
 
     if args.format not in ("text", "json"):

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cugen.cli.baselines import baseline_of, baseline_specs, file_and_kernel
 from cugen.cli.failures import DONE, failure_of, files_of_the_user, wrong_call
 from cugen.cli.specs import (
     add_lock_options,
     add_options,
+    baseline_of,
+    baseline_specs,
     dynamic_params,
+    file_and_kernel,
     known_device_of,
     load_files,
     lock_of,
