@@ -78,14 +78,14 @@ def _text(name: str, args: argparse.Namespace, row: Target, threads: int, regist
     threads = args.threads or threads
     registers = registers if args.registers is None else args.registers
     shared = shared if args.shared is None else args.shared
-    found = occupancy_of(row, threads, registers, shared)
+    occupancy = occupancy_of(row, threads, registers, shared)
     counted = "unknown" if registers is None else str(registers)
     lines = [
         f"{name} on {row.name}: {threads} threads, {counted} registers, {shared:,} shared bytes per block",
-        f"  occupancy  {resident_text(found, row.name)}",
+        f"  occupancy  {resident_text(occupancy, row.name)}",
     ]
     if registers is None:
         lines.append(f"             {UNKNOWN_REGISTERS}")
-    if found.can_launch:
-        lines.append(f"             {next_step_text(found)}")
+    if occupancy.can_launch:
+        lines.append(f"             {next_step_text(occupancy)}")
     return "\n".join(lines)

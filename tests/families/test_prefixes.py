@@ -1,4 +1,4 @@
-"""Subscripts `i + 0` of an index that runs on past an array: guards and boundaries hold, in every family."""
+"""Subscripts `i + 0` of an index that runs on after the end of an array: guards and boundaries hold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,5 @@ def test_guards_and_boundaries_hold_for_subscripts_that_equal_an_index(prove, sp
     used = (name for name in shapes if f"{name}[" in expression)
     arrays = "\n".join(f"  {name}: {{shape: [{shapes[name]}], dtype: {dtype}{modes.get(name, '')}}}" for name in used)
     result = f"cast({expression}, {dtype})" if dtype == "uint8" else expression
-    prove(
-        f"params: {{N: {n}, M: {m}}}\narrays:\n{arrays}\n"
-        f"  y: {{shape: [N + M], dtype: {dtype}}}\ncompute: y[i] = {result}\n"
-    )
+    output = f"  y: {{shape: [N + M], dtype: {dtype}}}"
+    prove(f"params: {{N: {n}, M: {m}}}\narrays:\n{arrays}\n{output}\ncompute: y[i] = {result}\n")

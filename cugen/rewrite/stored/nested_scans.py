@@ -29,10 +29,10 @@ def with_stored_scans(spec: Spec) -> Spec:
         while schedule_of(spec, (statement,)) == Schedule():
             nested = _nested(current.value, {index.name: index for index in current.indices}, is_inside=False)
             here = replace(spec, arrays=(*spec.arrays, *temporaries))
-            found = next(((scan, free) for scan, free in nested if are_in_bounds(scan, free, here)), None)
-            if found is None:
+            inner = next(((scan, free) for scan, free in nested if are_in_bounds(scan, free, here)), None)
+            if inner is None:
                 break
-            scan, free = found
+            scan, free = inner
             what = f"scan of: {current.text}"
             stored = temporary(fresh(f"{current.target}_scan", taken), free, scan, what, current)
             statements.append(stored.statement)
