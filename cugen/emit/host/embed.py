@@ -267,11 +267,11 @@ def images_of(text: str) -> tuple[Image, ...]:
     images = _IMAGE.findall(text)
     if len(compilers) != len(images):
         return ()
-    found = []
+    made = []
     for words, (targets, compiler) in zip(images, compilers, strict=True):
         numbers = [int(word, 16) for word in re.findall(r"0x([0-9a-f]{16})", words)]
-        found.append(Image(struct.pack(f"<{len(numbers)}Q", *numbers), tuple(targets.split(", ")), compiler))
-    return tuple(found)
+        made.append(Image(struct.pack(f"<{len(numbers)}Q", *numbers), tuple(targets.split(", ")), compiler))
+    return tuple(made)
 
 
 def _lines(content: bytes) -> Iterator[str]:

@@ -64,7 +64,7 @@ def options() -> Iterator[tuple[str, argparse.Action]]:
         (["explain", "CG120"], {f"CG120{digit}" for digit in range(1, 10)}),
         (["config", "--completion", ""], {"bash", "zsh", "fish"}),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value if isinstance(value, list) else sorted(value)),
 )
 def test_bash_completes_a_line(scripts: dict[str, Path], folder: Path, words: list[str], completions: set[str]) -> None:
     command = ["bash", "--norc", "-c", COMPLETE, "bash", str(scripts["bash"]), "cugen", *words]
