@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ _SECONDS = 30.0  # that a slow machine may take
 @contextmanager
 def watching(*words: object) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "cugen", "generate", "--watch", *map(str, words)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # shells let background jobs ignore it
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
     try:
         yield child
     finally:
