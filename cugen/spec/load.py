@@ -35,7 +35,8 @@ def load(
 ) -> Spec:
     """The one kernel of a spec, or the one of several that `kernel` names.
 
-    `source` is the path of a spec file; a text with a newline is a spec itself, and a mapping one with the same keys.
+    `source` is the path of a spec file; a text with a newline that names no file is a spec itself, and a mapping one
+    with the same keys.
     `params` overrides its values of params and scalars. A dynamic param stays dynamic: its value is only checked
     (it is for the run). SpecError holds all diagnostics of the spec.
     """
@@ -76,7 +77,8 @@ def _name_of(source: Source) -> str:
     """The name of a spec in diagnostics."""
     if isinstance(source, Mapping):
         return _MAPPING
-    return _TEXT if isinstance(source, str) and "\n" in source else os.fspath(source)
+    is_text = isinstance(source, str) and "\n" in source and not os.path.isfile(source)
+    return _TEXT if is_text else os.fspath(source)
 
 
 def _load_source(

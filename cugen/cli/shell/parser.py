@@ -15,6 +15,7 @@ _SPECS = glob("*.yaml", "*.yml")
 _FILES = {
     "SPEC": _SPECS,
     "OTHER": _SPECS,
+    "OLD": _SPECS,
     "KERNEL.cu": glob("*.cu"),
     "FILE": FILE,
     "FILE.svg": FILE,
