@@ -19,7 +19,8 @@ _KEYWORDS = """
 _GENERATED = """
     absolute divided_by floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left
     shift_right sign_of wrapping_add wrapping_multiply wrapping_negate wrapping_subtract Vector load load_byte
-    load_readonly load_streaming store to_int32 to_uint32 to_int64 to_uint64
+    load_readonly load_streaming load_ca load_cg load_cs load_lu store store_wb store_cg store_cs store_wt
+    to_int32 to_uint32 to_int64 to_uint64
     mma_m16n8k4 mma_m16n8k8 mma_m16n8k16 mma_m16n8k16_f16 mma_m16n8k16_bf16
     mma_m16n8k32_s8 mma_m16n8k32_u8 mma_m16n8k32_s8_u8 mma_m16n8k32_u8_s8
     mma_m16n8k32_e4m3 mma_m16n8k32_e5m2 mma_m16n8k32_e4m3_e5m2 mma_m16n8k32_e5m2_e4m3

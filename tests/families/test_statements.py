@@ -12,6 +12,7 @@ from cugen.kernel import Kernel, generate
 from cugen.runtime.cpu import CpuDevice, build
 from cugen.spec import c_names
 from cugen.spec.model import Spec
+from cugen.spec.parse.keys import LOAD_OPERATORS, STORE_OPERATORS
 from cugen.toolchain.cuda import compile_cubin
 
 Check = Callable[[Kernel, CpuDevice], None]
@@ -59,5 +60,7 @@ def test_each_statement_has_a_doc(statements: Mapping[str, Spec]) -> None:
 
 def test_no_array_can_take_the_name_of_a_helper(request: pytest.FixtureRequest) -> None:
     helpers = Path(request.config.rootpath, "templates", "functions")
-    names = [path.name.split(".")[0] for path in sorted(helpers.iterdir())]
-    assert [name for name in names if not c_names.is_taken(name) and name != "vector"] == []
+    names = {path.name.split(".")[0] for path in helpers.iterdir()} - {"vector"}
+    for access, operators in {"load": LOAD_OPERATORS, "store": STORE_OPERATORS}.items():  # a template for all operators
+        names = names - {f"{access}_cached"} | {f"{access}_{operator}" for operator in operators}
+    assert [name for name in sorted(names) if not c_names.is_taken(name)] == []
