@@ -35,6 +35,7 @@ include_patterns = [
     "SECURITY.md",
 ]
 myst_heading_anchors = 4
+suppress_warnings = ["misc.highlighting_failure"]  # Pygments' lexer of Meson doesn't know the number 0
 default_role = "code"  # docstrings have single backquotes round code
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
