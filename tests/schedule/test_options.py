@@ -106,6 +106,14 @@ def with_memory(array: str, memory: str) -> str:
     return TWICE.replace(f"{declared}}}", f"{declared}, memory: {memory}}}")
 
 
+@pytest.mark.parametrize("space", ["managed", "mapped"])
+def test_operators_hold_wherever_an_array_is_allocated(space: str) -> None:
+    (spec,) = load_text(with_memory("x", f"{{space: {space}, load: cs}}"))
+    memory = spec.array("x").memory
+    assert (memory.space, memory.allocation) == (None, space)
+    assert "__ldcs" in generate(spec).source
+
+
 @pytest.mark.parametrize(("array", "option"), [("x", "store: cs"), ("y", "load: cg"), ("y", "store: wb, load: cg")])
 def test_an_operator_without_an_access_is_refused(array: str, option: str) -> None:
     (spec,) = load_text(with_memory(array, f"{{space: global, {option}}}"))
