@@ -27,7 +27,7 @@ from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.pieces.block_reduce import partial_bytes
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width
-from cugen.plan.request import Tunable
+from cugen.plan.request import Request, Tunable
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.types import DType
