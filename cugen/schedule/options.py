@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from cugen.machine.features import REGISTER_LIMITS
 from cugen.machine.occupancy import max_registers
 from cugen.machine.target import Target
 from cugen.plan.kernel import Kernel
@@ -59,7 +60,9 @@ def _refusals(kernel: Kernel, target: Target) -> Iterator[Refusal]:
     options = kernel.options
     if options.max_registers:
         limit = max_registers(target, kernel.threads)
-        if any(isinstance(node, Wgmma) for node in walk_nodes(kernel.body)):
+        if reason := REGISTER_LIMITS.why_not(target):
+            yield Refusal(reason, "max_registers")
+        elif any(isinstance(node, Wgmma) for node in walk_nodes(kernel.body)):
             yield Refusal("the sums of wgmma stay in registers, whose number the kernel sets itself", "max_registers")
         elif options.max_registers > limit:
             reason = f"{target.name} has {limit} registers at most for a thread of a block of {kernel.threads}"

@@ -30,7 +30,8 @@ compute: y[i] = 2 * x[i]
     [
         ("sm_60", "carveout: 50", "sm_60 has no carve-out of shared memory; sm_70 and newer have"),
         ("sm_90", "bank_bytes: 8", "sm_90 has 4 bytes for the width of a bank"),
-        ("sm_10", "max_registers: 64", "sm_10 has 32 registers at most for a thread of a block of 256"),
+        ("sm_37", "max_registers: 64", "sm_37 has no limit on the registers of one kernel; sm_50 and newer have"),
+        ("sm_53", "max_registers: 160", "sm_53 has 128 registers at most for a thread of a block of 256"),
     ],
 )
 def test_an_option_that_the_target_lacks_is_refused(target: str, option: str, words: str) -> None:
