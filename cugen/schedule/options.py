@@ -68,7 +68,10 @@ def _refusals(kernel: Kernel, target: Target) -> Iterator[Refusal]:
             reason = f"{target.name} has {limit} registers at most for a thread of a block of {kernel.threads}"
             yield Refusal(reason, "max_registers")
     if options.carveout is not None and not target.carveouts:
-        yield Refusal(f"{target.name} has no carve-out of shared memory; sm_70 and newer have", "carveout")
+        yield Refusal(
+            f"{target.name} has no L1 that is part of shared memory; sm_20 to sm_37 have, and sm_70 and newer",
+            "carveout",
+        )
     if options.bank_bytes and options.bank_bytes not in target.bank_modes:
         widths = " and ".join(map(str, target.bank_modes))
         yield Refusal(f"{target.name} has {widths} bytes for the width of a bank", "bank_bytes")

@@ -28,7 +28,11 @@ compute: y[i] = 2 * x[i]
 @pytest.mark.parametrize(
     ("target", "option", "words"),
     [
-        ("sm_60", "carveout: 50", "sm_60 has no carve-out of shared memory; sm_70 and newer have"),
+        (
+            "sm_60",
+            "carveout: 50",
+            "sm_60 has no L1 that is part of shared memory; sm_20 to sm_37 have, and sm_70 and newer",
+        ),
         ("sm_90", "bank_bytes: 8", "sm_90 has 4 bytes for the width of a bank"),
         ("sm_37", "max_registers: 64", "sm_37 has no limit on the registers of one kernel; sm_50 and newer have"),
         ("sm_53", "max_registers: 160", "sm_53 has 128 registers at most for a thread of a block of 256"),
