@@ -83,6 +83,6 @@ schedule: {{{tunable}}}
     (spec,) = load_text(text)
     with pytest.raises(SpecError) as caught:
         generate(spec)
-    (found,) = caught.value.diagnostics
-    assert found.code == "CG2103"
-    assert any(words in note for note in found.notes)
+    (error,) = caught.value.diagnostics
+    assert error.code == "CG2103"
+    assert any(words in note for note in error.notes)

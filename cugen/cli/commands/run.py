@@ -198,8 +198,8 @@ def _outputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) ->
             raise wrong_call(f"`--output {item.name}={item.value}`: no such folder: {Path(item.value).parent}")
         if Path(item.value).is_dir():
             raise wrong_call(f"`--output {item.name}={item.value}`: this is a folder")
-        if (other := names.setdefault(Path(item.value).resolve(), item.name)) != item.name:
-            raise wrong_call(f"`--output {item.name}={item.value}`: `{other}` is saved in this file")
+        if (first := names.setdefault(Path(item.value).resolve(), item.name)) != item.name:
+            raise wrong_call(f"`--output {item.name}={item.value}`: `{first}` is saved in this file")
         array = spec.array(item.name)
         check_output(item.name, Path(item.value), shape_of(array, known_params(spec, params)), array.dtype)
     return {item.name: Path(item.value) for item in wanted}

@@ -89,13 +89,13 @@ def read_target_text(text: str, name: str = "target.yaml") -> Target:
             values |= {} if value is None else {figure: value}
     for limit, total, unit in _WITHIN:
         if limit in values and total in values and values[limit] > values[total] // unit:
-            most = values[total] // unit
+            highest = values[total] // unit
             report.error(
                 "CG1029",
-                f"`{limit}` is {values[limit]}, more than the {most} of `{total}: {values[total]}`",
+                f"`{limit}` is {values[limit]}, more than the {highest} of `{total}: {values[total]}`",
                 first_line(keys[limit].value),
                 key=limit,
-                label=f"allowed: at most {most}",
+                label=f"allowed: at most {highest}",
                 help=f"make `{limit}` smaller, or `{total}` larger",
             )
     report.raise_if_failed()
