@@ -111,6 +111,13 @@ def with_memory(array: str, memory: str) -> str:
     return TWICE.replace(f"{declared}}}", f"{declared}, memory: {memory}}}")
 
 
+def test_a_misspelt_word_for_all_trips_is_refused_with_the_right_one() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_text(f"{TWICE}schedule: {{unroll: {{v: Full}}}}\n")
+    (error,) = caught.value.diagnostics
+    assert (error.code, error.help) == ("CG1015", "write an integer or `full`")
+
+
 @pytest.mark.parametrize("space", ["managed", "mapped"])
 def test_operators_hold_wherever_an_array_is_allocated(space: str) -> None:
     (spec,) = load_text(with_memory("x", f"{{space: {space}, load: cs}}"))
