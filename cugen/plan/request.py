@@ -27,7 +27,7 @@ class Tunable:
 
     def has(self, value: int | str | bool) -> bool:
         """Whether a value is valid: 1 is not `true`."""
-        return any(value == valid and type(value) is type(valid) for valid in self.values)
+        return any(value == valid and isinstance(value, bool) == isinstance(valid, bool) for valid in self.values)
 
     def listed(self) -> str:
         """The values as text: `1, 2, 4`, or `1 … 64` for a long range without gaps."""
