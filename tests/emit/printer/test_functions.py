@@ -13,7 +13,6 @@ from cugen.emit.printer.functions import function_text
 from cugen.kernel import generate
 from cugen.machine.wgmma import INSTRUCTIONS, TF32, instruction_of_name
 from cugen.spec.load import load_text
-from cugen.spec.parse.keys import LOAD_OPERATORS, STORE_OPERATORS
 from cugen.spec.types import DTYPES, FLOAT32, FLOAT64, INT32, INT64
 from cugen.toolchain import nvrtc
 from cugen.toolchain.cuda import compile_cubin
@@ -51,18 +50,6 @@ GENERIC = {  # for all types at once
     "load_streaming": "alignas(16) const float x[4] = {}; sink = load_streaming<4>(x).data[threadIdx.x];",
     "store": "alignas(16) float x[4]; store<4>(x, Vector<float, 4>{}); sink = x[threadIdx.x];",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
-}
-CACHED = {  # by cache operator
-    **{
-        f"load_{operator}": f"alignas(16) const float x[4] = {{}}; sink = load_{operator}<4>(x).data[threadIdx.x];"
-        for operator in LOAD_OPERATORS
-    },
-    **{
-        f"store_{operator}": (
-            f"alignas(16) float x[4]; store_{operator}<4>(x, Vector<float, 4>{{}}); sink = x[threadIdx.x];"
-        )
-        for operator in STORE_OPERATORS
-    },
 }
 ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_80 and newer
 # Of fragments of four and two registers, by the first target that has them.
@@ -204,8 +191,8 @@ def spelled(value, dtype):
 def test_every_template_is_in_this_table():
     files = {path.name.removesuffix(".cu.j2") for path in (template_folder() / "functions").iterdir()}
     on_tensor_cores = {*ON_TENSOR_CORES, *OF_WORDS, *LOADS_OF_MATRICES, *ROUNDING}
-    cached = {f"{name.split('_')[0]}_cached" for name in CACHED}
-    assert files == {*FUNCTIONS, *GENERIC, *cached, *on_tensor_cores, *OF_PIPELINES, *MATRICES, "wgmma"}
+    in_gallery = {"wgmma", "load_cached", "store_cached"}  # whose machine code tests read
+    assert files == set(FUNCTIONS) | set(GENERIC) | on_tensor_cores | set(OF_PIPELINES) | {*MATRICES, *in_gallery}
 
 
 @pytest.fixture(scope="module")
@@ -222,8 +209,8 @@ def test_every_function_compiles_for_gpus_without_a_warning(texts, target):
     for name, dtype in CASES:
         operands = ", ".join([f"({c_name(dtype)})n"] * FUNCTIONS[name][0])
         calls.append(f"    sink = {name}({operands});")
-    generic = [function_text(environment(), name, "") for name in (*GENERIC, *CACHED)]
-    uses = [f"    {{ {use} }}" for use in (*GENERIC.values(), *CACHED.values())]
+    generic = [function_text(environment(), name, "") for name in GENERIC]
+    uses = [f"    {{ {use} }}" for use in GENERIC.values()]
     body = "\n".join(['extern "C" __global__ void k(volatile double& sink, long long n) {', *calls, *uses, "}"])
     cubin = compile_cubin("\n".join([*texts.values(), *generic, body]), "k", target)
     assert [str(warning) for warning in cubin.warnings] == []
