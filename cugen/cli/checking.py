@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.failures import CANNOT_HERE, OWN_FAULT, Failure
 from cugen.cli.resources import Resources, resources_of
-from cugen.cli.specs import dynamic_params, settings_of, with_locks
+from cugen.cli.specs import dynamic_params, known_device_of, settings_of, with_locks
 from cugen.cli.text.terminal import progress
 
 if TYPE_CHECKING:
@@ -86,13 +86,14 @@ def analysed(spec: Spec, args: argparse.Namespace, *, compiles: bool) -> Checked
     params = _params(spec, args)
     values = {context.symbols[name].name: value for name, value in params.items()}
     open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.name not in params}
+    device = known_device_of(spec, args.device_name)
     resources = _compiled(kernel) if compiles else Resources({})
     is_reported = len(open_) == sum(param.is_dynamic for param in spec.params)  # else some have values of `--set`
     launches = []
     for n, made in enumerate(kernel.plan.kernels):
         report = kernel.reports[n] if is_reported else analyze_any_size(made, spec.target, values, open_)
         taken = resources.kernels.get(made.name)
-        known = facts(made, context, spec.target, values, resources=taken, accesses=report.accesses)
+        known = facts(made, context, spec.target, values, device=device, resources=taken, accesses=report.accesses)
         if spec.check.mixed_warps is not None:
             with _rejected_sources(kernel):
                 known = settled_by_compiler(kernel, made, known)

@@ -64,7 +64,8 @@ def add_lock_options(parser: argparse.ArgumentParser) -> None:
         "--device-name",
         metavar="NAME",
         default="",
-        help='device whose schedules are used, such as "NVIDIA H200" (default: the first one in the file)',
+        help='device whose schedules are used and that is analysed, such as "NVIDIA H200" '
+        "(default: the first one in the file, and the target's)",
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import wrong_call
 from cugen.cli.numbers import natural, positive
+from cugen.cli.specs import templates_of
 
 if TYPE_CHECKING:
     from cugen.machine import Target
@@ -49,7 +50,7 @@ def occupancy_text(args: argparse.Namespace, spec: Spec | None) -> str:
     from cugen.kernel import generate
     from cugen.machine import target
 
-    kernel = generate(spec, analysis=False)
+    kernel = generate(spec, analysis=False, templates=templates_of(args))
     resources = resources_of(kernel).kernels if args.registers is None else {}
     texts = []
     for launch in kernel.plan.kernels:

@@ -61,6 +61,8 @@ TEXTURE_OBJECTS = Feature("texture objects", (3, 0), r"\bcudaTextureObject_t\b|\
 # PTX ISA: cache operators need sm_20; CUDA has functions for them from 3.2 on, the first that compiles C++17 is 3.5.
 CACHE_OPERATORS = Feature("cache operators", (2, 0), r"\b__(?:ld(?:ca|cg|lu)|st(?:wb|cg|cs|wt))\b")
 EVICT_FIRST_LOADS = Feature("evict-first loads", (3, 5), r"\b__ldcs\b")
+# CUDA 12.4 is the first with it, and its compilers begin with 5.0.
+REGISTER_LIMITS = Feature("limit on the registers of one kernel", (5, 0), r"\b__maxnreg__\b")
 SPIN_WAITS = Feature("independent thread scheduling, which spin-waits need", (7, 0), r"\b__(?:ldcv|nanosleep)\b")
 ASYNC_COPIES = Feature("asynchronous copies", (8, 0), r"\b__pipeline_")
 FLOAT64_MMA = Feature("tensor cores of float64", (8, 0), r"\bmma_m16n8k\d+\(|\.f64\.f64\.f64")
@@ -106,6 +108,7 @@ SPELT = (
     TEXTURE_OBJECTS,
     CACHE_OPERATORS,
     EVICT_FIRST_LOADS,
+    REGISTER_LIMITS,
     SPIN_WAITS,
     ASYNC_COPIES,
     FLOAT64_MMA,

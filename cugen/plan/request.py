@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,10 @@ class Tunable:
     default: int | str | bool
     doc: str
     reorders: bool = False
+
+    def has(self, value: int | str | bool) -> bool:
+        """Whether a value is valid: 1 is not `true`."""
+        return any(value == valid and isinstance(value, bool) == isinstance(valid, bool) for valid in self.values)
 
     def listed(self) -> str:
         """The values as text: `1, 2, 4`, or `1 … 64` for a long range without gaps."""
@@ -148,6 +153,11 @@ def refuse_tunables(request: Request, tunables: tuple[Tunable, ...]) -> tuple[Re
         if name not in known:
             names = ", ".join(known) or "none"
             refusals.append(Refusal(f"has no tunable {name!r} (its tunables: {names})", f"schedule.{name}"))
-        elif value not in known[name].values:
-            refusals.append(Refusal(f"{name} may be {known[name].listed()}, not {value}", f"schedule.{name}"))
+        elif not known[name].has(value):
+            refusals.append(Refusal(f"{name} may be {known[name].listed()}, not {_shown(value)}", f"schedule.{name}"))
     return tuple(refusals)
+
+
+def _shown(value: int | str | bool) -> str:
+    """A value as YAML has it: the text `"4"` isn't the number 4."""
+    return json.dumps(value, ensure_ascii=False)

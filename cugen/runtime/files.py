@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import warnings
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -142,10 +143,12 @@ def _read_image(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> 
     pillow = _pillow()
     _check_pixels(what, dtype)
     try:
-        with pillow.open(path) as image:
-            channels, first = _channels(what, shape, (image.height, image.width))
-            pixels = np.asarray(image.convert(_MODES[channels]))
-    except (pillow.UnidentifiedImageError, OSError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pillow.DecompressionBombWarning)  # twice as many pixels are an error
+            with pillow.open(path) as image:
+                channels, first = _channels(what, shape, (image.height, image.width))
+                pixels = np.asarray(image.convert(_MODES[channels]))
+    except (pillow.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
         raise RunError(FILE_UNREADABLE, f"input for `{name}`: {path} is no readable image: {error}") from error
     pixels = pixels.reshape(*pixels.shape[:2], channels)
     if first:

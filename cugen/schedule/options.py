@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from cugen.machine.features import REGISTER_LIMITS
 from cugen.machine.occupancy import max_registers
 from cugen.machine.target import Target
 from cugen.plan.kernel import Kernel
@@ -59,13 +60,18 @@ def _refusals(kernel: Kernel, target: Target) -> Iterator[Refusal]:
     options = kernel.options
     if options.max_registers:
         limit = max_registers(target, kernel.threads)
-        if any(isinstance(node, Wgmma) for node in walk_nodes(kernel.body)):
+        if reason := REGISTER_LIMITS.why_not(target):
+            yield Refusal(reason, "max_registers")
+        elif any(isinstance(node, Wgmma) for node in walk_nodes(kernel.body)):
             yield Refusal("the sums of wgmma stay in registers, whose number the kernel sets itself", "max_registers")
         elif options.max_registers > limit:
             reason = f"{target.name} has {limit} registers at most for a thread of a block of {kernel.threads}"
             yield Refusal(reason, "max_registers")
     if options.carveout is not None and not target.carveouts:
-        yield Refusal(f"{target.name} has no carve-out of shared memory; sm_70 and newer have", "carveout")
+        yield Refusal(
+            f"{target.name} has no L1 that is part of shared memory; sm_20 to sm_37 have, and sm_70 and newer",
+            "carveout",
+        )
     if options.bank_bytes and options.bank_bytes not in target.bank_modes:
         widths = " and ".join(map(str, target.bank_modes))
         yield Refusal(f"{target.name} has {widths} bytes for the width of a bank", "bank_bytes")

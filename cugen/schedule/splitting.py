@@ -237,10 +237,18 @@ def _split(single: Single) -> tuple[Family, Steps] | None:
     """The first family that splits the statement into steps that it takes, and these."""
     for family in families():
         if family.split is not None and single.schedule.family in (None, family.name):
+            if _has_invalid_values(family, single.schedule):
+                continue
             steps = family.split(single)
             if steps is not None and _takes(family, single, steps):
                 return family, steps
     return None
+
+
+def _has_invalid_values(family: Family, schedule: Schedule) -> bool:
+    """Whether tunables of the family have values that it refuses."""
+    chosen = dict(schedule.tunables)
+    return any(tunable.name in chosen and not tunable.has(chosen[tunable.name]) for tunable in family.tunables)
 
 
 def _takes(family: Family, single: Single, steps: Steps) -> bool:

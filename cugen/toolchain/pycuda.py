@@ -76,7 +76,10 @@ def state() -> State:
     except importlib.metadata.PackageNotFoundError:
         return State()
     done = process.run([sys.executable, "-c", "import pycuda.driver"], "pycuda")
-    return State(version, done.output.strip().splitlines()[-1] if done.status else "")
+    if not done.status:
+        return State(version)
+    lines = done.output.strip().splitlines()
+    return State(version, lines[-1] if lines else f"its import ends Python with status {done.status}")
 
 
 def header_folders() -> tuple[Path, ...]:

@@ -1,7 +1,9 @@
 """Arrays from files, and into files."""
 
 import re
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 import ml_dtypes
@@ -127,6 +129,16 @@ def test_an_image_does_not_fill_integers_of_other_widths(photo: Path) -> None:
 def test_an_image_does_not_fill_a_vector(photo: Path) -> None:
     with refused("CG5002", "[H, W]", "[6]"):
         read("A", photo, (6,), U8)
+
+
+@pytest.mark.parametrize("sides", [(20000, 20000), None])
+def test_an_image_that_the_decoder_refuses_is_no_readable_image(tmp_path: Path, sides: tuple[int, int] | None) -> None:
+    header = b"" if sides is None else struct.pack(">IIBBBBB", *sides, 8, 0, 0, 0, 0)
+    chunk = b"IHDR" + header
+    content = struct.pack(">I", len(header)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + content)
+    with refused("CG5001", "a.png", "no readable image"):
+        read("A", tmp_path / "a.png", (2, 3), U8)
 
 
 def test_a_file_that_only_looks_like_an_image_is_refused(tmp_path: Path) -> None:

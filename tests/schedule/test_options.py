@@ -28,9 +28,14 @@ compute: y[i] = 2 * x[i]
 @pytest.mark.parametrize(
     ("target", "option", "words"),
     [
-        ("sm_60", "carveout: 50", "sm_60 has no carve-out of shared memory; sm_70 and newer have"),
+        (
+            "sm_60",
+            "carveout: 50",
+            "sm_60 has no L1 that is part of shared memory; sm_20 to sm_37 have, and sm_70 and newer",
+        ),
         ("sm_90", "bank_bytes: 8", "sm_90 has 4 bytes for the width of a bank"),
-        ("sm_10", "max_registers: 64", "sm_10 has 32 registers at most for a thread of a block of 256"),
+        ("sm_37", "max_registers: 64", "sm_37 has no limit on the registers of one kernel; sm_50 and newer have"),
+        ("sm_53", "max_registers: 160", "sm_53 has 128 registers at most for a thread of a block of 256"),
     ],
 )
 def test_an_option_that_the_target_lacks_is_refused(target: str, option: str, words: str) -> None:
@@ -104,6 +109,21 @@ schedule: {carveout: 0}
 def with_memory(array: str, memory: str) -> str:
     declared = f"{array}: {{shape: [1000], dtype: float32"
     return TWICE.replace(f"{declared}}}", f"{declared}, memory: {memory}}}")
+
+
+def test_a_misspelt_word_for_all_trips_is_refused_with_the_right_one() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_text(f"{TWICE}schedule: {{unroll: {{v: Full}}}}\n")
+    (error,) = caught.value.diagnostics
+    assert (error.code, error.help) == ("CG1015", "write an integer or `full`")
+
+
+@pytest.mark.parametrize("space", ["managed", "mapped"])
+def test_operators_hold_wherever_an_array_is_allocated(space: str) -> None:
+    (spec,) = load_text(with_memory("x", f"{{space: {space}, load: cs}}"))
+    memory = spec.array("x").memory
+    assert (memory.space, memory.allocation) == (None, space)
+    assert "__ldcs" in generate(spec).source
 
 
 @pytest.mark.parametrize(("array", "option"), [("x", "store: cs"), ("y", "load: cg"), ("y", "store: wb, load: cg")])

@@ -60,3 +60,29 @@ schedule: {vector: 3}
     assert found.notes[1].startswith("direct: ")
     assert found.notes[-1].startswith("other families don't take these statements")
     assert len(found.notes) <= 4
+
+
+@pytest.mark.parametrize(
+    ("compute", "tunable", "words"),
+    [
+        ("y[i] = sum(x[i, j], j)", "unroll: full", 'unroll may be 1, 2, 4, 8, 16, not "full"'),
+        ("y[i] = sum(x[i, j], j)", "unroll: true", "unroll may be 1, 2, 4, 8, 16, not true"),
+        ("y[i] = sum(x[i, j], j)", 'unroll: "4"', 'unroll may be 1, 2, 4, 8, 16, not "4"'),
+        ("z[i, k] = x[i, k] / sum(x[i, j], j)", "vectors: many", "has no tunable 'vectors'"),
+    ],
+)
+def test_a_tunable_of_another_type_is_refused_and_its_values_listed(compute: str, tunable: str, words: str) -> None:
+    written = "y: {shape: [1024]" if compute.startswith("y") else "z: {shape: [1024, 64]"
+    text = f"""
+cugen: 1
+kernel: rows
+arrays: {{x: {{shape: [1024, 64], dtype: float32}}, {written}, dtype: float32}}}}
+compute: {compute}
+schedule: {{{tunable}}}
+"""
+    (spec,) = load_text(text)
+    with pytest.raises(SpecError) as caught:
+        generate(spec)
+    (error,) = caught.value.diagnostics
+    assert error.code == "CG2103"
+    assert any(words in note for note in error.notes)

@@ -206,6 +206,7 @@ def test_the_state_is_that_of_this_environment(monkeypatch: pytest.MonkeyPatch, 
         ("", ""),
         ("raise ImportError('libcuda.so.1: cannot open')", "ImportError: libcuda.so.1: cannot open"),
         ("raise ImportError('undefined symbol: cuX')", "ImportError: undefined symbol: cuX"),
+        ("import os; os._exit(9)", "its import ends Python with status 9"),
     ):
         (tmp_path / "pycuda/driver.py").write_text(line)
         os.utime(tmp_path / "pycuda/driver.py", (1, len(line)))

@@ -189,12 +189,17 @@ def _outputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) ->
     from cugen.runtime.inputs import known_params, shape_of
 
     wanted = unique(args.outputs, "--output")
+    names: dict[Path, str] = {}
     for item in wanted:
         _check_name(spec, item.name, ("output", "inout"), "--output", "written")
         if Path(item.value).suffix.lower() not in OUTPUTS:
             raise wrong_call(f"`--output {item.name}={item.value}`: the file must be one of {', '.join(OUTPUTS)}")
         if not Path(item.value).parent.is_dir():
             raise wrong_call(f"`--output {item.name}={item.value}`: no such folder: {Path(item.value).parent}")
+        if Path(item.value).is_dir():
+            raise wrong_call(f"`--output {item.name}={item.value}`: this is a folder")
+        if (first := names.setdefault(Path(item.value).resolve(), item.name)) != item.name:
+            raise wrong_call(f"`--output {item.name}={item.value}`: `{first}` is saved in this file")
         array = spec.array(item.name)
         check_output(item.name, Path(item.value), shape_of(array, known_params(spec, params)), array.dtype)
     return {item.name: Path(item.value) for item in wanted}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cugen.cli.failures import DONE
+from cugen.cli.failures import DONE, files_of_the_user
 from cugen.cli.text.terminal import note
 
 
@@ -28,7 +28,8 @@ def execute(args: argparse.Namespace) -> int:
     state = pycuda.state()
     if not state.version or (state.error and not state.needs_driver):
         headers = pycuda.header_folders()
-        with _progress(f"building PyCUDA against {' and '.join(map(str, headers))}", quiet=args.quiet) as progress:
+        what = f"building PyCUDA against {' and '.join(map(str, headers))}"
+        with files_of_the_user(), _progress(what, quiet=args.quiet) as progress:
             pycuda.build(headers, log, progress)
         state = pycuda.state()
     if state.needs_driver:

@@ -53,7 +53,7 @@ _FLOAT_HELPERS = {
     "divided_by": "divided_by",  # a plan's: division through a shared reciprocal
 }
 # Intrinsics of float32 that `fast_math` takes. A power isn't among them: `__powf` has no negative bases.
-_INTRINSICS = {
+INTRINSICS = {
     "exp": "__expf",
     "log": "__logf",
     "log2": "__log2f",
@@ -162,12 +162,12 @@ class ValuePrinter:
         suffix = "f" if op.args[0].dtype.bits == 32 else ""
         if op.name == "neg":
             return f"-{self._below(op.args[0], _UNARY)}", _UNARY
-        is_fast = self.fast_math and bool(suffix) and op.name in _INTRINSICS
+        is_fast = self.fast_math and bool(suffix) and op.name in INTRINSICS
         if op.name in _INFIX and not is_fast:
             return self._infix(op)
         arguments = ", ".join(self.print(arg) for arg in op.args)
         if is_fast:
-            return f"{_INTRINSICS[op.name]}({arguments})", _ATOM
+            return f"{INTRINSICS[op.name]}({arguments})", _ATOM
         if op.name in _FLOAT_HELPERS:
             return self._helper(_FLOAT_HELPERS[op.name], op.dtype, arguments)
         return f"{_MATH.get(op.name, op.name)}{suffix}({arguments})", _ATOM

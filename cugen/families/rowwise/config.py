@@ -27,7 +27,7 @@ from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.pieces.block_reduce import partial_bytes
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width
-from cugen.plan.request import Tunable
+from cugen.plan.request import Request, Tunable
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.types import DType
@@ -127,13 +127,19 @@ def choose_config(problem: RowProblem) -> RowConfig:
     return _config(problem, width)
 
 
+def _tunables(request: Request) -> dict[str, int]:
+    """The chosen values of this family's tunables; a schedule may have those of a statement's other steps."""
+    chosen = dict(request.schedule.tunables)
+    return {tunable.name: int(chosen[tunable.name]) for tunable in TUNABLES if tunable.name in chosen}
+
+
 def _config(problem: RowProblem, width: Width) -> RowConfig:
     request, context = problem.request, problem.request.context
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
     length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW, 1)
     along_row = contiguous_row(problem)
-    tunables = {name: int(value) for name, value in request.schedule.tunables}
+    tunables = _tunables(request)
     rows = tunables.get("rows", ROWS_PER_STRIDED_BLOCK if along_row else 0)
     one_block = along_row or rows > 1
     cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest, length))
@@ -243,7 +249,7 @@ def _storage_levels(
     """Registers first, for `registers` values or as many as fit, then shared memory up to a block's limit; what exceeds
     both is reloaded in each pass. `as_loaded`: values in shared memory are not converted."""
     passes = {policy: _passes(problem, policy) for policy in CachePolicy}
-    tunables = {name: int(value) for name, value in problem.request.schedule.tunables}
+    tunables = _tunables(problem.request)
     if registers is not None:
         tunables["registers"] = registers
     limit = MAX_SMALL_BLOCK_REGISTER_VALUES if threads < 512 else MAX_LARGE_BLOCK_REGISTER_VALUES

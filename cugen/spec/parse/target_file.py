@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cugen.machine import Target, known_targets, target
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE
 from cugen.spec.parse.keys import DEFAULT_TARGET
@@ -32,6 +33,12 @@ FIGURES = {
     "shared_reserved": (0, 1 << 16),
 }
 TARGET_KEYS = ("cugen_target", "name", "like", *FIGURES)
+# A figure that is at most another one by a unit.
+_WITHIN = (
+    ("warps_per_sm", "threads_per_sm", WARP_SIZE),
+    ("shared_per_block", "shared_per_sm", 1),
+    ("shared_opt_in", "shared_per_sm", 1),
+)
 # A figure that follows from another one, unless the file has it.
 _DERIVED = {
     "warps_per_sm": "threads_per_sm",
@@ -73,24 +80,25 @@ def read_target_text(text: str, name: str = "target.yaml") -> Target:
         read = read_choice(keys["like"].value, known_targets(), report, key="like", what="target", code="CG1049")
         like = read or DEFAULT_TARGET
     title = read_text(keys["name"].value, report, key="name") if "name" in keys else None
-    if title is not None and not title.strip():
-        wrong_type(keys["name"].value, "a name", report, key="name")
+    if title is not None and len(title.strip().splitlines()) != 1:
+        wrong_type(keys["name"].value, "a name in one line", report, key="name")
     values: dict[str, int] = {}
     for figure, (low, high) in FIGURES.items():
         if figure in keys:
             value = read_integer(keys[figure].value, report, key=figure, low=low, high=high)
             values |= {} if value is None else {figure: value}
-    for limit, total in (("shared_per_block", "shared_per_sm"), ("shared_opt_in", "shared_per_sm")):
-        if limit in values and total in values and values[limit] > values[total]:
+    for limit, total, unit in _WITHIN:
+        if limit in values and total in values and values[limit] > values[total] // unit:
+            highest = values[total] // unit
             report.error(
                 "CG1029",
-                f"`{limit}` is {values[limit]}, more than the {values[total]} of `{total}`",
+                f"`{limit}` is {values[limit]}, more than the {highest} of `{total}: {values[total]}`",
                 first_line(keys[limit].value),
                 key=limit,
-                label=f"allowed: at most {values[total]}",
+                label=f"allowed: at most {highest}",
                 help=f"make `{limit}` smaller, or `{total}` larger",
             )
     report.raise_if_failed()
     derived = {figure: 0 for figure, basis in _DERIVED.items() if basis in values and figure not in values}
     figures: dict[str, Any] = {**derived, **values}
-    return replace(target(like), name=title or "", carveouts=(), **figures)
+    return replace(target(like), name=(title or "").strip(), carveouts=(), **figures)

@@ -94,6 +94,27 @@ def test_a_passed_limit_is_an_error_at_the_memory_of_the_array(cli: Cli, transpo
     assert answer.err == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "device"),
+    [((), "132 SMs of H200"), (("--device-name", "H100 PCIe"), "114 SMs of H100 PCIe")],
+)
+def test_a_limit_on_a_device_is_held_against_the_one_of_the_call(
+    cli: Cli, transpose: Callable[..., Path], words: tuple[str, ...], device: str
+) -> None:
+    answer = cli("check", transpose(check="{grid: 1}"), *words)
+    assert answer.status == 1
+    assert device in answer.out
+
+
+@pytest.mark.parametrize(("name", "said"), [("H101", "known are"), ("A100", "give `--target sm_80`")])
+def test_a_device_that_is_unknown_or_of_another_target_is_refused(
+    cli: Cli, transpose: Callable[..., Path], name: str, said: str
+) -> None:
+    answer = cli("check", transpose(), "--device-name", name)
+    assert (answer.status, answer.out) == (2, "")
+    assert said in answer.err
+
+
 def test_a_copy_from_rows_in_one_bank_says_that_no_pad_helps(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "product.yaml"
     path.write_text(

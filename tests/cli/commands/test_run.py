@@ -182,6 +182,7 @@ def test_the_users_arrays_go_in_and_results_come_out(cli: Cli, spec: Path, tmp_p
         (("--output", "y=y.txt"), ".npy, .png"),
         (("--output", "y=y.png"), "CG5002"),
         (("--output", "y=nowhere/y.npy"), "no such folder: nowhere"),
+        (("--output", "y=folder.npy"), "this is a folder"),
         (("--input", "x"), "NAME=VALUE"),
         (("--device", "gpu", "--sanitize"), "--sanitize"),
         (("--kernel", "other"), "CG1051"),
@@ -190,10 +191,24 @@ def test_the_users_arrays_go_in_and_results_come_out(cli: Cli, spec: Path, tmp_p
         (("--target", "sm_1"), "CG1049"),
     ],
 )
-def test_a_wrong_call_names_what_is_wrong(cli: Cli, spec: Path, words: tuple[str, ...], code: str) -> None:
+def test_a_wrong_call_names_what_is_wrong(
+    cli: Cli, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: str
+) -> None:
+    (tmp_path / "folder.npy").mkdir()
+    monkeypatch.chdir(tmp_path)
     answer = cli("run", spec, *words)
     assert (answer.status, answer.out) == (2, "")
     assert code in answer.err
+
+
+def test_two_outputs_have_two_files(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    text = spec.read_text().replace("arrays:", "arrays:\n  z: {shape: [N], dtype: float32}", 1)
+    spec.write_text(text.replace("compute: ", "compute: |\n  z[i] = x[i]\n  ", 1))
+    words = ("--output", f"y={tmp_path / 'y.npy'}", "--output", f"z={tmp_path / 'folder' / '..' / 'y.npy'}")
+    (tmp_path / "folder").mkdir()
+    answer = cli("run", spec, "--device", "cpu", *words)
+    assert (answer.status, answer.out) == (2, "")
+    assert "`y` is saved in this file" in answer.err
 
 
 def test_an_input_of_the_wrong_shape_is_refused_before_anything_runs(cli: Cli, spec: Path, tmp_path: Path) -> None:

@@ -78,6 +78,18 @@ def test_on_a_terminal_the_line_counts_the_seconds_and_vanishes(
     ]
 
 
+def test_a_log_that_cannot_be_written_is_named(
+    cli: Cli, states: list[State], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states += [State()]
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(pycuda, "build", lambda headers, log, progress: log.write_text(""))
+    answer = cli("setup", "gpu")
+    assert (answer.status, answer.out) == (2, "")
+    assert "setup-gpu.log: Not a directory" in answer.err
+
+
 def test_a_module_that_the_driver_is_too_old_for_is_no_success(cli: Cli, states: list[State]) -> None:
     states[:] = [State(), BROKEN]
     answer = cli("setup", "gpu")

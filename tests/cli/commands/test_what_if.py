@@ -30,6 +30,13 @@ def test_registers_and_shared_memory_replace_those_of_a_kernel(
     assert "50.0%: 4 blocks, 32 warps per SM, limited by registers and shared" in text
 
 
+def test_templates_of_the_user_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "twice.yaml").write_text(SPEC)
+    nowhere = str(tmp_path / "nowhere")
+    assert main(["inspect", str(tmp_path / "twice.yaml"), "--threads", "64", "--templates", nowhere]) == 2
+    assert f"error: {nowhere}: " in capsys.readouterr().err
+
+
 def test_a_block_needs_no_spec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_up = tmp_path / "textbook.yaml"
     made_up.write_text("cugen_target: 1\nname: textbook\nthreads_per_sm: 1536\nregisters_per_sm: 16384\n")

@@ -59,7 +59,17 @@ shared_per_block: 2000
     assert found == sorted(zip((1, 1, 2, 3, 4, 5, 7), codes, strict=True))
 
 
-@pytest.mark.parametrize("text", ["", "a: [", "---\n{}\n---\n{}\n", "[1, 2]", "cugen_target: 1\nname: ' '\n"])
+@pytest.mark.parametrize("figure", ["warps_per_sm: 49", "shared_per_sm: 1000\nshared_opt_in: 1001"])
+def test_figures_that_contradict_each_other_are_refused(figure: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_target_text(f"{TEXTBOOK}{figure}\n")
+    assert [d.code for d in caught.value.diagnostics] == ["CG1029"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a: [", "---\n{}\n---\n{}\n", "[1, 2]", "cugen_target: 1\nname: ' '\n", 'cugen_target: 1\nname: "a\\nb"\n'],
+)
 def test_what_is_no_target_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
         read_target_text(text)

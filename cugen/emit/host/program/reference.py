@@ -12,6 +12,7 @@ from cugen.emit.host.program.expressions import HostArray, HostPrinter, Lowering
 from cugen.emit.host.program.names import HostNames
 from cugen.emit.host.program.tolerance import tolerances
 from cugen.emit.printer.ctypes import c_name
+from cugen.emit.printer.values import INTRINSICS
 from cugen.plan.names import Names
 from cugen.plan.symbols import Range
 from cugen.spec.expressions import (
@@ -30,7 +31,7 @@ from cugen.spec.expressions import (
 from cugen.spec.model import Array, Spec, Statement
 from cugen.spec.prove.integers import evaluate
 from cugen.spec.rounding import rounded
-from cugen.spec.types import FLOAT64, INT64, DType
+from cugen.spec.types import FLOAT32, FLOAT64, INT64, DType
 
 MAX_STEPS = 10**9  # of the innermost loops: about a second; beyond it some rows are checked
 MAX_TABLE = 256  # numbers of a baked array
@@ -131,6 +132,8 @@ def make_reference(spec: Spec, host: HostNames, params: Mapping[str, int], drawn
         allowed = tolerances(spec, params)
         if unstable := [s.target for s in spec.statements if _chooses_by_computed_floats(s.value)]:
             raise NotStated(f"positions in {unstable[0]} depend on how floats are rounded")
+        if fast := [s.target for s in spec.statements if _takes_intrinsics(s, spec)]:
+            raise NotStated(f"{fast[0]} takes intrinsics, whose errors depend on their operands")
         return _made(spec, _Writer(spec, host, params, drawn), step, allowed)
     except NotStated as why:
         return Reference(str(why))
@@ -320,3 +323,11 @@ def _chooses_by_computed_floats(expr: Expr) -> bool:
 
 def _is_rounded(expr: Expr) -> bool:
     return any(isinstance(node, Op | Reduce | Scan) and node.dtype.is_float for node in walk(expr))
+
+
+def _takes_intrinsics(statement: Statement, spec: Spec) -> bool:
+    """Whether `fast_math` replaces functions; a division is off by no more than is allowed."""
+    return any(schedule.options.fast_math for _, schedule in spec.schedules) and any(
+        isinstance(node, Op) and node.name in INTRINSICS and node.name != "div" and node.args[0].dtype == FLOAT32
+        for node in walk(statement.value)
+    )

@@ -72,7 +72,7 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
             help="remove `pad` or `swizzle`; `cugen fix` finds the smallest one without bank conflicts",
         )
     if space in ALLOCATIONS:
-        return _placed(space, node)
+        return Memory(load=load, store=store, allocation=space, span=node.span)
     is_single_stage = "stages" in options and stages == 1
     return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, filter, load, store, span=node.span)
 

@@ -9,7 +9,7 @@ from cugen.spec.expressions import Span
 from cugen.spec.model import Options
 from cugen.spec.parse.keys import FULL_UNROLL, MAX_REGISTERS, MAX_UNROLL, MIN_REGISTERS, OPTION_KEYS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlScalar
-from cugen.spec.parse.reading import first_line, join, read_bool, read_integer
+from cugen.spec.parse.reading import first_line, join, read_bool, read_integer, wrong_type
 
 _BANK_BYTES = (4, 8)
 
@@ -52,4 +52,7 @@ def _factor(item: Entry, report: Reporter, key: str) -> int | None:
     """An unroll factor, 0 for `full`."""
     if isinstance(item.value, YamlScalar) and item.value.value == FULL_UNROLL:
         return 0
+    if isinstance(item.value, YamlScalar) and isinstance(item.value.value, str):
+        wrong_type(item.value, f"an integer or `{FULL_UNROLL}`", report, key=key)
+        return None
     return read_integer(item.value, report, key=key, low=1, high=MAX_UNROLL)

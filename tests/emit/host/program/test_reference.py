@@ -130,6 +130,14 @@ def test_what_loops_cannot_state_is_said_in_place_of_a_check(kernel_of, arrays, 
     assert f"// Not checked here: {reason}. `cugen run` compares the result with NumPy's." in text
 
 
+@pytest.mark.parametrize(("value", "is_checked"), [("sin(x[i])", False), ("2 / x[i]", True)])
+def test_functions_by_intrinsics_are_not_checked(kernel_of, value, is_checked):
+    bodies, text = functions(kernel_of, VECTORS, f"y[i] = {value}", "schedule: {fast_math: true}")
+    assert len(bodies) == is_checked
+    reason = "y takes intrinsics, whose errors depend on their operands"
+    assert (f"// Not checked here: {reason}." in text) != is_checked
+
+
 def test_rows_are_left_out_where_the_host_takes_too_long(kernel_of):
     (body,), text = functions(
         kernel_of,
