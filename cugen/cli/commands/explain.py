@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
 
 _INLINE_CODE = re.compile(r"`([^`]+)`")
+_PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(docs/[^)#]+)(?:#[^)]*)?\)")
+_CODE_LINK = re.compile(r"\[(CG\d+)\]\(\1\.md\)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,7 @@ def execute(args: argparse.Namespace) -> int:
     code = _normal(args.code)
     if code not in known:
         raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, known, what="codes"))
-    page = known[code].read_text(encoding="utf-8")
+    page = _without_links(known[code].read_text(encoding="utf-8"))
     if args.spec is not None:
         outcome, findings = _findings(args.spec)
         if cases := [finding for finding in findings if finding.code == code]:
@@ -95,6 +97,11 @@ def _layouts(outcome: Outcome, file: str) -> Iterator[str]:
                 f"`{fix.rows}` for {fix.array} of {checked.kernel.name}: {before:,} → {after:,} wavefronts; "
                 f"`cugen fix {file} --write` verifies and writes it"
             )
+
+
+def _without_links(page: str) -> str:
+    """Markdown with the title of each link, and the page where it leads."""
+    return _CODE_LINK.sub(r"\1", _PAGE_LINK.sub(r'"\1" in \2', page))
 
 
 def _normal(code: str) -> str:

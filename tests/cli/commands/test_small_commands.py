@@ -147,6 +147,15 @@ def test_a_misspelt_code_suggests_the_nearest(cli: Cli) -> None:
     assert "did you mean `CG1048`?" in cli("explain", "CG1O48").err
 
 
+def test_links_of_a_page_are_titles_with_the_page_where_they_lead(cli: Cli) -> None:
+    assert (
+        '"Random numbers" in docs/cannot-say.md,\n"Sort, median, top k" in docs/cannot-say.md,'
+        in cli("explain", "CG1202").out
+    )
+    folder = Path(doctor.__file__).parents[2] / "explain"
+    assert [path.stem for path in folder.glob("*.md") if "](" in cli("explain", path.stem).out] == []
+
+
 def test_with_a_file_its_own_case_is_shown_and_its_cure(cli: Cli, here: Path, spec: Path) -> None:
     spec.write_text(spec.read_text().replace("2 * x[i]", "2 * x[i + 1]"))
     answer = cli("explain", "CG1304", "scale.yaml")
