@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,10 +30,12 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Spec, Statement
-from cugen.spec.types import INT32, INT64, UINT32, DType, Kind
+from cugen.spec.types import DTYPES, FLOAT64, INT32, INT64, UINT32, DType, Kind
 
 _WIDE = DType("wide", Kind.INT, 256)  # no operation on the language's types wraps in it
 _MODULAR = ("add", "sub", "mul", "neg")
+_CAST_HEAD = re.compile(r"\bcast\s*[(\s]+$")  # before its operand, which may be in parentheses
+_CAST_TAIL = re.compile(r"[)\s]*,\s*(?:dtype\s*=\s*)?(\w+)")
 _MAX_NOTES = 3  # further operations of an expression that wrap
 _MAX_INPUTS = 4  # shown
 
@@ -46,7 +49,7 @@ def arithmetic_findings(spec: Spec, file: str) -> tuple[Finding, ...]:
 class _ArithmeticGate(SpecLimits):
     def float64(self) -> Iterator[Finding]:
         limit = self.check.doubles
-        expressions = [each for each in unrequested(self.spec) if not self._is_cast(each.expr)]
+        expressions = [each for each in unrequested(self.spec) if self._cast_type(each.expr) != FLOAT64]
         operations = sum(each.operations for each in expressions)
         if limit is not None and operations <= limit:
             return
@@ -81,16 +84,20 @@ class _ArithmeticGate(SpecLimits):
             groups.setdefault((id(wrap.statement), id(wrap.root)), []).append(wrap)
         for group in groups.values():
             root, wrapping = group[0].root, frozenset(id(wrap.expr) for wrap in group)
-            if not (self._is_cast(root) and _is_modular(root, wrapping)):
+            cast = self._cast_type(root)
+            is_meant = cast is not None and cast.is_integer and cast.bits <= root.dtype.bits
+            if not (is_meant and _is_modular(root, wrapping)):
                 yield self._wrap(group)
 
-    def _is_cast(self, expr: Expr) -> bool:
-        """Whether an expression is the operand of a `cast` to the type that it has, of which the tree has nothing."""
+    def _cast_type(self, expr: Expr) -> DType | None:
+        """The type of the `cast` whose operand an expression is; the tree has nothing of one to the type that it is."""
         span = _span(expr)
-        if span is None or span.line != span.end_line or span.line > len(self.lines):
-            return False
-        line = self.lines[span.line - 1]
-        return line[: span.column - 1].endswith("cast(") and line[span.end_column - 1 :].lstrip().startswith(",")
+        if span is None or span.end_line > len(self.lines):
+            return None
+        before = "\n".join((*self.lines[: span.line - 1], self.lines[span.line - 1][: span.column - 1]))
+        after = "\n".join((self.lines[span.end_line - 1][span.end_column - 1 :], *self.lines[span.end_line :]))
+        tail = _CAST_TAIL.match(after) if _CAST_HEAD.search(before) else None
+        return DTYPES.get(tail[1]) if tail else None
 
     def _wrap(self, group: Sequence[Wrap]) -> Finding:
         first = group[0]
@@ -145,15 +152,21 @@ class _ArithmeticGate(SpecLimits):
             return "write `accumulate: int64`" if dtype.bits < INT64.bits else "sum in float64"
         if isinstance(first.expr, Cast):
             if self._where(first):
-                limits = f"`clamp(…, {dtype.lowest}, {dtype.highest})`"
-                return f"limit it, {limits}, or write `cast(…, {dtype})` if it is meant to wrap"
+                return _limited(dtype)
             return f"`cast` the operand beside it to a type wider than {dtype}"
         wide = _smallest_type(group, names)
         if wide is None:
             return "compute in float64, or limit the operands"
+        if first.statement.accumulate and first.expr is first.root:
+            old = first.statement.text.partition("+=")[0].strip()
+            return f"write `{old} = cast({old}, {wide}) + …` in place of `+=`, and {_limited(dtype)}"
         wrapping = frozenset(id(wrap.expr) for wrap in group)
         operands = dict.fromkeys(self._text(operand) for operand in _to_cast(first.root, first.root.dtype, wrapping))
-        return f"write {_casts(operands, str(wide))}, so that it is computed in {wide}"
+        cure = f"write {_casts(operands, str(wide))}, so that it is computed in {wide}"
+        is_stored = first.root is first.statement.value
+        if is_stored and not fits(interval(_widened(first.root, dtype), names), dtype):
+            return f"{cure}, and {_limited(dtype)}"
+        return cure
 
     def _anchor(self, expr: Expr, statement: Statement) -> Anchor:
         return Anchor(_span(expr) or statement.span, "compute")
@@ -196,6 +209,12 @@ def _span(expr: Expr) -> Span | None:
 def _casts(operands: Mapping[str, None], dtype: str) -> str:
     """`cast(a, int32)` and `cast(b, int32)`."""
     return " and ".join(f"`cast({operand}, {dtype})`" for operand in operands)
+
+
+def _limited(dtype: DType) -> str:
+    """What to write around a value that its array can't hold."""
+    limits = f"`clamp(…, {dtype.lowest}, {dtype.highest})`"
+    return f"limit it, {limits}, or write `cast(…, {dtype})` if it is meant to wrap"
 
 
 def _to_cast(expr: Expr, dtype: DType, wrapping: frozenset[int]) -> Iterator[Expr]:
