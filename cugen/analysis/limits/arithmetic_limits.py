@@ -163,10 +163,8 @@ class _ArithmeticGate(SpecLimits):
         wrapping = frozenset(id(wrap.expr) for wrap in group)
         operands = dict.fromkeys(self._text(operand) for operand in _to_cast(first.root, first.root.dtype, wrapping))
         cure = f"write {_casts(operands, str(wide))}, so that it is computed in {wide}"
-        is_stored = first.root is first.statement.value
-        if is_stored and not fits(interval(_widened(first.root, dtype), names), dtype):
-            return f"{cure}, and {_limited(dtype)}"
-        return cure
+        is_stored = any(wrap.expr is wrap.statement.value for wrap in group)
+        return f"{cure}, and {_limited(dtype)}" if is_stored else cure
 
     def _anchor(self, expr: Expr, statement: Statement) -> Anchor:
         return Anchor(_span(expr) or statement.span, "compute")
@@ -240,11 +238,18 @@ def _parts(expr: Expr, dtype: DType) -> tuple[Expr, ...]:
 def _smallest_type(group: Sequence[Wrap], names: Mapping[str, Range]) -> DType | None:
     """The narrowest of int32, uint32 and int64 in which no operation of the group wraps."""
     results = [
-        unwrapped(wide, names)
+        _unlimited(wrap, wide, names)
         for wrap in group
-        if isinstance(wide := _widened(wrap.expr, wrap.expr.dtype), Op) and wide.name not in ("floordiv", "pow", "fma")
+        if isinstance(wide := _widened(wrap.expr, wrap.expr.dtype), Op) and wide.name not in ("floordiv", "fma")
     ]
     return next((dtype for dtype in (INT32, UINT32, INT64) if all(fits(result, dtype) for result in results)), None)
+
+
+def _unlimited(wrap: Wrap, wide: Op, names: Mapping[str, Range]) -> Range:
+    """The range of an operation in a type that it doesn't wrap in; where intervals have none, as of powers, the largest
+    result that was seen."""
+    low, high = unwrapped(wide, names) if wide.name != "pow" else interval(wide, names)
+    return (low, high) if fits((low, high), INT64) else (wrap.result, wrap.result)
 
 
 def _widened(expr: Expr, dtype: DType) -> Expr:

@@ -52,6 +52,13 @@ def test_a_weighted_sum_of_bytes_names_all_that_wraps_and_that_its_high_byte_is_
     assert (finding.code, finding.severity, finding.span.column) == ("CG2302", "warning", 13)
 
 
+def test_a_power_that_wraps_names_its_base() -> None:
+    (finding,) = grey("y[i] = (r[i] ** 2 + g[i] // 2) >> 8")
+    assert finding.message == "`r[i] ** 2` wraps in uint8: it is 65,025 for r[150] = 255"
+    assert finding.help == "write `cast(r[i], int32)`, so that it is computed in int32"
+    assert grey("y[i] = (r[i] % 2) ** g[i]") == []
+
+
 def test_a_limit_above_the_type_never_limits() -> None:
     (finding,) = grey("y[i] = minimum(r[i] + g[i], 255)")
     assert "`minimum(r[i] + g[i], 255)` never limits it: uint8 has no values beyond 255" in finding.notes
@@ -86,9 +93,9 @@ def test_a_cast_to_the_type_that_wraps_is_meant(value: str) -> None:
 
 
 def test_an_addition_to_an_array_is_to_be_written_with_its_old_value() -> None:
-    (finding,) = grey("y[i] += r[i] & g[i]")
+    (finding,) = grey("y[i] += minimum(r[i], g[i])")
     assert finding.help.startswith("write `y[i] = cast(y[i], int32) + …` in place of `+=`, and limit it, ")
-    assert diagnostics(GREY.replace("STATEMENT", "y[i] = clamp(cast(y[i], int32) + (r[i] & g[i]), 0, 255)")) == []
+    assert diagnostics(GREY.replace("STATEMENT", "y[i] = clamp(cast(y[i], int32) + minimum(r[i], g[i]), 0, 255)")) == []
 
 
 def test_a_sum_that_is_too_large_for_its_array_too_is_to_be_cast_and_limited() -> None:
