@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, wrong_call
 from cugen.cli.text.layout import fit, paragraphs
-from cugen.cli.text.terminal import has_colour, note, paint, paint_findings
+from cugen.cli.text.terminal import has_colour, note, paint, paint_findings, show
 from cugen.emit.resources import explanations
 from cugen.spec.nearest import did_you_mean
 
@@ -37,7 +37,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.code is None:
         for path in known.values():
             with path.open(encoding="utf-8") as file:
-                print(file.readline().removeprefix("#").strip())
+                show(file.readline().removeprefix("#").strip())
         return DONE
     code = _normal(args.code)
     if code not in known:
@@ -105,8 +105,8 @@ def _without_links(page: str) -> str:
 
 
 def _normal(code: str) -> str:
-    """Normalises pasted codes to `CG1048`: `cg1048`, `1048`, `error[CG1048]:`."""
-    code = code.strip().upper().removeprefix("ERROR").strip("[]: ")
+    """Normalises pasted codes to `CG1048`: `cg1048`, `1048`, `error[CG1048]:`, `warning[CG1048]`."""
+    code = code.strip().upper().removeprefix("ERROR").removeprefix("WARNING").strip("[]: ")
     return f"CG{code}" if code.isdigit() else code
 
 

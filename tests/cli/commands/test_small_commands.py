@@ -122,7 +122,7 @@ def test_an_unknown_example_is_answered_with_the_known_ones(cli: Cli, here: Path
     assert cli("new", "mine", "--from", "../specs/saxpy").status == 2
 
 
-@pytest.mark.parametrize("code", ["CG1048", "cg1048", "1048", "error[CG1048]", "error[CG1048]:"])
+@pytest.mark.parametrize("code", ["CG1048", "cg1048", "1048", "error[CG1048]", "error[CG1048]:", "warning[CG1048]"])
 def test_a_code_is_understood_as_people_paste_it(cli: Cli, code: str) -> None:
     answer = cli("explain", code)
     assert answer.status == 0
