@@ -64,7 +64,7 @@ _WORDS = (
     ),
     (re.compile(rf"{_MODULES}(?:\.\w+)*\.(?:rand\w*|normal|uniform)\b"), _RANDOM),
     (re.compile(rf"{_MODULES}(?:\.|::)(?:\w+\.)*(?P<name>\w+)"), "functions have no module: `{name}`"),
-    (re.compile(r"for\s+\w+\s+in\b"), "name the index last: `sum(x[i, k], k)` is the sum over k"),
+    (re.compile(r"for\s+\w+(?:\s+in\b)?"), "name the index last: `sum(x[i, k], k)` is the sum over k"),
 )
 _ATTRIBUTES = (
     (re.compile(r"\.T\b"), "swap the indices: `x[j, i]`"),

@@ -51,6 +51,7 @@ compute: |
             "for j in",
             "name the index last: `sum(x[i, k], k)` is the sum over k",
         ),
+        ("y[i] = sum(x[i, j] for j)", "for j", "name the index last: `sum(x[i, k], k)` is the sum over k"),
         ("if x[i, 0] > 0: y[i] = 1", "if", BRANCH),
         ("y[i] = x[i, 0] > 0 ? x[i, 0] : 0", "?", "write `a if condition else b`, or `where(condition, a, b)`"),
         ("y[i] = x[threadIdx.x, 0]", "threadIdx.x", THREAD),
