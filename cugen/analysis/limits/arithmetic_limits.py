@@ -36,6 +36,7 @@ _WIDE = DType("wide", Kind.INT, 256)  # no operation on the language's types wra
 _MODULAR = ("add", "sub", "mul", "neg")
 _CAST_HEAD = re.compile(r"\bcast\s*[(\s]+$")  # before its operand, which may be in parentheses
 _CAST_TAIL = re.compile(r"[)\s]*,\s*(?:dtype\s*=\s*)?(\w+)")
+_CAST_LINES = 3  # that are searched before and after the operand
 _MAX_NOTES = 3  # further operations of an expression that wrap
 _MAX_INPUTS = 4  # shown
 
@@ -49,7 +50,11 @@ def arithmetic_findings(spec: Spec, file: str) -> tuple[Finding, ...]:
 class _ArithmeticGate(SpecLimits):
     def float64(self) -> Iterator[Finding]:
         limit = self.check.doubles
-        expressions = [each for each in unrequested(self.spec) if self._cast_type(each.expr) != FLOAT64]
+        expressions = [
+            each
+            for each in unrequested(self.spec)
+            if not any(node.dtype == FLOAT64 and self._cast_type(node) == FLOAT64 for node in walk(each.expr))
+        ]
         operations = sum(each.operations for each in expressions)
         if limit is not None and operations <= limit:
             return
@@ -83,19 +88,27 @@ class _ArithmeticGate(SpecLimits):
         for wrap in wraps(self.spec):
             groups.setdefault((id(wrap.statement), id(wrap.root)), []).append(wrap)
         for group in groups.values():
-            root, wrapping = group[0].root, frozenset(id(wrap.expr) for wrap in group)
-            cast = self._cast_type(root)
-            is_meant = cast is not None and cast.is_integer and cast.bits <= root.dtype.bits
-            if not (is_meant and _is_modular(root, wrapping)):
-                yield self._wrap(group)
+            meant = self._meant(group)
+            if unmeant := [wrap for wrap in group if id(wrap.expr) not in meant]:
+                yield self._wrap(unmeant)
+
+    def _meant(self, group: Sequence[Wrap]) -> frozenset[int]:
+        """The parts of an expression, by identity, that a `cast` around them gives the same value wrapped or not."""
+        root, wrapping = group[0].root, frozenset(id(wrap.expr) for wrap in group)
+        casts = (node for node in walk(root) if node.dtype == root.dtype and _is_modular(node, wrapping))
+        kept = (
+            node for node in casts if (to := self._cast_type(node)) and to.is_integer and to.bits <= root.dtype.bits
+        )
+        return frozenset(id(part) for node in kept for part in walk(node))
 
     def _cast_type(self, expr: Expr) -> DType | None:
         """The type of the `cast` whose operand an expression is; the tree has nothing of one to the type that it is."""
         span = _span(expr)
         if span is None or span.end_line > len(self.lines):
             return None
-        before = "\n".join((*self.lines[: span.line - 1], self.lines[span.line - 1][: span.column - 1]))
-        after = "\n".join((self.lines[span.end_line - 1][span.end_column - 1 :], *self.lines[span.end_line :]))
+        first, last = span.line - 1, span.end_line - 1
+        before = "\n".join((*self.lines[max(0, first - _CAST_LINES) : first], self.lines[first][: span.column - 1]))
+        after = "\n".join((self.lines[last][span.end_column - 1 :], *self.lines[last + 1 : last + 1 + _CAST_LINES]))
         tail = _CAST_TAIL.match(after) if _CAST_HEAD.search(before) else None
         return DTYPES.get(tail[1]) if tail else None
 

@@ -113,6 +113,13 @@ def test_a_cast_that_wraps_is_meant_however_it_is_written(call: str) -> None:
     assert grey(f"|\n      y[i] = {call}".replace("(r[i]", "(\n        r[i]")) == []
 
 
+def test_a_cast_that_wraps_is_meant_inside_of_an_expression_of_its_type() -> None:
+    assert grey("y[i] = where(r[i] > 3, cast(r[i] + g[i], uint8), 0)") == []
+    assert grey("y[i] = cast(r[i] + g[i], uint8) >> 1") == []
+    (finding,) = grey("y[i] = cast(r[i] + g[i], uint8) * 2")
+    assert finding.message.startswith("`cast(r[i] + g[i], uint8) * 2` wraps in uint8: it is 510")
+
+
 @pytest.mark.parametrize("dtype", ["int32", "uint16", "float32"])
 def test_a_cast_to_a_type_that_would_hold_it_does_not_excuse_what_wrapped_before(dtype: str) -> None:
     (finding,) = diagnostics(
@@ -158,6 +165,11 @@ def test_unrequested_float64_names_its_types_and_the_casts() -> None:
 def test_only_a_cast_to_float64_asks_for_it(dtype: str, is_found: bool) -> None:
     text = FLOAT.replace("CHECK", "").replace("0.299 * r[i] + n[i] * x[i]", f"r[i] + x[i] + cast(n[i] * x[i], {dtype})")
     assert any("`n[i] * x[i]` is computed in float64" in finding.message for finding in diagnostics(text)) == is_found
+
+
+def test_a_cast_to_float64_asks_for_what_is_computed_with_it() -> None:
+    text = FLOAT.replace("CHECK", "").replace("0.299 * r[i] + n[i] * x[i]", "r[i] + (cast(n[i] * x[i], float64) + 1)")
+    assert diagnostics(text) == []
 
 
 @pytest.mark.parametrize(("limit", "severities"), [(0, ["error"]), (2, ["error"]), (3, [])])
