@@ -47,6 +47,7 @@ _BRANCH = "each element has one value: `y[i] = a if condition else b`"
 _RANDOM = "there are no random numbers; declare an array that the caller fills with them, and read it: `r[i]`"
 _DECLARATION = "a temporary has no declaration, and names its indices: `t[i] = 2 * x[i]`"
 _TYPES = "|".join(("auto", *TYPE_SYNONYMS))
+_NAME_FOLLOWS = r"(?=\s+(?!(?:if|and|or)\b)\w)"
 _QUALIFIERS = "const|constexpr|static|unsigned|volatile|__shared__"
 
 # At the start of a statement; the rest of it isn't read.
@@ -54,7 +55,7 @@ _HEADS = (
     (re.compile(r"(?:for|while)\b(?=\s*[(\w!])"), _LOOP),
     (re.compile(r"(?:if|elif|else)\b"), _BRANCH),
     (re.compile(r"//|/\*"), "a comment begins with `#`"),
-    (re.compile(rf"(?:(?:{_QUALIFIERS})\s+)*(?:{_TYPES})\b(?=\s+\w)(?!.*(?:thread|block)Idx)"), _DECLARATION),
+    (re.compile(rf"(?:(?:{_QUALIFIERS})\s+)*(?:{_TYPES})\b{_NAME_FOLLOWS}(?!.*(?:thread|block)Idx)"), _DECLARATION),
 )
 _MODULES = r"(?:np|numpy|cp|cupy|jnp|torch|tf|tl|math|F|std)"
 _WORDS = (

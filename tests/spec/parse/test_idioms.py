@@ -171,3 +171,6 @@ def test_literals_and_casts_of_c_are_answered_with_those_of_the_language(stateme
 
 def test_a_name_of_a_type_is_any_name_where_nothing_is_declared() -> None:
     assert refusals("float[i] = x[i, 0]\n  y[i] = float[i]") == []
+    text = "cugen: 1\nkernel: k\nparams: {half: dynamic}\narrays: {y: {shape: [half], dtype: float32}}\n"
+    with pytest.raises(SpecError, match="this isn't a condition on params"):
+        load_text(f"{text}compute: y[i] = half\nrequire: [half and half > 2]\n")
