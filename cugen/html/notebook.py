@@ -34,13 +34,13 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """An output with the range of its values, None without a finite one. `first`: the first elements as text."""
+    """An output with the range of its values as text, empty without a finite one. `first`: the first elements."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    low: float | None
-    high: float | None
+    low: str
+    high: str
     not_finite: int
     first: str
 
@@ -92,10 +92,15 @@ def _verdicts(accesses: Sequence[AccessReport]) -> tuple[tuple[str, int], ...]:
 
 
 def _output(name: str, array: NDArray[Any]) -> _Output:
-    values = array.astype(np.float64)  # of bool and of ml_dtypes too
+    is_exact = array.dtype.kind in "biu"
+    values = array if is_exact else array.astype(np.float64)  # of ml_dtypes too
+
+    def text(value: Any) -> str:
+        return str(int(value)) if is_exact else f"{value:.6g}"
+
     finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
-    first = ", ".join(f"{value:.6g}" for value in values.ravel()[:_SHOWN_ELEMENTS])
+    low, high = (text(finite.min()), text(finite.max())) if finite.size else ("", "")
+    first = ", ".join(map(text, values.ravel()[:_SHOWN_ELEMENTS]))
     more = ", …" if values.size > _SHOWN_ELEMENTS else ""
     return _Output(name, array.shape, array.dtype.name, low, high, values.size - finite.size, first + more)
 

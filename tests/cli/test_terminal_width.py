@@ -90,12 +90,24 @@ def wide(lines: Sequence[str], columns: int) -> list[str]:
 def calls(specs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     files = [str(data_folder("specs") / f"{name}.yaml") for name in specs]
     helps = [(name, "--help") for name in COMMANDS]
-    words: list[tuple[str, ...]] = [("--help",), *helps, ("doctor",), ("new", "--list"), ("explain", "CG2108")]
+    words: list[tuple[str, ...]] = [
+        ("--help",),
+        *helps,
+        ("doctor",),
+        ("new", "--list"),
+        ("explain",),
+        ("explain", "CG2108"),
+    ]
     words += [("check", file) for file in files]
     words += [("inspect", "--what", what, file) for what in ("plan", "analysis") for file in files]
     words += [("fix", file) for file in files[:1]]
     words += [("generate", "bad.yaml"), ("explain", "CG1304", "bad.yaml"), ("check", "--format", "tekst", "bad.yaml")]
-    words += [("fix", "conflicts.yaml"), ("check", "conflicts.yaml"), ("run", "scale.yaml"), ("nonsense",)]
+    words += [
+        ("fix", "conflicts.yaml"),
+        ("check", "conflicts.yaml"),
+        ("check", "--diff", "scale.yaml", "conflicts.yaml"),
+    ]
+    words += [("run", "scale.yaml"), ("nonsense",)]
     return tuple(words)
 
 

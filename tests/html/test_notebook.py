@@ -109,3 +109,10 @@ def test_a_result_is_a_dict_that_shows_shapes_and_ranges() -> None:
     assert "1.5, -2, inf, 4; 1 not finite" in re.sub(r"<[^>]*>", "", result._repr_html_())
     assert is_balanced(result._repr_html_())
     assert dict(result) == {**result}
+
+
+def test_integers_of_a_result_are_exact() -> None:
+    page = Result({"n": np.array([-1234567, 2**62 + 1])})._repr_html_()
+    assert ">-1234567</td>" in page
+    assert f"{2**62 + 1}</td>" in page
+    assert f"<code>-1234567, {2**62 + 1}</code>" in page

@@ -205,6 +205,11 @@ def test_a_broken_file_is_a_finding_with_its_place(text: str, expected: list[tup
     assert findings(text) == expected
 
 
+def test_a_file_that_is_no_mapping_is_not_called_a_spec() -> None:
+    with pytest.raises(SpecError, match="`the file` must be a mapping, not the text `garbage`"):
+        read_text_of("garbage\n")
+
+
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 12), st.text(max_size=6)), min_size=1, max_size=4))
 def test_whatever_was_done_to_a_file_it_is_read_or_refused(edits: list[tuple[int, int, str]]) -> None:

@@ -48,8 +48,9 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 
 
 def exact(name: str, args: list[Numbers], dtype: DType) -> Numbers | None:
-    """The result of an operator on values of an integer type, as if the type had no limits; None for a power. Of a type
-    of 64 bits it has Python integers. A complement, and a shift by a count outside, are as the type defines them."""
+    """The result of an operator on values of an integer type, as if the type had no limits. Of a power, and of a type
+    of 64 bits, it has Python integers; None for exponents that are negative, or give numbers too large for any type. A
+    complement, and a shift by a count outside, are as the type defines them."""
     if dtype.bits > _EXACT_BITS:
         args = [arg.astype(object) for arg in args]
     match name, args:
@@ -61,8 +62,9 @@ def exact(name: str, args: list[Numbers], dtype: DType) -> Numbers | None:
             if name == "shl":
                 return np.where(is_inside, a << count, 0)
             return np.where(is_inside, a >> count, np.where(a < 0, -1, 0))
-        case "pow", _:
-            return None
+        case "pow", [a, b]:
+            is_usual = bool(((b >= 0) & (b < INT64.bits)).all())
+            return a.astype(object) ** b.astype(object) if is_usual else None
     result: Numbers = _OPERATORS[name](*args)
     return result
 

@@ -44,7 +44,7 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Spec, Statement
-from cugen.spec.types import BOOL, INT64
+from cugen.spec.types import BOOL, INT64, DType
 
 _POINTS = (1, 0, 2)  # the middle of all indices, the first and the last
 _SAFE = (
@@ -112,14 +112,30 @@ def _has_range(op: Op) -> bool:
     return op.name in ("add", "sub", "mul", "neg", "abs")
 
 
-def _sums(value: Expr, names: Mapping[str, Range]) -> Iterator[Reduce | Scan]:
-    """The sums of integers that may exceed their type."""
+@dataclass(frozen=True)
+class _Total:
+    """A sum of integers, and what may wrap: the sum, or its conversion to the type that stores it."""
+
+    sum: Reduce | Scan
+    expr: Reduce | Scan | Cast
+    dtype: DType
+
+
+def _sums(value: Expr, names: Mapping[str, Range]) -> Iterator[_Total]:
+    """The sums of integers that may exceed their type, or that of their array."""
     for node in walk(value):
-        if isinstance(node, Reduce | Scan) and node.kind == "sum" and node.dtype.is_integer:
-            terms = prod(interval(index.extent, names)[1] for index in bound_indices_of(node))
-            low, high = interval(node.body, names)
-            if not fits((min(0, terms * low), max(0, terms * high)), node.dtype):
-                yield node
+        match node:
+            case Reduce() | Scan():
+                total = _Total(node, node, node.dtype)
+            case Cast(arg=Reduce() | Scan() as arg, to=to, is_written=False):
+                total = _Total(arg, node, to)
+            case _:
+                continue
+        if total.sum.kind == "sum" and total.sum.dtype.is_integer and total.dtype.is_integer:
+            terms = prod(interval(index.extent, names)[1] for index in bound_indices_of(total.sum))
+            low, high = interval(total.sum.body, names)
+            if not fits((min(0, terms * low), max(0, terms * high)), total.dtype):
+                yield total
 
 
 def bound_indices_of(node: Reduce | Scan) -> tuple[Index, ...]:
@@ -140,8 +156,8 @@ class _Search:
             if any(_may_exceed(node, self.names) for node in walk(self.value)):
                 for where in _POINTS:
                     self._try_operations(where)
-            for node in _sums(self.value, self.names):
-                self._try_sum(node)
+            for total in _sums(self.value, self.names):
+                self._try_sum(total)
         except TooLarge:
             return []
         return sorted(self.results.values(), key=lambda wrap: order[id(wrap.expr)])
@@ -157,8 +173,9 @@ class _Search:
             inputs, _ = inputs_of(expr, inner or point, self.sources, where)
             self.results.setdefault(id(expr), Wrap(self.statement, expr, root, result, tried.case(case, inputs)))
 
-    def _try_sum(self, node: Reduce | Scan) -> None:
+    def _try_sum(self, total: _Total) -> None:
         """A sum of equal terms: all elements of an array have one value."""
+        node = total.sum
         indices = bound_indices_of(node)
         point = self.sources.point((*self.statement.indices, *indices), 0)
         is_whole = node.where is None and not (isinstance(node, Scan) and node.exclusive)
@@ -171,11 +188,11 @@ class _Search:
         if term is None:
             return
         totals = terms * term.astype(object)
-        outside = np.flatnonzero(is_outside(totals, node.dtype))
+        outside = np.flatnonzero(is_outside(totals, total.dtype))
         if outside.size:
             case = int(outside[np.argmax(np.abs(term[outside]))])
             shown = tried.case(case, tuple(tried.values))
-            self.results[id(node)] = Wrap(self.statement, node, node, int(totals[case]), shown)
+            self.results[id(total.expr)] = Wrap(self.statement, total.expr, total.expr, int(totals[case]), shown)
 
 
 class _Evaluation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,10 +30,13 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Spec, Statement
-from cugen.spec.types import INT32, INT64, UINT32, DType, Kind
+from cugen.spec.types import DTYPES, FLOAT64, INT32, INT64, UINT32, DType, Kind
 
 _WIDE = DType("wide", Kind.INT, 256)  # no operation on the language's types wraps in it
 _MODULAR = ("add", "sub", "mul", "neg")
+_CAST_HEAD = re.compile(r"\bcast\s*[(\s]+$")  # before its operand, which may be in parentheses
+_CAST_TAIL = re.compile(r"[)\s]*,\s*(?:dtype\s*=\s*)?(\w+)")
+_CAST_LINES = 3  # that are searched before and after the operand
 _MAX_NOTES = 3  # further operations of an expression that wrap
 _MAX_INPUTS = 4  # shown
 
@@ -46,7 +50,11 @@ def arithmetic_findings(spec: Spec, file: str) -> tuple[Finding, ...]:
 class _ArithmeticGate(SpecLimits):
     def float64(self) -> Iterator[Finding]:
         limit = self.check.doubles
-        expressions = [each for each in unrequested(self.spec) if not self._is_cast(each.expr)]
+        expressions = [
+            each
+            for each in unrequested(self.spec)
+            if not any(node.dtype == FLOAT64 and self._cast_type(node) == FLOAT64 for node in walk(each.expr))
+        ]
         operations = sum(each.operations for each in expressions)
         if limit is not None and operations <= limit:
             return
@@ -80,17 +88,29 @@ class _ArithmeticGate(SpecLimits):
         for wrap in wraps(self.spec):
             groups.setdefault((id(wrap.statement), id(wrap.root)), []).append(wrap)
         for group in groups.values():
-            root, wrapping = group[0].root, frozenset(id(wrap.expr) for wrap in group)
-            if not (self._is_cast(root) and _is_modular(root, wrapping)):
-                yield self._wrap(group)
+            meant = self._meant(group)
+            if unmeant := [wrap for wrap in group if id(wrap.expr) not in meant]:
+                yield self._wrap(unmeant)
 
-    def _is_cast(self, expr: Expr) -> bool:
-        """Whether an expression is the operand of a `cast` to the type that it has, of which the tree has nothing."""
+    def _meant(self, group: Sequence[Wrap]) -> frozenset[int]:
+        """The parts of an expression, by identity, that a `cast` around them gives the same value wrapped or not."""
+        root, wrapping = group[0].root, frozenset(id(wrap.expr) for wrap in group)
+        casts = (node for node in walk(root) if node.dtype == root.dtype and _is_modular(node, wrapping))
+        kept = (
+            node for node in casts if (to := self._cast_type(node)) and to.is_integer and to.bits <= root.dtype.bits
+        )
+        return frozenset(id(part) for node in kept for part in walk(node))
+
+    def _cast_type(self, expr: Expr) -> DType | None:
+        """The type of the `cast` whose operand an expression is; the tree has nothing of one to the type that it is."""
         span = _span(expr)
-        if span is None or span.line != span.end_line or span.line > len(self.lines):
-            return False
-        line = self.lines[span.line - 1]
-        return line[: span.column - 1].endswith("cast(") and line[span.end_column - 1 :].lstrip().startswith(",")
+        if span is None or span.end_line > len(self.lines):
+            return None
+        first, last = span.line - 1, span.end_line - 1
+        before = "\n".join((*self.lines[max(0, first - _CAST_LINES) : first], self.lines[first][: span.column - 1]))
+        after = "\n".join((self.lines[last][span.end_column - 1 :], *self.lines[last + 1 : last + 1 + _CAST_LINES]))
+        tail = _CAST_TAIL.match(after) if _CAST_HEAD.search(before) else None
+        return DTYPES.get(tail[1]) if tail else None
 
     def _wrap(self, group: Sequence[Wrap]) -> Finding:
         first = group[0]
@@ -145,15 +165,19 @@ class _ArithmeticGate(SpecLimits):
             return "write `accumulate: int64`" if dtype.bits < INT64.bits else "sum in float64"
         if isinstance(first.expr, Cast):
             if self._where(first):
-                limits = f"`clamp(…, {dtype.lowest}, {dtype.highest})`"
-                return f"limit it, {limits}, or write `cast(…, {dtype})` if it is meant to wrap"
+                return _limited(dtype)
             return f"`cast` the operand beside it to a type wider than {dtype}"
         wide = _smallest_type(group, names)
         if wide is None:
             return "compute in float64, or limit the operands"
+        if first.statement.accumulate and first.expr is first.root:
+            old = first.statement.text.partition("+=")[0].strip()
+            return f"write `{old} = cast({old}, {wide}) + …` in place of `+=`, and {_limited(dtype)}"
         wrapping = frozenset(id(wrap.expr) for wrap in group)
         operands = dict.fromkeys(self._text(operand) for operand in _to_cast(first.root, first.root.dtype, wrapping))
-        return f"write {_casts(operands, str(wide))}, so that it is computed in {wide}"
+        cure = f"write {_casts(operands, str(wide))}, so that it is computed in {wide}"
+        is_stored = any(wrap.expr is wrap.statement.value for wrap in group)
+        return f"{cure}, and {_limited(dtype)}" if is_stored else cure
 
     def _anchor(self, expr: Expr, statement: Statement) -> Anchor:
         return Anchor(_span(expr) or statement.span, "compute")
@@ -198,6 +222,12 @@ def _casts(operands: Mapping[str, None], dtype: str) -> str:
     return " and ".join(f"`cast({operand}, {dtype})`" for operand in operands)
 
 
+def _limited(dtype: DType) -> str:
+    """What to write around a value that its array can't hold."""
+    limits = f"`clamp(…, {dtype.lowest}, {dtype.highest})`"
+    return f"limit it, {limits}, or write `cast(…, {dtype})` if it is meant to wrap"
+
+
 def _to_cast(expr: Expr, dtype: DType, wrapping: frozenset[int]) -> Iterator[Expr]:
     """The operands with whose conversion all wrapping operations of the type are computed in the type that they are
     converted to."""
@@ -221,11 +251,18 @@ def _parts(expr: Expr, dtype: DType) -> tuple[Expr, ...]:
 def _smallest_type(group: Sequence[Wrap], names: Mapping[str, Range]) -> DType | None:
     """The narrowest of int32, uint32 and int64 in which no operation of the group wraps."""
     results = [
-        unwrapped(wide, names)
+        _unlimited(wrap, wide, names)
         for wrap in group
-        if isinstance(wide := _widened(wrap.expr, wrap.expr.dtype), Op) and wide.name not in ("floordiv", "pow", "fma")
+        if isinstance(wide := _widened(wrap.expr, wrap.expr.dtype), Op) and wide.name not in ("floordiv", "fma")
     ]
     return next((dtype for dtype in (INT32, UINT32, INT64) if all(fits(result, dtype) for result in results)), None)
+
+
+def _unlimited(wrap: Wrap, wide: Op, names: Mapping[str, Range]) -> Range:
+    """The range of an operation in a type that it doesn't wrap in; where intervals have none, as of powers, the largest
+    result that was seen."""
+    low, high = unwrapped(wide, names) if wide.name != "pow" else interval(wide, names)
+    return (low, high) if fits((low, high), INT64) else (wrap.result, wrap.result)
 
 
 def _widened(expr: Expr, dtype: DType) -> Expr:

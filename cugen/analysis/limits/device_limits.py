@@ -112,7 +112,7 @@ class DeviceGate(LaunchLimits):
             label=f"at least {limit:g} is required",
             notes=(
                 f"{number(waves.waves)} waves of {waves.at_once:,} resident blocks ({registers}): {waves.full_waves:,} "
-                f"full, and a tail of {waves.tail_blocks:,} blocks",
+                f"full, and a tail of {waves.tail_blocks:,} block{'s' * (waves.tail_blocks != 1)}",
             ),
             help="choose a `block` with which the number of blocks is a multiple of the resident ones or much larger, "
             "or a persistent schedule (`stream_k`)",

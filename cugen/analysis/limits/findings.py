@@ -17,7 +17,7 @@ from cugen.spec.expressions import NOWHERE
 from cugen.spec.model import Spec
 
 TOLERANCE = 1e-9  # relative, for the rounding of limits such as 1.1
-ALLOW = "`unknown: allow` under `check` accepts unproved accesses"
+_ALLOW = "`unknown: allow` under `check` accepts what is unproved"
 
 
 class Printed(Protocol):
@@ -94,6 +94,12 @@ class LaunchLimits(SpecLimits):
         self.kernel, self.facts = launch.kernel, launch.facts
         self.target = known_target(launch.report.target)
 
+    @property
+    def allow(self) -> str:
+        """What helps against a limit that the analysis can't vouch for."""
+        missing = [param.name for param in self.spec.params if param.name in self.facts.unknown.split()]
+        return f"`--set {missing[0]}=…` checks it at a size; {_ALLOW}" if missing else _ALLOW
+
     def unproved_launch(self, name: str, message: str, notes: tuple[str, ...]) -> Finding:
         """A limit on the launch that the analysis can't vouch for."""
         return self.finding(
@@ -102,7 +108,7 @@ class LaunchLimits(SpecLimits):
             self.limit_anchor(name),
             label=f"can't be held to `{name}`",
             notes=notes,
-            help=ALLOW,
+            help=self.allow,
             subject=name,
             kernel=self.kernel.name,
         )

@@ -11,7 +11,7 @@ from cugen.analysis.limits import codes
 from cugen.analysis.limits.advice import ADJACENT, Advisor
 from cugen.analysis.limits.anchors import Anchor, memory_anchor, statement_anchor
 from cugen.analysis.limits.device_limits import DeviceGate
-from cugen.analysis.limits.findings import ALLOW, TOLERANCE, Finding, Launch, LaunchLimits, Printed, number
+from cugen.analysis.limits.findings import TOLERANCE, Finding, Launch, LaunchLimits, Printed, number
 from cugen.analysis.limits.launch_limits import LaunchGate
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.machine.requests.banks import worst_conflict
@@ -89,7 +89,7 @@ class _AccessGate(LaunchLimits):
                 self._anchor(report),
                 label=f"at least {limit:g} is required",
                 notes=(
-                    f"{totals.lanes:,} active lanes in {totals.warps:,} warp executions of {WARP_SIZE}",
+                    f"{totals.lanes:,} of the {WARP_SIZE * totals.warps:,} lanes of {totals.warps:,} warp executions",
                     self.limit_note("lanes", limit),
                 ),
                 help="choose a `block` of full warps, and extents that are multiples of it",
@@ -154,8 +154,8 @@ class _AccessGate(LaunchLimits):
             message,
             self._anchor(report),
             label=f"can't be held to `{name}`",
-            notes=(report.doubt, self.limit_note(name, limit)),
-            help=ALLOW,
+            notes=(report.doubt or self.facts.unknown, self.limit_note(name, limit)),
+            help=self.allow,
             subject=f"{report.access.kind} {report.text}",
             kernel=self.kernel.name,
             shown=self._shown(report, report.claim),

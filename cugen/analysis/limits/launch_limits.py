@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cugen.analysis.limits import codes
 from cugen.analysis.limits.anchors import kernel_anchor
-from cugen.analysis.limits.findings import ALLOW, TOLERANCE, Finding, LaunchLimits, number
+from cugen.analysis.limits.findings import TOLERANCE, Finding, LaunchLimits, number
 from cugen.analysis.pipelines.proof import prove_pipeline
 
 _CONSTANT_SUBSCRIPTS = (
@@ -82,7 +82,7 @@ class LaunchGate(LaunchLimits):
             kernel_anchor(self.spec, self.kernel),
             label="can't be held to `mixed_warps`" if doubt else f"limit {limit:g}",
             notes=(*((doubt,) if doubt else ()), self.limit_note("mixed_warps", limit)),
-            help=ALLOW
+            help=self.allow
             if doubt
             else "choose extents that are multiples of the `block`: conditions are then uniform within warps",
             subject=subject,

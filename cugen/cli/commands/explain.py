@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, wrong_call
 from cugen.cli.text.layout import fit, paragraphs
-from cugen.cli.text.terminal import has_colour, note, paint, paint_findings
+from cugen.cli.text.terminal import has_colour, note, paint, paint_findings, show
 from cugen.emit.resources import explanations
 from cugen.spec.nearest import did_you_mean
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
 
 _INLINE_CODE = re.compile(r"`([^`]+)`")
+_PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(docs/[^)#]+)(?:#[^)]*)?\)")
+_CODE_LINK = re.compile(r"\[(CG\d+)\]\(\1\.md\)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,12 +37,12 @@ def execute(args: argparse.Namespace) -> int:
     if args.code is None:
         for path in known.values():
             with path.open(encoding="utf-8") as file:
-                print(file.readline().removeprefix("#").strip())
+                show(file.readline().removeprefix("#").strip())
         return DONE
     code = _normal(args.code)
     if code not in known:
         raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, known, what="codes"))
-    page = known[code].read_text(encoding="utf-8")
+    page = _without_links(known[code].read_text(encoding="utf-8"))
     if args.spec is not None:
         outcome, findings = _findings(args.spec)
         if cases := [finding for finding in findings if finding.code == code]:
@@ -97,9 +99,14 @@ def _layouts(outcome: Outcome, file: str) -> Iterator[str]:
             )
 
 
+def _without_links(page: str) -> str:
+    """Markdown with the title of each link, and the page where it leads."""
+    return _CODE_LINK.sub(r"\1", _PAGE_LINK.sub(r'"\1" in \2', page))
+
+
 def _normal(code: str) -> str:
-    """Normalises pasted codes to `CG1048`: `cg1048`, `1048`, `error[CG1048]:`."""
-    code = code.strip().upper().removeprefix("ERROR").strip("[]: ")
+    """Normalises pasted codes to `CG1048`: `cg1048`, `1048`, `error[CG1048]:`, `warning[CG1048]`."""
+    code = code.strip().upper().removeprefix("ERROR").removeprefix("WARNING").strip("[]: ")
     return f"CG{code}" if code.isdigit() else code
 
 

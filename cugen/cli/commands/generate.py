@@ -139,12 +139,12 @@ def _watch(options: Emission, args: argparse.Namespace) -> int:
 
     given = [Path(file) for file in args.specs]
     given += [Path(args.lock or file.parent / LOCK) for file in given]
-    if args.templates:
-        given += [Path(args.templates), *sorted(Path(args.templates).glob("*.j2"))]
+    templates = [Path(args.templates)] if args.templates else []
     read: dict[Path, None] = {}
     try:
         while True:
-            watched = list(dict.fromkeys((*given, *read)))
+            of_templates = [file for folder in templates for file in (folder, *sorted(folder.glob("*.j2")))]
+            watched = list(dict.fromkeys((*given, *of_templates, *read)))
             before = states(watched)
             note("generating", quiet=args.quiet)
             try:

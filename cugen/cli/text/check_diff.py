@@ -19,6 +19,7 @@ from cugen.analysis.launches.comparison import (
     LaunchPair,
     Side,
 )
+from cugen.cli.text.layout import fit, table
 from cugen.cli.text.terminal import paint
 
 _COLOURS = {BETTER: "green", WORSE: "yellow"}
@@ -28,19 +29,19 @@ _CHANGES = (BETTER, WORSE, ADDED, REMOVED, SAME, UNKNOWN)
 def diff_text(comparisons: Sequence[Comparison], *, quiet: bool) -> str:
     """Tables of accesses and totals; with `quiet` only of what is worse."""
     shown = (WORSE,) if quiet else _CHANGES
-    return "\n\n".join("\n".join(_lines(comparison, shown)) for comparison in comparisons)
+    return fit("\n\n".join("\n".join(_lines(comparison, shown)) for comparison in comparisons), sys.stdout)
 
 
 def _lines(comparison: Comparison, shown: Sequence[str]) -> Iterator[str]:
     yield paint(f"{comparison.after} compared with {comparison.before}", "bold", sys.stdout)
-    yield from _table([("", key, before, "→", after) for key, before, after in comparison.settings])
+    yield from _table([("", key, before, "→", after) for key, before, after in comparison.settings], wrap=4)
     for launch in comparison.launches:
         rows = list(_rows(launch, shown))
         if len(comparison.launches) > 1:
             yield f"  {launch.before or 'no launch'} → {launch.after or 'no launch'}"
-        yield from _table(rows)
+        yield from _table(rows, drop=(7, 5, 6))
     figures = [figure for figure in comparison.figures if figure.change in shown]
-    yield from _table([(f.change, f.name, f.before, "→", f.after, _growth(f.growth)) for f in figures])
+    yield from _table([(f.change, f.name, f.before, "→", f.after, _growth(f.growth)) for f in figures], drop=(5,))
     counts = [f"{comparison.count(change)} {change}" for change in _CHANGES if comparison.count(change)]
     worse = [figure.name for figure in comparison.figures if figure.change == WORSE]
     totals = f"worse in total: {', '.join(worse)}" if worse else "no total is worse"
@@ -69,14 +70,12 @@ def _growth(share: float | None) -> str:
     return f"{percent:+,.0f}%" if abs(percent) >= 100 else f"{percent:+.2g}%"
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def _table(rows: Sequence[tuple[str, ...]], *, wrap: int = 1, drop: Sequence[int] = ()) -> Iterator[str]:
     if not rows:
         return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        change, *cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+    for row, text in zip(rows, table(rows, sys.stdout, wrap=wrap, drop=drop), strict=True):
         colour = _COLOURS.get(row[0])
-        yield "  " + "  ".join((paint(change, colour, sys.stdout) if colour else change, *cells)).rstrip()
+        yield text.replace(row[0], paint(row[0], colour, sys.stdout), 1) if colour else text
 
 
 def diff_json(comparisons: Sequence[Comparison]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
 from cugen.spec.parse import idioms
+from cugen.spec.parse.keys import TYPE_SYNONYMS
 from cugen.spec.parse.lexer import Token, tokenize
 from cugen.spec.parse.lines import logical_lines
 from cugen.spec.parse.syntax import (
@@ -225,6 +226,8 @@ class _Parser:
         if token.kind == "[":
             return self._no_subscript(token, node)
         help = "an operator is missing before it; a multiplication needs its `*`"
+        if isinstance(node, NameNode) and (dtype := TYPE_SYNONYMS.get(node.name)):
+            help = f"write `cast(x, {dtype})`"
         return _SyntaxError("CG1103", unexpected, self._span_of(token), "unexpected", help)
 
     def _no_subscript(self, token: Token, node: Node) -> _SyntaxError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from cugen.spec.parse.keys import TYPE_SYNONYMS
+
 OPERATORS = {
     "&&": "write `and`",
     "||": "write `or`",
@@ -36,16 +38,24 @@ OPERATORS = {
     '"': "expressions have no string literals; write names without quotes",
     ".": "write `f(x)` for a function of `x`; names have no dots",
     ":": "name an index instead of a slice: `A[i, j]`; of a part that begins at `b`, element i is `A[b + i]`",
+    "...": "name an index for each dimension: `A[i, j]`",
 }
+NUMBER_SUFFIX = re.compile(r"[fFhHlLuU]{1,3}")
 
 _LOOP = "an index runs over the array by itself: `y[i] = 2 * x[i]`; what adds up is `y[i] = sum(x[i, k], k)`"
 _BRANCH = "each element has one value: `y[i] = a if condition else b`"
 _RANDOM = "there are no random numbers; declare an array that the caller fills with them, and read it: `r[i]`"
+_DECLARATION = "a temporary has no declaration, and names its indices: `t[i] = 2 * x[i]`"
+_TYPES = "|".join(("auto", *TYPE_SYNONYMS))
+_NAME_FOLLOWS = r"(?=\s+(?!(?:if|and|or)\b)\w)"
+_QUALIFIERS = "const|constexpr|static|unsigned|volatile|__shared__"
 
 # At the start of a statement; the rest of it isn't read.
 _HEADS = (
     (re.compile(r"(?:for|while)\b(?=\s*[(\w!])"), _LOOP),
     (re.compile(r"(?:if|elif|else)\b"), _BRANCH),
+    (re.compile(r"//|/\*"), "a comment begins with `#`"),
+    (re.compile(rf"(?:(?:{_QUALIFIERS})\s+)*(?:{_TYPES})\b{_NAME_FOLLOWS}(?!.*(?:thread|block)Idx)"), _DECLARATION),
 )
 _MODULES = r"(?:np|numpy|cp|cupy|jnp|torch|tf|tl|math|F|std)"
 _WORDS = (
@@ -55,10 +65,11 @@ _WORDS = (
     ),
     (re.compile(rf"{_MODULES}(?:\.\w+)*\.(?:rand\w*|normal|uniform)\b"), _RANDOM),
     (re.compile(rf"{_MODULES}(?:\.|::)(?:\w+\.)*(?P<name>\w+)"), "functions have no module: `{name}`"),
-    (re.compile(r"for\s+\w+\s+in\b"), "name the index last: `sum(x[i, k], k)` is the sum over k"),
+    (re.compile(r"for\s+\w+(?:\s+in\b)?"), "name the index last: `sum(x[i, k], k)` is the sum over k"),
 )
 _ATTRIBUTES = (
     (re.compile(r"\.T\b"), "swap the indices: `x[j, i]`"),
+    (re.compile(r"\.(?:astype|to)\b"), "write `cast(x, float32)`"),
     (re.compile(r"\.(?:shape|size)\b"), "write the param of the extent, such as `N`"),
     (
         re.compile(r"\.(?P<name>sum|mean|prod|max|min|any|all)\b"),

@@ -16,6 +16,7 @@ _SYMBOL = re.compile(r"\*\*|//|<<|>>|<=|>=|==|!=|\+=|[-+*/%<>=()\[\],&|^~]")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WHITESPACE = re.compile(r"[ \t\r\u00a0]+|#[^\n]*")
+_NUMBER_HELP = "numbers look like `12`, `1_000`, `0xff`, `0.5` or `1e-3`; a multiplication needs its `*`"
 _MAX_DIGITS = 40  # of an integer literal; longer ones fit no type, and conversion is quadratic
 
 
@@ -64,7 +65,10 @@ def tokenize(text: Text, report: Reporter) -> list[Token] | None:
             offset = number.end()
             if token is not None and (tail := _WORD.match(source, offset)):
                 failed = True
-                _report_number(text, source[token.start : tail.end()], token.start, report)
+                is_suffix = idioms.NUMBER_SUFFIX.fullmatch(tail[0])
+                help = f"numbers have no suffix, and take the type of what is beside them: `{number[0]}`"
+                spelling = source[token.start : tail.end()]
+                _report_number(text, spelling, token.start, report, help if is_suffix else _NUMBER_HELP)
                 offset = tail.end()
         elif symbol := _symbol(source, offset):
             tokens.append(Token(symbol, symbol, offset, offset + len(symbol)))
@@ -147,11 +151,11 @@ def _number(text: Text, spelling: str, offset: int, report: Reporter) -> Token |
     return Token("number", spelling, offset, end, value)
 
 
-def _report_number(text: Text, spelling: str, offset: int, report: Reporter) -> None:
+def _report_number(text: Text, spelling: str, offset: int, report: Reporter, help: str = _NUMBER_HELP) -> None:
     report.error(
         "CG1102",
         f"`{spelling}` isn't a number",
         text.span(offset, offset + len(spelling)),
         label="here",
-        help="numbers look like `12`, `1_000`, `0xff`, `0.5` or `1e-3`; a multiplication needs its `*`",
+        help=help,
     )

@@ -69,7 +69,7 @@ def read_keys(
     node: YamlNode, known: Sequence[str], report: Reporter, *, key: str, required: Sequence[str] = ()
 ) -> dict[str, Entry] | None:
     """The known entries of a mapping with fixed keys; reports unknown and missing ones."""
-    entries = read_mapping(node, report, key=key or "the spec")
+    entries = read_mapping(node, report, key=key or "the file")
     if entries is None:
         return None
     by_name = {entry.name: entry for entry in entries}

@@ -74,7 +74,9 @@ def build(
     schedules: tuple[tuple[str, Schedule], ...] = ()
     if "schedule" in entries:
         schedules = read_schedules(entries["schedule"].value, indices, report)
-    arrays = None if declarations is None else [array.name for array in declarations.arrays]
+    arrays = None
+    if declarations is not None:
+        arrays = (*(array.name for array in declarations.arrays), *declarations.broken)
     check = read_check(entries["check"].value, arrays, report) if "check" in entries else Check()
     if declarations is None or statements is None or "arrays" not in entries:
         return None

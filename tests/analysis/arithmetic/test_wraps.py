@@ -197,6 +197,13 @@ def test_a_sum_wraps_from_the_number_of_terms_on_that_its_type_holds(k: int, wra
     assert [wrap.result for wrap in wraps_of(f"out[i] = {product}", k=k)] == wraps_at
 
 
+@pytest.mark.parametrize(("k", "wraps_at"), [(128, []), (129, [129 * 255])])
+def test_a_sum_that_its_array_cannot_hold_wraps_in_the_store(k: int, wraps_at: list[int]) -> None:
+    results = wraps_of("out[i] = sum(z[i, k], k)", k=k, out="int16")
+    assert [(type(wrap.expr).__name__, wrap.result) for wrap in results] == [("Cast", total) for total in wraps_at]
+    assert wraps_of("out[i] = cast(sum(z[i, k], k), int16)", k=k, out="int16") == ()
+
+
 def test_a_sum_in_a_wider_type_does_not_wrap() -> None:
     assert wraps_of("out[i] = sum(z[i, k] * z[i, k], k)", k=200_000, dtype="int8")
     assert not wraps_of("out[i] = sum(z[i, k] * z[i, k], k)", k=200_000, dtype="int8", more="accumulate: int64")

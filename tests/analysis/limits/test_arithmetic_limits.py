@@ -52,6 +52,13 @@ def test_a_weighted_sum_of_bytes_names_all_that_wraps_and_that_its_high_byte_is_
     assert (finding.code, finding.severity, finding.span.column) == ("CG2302", "warning", 13)
 
 
+def test_a_power_that_wraps_names_its_base() -> None:
+    (finding,) = grey("y[i] = (r[i] ** 2 + g[i] // 2) >> 8")
+    assert finding.message == "`r[i] ** 2` wraps in uint8: it is 65,025 for r[150] = 255"
+    assert finding.help == "write `cast(r[i], int32)`, so that it is computed in int32"
+    assert grey("y[i] = (r[i] % 2) ** g[i]") == []
+
+
 def test_a_limit_above_the_type_never_limits() -> None:
     (finding,) = grey("y[i] = minimum(r[i] + g[i], 255)")
     assert "`minimum(r[i] + g[i], 255)` never limits it: uint8 has no values beyond 255" in finding.notes
@@ -85,6 +92,44 @@ def test_a_cast_to_the_type_that_wraps_is_meant(value: str) -> None:
     assert grey(f"y[i] = cast({value}, uint8)") == []
 
 
+def test_an_addition_to_an_array_is_to_be_written_with_its_old_value() -> None:
+    (finding,) = grey("y[i] += minimum(r[i], g[i])")
+    assert finding.help.startswith("write `y[i] = cast(y[i], int32) + …` in place of `+=`, and limit it, ")
+    assert diagnostics(GREY.replace("STATEMENT", "y[i] = clamp(cast(y[i], int32) + minimum(r[i], g[i]), 0, 255)")) == []
+
+
+def test_a_sum_that_is_too_large_for_its_array_too_is_to_be_cast_and_limited() -> None:
+    (finding,) = grey("y[i] = r[i] + g[i]")
+    assert finding.help == (
+        "write `cast(r[i], int32)`, so that it is computed in int32, and limit it, `clamp(…, 0, 255)`, "
+        "or write `cast(…, uint8)` if it is meant to wrap"
+    )
+    assert grey("y[i] = clamp(cast(r[i], int32) + g[i], 0, 255)") == []
+
+
+@pytest.mark.parametrize("call", ["cast( r[i] + g[i] , uint8)", "cast((r[i] + g[i]), uint8)"])
+def test_a_cast_that_wraps_is_meant_however_it_is_written(call: str) -> None:
+    assert grey(f"y[i] = {call}") == []
+    assert grey(f"|\n      y[i] = {call}".replace("(r[i]", "(\n        r[i]")) == []
+
+
+def test_a_cast_that_wraps_is_meant_inside_of_an_expression_of_its_type() -> None:
+    assert grey("y[i] = where(r[i] > 3, cast(r[i] + g[i], uint8), 0)") == []
+    assert grey("y[i] = cast(r[i] + g[i], uint8) >> 1") == []
+    (finding,) = grey("y[i] = cast(r[i] + g[i], uint8) * 2")
+    assert finding.message.startswith("`cast(r[i] + g[i], uint8) * 2` wraps in uint8: it is 510")
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint16", "float32"])
+def test_a_cast_to_a_type_that_would_hold_it_does_not_excuse_what_wrapped_before(dtype: str) -> None:
+    (finding,) = diagnostics(
+        GREY.replace("y: {shape: [N], dtype: uint8}", f"y: {{shape: [N], dtype: {dtype}}}").replace(
+            "STATEMENT", f"y[i] = cast(r[i] + g[i], {dtype})"
+        )
+    )
+    assert finding.message.startswith("`r[i] + g[i]` wraps in uint8: it is 510")
+
+
 def test_a_cast_does_not_excuse_what_is_then_shifted() -> None:
     (finding,) = grey("y[i] = cast((r[i] + g[i]) >> 1, uint8)")
     assert finding.message.startswith("`r[i] + g[i]` wraps in uint8: it is 510")
@@ -114,6 +159,17 @@ def test_unrequested_float64_names_its_types_and_the_casts() -> None:
     assert finding.help.startswith("write `cast(r[i], float32)` and `cast(n[i], float32)`, or")
     assert finding.severity == "warning"
     assert diagnostics(cured(FLOAT.replace("CHECK", ""), finding.help.partition(", or")[0])) == []
+
+
+@pytest.mark.parametrize(("dtype", "is_found"), [("float64", False), ("float32", True), ("int16", True)])
+def test_only_a_cast_to_float64_asks_for_it(dtype: str, is_found: bool) -> None:
+    text = FLOAT.replace("CHECK", "").replace("0.299 * r[i] + n[i] * x[i]", f"r[i] + x[i] + cast(n[i] * x[i], {dtype})")
+    assert any("`n[i] * x[i]` is computed in float64" in finding.message for finding in diagnostics(text)) == is_found
+
+
+def test_a_cast_to_float64_asks_for_what_is_computed_with_it() -> None:
+    text = FLOAT.replace("CHECK", "").replace("0.299 * r[i] + n[i] * x[i]", "r[i] + (cast(n[i] * x[i], float64) + 1)")
+    assert diagnostics(text) == []
 
 
 @pytest.mark.parametrize(("limit", "severities"), [(0, ["error"]), (2, ["error"]), (3, [])])

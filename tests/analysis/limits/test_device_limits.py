@@ -120,3 +120,13 @@ def test_what_a_size_without_a_value_leaves_open_fails_a_limit_unless_it_is_allo
     codes = {code for code, _, _ in findings(twice(f"{{{limit}}}", size="dynamic"))}
     assert codes == {"CG2204"}
     assert findings(twice(f"{{{limit}, unknown: allow}}", size="dynamic")) == []
+
+
+def test_a_size_without_a_value_is_named_with_the_option_that_sets_it(tmp_path: Path) -> None:
+    path = tmp_path / "limits.yaml"
+    path.write_text(twice("{lanes: 0.5}", size="dynamic"))
+    with redirect_stdout(io.StringIO()) as printed:
+        main(["check", str(path)])
+    text = printed.getvalue()
+    assert "= note: N has no value\n" in text
+    assert "= help: `--set N=…` checks it at a size; `unknown: allow` under `check` accepts what is unproved" in text

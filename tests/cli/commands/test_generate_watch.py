@@ -98,6 +98,18 @@ def test_a_table_of_the_spec_and_a_new_lock_file_are_watched(spec: Path, tmp_pat
         assert ended(child)[0] == 0
 
 
+def test_a_template_that_was_added_later_is_watched(spec: Path, tmp_path: Path) -> None:
+    templates = tmp_path / "templates"
+    templates.mkdir()
+    with watching(spec, "-o", tmp_path / "out", "--templates", templates) as child:
+        lines_until(child, "waiting")
+        (templates / "matmul.cu.j2").write_text("")
+        lines_until(child, "error: `--templates")
+        lines_until(child, "waiting")
+        (templates / "matmul.cu.j2").write_text("{{ kernel }}")
+        assert lines_until(child, "waiting")[0] == "generating\n"
+
+
 def test_there_must_be_something_to_watch(cli: Cli, tmp_path: Path) -> None:
     assert cli("generate", "--watch").status == 2
     assert cli("generate", "--watch", "--emit", "launch", "-o", tmp_path).status == 2

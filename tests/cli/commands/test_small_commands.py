@@ -122,7 +122,7 @@ def test_an_unknown_example_is_answered_with_the_known_ones(cli: Cli, here: Path
     assert cli("new", "mine", "--from", "../specs/saxpy").status == 2
 
 
-@pytest.mark.parametrize("code", ["CG1048", "cg1048", "1048", "error[CG1048]", "error[CG1048]:"])
+@pytest.mark.parametrize("code", ["CG1048", "cg1048", "1048", "error[CG1048]", "error[CG1048]:", "warning[CG1048]"])
 def test_a_code_is_understood_as_people_paste_it(cli: Cli, code: str) -> None:
     answer = cli("explain", code)
     assert answer.status == 0
@@ -145,6 +145,15 @@ def test_an_unknown_code_is_a_wrong_call(cli: Cli, code: str) -> None:
 
 def test_a_misspelt_code_suggests_the_nearest(cli: Cli) -> None:
     assert "did you mean `CG1048`?" in cli("explain", "CG1O48").err
+
+
+def test_links_of_a_page_are_titles_with_the_page_where_they_lead(cli: Cli) -> None:
+    assert (
+        '"Random numbers" in docs/cannot-say.md,\n"Sort, median, top k" in docs/cannot-say.md,'
+        in cli("explain", "CG1202").out
+    )
+    folder = Path(doctor.__file__).parents[2] / "explain"
+    assert [path.stem for path in folder.glob("*.md") if "](" in cli("explain", path.stem).out] == []
 
 
 def test_with_a_file_its_own_case_is_shown_and_its_cure(cli: Cli, here: Path, spec: Path) -> None:

@@ -14,6 +14,7 @@ THREAD = "name an index in place of the thread: `y[i] = 2 * x[i]`; `schedule` sa
 BRANCH = "each element has one value: `y[i] = a if condition else b`"
 RANDOM = "there are no random numbers; declare an array that the caller fills with them, and read it: `r[i]`"
 SLICE = "name an index instead of a slice: `A[i, j]`; of a part that begins at `b`, element i is `A[b + i]`"
+DECLARATION = "a temporary has no declaration, and names its indices: `t[i] = 2 * x[i]`"
 METHOD = "a reduction is a function, and names its index: `sum(x[i, k], k)`"
 
 
@@ -50,6 +51,7 @@ compute: |
             "for j in",
             "name the index last: `sum(x[i, k], k)` is the sum over k",
         ),
+        ("y[i] = sum(x[i, j] for j)", "for j", "name the index last: `sum(x[i, k], k)` is the sum over k"),
         ("if x[i, 0] > 0: y[i] = 1", "if", BRANCH),
         ("y[i] = x[i, 0] > 0 ? x[i, 0] : 0", "?", "write `a if condition else b`, or `where(condition, a, b)`"),
         ("y[i] = x[threadIdx.x, 0]", "threadIdx.x", THREAD),
@@ -58,6 +60,14 @@ compute: |
         ("y[i] = torch.nn.functional.relu(x[i, 0])", "torch.nn.functional.relu", "functions have no module: `relu`"),
         ("y[i] = std::exp(x[i, 0])", "std::exp", "functions have no module: `exp`"),
         ("y[i] = x[i:j]", ":", SLICE),
+        ("y[i] = x[i, ...]", "...", "name an index for each dimension: `A[i, j]`"),
+        ("// twice\n  y[i] = x[i, 0]", "//", "a comment begins with `#`"),
+        ("/* twice */ y[i] = x[i, 0]", "/*", "a comment begins with `#`"),
+        ("float u = x[i, 0]", "float", DECLARATION),
+        ("const unsigned int u = 3", "const unsigned int", DECLARATION),
+        ("__shared__ float u[32]", "__shared__ float", DECLARATION),
+        ("int u = threadIdx.x", "threadIdx.x", THREAD),
+        ("y[i] = x[i, 0].astype(float16)", ".astype", "write `cast(x, float32)`"),
         ("y[i] = x[i, j].sum(axis=1)", ".sum", METHOD),
         ("y = x.T", ".T", "swap the indices: `x[j, i]`"),
         ("y[i] = x.shape", ".shape", "write the param of the extent, such as `N`"),
@@ -142,3 +152,25 @@ def test_words_of_loops_may_be_names() -> None:
     text = "cugen: 1\nkernel: k\narrays: {for: {shape: [8], dtype: float32}, y: {shape: [8], dtype: float32}}\n"
     (spec,) = load_text(text + "compute: y[while] = for[while]\n")
     assert spec.statements[0].target == "y"
+
+
+@pytest.mark.parametrize(
+    ("statement", "help"),
+    [
+        ("y[i] = 2.0f * x[i, 0]", "numbers have no suffix, and take the type of what is beside them: `2.0`"),
+        ("y[i] = x[i, 0] * 1e-3F", "numbers have no suffix, and take the type of what is beside them: `1e-3`"),
+        ("y[i] = t[i] & 0x1FULL", "numbers have no suffix, and take the type of what is beside them: `0x1F`"),
+        ("y[i] = float(t[i])", "write `cast(x, float32)`"),
+        ("y[i] = (float)t[i]", "write `cast(x, float32)`"),
+        ("y[i] = cast(t[i], double)", "did you mean `float64`?"),
+    ],
+)
+def test_literals_and_casts_of_c_are_answered_with_those_of_the_language(statement: str, help: str) -> None:
+    assert [cure for _, cure in refusals(statement)] == [help]
+
+
+def test_a_name_of_a_type_is_any_name_where_nothing_is_declared() -> None:
+    assert refusals("float[i] = x[i, 0]\n  y[i] = float[i]") == []
+    text = "cugen: 1\nkernel: k\nparams: {half: dynamic}\narrays: {y: {shape: [half], dtype: float32}}\n"
+    with pytest.raises(SpecError, match="this isn't a condition on params"):
+        load_text(f"{text}compute: y[i] = half\nrequire: [half and half > 2]\n")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Sample, Span
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse import idioms
+from cugen.spec.parse.keys import TYPE_SYNONYMS
 from cugen.spec.parse.syntax import CallNode, NameNode, Node, NumberNode, SubscriptNode
 from cugen.spec.resolve.bindings import Scope
 from cugen.spec.resolve.calls import reductions
@@ -124,8 +125,8 @@ def _reduced(elaborator: Elaborator, node: CallNode, axis: Node) -> str:
 
 
 def _unknown(elaborator: Elaborator, node: CallNode) -> None:
-    if node.function in DTYPES:
-        help = f"write `cast(x, {node.function})`"
+    if (dtype := TYPE_SYNONYMS.get(node.function, node.function)) in DTYPES:
+        help = f"write `cast(x, {dtype})`"
     elif node.function in elaborator.arrays:
         help = f"subscript an array with brackets: `{node.function}[...]`"
     else:
@@ -142,7 +143,8 @@ def _cast(elaborator: Elaborator, node: CallNode, arguments: dict[str, Node], sc
     dtype = DTYPES.get(name.name) if isinstance(name, NameNode) else None
     if dtype is None:
         written = name.name if isinstance(name, NameNode) else ""
-        help = did_you_mean(written, DTYPES, what="types")
+        synonym = TYPE_SYNONYMS.get(written)
+        help = f"did you mean `{synonym}`?" if synonym else did_you_mean(written, DTYPES, what="types")
         elaborator.report.error(
             "CG1203", "the second argument of `cast` is a type", name.span, label="not a type", help=help
         )

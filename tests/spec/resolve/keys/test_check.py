@@ -58,3 +58,9 @@ def test_a_wrong_limit_is_an_error_at_its_place(text: str, code: str, message: s
     (diagnostic,) = refused.value.diagnostics
     assert (diagnostic.code, diagnostic.message) == (code, message)
     assert diagnostic.span.line == 8
+
+
+def test_an_array_that_is_wrong_itself_may_have_limits() -> None:
+    with pytest.raises(SpecError) as refused:
+        load_text(SPEC.replace("x: {shape: [N]", "x: {shape: [0]").replace("CHECK", "{sectors: {x: 1}}"))
+    assert [diagnostic.code for diagnostic in refused.value.diagnostics] == ["CG1026"]
