@@ -1,6 +1,6 @@
 // logistic_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from logistic.yaml (hash 1888686d17048b60) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from logistic.yaml (hash 9d0f7346e6409fdb) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

@@ -75,7 +75,7 @@ def test_a_register_limit_is_kept_by_the_compiler(gallery: dict[str, Spec]) -> N
         compile_cubin(kernel.source, kernel.name, kernel.manifest.target).kernels[kernel.name].registers
         for kernel in (made, plain)
     ]
-    assert registers[0] <= 20 < registers[1]
+    assert registers[0] <= 24 < registers[1]
 
 
 def test_fast_functions_are_instructions_of_the_special_function_units(gallery: dict[str, Spec]) -> None:
