@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(128) softmax(
     const int head = (4 - N * i % 4) % 4;
     const int edge = threadIdx.x < head ? threadIdx.x : threadIdx.x + 4 * ((N - head) / 4);
 
-    float row_edge;
+    float row_edge = 0.0f;
     if (edge < N) {
         // x[i * N + edge]: 2 sectors, ideal 1; 1.5 on average (20 bytes in 2 runs)
         row_edge = x[i * N + edge];

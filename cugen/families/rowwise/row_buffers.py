@@ -17,7 +17,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import Assign, Declare, Let, Load, Node, Store
 from cugen.plan.symbols import Integer
-from cugen.spec.expressions import Expr, Local, Read, walk
+from cugen.spec.expressions import Const, Expr, Local, Read, walk
 from cugen.spec.types import DType
 
 
@@ -42,7 +42,11 @@ class CachedValue:
         return self.buffer.element if isinstance(self.buffer, Vector) else self.buffer.dtype
 
     def declaration(self) -> Node:
-        return Declare(self.buffer) if isinstance(self.buffer, Array) else Let(self.buffer, None, mutable=True)
+        if isinstance(self.buffer, Array):
+            return Declare(self.buffer)
+        # Threads without an edge element have 0, which none reads: else compilers warn that they might.
+        edge = None if isinstance(self.buffer, Vector) else Const(0, self.buffer.dtype)
+        return Let(self.buffer, edge, mutable=True)
 
     def access(self, slot: Integer, kind: str) -> Access:
         """The access to the thread's elements of a slot of an array."""
