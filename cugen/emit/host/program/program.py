@@ -65,6 +65,7 @@ def program(kind: str, context: Context, manifest: Manifest) -> str:
         device=device.name if device else "",
         rows=host.params[split.rows] if split else "",
         parts=PARTS,
+        has_multiple=split is not None and split.multiple > 1,
         multiple=split.multiple if split else 1,
         **_groups(arrays),
     )
