@@ -195,6 +195,7 @@ def test_another_boundary_is_refused(boundary):
             "loads tiles unconditionally; x is in bounds only under a condition",
         ),
     ],
+    ids=["two windows", "an index in both", "a maximum", "a constant term", "a tap in the filter alone", "a condition"],
 )
 def test_other_forms_are_refused(compute, x, w, y, why):
     assert answer(spec(compute, x, w, y)) == Refusal(why)

@@ -69,6 +69,7 @@ def test_figures_that_contradict_each_other_are_refused(figure: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "a: [", "---\n{}\n---\n{}\n", "[1, 2]", "cugen_target: 1\nname: ' '\n", 'cugen_target: 1\nname: "a\\nb"\n'],
+    ids=["nothing", "no YAML", "two documents", "a list", "an empty name", "a name of two lines"],
 )
 def test_what_is_no_target_is_refused(text: str) -> None:
     with pytest.raises(SpecError):

@@ -123,6 +123,7 @@ def test_floats_become_integers_as_on_the_device_or_one_beside(kernel_of):
             "positions in y depend on how floats are rounded",
         ),
     ],
+    ids=["a filtered texture", "positions of computed floats"],
 )
 def test_what_loops_cannot_state_is_said_in_place_of_a_check(kernel_of, arrays, compute, reason):
     bodies, text = functions(kernel_of, arrays, compute)
