@@ -234,13 +234,16 @@ class LibcudaBinding:
         start, end, milliseconds = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float()
         for event in (start, end):
             self._cuda.call("cuEventCreate", ctypes.byref(event), 0)
-        self._cuda.call("cuEventRecord", start, None)
-        work()
-        self._cuda.call("cuEventRecord", end, None)
-        self._cuda.call("cuEventSynchronize", end)
-        self._cuda.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
-        for event in (start, end):
-            self._cuda.call("cuEventDestroy_v2", event)
+        try:
+            self._cuda.call("cuEventRecord", start, None)
+            work()
+            self._cuda.call("cuEventRecord", end, None)
+            self._cuda.call("cuEventSynchronize", end)
+            self._cuda.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
+        finally:
+            for event in (start, end):
+                with suppress(RunError):  # after a fault the context is unusable
+                    self._cuda.call("cuEventDestroy_v2", event)
         return float(milliseconds.value)
 
 

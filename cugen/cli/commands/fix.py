@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, OWN_FAULT, WRONG_INPUT, Failure, files_of_the_user
 from cugen.cli.fixed import Fixed, Outcome
-from cugen.cli.specs import add_options, load_one_file, settings_of
+from cugen.cli.specs import add_options, dynamic_params, load_one_file, settings_of
 from cugen.cli.text.terminal import note, progress
 from cugen.cli.values import DEFAULT, SET, Value, plain
 
@@ -165,8 +165,7 @@ def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
 
 def _given(specs: Sequence[Spec], args: argparse.Namespace) -> dict[str, int]:
     """Values of dynamic params from `--set`."""
-    settings = settings_of(args)
-    return {p.name: int(settings[p.name]) for spec in specs for p in spec.params if p.is_dynamic and p.name in settings}
+    return {name: value for spec in specs for name, value in dynamic_params(spec, args).items()}
 
 
 def _run_values(spec: Spec, args: argparse.Namespace) -> tuple[Value, ...]:
