@@ -11,12 +11,9 @@ import numpy as np
 from cugen.analysis.arithmetic.exact import Numbers
 from cugen.spec.expressions import (
     Boundary,
-    Const,
     Expr,
     Index,
     IndexValue,
-    Op,
-    ParamValue,
     Read,
     Reduce,
     ScalarValue,
@@ -24,6 +21,7 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Array, Param, Spec, Statement
+from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import DType
 
 MAX_CASES = 1 << 16  # combinations of values that are tried
@@ -60,35 +58,10 @@ class Point:
 
     def number(self, expr: Expr) -> int | None:
         """The value of a subscript or extent; None if it depends on data."""
-        match expr:
-            case Const(value=value):
-                return int(value)
-            case IndexValue(name=name):
-                return self.values.get(name)
-            case ParamValue(name=name):
-                return self.values.get(f"param {name}")
-            case Op(name=name, args=args):
-                numbers = [self.number(arg) for arg in args]
-                known = [number for number in numbers if number is not None]
-                return _subscript(name, known) if len(known) == len(numbers) else None
-        return None
-
-
-def _subscript(name: str, args: list[int]) -> int | None:
-    match name, args:
-        case "add", [a, b]:
-            return a + b
-        case "sub", [a, b]:
-            return a - b
-        case "mul", [a, b]:
-            return a * b
-        case "neg", [a]:
-            return -a
-        case "floordiv", [a, b] if b:
-            return a // b
-        case "mod", [a, b] if b:
-            return a % b
-    return None
+        try:
+            return evaluate(expr, self.values)
+        except (KeyError, TypeError):
+            return None
 
 
 @dataclass(frozen=True)
@@ -112,7 +85,7 @@ class Sources:
 
     def point(self, indices: tuple[Index, ...], where: int) -> Point | None:
         """The point at the first (0), middle (1) or last (2) value of all indices; None if one has none."""
-        values = {f"param {param.name}": _ordinary(param) for param in self.spec.params}
+        values = {param.name: _ordinary(param) for param in self.spec.params}
         return with_indices(Point(values), indices, where)
 
     def of_read(self, read: Read, point: Point) -> Input | int | Statement | None:
