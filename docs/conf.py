@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
+from pygments.lexer import inherit
+from pygments.lexers.meson import MesonLexer
 from pygments.lexers.special import TextLexer
+from pygments.token import Number
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +39,6 @@ include_patterns = [
     "SECURITY.md",
 ]
 myst_heading_anchors = 4
-suppress_warnings = ["misc.highlighting_failure"]  # Pygments' lexer of Meson doesn't know the number 0
 default_role = "code"  # docstrings have single backquotes round code
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -46,6 +49,12 @@ html_additional_pages = {"index": "redirect.html"}
 templates_path = ["_templates"]
 html_copy_source = False
 html_show_sphinx = False
+
+
+class ZeroMesonLexer(MesonLexer):
+    """With the number 0, which Pygments' own doesn't know."""
+
+    tokens: ClassVar[dict[str, Any]] = {"root": [(r"\b0\b", Number.Integer), inherit]}
 
 
 def navigation(app: Sphinx, name: str, source: list[str]) -> None:
@@ -60,5 +69,6 @@ def navigation(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
+    app.add_lexer("meson", ZeroMesonLexer)
     app.add_lexer("ninja", TextLexer)  # Pygments has none
     app.connect("source-read", navigation)
