@@ -239,6 +239,23 @@ def test_drawn_convolutions_are_right_or_refused_with_a_reason(prove, case, sani
     )
 
 
+def test_a_k_that_no_split_divides_is_the_reason_where_some_tile_fits_the_registers(reasons):
+    schedule = "family: gemm, split_k: 3, reduction: workspace"
+    case = Convolution(
+        sizes=(8, 12),
+        taps=(5, 1),
+        strides=(1, 3),
+        batch=3,
+        channels=1,
+        features=32,
+        is_last=True,
+        weights="ktc",
+        schedule=schedule,
+    )
+    (reason,) = reasons("gemm", case.text)
+    assert reason.reason == "split-K through the workspace needs a K that 3 x 8 divides"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_it_compiles_without_warnings(made, case):
