@@ -50,7 +50,7 @@ def test_a_spec_is_generated_without_what_the_target_lacks_or_refused_with_the_r
             assert planned.threads <= gpu.threads_per_block
             assert planned.shared_bytes <= gpu.shared_per_block
             assert planned.shared_bytes + planned.dynamic_shared_bytes <= gpu.shared_opt_in
-    lacks = r"has no .+; (?:sm_\d+ and newer have|sm_90a alone has)"
+    lacks = r"has no .+; (?:sm_\d+ and newer have|sm_\d+ to sm_\d+ have|sm_90a alone has)"
     reason = rf"{name} (?:{lacks}|allows \d+|has \d+)|registers on {name}$"
     for error in refusals:
         for finding in error.diagnostics:
