@@ -41,7 +41,6 @@ def _files(entry: Path) -> None:
     entry.write_bytes(b"garbage")
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [_garbage, _truncated, _folders, _files])
 def test_damaged_builds_are_repeated_with_one_warning(

@@ -146,7 +146,6 @@ def targets(name: str) -> tuple[str, ...]:
 PAIRS = [(name, target) for name in sorted(gallery()) for target in targets(name)]
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), PAIRS)
 def test_every_access_of_every_gallery_kernel_is_accounted_for(name, target):

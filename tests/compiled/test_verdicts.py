@@ -45,7 +45,7 @@ def kernel_of(value: str, dtype: str, target: str) -> Kernel:
     return generate(spec, remarks="none")
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -54,7 +54,6 @@ def test_no_choice_branches_that_is_called_a_select(choice, dtype, target):
     assert list(verdict_faults(kernel_of(CHOICES[choice], dtype, target), {"N": 4096})) == []
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GALLERY)
 def test_machine_code_of_the_gallery_has_no_branch_and_no_local_memory_without_a_verdict(name):
@@ -62,7 +61,7 @@ def test_machine_code_of_the_gallery_has_no_branch_and_no_local_memory_without_a
     assert list(verdict_faults(generate(spec, remarks="none"), sizes_of(spec))) == []
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(DRAWN // PER_BATCH))
 def test_machine_code_of_drawn_kernels_has_no_branch_and_no_local_memory_without_a_verdict(batch):
@@ -83,7 +82,7 @@ def statement_lines(source, line):
     return set(range(first, line + 1))
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(DRAWN // PER_BATCH))
 def test_every_memory_instruction_of_drawn_kernels_is_of_an_access_by_space_and_width(batch):

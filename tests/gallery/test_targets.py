@@ -36,7 +36,6 @@ def generated(file: str, name: str) -> tuple[tuple[Kernel, ...], tuple[SpecError
     return tuple(kernels), tuple(refusals)
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.sampled(46)
 @pytest.mark.parametrize("file", SPECS)
 @pytest.mark.parametrize("name", TARGETS)
@@ -70,7 +69,6 @@ COMPILED = [name for name in TARGETS if (found := nvrtc.find()) and int(name.rem
 
 
 @pytest.mark.sampled(60)
-@pytest.mark.thinned(4)
 @pytest.mark.parametrize("file", SPECS)
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_compiler_that_knows_the_target_takes_what_is_generated(name: str, file: str) -> None:

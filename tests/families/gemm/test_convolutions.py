@@ -120,7 +120,7 @@ def test_no_races_and_nothing_outside_memory(prove, case, options):
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_traced_accesses_match_the_plan(made, case):
     kernel = made(case.text)

@@ -279,7 +279,6 @@ def test_gemvs_of_all_sizes_are_right(prove, sizes, x):
     prove(skinny_gemm(1, *sizes, n_major=True, x=x))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "int8", "int64"])
 def test_gemvs_of_all_element_types_are_right(prove, compiled, dtype):

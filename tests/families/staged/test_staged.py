@@ -452,7 +452,6 @@ def test_the_step_of_a_walk_is_that_of_the_schedule(prove, planned):
     prove(text, races=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("outputs", [2, 3, 4, 8])
 @pytest.mark.parametrize("n", [1, 31, 127, 257, 512])
