@@ -15,9 +15,10 @@ from cugen.kernel import generate
 from cugen.plan.traversal.walking import accesses
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load, load_all, load_text
+from tests.gallery.specs import gallery
 
 ROOT = Path(__file__).parents[3]
-GALLERY = [(path.name, spec.kernel) for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
+GALLERY = [(spec.file, spec.kernel) for spec in gallery().values()]
 STATEMENTS = sorted((ROOT / "tests" / "families" / "statements").glob("*.yaml"))
 
 
