@@ -183,22 +183,21 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out, and as `exhaustive` the slow
-    cases of a test but for CI_CASES, unless it is marked `whole`."""
+    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out but for cases that the list
+    names, and as `exhaustive` the slow cases of a test but for CI_CASES, unless it is marked `whole`."""
     lists = yaml.safe_load((Path(__file__).parent / "data" / "quick.yaml").read_text())
     quick = tuple(f"tests/{entry}" for entries in lists.values() for entry in entries)
     counts: Counter[str] = Counter()  # cases of each sampled test so far
     slow_counts: Counter[str] = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("slow") is None:
-            if item.nodeid.startswith(quick):
-                item.add_marker(pytest.mark.quick)
-            elif (sampled := item.get_closest_marker("sampled")) is not None:
-                (step,) = sampled.args
-                if counts[test] % step:
-                    item.add_marker(pytest.mark.slow)
-                counts[test] += 1
+        if item.nodeid not in quick and (sampled := item.get_closest_marker("sampled")) is not None:
+            (step,) = sampled.args
+            if counts[test] % step:
+                item.add_marker(pytest.mark.slow)
+            counts[test] += 1
+        if item.get_closest_marker("slow") is None and item.nodeid.startswith(quick):
+            item.add_marker(pytest.mark.quick)
     slow = [item for item in items if item.get_closest_marker("slow") is not None]
     cases = Counter(item.nodeid.partition("[")[0] for item in slow)
     for item in slow:

@@ -60,6 +60,7 @@ def test_damaged_builds_are_repeated_with_one_warning(
     assert "warning" not in cli(*words).err
 
 
+@pytest.mark.slow
 def test_a_run_without_a_cache_is_done_with_one_warning(cli: Cli, spec: Path, own_cache: Path) -> None:
     own_cache.write_text("mine")
     answer = cli("run", spec, "--device", "cpu")

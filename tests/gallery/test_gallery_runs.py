@@ -27,7 +27,7 @@ def test_each_dynamic_param_has_a_default_that_a_run_without_options_takes(kerne
     assert {value.origin for value in dynamic_values(kernel.spec, args)} <= {"default"}
 
 
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(50)
 def test_a_run_on_the_cpu_device_is_right(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
     check(kernel, dynamic_params, CpuDevice())
 

@@ -104,6 +104,7 @@ def test_fast_sums_of_float8_are_within_their_wider_bounds(prove):
     prove(product_of(TYPES[4], 33, 67, 200, target="sm_89").replace("{tf32: true}", "{fp8: fast}"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("types", TYPES)
 def test_cuda_cores_multiply_where_they_are_requested(planned, types):
     kernel = planned(product_of(types, 256, 256, 256, schedule="family: gemm, cores: cuda"))

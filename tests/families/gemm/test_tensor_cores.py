@@ -36,6 +36,7 @@ def is_on_tensor_cores(kernel) -> bool:
 # When tensor cores are used
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

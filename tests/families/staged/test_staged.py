@@ -475,6 +475,7 @@ def test_threads_that_share_an_output_combine_their_slices(prove, planned, reduc
     prove(text, sanitize=True)
 
 
+@pytest.mark.slow
 def test_slices_and_several_outputs_are_free_of_races(prove, planned):
     text = accelerations(20_011)
     assert planned(text).block[1] > 1
