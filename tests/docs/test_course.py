@@ -89,9 +89,9 @@ def test_every_figure_of_the_prose_is_in_a_block_or_follows_from_those_that_are(
     for figure, expression in FIGURES["pages"].get(page.name, {}).items():
         assert numbers(expression) <= known, f"{figure}: {expression}"
         value = Decimal(str(sympy.N(sympy.sympify(expression.replace(",", "")), 30)))
-        places = Decimal(str(figure))
-        assert value.quantize(places) == places, f"{figure}: {expression} is {value}"
-        known.add(places)
+        rounded = Decimal(str(figure))
+        assert value.quantize(rounded) == rounded, f"{figure}: {expression} is {value}"
+        known.add(rounded)
     assert sorted(numbers(prose(page)) - known) == []
 
 
