@@ -44,17 +44,18 @@ def prose(page: Path) -> str:
     return text + title + re.sub(r"^\|[^|]*\|", "|", wrong, flags=re.MULTILINE)
 
 
-def spec_of(text: str) -> Block:
-    """The last spec of a part of a page."""
-    return [block for block in blocks_of(text) if block.is_spec][-1]
+def specs_of(text: str) -> list[Block]:
+    return [block for block in blocks_of(text) if block.is_spec]
 
 
 def question(page: Path) -> Block:
-    return spec_of(page.read_text().partition("\n## Answer")[0])
+    """The last spec before the answer."""
+    return specs_of(page.read_text().partition("\n## Answer")[0])[-1]
 
 
 def answer(page: Path) -> Block:
-    return spec_of(sections(page)["Answer"])
+    """The first spec of the answer."""
+    return specs_of(sections(page)["Answer"])[0]
 
 
 def check(block: Block, folder: Path) -> int:
