@@ -27,13 +27,14 @@ class Block:
 
     @property
     def codes(self) -> list[str]:
-        """The diagnostics that a spec is refused with, such as of `yaml bad CG1201`."""
+        """The diagnostics that a spec is refused with, such as of `yaml bad CG1201` or `yaml large.yaml CG3102`."""
         return _CODE.findall(self.info)
 
     @property
     def file(self) -> str:
         """The path that the info has, if it has one."""
-        return self.info if "." in self.info and " " not in self.info else ""
+        first = self.info.partition(" ")[0]
+        return first if "." in first else ""
 
     @property
     def status(self) -> int:
