@@ -17,7 +17,9 @@ import sympy
 import yaml
 
 from cugen.cli.main import main
+from cugen.toolchain import nvcc, nvrtc
 from tests.docs.pages import ROOT, Block, blocks, blocks_of, without_blocks
+from tests.docs.test_commands import Folder
 
 FOLDER = ROOT / "docs" / "course"
 INDEX = (FOLDER / "README.md").read_text()
@@ -114,3 +116,16 @@ def test_every_listed_figure_is_on_its_page(page: Path) -> None:
 def test_the_answer_of_an_exercise_keeps_its_limits_and_the_question_does_not(page: Path, tmp_path: Path) -> None:
     assert check(question(page), tmp_path) in (1, 2)
     assert check(answer(page), tmp_path) == 0
+
+
+@ALL_PAGES
+@pytest.mark.sampled(7)
+@pytest.mark.thinned(1)
+def test_a_page_can_be_followed_without_a_cuda_compiler(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for compiler in (nvcc, nvrtc):
+        monkeypatch.setattr(compiler, "find", lambda: None)
+    folder = Folder(tmp_path)
+    for block in blocks(page):
+        folder.follow(page, block)
