@@ -104,7 +104,7 @@ def test_every_figure_of_the_prose_is_in_a_block_or_follows_from_those_that_are(
     known = numbers("".join(block.text for block in blocks(page))) | {Decimal(n) for n in FIGURES["constants"].values()}
     for figure, expression in FIGURES["pages"].get(page.name, {}).items():
         assert numbers(expression) <= known | numbers(quotes(page)), f"{figure}: {expression}"
-        value = Decimal(str(sympy.N(sympy.sympify(expression.replace(",", "")), 30)))
+        value = Decimal(str(sympy.N(sympy.sympify(expression), 30)))
         rounded = Decimal(str(figure))
         assert value.quantize(rounded) == rounded, f"{figure}: {expression} is {value}"
         known.add(rounded)
