@@ -112,7 +112,7 @@ def pattern(shown: str) -> str:
     return "*" + re.sub(r"[\[*?]", "[\\g<0>]", shown).replace("…", "*") + "*"
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("page", SOME)
 def test_the_commands_and_programs_of_a_page_run(page: Path, tmp_path: Path) -> None:
     folder = Folder(tmp_path)
