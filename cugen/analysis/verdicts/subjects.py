@@ -90,7 +90,8 @@ def lane_indices(subject: Subject) -> tuple[LaneIndex, ...]:
         if max(values) > min(values):
             name = next((n for n in sorted(expr.free_symbols, key=str) if _axis(site, n) == axis), axis)
             start = _shared_part(site, name, axis)
-            indices.append(LaneIndex(name, start + min(values), start + max(values), _step(expr, name)))
+            step = _step(_over_threads(site, expr).xreplace({axis: name}), name)
+            indices.append(LaneIndex(name, start + min(values), start + max(values), step))
     return tuple(indices)
 
 
@@ -112,6 +113,12 @@ def _shared_part(site: Site, name: sympy.Symbol, axis: sympy.Symbol) -> int:
 
 def _varies_by_lane(site: Site, name: sympy.Symbol) -> bool:
     return any(axis in site.definitions.get(name, name).free_symbols for axis in THREAD)
+
+
+def _over_threads(site: Site, expr: Integer) -> Integer:
+    """The expression without names that are multiples of a thread index, such as that of a loop over vectors."""
+    varying = (name for name in expr.free_symbols if _varies_by_lane(site, name) and _axis(site, name) is None)
+    return expr.xreplace({name: site.definitions[name] for name in varying})
 
 
 def _step(expr: Integer, name: sympy.Symbol) -> int | None:

@@ -361,6 +361,19 @@ def test_an_offset_misaligns_an_aligned_access():
     assert moved.claim == "5 sectors, ideal 4 (misaligned by 4 bytes)"
 
 
+def test_lanes_of_a_loop_over_vectors_are_as_far_apart_as_its_vectors_are_long():
+    (spec,) = load_text("""
+cugen: 1
+kernel: scale
+params: {N: 1048576}
+arrays: {x: {shape: [N], dtype: float32}, y: {shape: [N], dtype: float32}}
+compute: y[i] = 2 * x[i]
+schedule: {family: map, vectors: 2}
+""")
+    read, _ = analyze_kernel(generate(spec).plan.kernels[0], "sm_90", {"N": 1048576}).accesses
+    assert "threadIdx.x and threadIdx.x + 1 are 16 bytes apart" in read.reason
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
