@@ -72,13 +72,14 @@ def partition_spreads(
     """One for each access to device memory whose addresses don't depend on data; none from 2.0 on."""
     if not memory_partitions(target):
         return ()
-    counts = (_Count(site, target, wave) for site in sites(kernel, params) if _is_static(site))
+    counts = (_Count(site, target, wave) for site in sites(kernel, params) if _is_counted(site, target))
     return tuple(count.spread() for count in counts if count.active.any())
 
 
-def _is_static(site: Site) -> bool:
+def _is_counted(site: Site, target: Target) -> bool:
     names = {*THREAD, *(counter.symbol for counter in site.counters)}
-    return site.access.array.space == "global" and not site.opaque and site.offset.free_symbols <= names
+    is_global = site.access.array.space == "global" and site.access.kind in target.global_kinds
+    return is_global and not site.opaque and site.offset.free_symbols <= names
 
 
 class _Count:
@@ -124,13 +125,18 @@ class _Count:
         return active
 
     def _pitch(self) -> int:
-        """The smallest of the pitches that spread best, at multiples of a half-warp; 0 if none keeps below CAMPING."""
-        array = self.site.access.array
-        strides = [stride.xreplace(dict(self.site.definitions)) for stride in array.strides]
-        if len(strides) != 2 or strides[1] != 1 or not strides[0].is_Integer:
+        """The smallest of the pitches that spread best, at multiples of a half-warp; 0 if none keeps below CAMPING, or
+        the array is so small that it isn't in all partitions."""
+        access, array = self.site.access, self.site.access.array
+        extents = [extent.xreplace(dict(self.site.definitions)) for extent in (*array.strides, *array.shape)]
+        if len(array.strides) != 2 or extents[1] != 1 or not (extents[0].is_Integer and extents[2].is_Integer):
             return 0
+        pitch, _, rows, _ = map(int, extents)
         unit = max(_HALF_WARP_BYTES // array.dtype.bytes, 1)
-        first = int(strides[0]) // unit
+        is_peeled = access.width > 1 and pitch % unit  # its first vector is where this pitch is aligned
+        if is_peeled or rows * pitch * array.dtype.bytes < self.partitions * PARTITION_BYTES:
+            return 0
+        first = pitch // unit
         tried = self.partitions * PARTITION_BYTES // _HALF_WARP_BYTES  # after which the partitions repeat
         pitches = [(first + more) * unit for more in range(1, tried + 1)]
         best = min(pitches, key=lambda pitch: (self._crowding(pitch), pitch))

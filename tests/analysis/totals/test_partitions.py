@@ -107,6 +107,18 @@ def test_a_read_of_one_element_by_all_blocks_crowds_one_partition_and_no_pitch_h
     assert (camping.crowding, camping.pitch) == (8, 0)
 
 
+def test_an_array_that_is_not_in_all_partitions_gets_no_pitch() -> None:
+    assert {each.pitch for each in launch(DEEP, "sm_13", 16, "").facts.partitions} == {0}
+
+
+def test_rows_of_vectors_that_begin_anywhere_are_counted() -> None:
+    text = ROWS.replace("shape: [M, 32], dtype: float32, pitch: PITCH", "shape: [M, 513], dtype: float32")
+    whole = text.replace("[M, 32]", "[M, 513]").replace("schedule: {family: direct, block: {i: 8, j: 32}}\n", "")
+    report = launch(whole, "sm_13", 512, "")
+    assert any(each.access.width > 1 for each in report.facts.partitions)
+    assert all(each.crowding < 2 and each.pitch == 0 for each in report.facts.partitions)
+
+
 def test_addresses_that_depend_on_data_and_sizes_without_a_value_have_no_figure() -> None:
     gather = """\
 cugen: 1
