@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cugen.analysis.hardware.dram import dram_sentences
+from cugen.analysis.hardware.unit_latencies import unit_latency_sentences
 from cugen.analysis.launches.facts import BranchFacts, Facts, facts
 from cugen.analysis.launches.launch import Resources
 from cugen.analysis.launches.local_memory import settled_accesses
 from cugen.analysis.launches.sentences import Sentence, sentences
-from cugen.analysis.launches.unit_latencies import unit_latency_sentences
 from cugen.analysis.pipelines.claims import PipelineProof
 from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.analysis.verdicts.dynamic import analyze_any_size
@@ -54,6 +55,7 @@ class LaunchReport:
         return (
             *sentences(self.facts, self.branches),
             *unit_latency_sentences(self.facts, spaces),
+            *dram_sentences(self.facts, self.accesses),
             *self._pipeline_sentences(),
         )
 

@@ -41,6 +41,7 @@ from cugen.analysis.launches.roofline import intensity
 from cugen.analysis.launches.traffic import Traffic, traffic
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.executions import BranchDivergence, ExecutionCounts
+from cugen.analysis.totals.partitions import PartitionSpread, Wave, partition_spreads
 from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Step, sites, steps
 from cugen.analysis.verdicts.constant_reasons import bytes_read
 from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
@@ -120,7 +121,7 @@ class Facts:
 
     choices: `a ? b : c` expressions that compile to selects: the others are among the branches. instructions: warp
     instructions besides those of addresses and loops. copies: by TMA. host_memory: what comes over the link to the
-    host. work, traffic, roofline, hiding, copies and
+    host. partitions: of device memory, on 1.x. work, traffic, roofline, hiding, copies and
     instructions are None if execution counts are unknown, for the reason in `unknown`.
     """
 
@@ -144,6 +145,7 @@ class Facts:
     copies: CopiesInFlight | None = None
     instructions: int | None = None
     host_memory: tuple[HostBytes, ...] = ()
+    partitions: tuple[PartitionSpread, ...] = ()
     unknown: str = ""
 
     @property
@@ -193,6 +195,9 @@ def facts(
     )
     if missing:
         return replace(basis, unknown=f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value")
+    if launch.grid is not None and basis.waves is not None:
+        wave = Wave(launch.grid, kernel.block, min(basis.waves.at_once, launch.blocks or 0))
+        basis = replace(basis, partitions=partition_spreads(kernel, row, params, wave))
     counted = _counted(basis, kernel, row, params, known, accesses)
     if counted.traffic is None:
         return counted

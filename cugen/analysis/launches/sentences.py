@@ -222,7 +222,7 @@ def _traffic(traffic: Traffic) -> Iterator[str]:
         yield f"{traffic.moved:,} bytes in the sectors moved: {use}"
     constants = f", {traffic.constant:,} of them constants" if traffic.constant else ""
     yield f"{traffic.compulsory:,} bytes are compulsory: each array once{constants}"
-    if traffic.untiled != traffic.read:
+    if traffic.untiled not in (0, traffic.read):  # 0 where only matrix loads read
         yield (
             f"{traffic.untiled:,} bytes would be read without tiles: shared memory and registers reuse each byte "
             f"{traffic.reuse:.2f} times"

@@ -7,6 +7,7 @@ UNCOALESCED = "CG2202"
 SERIALISED_CONSTANTS = "CG2203"
 UNPROVED = "CG2204"
 MUCH_TRAFFIC = "CG2205"
+PARTITION_CAMPING = "CG2206"
 UNREQUESTED_FLOAT64 = "CG2301"
 WRAPS = "CG2302"
 LOW_OCCUPANCY = "CG3201"
@@ -26,6 +27,7 @@ CODES: dict[str, str] = {
     SERIALISED_CONSTANTS: "Constants that a warp reads one by one",
     UNPROVED: "A limit that the analysis can't vouch for",
     MUCH_TRAFFIC: "More bytes of global memory than a limit allows",
+    PARTITION_CAMPING: "Blocks that wait for one partition of device memory",
     UNREQUESTED_FLOAT64: "Arithmetic in float64 that no type of the spec asks for",
     WRAPS: "An integer that wraps in its type",
     LOW_OCCUPANCY: "Too few warps on an SM",

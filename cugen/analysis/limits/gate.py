@@ -13,6 +13,7 @@ from cugen.analysis.limits.anchors import Anchor, memory_anchor, statement_ancho
 from cugen.analysis.limits.device_limits import DeviceGate
 from cugen.analysis.limits.findings import TOLERANCE, Finding, Launch, LaunchLimits, Printed, number
 from cugen.analysis.limits.launch_limits import LaunchGate
+from cugen.analysis.limits.partition_limits import PartitionGate
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.machine.requests.banks import worst_conflict
 from cugen.machine.requests.warp import WARP_SIZE, WORD_BYTES
@@ -49,6 +50,7 @@ def findings(
         *accesses.run(),
         *LaunchGate(spec, file, launch, printed).run(),
         *DeviceGate(spec, file, launch, printed).run(),
+        *PartitionGate(spec, file, launch, printed).run(),
     )
 
 

@@ -19,7 +19,8 @@ def cause(subject: Subject, worst: Pattern) -> str:
         return pattern
     if subject.width < WORD_BYTES:
         return f"not coalesced: {count_of(subject.width, 'byte')} per lane"
-    return f"not coalesced: {pattern}"
+    addresses = list(active(worst.lanes))
+    return "not coalesced: lanes out of order" if addresses != sorted(addresses) else f"not coalesced: {pattern}"
 
 
 def _pattern(subject: Subject, worst: Pattern) -> str:

@@ -128,3 +128,12 @@ def test_a_param_without_a_value_is_named():
 def test_a_copy_has_a_minimum_time_instead_of_a_roofline():
     (sentence,) = words(elementwise("A[i]", n="1000000"))["roofline"]
     assert sentence == "no floating-point work: H200 needs 1.67 µs for the compulsory bytes alone"
+
+
+def test_the_reuse_by_tiles_is_not_claimed_where_matrix_loads_read_them():
+    assert "reuse each byte 20.07 times" in words(PRODUCT)["traffic"][-1]
+    by_tensor_cores = PRODUCT.replace("float32", "float16").replace("100", "128")
+    unscheduled = by_tensor_cores.replace(
+        "schedule: {block: {m: 16, n: 16}, step: {k: 16}}", "schedule: {family: gemm}"
+    )
+    assert words(unscheduled)["traffic"][-1].endswith("are compulsory: each array once")

@@ -351,6 +351,35 @@ def test_fermi_counts_lines_in_l1_and_sectors_in_l2():
     assert read["l1"] > read["l2"]
 
 
+@pytest.mark.parametrize(
+    ("subscript", "target", "claim"),
+    [
+        ("N - 1 - i", "sm_10", "32 sectors in 32 x 32 bytes, ideal 4 (not coalesced: lanes out of order)"),
+        ("N - 1 - i", "sm_13", "4 sectors in 2 x 64 bytes, ideal 4 (128 contiguous bytes)"),
+        (
+            "2 * (i // 2) + 1 - i % 2",
+            "sm_10",
+            "32 sectors in 32 x 32 bytes, ideal 4 (not coalesced: lanes out of order)",
+        ),
+    ],
+    ids=["reversed", "reversed on 1.3", "pairs exchanged"],
+)
+def test_the_order_of_lanes_keeps_a_request_of_1_0_from_being_coalesced(subscript, target, claim):
+    (spec,) = load_text(
+        f"""
+cugen: 1
+kernel: exchanged
+params: {{N: 4096}}
+arrays:
+  x: {{shape: [N], dtype: float32}}
+  y: {{shape: [N], dtype: float32}}
+compute: y[i] = x[{subscript}]
+schedule: {{family: direct, block: {{i: 256}}}}
+"""
+    )
+    assert analyze(spec, target=target).kernels[0].accesses[0].claim == claim
+
+
 def test_an_offset_misaligns_an_aligned_access():
     text = transpose_spec("{space: shared, pad: 1}", size="M: 64, N: 64")
     (spec,) = load_text(text)
