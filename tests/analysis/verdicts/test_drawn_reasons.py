@@ -126,6 +126,7 @@ def test_the_figures_of_drawn_accesses_follow_from_their_reasons(start: int) -> 
         check(number)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(300, 10000, 970))
 def test_the_figures_of_ten_thousand_drawn_accesses_follow_from_their_reasons(start: int) -> None:

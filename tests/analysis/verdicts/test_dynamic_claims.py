@@ -119,6 +119,7 @@ def test_some_figures_of_drawn_specs_are_attained_at_the_sizes_that_are_named(wa
     assert sum(compared for _, compared in found)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_all_figures_of_drawn_specs_are_attained_at_the_sizes_that_are_named(walk, batch):

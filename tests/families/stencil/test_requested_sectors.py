@@ -69,6 +69,7 @@ def test_terms_that_many_threads_sum_are_not_stored():
     assert faulty(range(101, 102)) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_strided_and_dilated_stencils_request_no_more_sectors_than_direct(batch):
