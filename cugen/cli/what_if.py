@@ -34,6 +34,8 @@ def occupancy_text(args: argparse.Namespace, spec: Spec | None) -> str:
     """The occupancy of each launch of a spec, or of a block of the figures given."""
     if args.target and args.target_file:
         raise wrong_call("give either `--target` or `--target-file`")
+    if args.what != "plan":
+        raise wrong_call("with `--threads`, `--registers`, `--shared` or `--target-file`, `--what` has no effect")
     made_up = _made_up(args)
     if spec is None:
         from cugen.machine import UnknownTarget, target

@@ -50,7 +50,7 @@ def test_unknown_registers_are_said() -> None:
 
     from cugen.cli.what_if import occupancy_text
 
-    args = Namespace(target="sm_80", target_file=None, threads=128, registers=None, shared=None)
+    args = Namespace(target="sm_80", target_file=None, threads=128, registers=None, shared=None, what="plan")
     assert "unknown registers" in occupancy_text(args, None)
 
 
@@ -60,6 +60,7 @@ def test_unknown_registers_are_said() -> None:
         ([], "`--threads` is needed"),
         (["--threads", "256", "--target", "sm_99"], "unknown target 'sm_99'"),
         (["--threads", "256", "--target", "sm_80", "--target-file", "x.yaml"], "give either"),
+        (["--threads", "256", "--what", "ptx"], "`--what` has no effect"),
         (["--threads", "256", "--target-file", "x.yaml"], "x.yaml"),
         (["--threads", "0"], "at least 1"),
     ],
