@@ -33,7 +33,10 @@ from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import walk as walk_values
 
-SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
+SPACES = {
+    **{"shared": "shared", "constant": "constant"},
+    **dict.fromkeys(("global", "readonly", "table", "texture"), "global"),
+}
 Numbers = NDArray[np.int64]  # one for each lane of a warp
 COSTS = ("requests", "wavefronts", "sectors", "ideal_wavefronts", "ideal_sectors")
 ANY_LANE = sympy.Symbol("threadIdx.x", integer=True)
