@@ -20,6 +20,7 @@ from cugen.machine import target as known_target
 from cugen.machine.target import Target
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.registers.estimate import registers
+from cugen.report.boxes import BoxMap, ChunkMap, instruction_map
 from cugen.report.formulas import Formula, formula
 from cugen.report.layouts import TileLayouts, tile_layouts
 from cugen.report.maps import AccessMap, access_map, initial_size
@@ -32,13 +33,13 @@ from cugen.report.timeline import Timeline, timeline
 class Entry:
     """One access. `number` counts those of the page from 1; `line` is that of the source.
 
-    lanes: the map of its addresses, or why there is none."""
+    lanes: the map of its addresses, of its box or of the chunks of its rows, or why there is none."""
 
     number: int
     line: int
     report: AccessReport
     formula: Formula | None
-    lanes: AccessMap | str
+    lanes: AccessMap | BoxMap | ChunkMap | str
 
     @property
     def verdict(self) -> str:
@@ -150,4 +151,5 @@ def _entry(
     walking: frozenset[int],
 ) -> Entry:
     line = lines[report.access.serial]
-    return Entry(number, line, report, formula(site, wording), access_map(planned, site, sizes, walking))
+    lanes = instruction_map(site, sizes, walking) or access_map(planned, site, sizes, walking)
+    return Entry(number, line, report, formula(site, wording), lanes)
