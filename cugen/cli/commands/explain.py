@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
 
 _INLINE_CODE = re.compile(r"`([^`]+)`")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(docs/[^)#]+)(?:#[^)]*)?\)")
 _CODE_LINK = re.compile(r"\[(CG\d+)\]\(\1\.md\)")
 
@@ -115,15 +116,17 @@ def _styled(text: str) -> str:
     text = paragraphs(text, sys.stdout)
     if not has_colour(sys.stdout):
         return text
-    lines = []
-    inside = False
-    for line in text.split("\n"):
-        if line.startswith("```"):
-            inside = not inside
-        elif inside:
-            lines.append(f"    {paint(line, 'green', sys.stdout)}" if line else "")
-        elif line.startswith("#"):
-            lines.append(paint(line.lstrip("# "), "bold", sys.stdout))
-        else:
-            lines.append(_INLINE_CODE.sub(lambda code: paint(code[1], "green", sys.stdout), line))
-    return "\n".join(lines)
+    parts = (_code(part) if number % 2 else _prose(part) for number, part in enumerate(text.split("```")))
+    return "".join(parts)
+
+
+def _code(text: str) -> str:
+    """What is between two fences, without the name of its language."""
+    _, *lines = text.rstrip("\n").split("\n")
+    return "\n".join(f"    {paint(line, 'green', sys.stdout)}" if line else "" for line in lines)
+
+
+def _prose(text: str) -> str:
+    """Headings in bold, and code in colours, also where a line ends in it."""
+    text = _INLINE_CODE.sub(lambda code: paint(code[1], "green", sys.stdout), text)
+    return _HEADING.sub(lambda heading: paint(heading[1], "bold", sys.stdout), text)
