@@ -14,7 +14,7 @@ from cugen.cli.failures import DONE, wrong_call
 from cugen.cli.text.layout import fit, paragraphs
 from cugen.cli.text.terminal import has_colour, note, paint, paint_findings, show
 from cugen.emit.resources import explanations
-from cugen.spec.nearest import did_you_mean
+from cugen.spec.nearest import nearest
 
 if TYPE_CHECKING:
     from cugen.cli.checked import Outcome
@@ -42,7 +42,9 @@ def execute(args: argparse.Namespace) -> int:
         return DONE
     code = _normal(args.code)
     if code not in known:
-        raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, known, what="codes"))
+        similar = nearest(code, known)
+        help = f"did you mean `{similar}`?" if similar else "`cugen explain` lists all codes with their titles"
+        raise wrong_call(f"unknown code `{args.code}`", help)
     page = _without_links(known[code].read_text(encoding="utf-8"))
     if args.spec is not None:
         outcome, findings = _findings(args.spec)
