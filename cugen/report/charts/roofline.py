@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from cugen.analysis.launches.ceilings import Ceiling, Roofline
 from cugen.analysis.launches.facts import Facts
-from cugen.analysis.launches.roofline import bound
 from cugen.html.environment import bytes_text, rate_text
 from cugen.machine import Device
 from cugen.machine.devices import unit_text
@@ -34,7 +33,8 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """The roof of a memory's bandwidth, from `x1`, `y1` up to `x2`, `y2`; its label is turned by `angle`."""
+    """The roof of a memory's bandwidth, from `x1`, `y1` up to `x2`, `y2`. Its label is turned by `angle`, and begins
+    where the roof does or ends where it does (`at_end`)."""
 
     kind: str  # used: device memory; level: one nearer to the cores
     label: str
@@ -42,6 +42,7 @@ class Slope:
     y1: float
     x2: float
     y2: float
+    at_end: bool
 
     @property
     def angle(self) -> float:
@@ -120,12 +121,13 @@ def roofline_chart(facts: Facts, device: Device) -> RooflineChart | None:
     rates = [*peaks, *(ceiling.flop_per_s for ceiling in ceilings), x.low * device.bandwidth * _MARGIN]
     y = _Axis.around(rates, _BOTTOM, _TOP)
     incomplete = {level.name for level in roofline.levels if not level.is_complete}
+    points = tuple(_point(ceiling, x, y, "at least " if ceiling.name in incomplete else "") for ceiling in ceilings)
     return RooflineChart(
         device,
         roofline,
-        tuple(_slope(name, bandwidth, max(peaks), x, y) for name, bandwidth in bandwidths.items()),
+        tuple(_slope(name, bandwidth, max(peaks), x, y, points) for name, bandwidth in bandwidths.items()),
         _roofs(roofline, device, max(bandwidths.values()), x, y),
-        tuple(_point(ceiling, x, y, "at least " if ceiling.name in incomplete else "") for ceiling in ceilings),
+        points,
         tuple(Tick(x.pixel(value), f"{value:g}") for value in x.decades()),
         tuple(Tick(y.pixel(value), rate_text(value)) for value in y.decades()),
     )
@@ -136,12 +138,14 @@ def _point(ceiling: Ceiling, x: _Axis, y: _Axis, prefix: str) -> Point:
     return Point(_SHAPES[ceiling.name], level, x.pixel(ceiling.intensity), y.pixel(ceiling.flop_per_s), ceiling, prefix)
 
 
-def _slope(name: str, bandwidth: float, peak: float, x: _Axis, y: _Axis) -> Slope:
+def _slope(name: str, bandwidth: float, peak: float, x: _Axis, y: _Axis, points: tuple[Point, ...]) -> Slope:
+    """The slope of a memory; its label is where it is further from the points."""
     start = max(x.low, y.low / bandwidth)
     kind = "used" if name == "device memory" else "level"
     label = f"{name}, {bytes_text(round(bandwidth))}/s"
-    first = x.pixel(start), y.pixel(bound(start, math.inf, bandwidth))
-    return Slope(kind, label, *first, x.pixel(peak / bandwidth), y.pixel(peak))
+    first, last = (x.pixel(start), y.pixel(start * bandwidth)), (x.pixel(peak / bandwidth), y.pixel(peak))
+    from_first, from_last = (min(math.dist(end, (point.x, point.y)) for point in points) for end in (first, last))
+    return Slope(kind, label, *first, *last, at_end=from_last > from_first)
 
 
 def _roofs(roofline: Roofline, device: Device, bandwidth: float, x: _Axis, y: _Axis) -> tuple[Roof, ...]:
@@ -149,11 +153,12 @@ def _roofs(roofline: Roofline, device: Device, bandwidth: float, x: _Axis, y: _A
     by_rate: dict[float, list[str]] = {}
     for kind, rate in device.peaks:
         by_rate.setdefault(rate, []).append(kind)
-    by_rate.setdefault(roofline.peak, list(roofline.units))
+    used = next((rate for rate in by_rate if math.isclose(rate, roofline.peak)), roofline.peak)
+    by_rate.setdefault(used, list(roofline.units))
     roofs = []
     label_y = -math.inf
     for rate in sorted(by_rate, reverse=True):
-        kind = "used" if rate == roofline.peak else "idle" if roofline.idle in by_rate[rate] else "other"
+        kind = "used" if rate == used else "idle" if roofline.idle in by_rate[rate] else "other"
         label_y = max(y.pixel(rate) + 4, label_y + _LABEL_DISTANCE)
         label = f"{rate_text(rate)}, {_units(by_rate[rate])}"
         roofs.append(Roof(kind, x.pixel(rate / bandwidth), y.pixel(rate), label, label_y))

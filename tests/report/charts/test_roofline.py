@@ -97,3 +97,28 @@ def test_the_traffic_of_shared_memory_is_that_of_its_wavefronts() -> None:
     known = level(launch.facts, "shared memory")
     assert known.is_complete
     assert known.ceiling.memory_bytes == 128 * wavefronts
+
+
+ELEMENTWISE = """
+cugen: 1
+kernel: scaled
+target: sm_90
+params: {N: 1000}
+arrays: {x: {shape: [N], dtype: float32}, y: {shape: [N], dtype: float32}}
+compute: y[i] = (x[i] + 1) / 3
+"""
+
+
+def test_equal_rates_have_one_roof_with_all_units() -> None:
+    """The peak of a mix of operations is a quotient, whose last digits may differ from the rate of the device."""
+    roofs = chart_of(ELEMENTWISE, "H200").roofs
+    assert [roof.label for roof in roofs if roof.kind == "used"] == [
+        "66.9 TFLOP/s, CUDA cores (float32), tensor cores (float64)"
+    ]
+    assert len({roof.y for roof in roofs}) == len(roofs)
+
+
+def test_the_label_of_a_slope_is_at_its_end_where_the_points_are_at_its_start() -> None:
+    (slope,) = chart_of(ELEMENTWISE, "H200").slopes
+    assert slope.at_end
+    assert not chart_of().slopes[0].at_end
