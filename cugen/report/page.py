@@ -24,7 +24,7 @@ from cugen.report.boxes import BoxMap, ChunkMap, instruction_map
 from cugen.report.formulas import Formula, formula
 from cugen.report.layouts import TileLayouts, tile_layouts
 from cugen.report.maps import AccessMap, access_map, initial_size
-from cugen.report.output_tiles import OutputTiles, output_tiles
+from cugen.report.output_tiles import OutputTiles, TilePart, output_tiles, tile_parts
 from cugen.report.tile_loops import tile_loops
 from cugen.report.timeline import Timeline, timeline
 
@@ -54,7 +54,8 @@ class Entry:
 class Launch:
     """One launch. `traffic` is empty if a size is unknown; `registers` is the plan's estimate for a thread.
 
-    outputs: how blocks and threads divide the outputs. timeline: of a loop that copies tiles and reads them."""
+    outputs: how blocks and threads divide the outputs. parts: of output tiles that several blocks compute. timeline:
+    of a loop that copies tiles and reads them."""
 
     report: LaunchReport
     planned: PlannedKernel
@@ -63,6 +64,7 @@ class Launch:
     tiles: tuple[TileLayouts, ...]
     registers: int
     outputs: tuple[OutputTiles, ...]
+    parts: tuple[TilePart, ...]
     timeline: Timeline | None
 
 
@@ -136,6 +138,7 @@ def _launch(
         tile_layouts(planned, target, all_sites, sizes_known=not sizes),
         registers(planned, kernel.context),
         output_tiles(planned, all_sites.values(), walking),
+        tile_parts(planned, all_sites.values()),
         timeline(planned, {**{str(size): initial_size(bounds) for size, bounds in sizes.items()}, **values}),
     )
 
