@@ -75,9 +75,9 @@ def test_chunks_are_where_the_bits_of_an_address_put_them(swizzle_bytes: int) ->
 
 @pytest.mark.parametrize("swizzle_bytes", [64, 128])
 def test_one_chunk_of_eight_rows_is_in_all_banks(swizzle_bytes: int) -> None:
-    places = [(row, chunk, n) for line in chunks(swizzle_bytes) for n, (row, chunk) in enumerate(line)]
+    chunk_positions = [(row, chunk, n) for line in chunks(swizzle_bytes) for n, (row, chunk) in enumerate(line)]
     for chosen in range(swizzle_bytes // 16):
-        assert {n for row, chunk, n in places if chunk == chosen and row < 8} == set(range(8))
+        assert {n for row, chunk, n in chunk_positions if chunk == chosen and row < 8} == set(range(8))
 
 
 @pytest.mark.slow
