@@ -94,15 +94,24 @@ def _dispatch(words: list[str]) -> int:
         return WRONG_INPUT
     name = words[0]
     if name not in COMMANDS:
-        from cugen.spec.nearest import did_you_mean
-
-        raise wrong_call(f"there is no command `{name}`", did_you_mean(name, COMMANDS, what="commands"))
+        raise wrong_call(f"there is no command `{name}`", _command_help(name, words[1:]))
     command = command_module(name)
     parser = _Parser(f"cugen {name}", description=command.__doc__, allow_abbrev=False)
     add_arguments(command, parser)
     args = parser.parse_args(words[1:])
     with _cache_warnings_as_notes(quiet=args.quiet):
         return command.execute(args)
+
+
+def _command_help(name: str, others: list[str]) -> str:
+    """What to write in place of an unknown command."""
+    from cugen.spec.nearest import did_you_mean
+
+    if name == "help":
+        return f"write `cugen {' '.join([*others[:1], '--help'])}`"
+    if name.endswith((".yaml", ".yml")):
+        return f"write the command before the file, as in `cugen check {name}`"
+    return did_you_mean(name, COMMANDS, what="commands")
 
 
 def command_module(name: str) -> Command:

@@ -49,6 +49,7 @@ class Device:
     bandwidth: float
     peaks: tuple[tuple[str, float], ...]
     l2_bytes: int = 0  # 0 where device memory isn't cached
+    l2_bandwidth: float = 0.0  # bytes per second that are read; 0 where no figure is published
 
     def is_of(self, target: str) -> bool:
         """Whether it has a target's compute capability, as H200 has that of `sm_90` and `sm_90a`."""
@@ -73,10 +74,16 @@ class UnknownDevice(ValueError):
 
 
 def _device(
-    name: str, target: str, sms: int, gigabytes_per_s: float, l2_bytes: int, **teraflops_per_s: float
+    name: str,
+    target: str,
+    sms: int,
+    gigabytes_per_s: float,
+    l2_bytes: int,
+    l2_bandwidth: float = 0.0,
+    **teraflops_per_s: float,
 ) -> Device:
     peaks = tuple((kind, rate * TERA) for kind, rate in teraflops_per_s.items())
-    return Device(name, target, sms, gigabytes_per_s * GIGA, peaks, l2_bytes)
+    return Device(name, target, sms, gigabytes_per_s * GIGA, peaks, l2_bytes, l2_bandwidth)
 
 
 def _half(rate: float) -> dict[str, float]:
@@ -85,6 +92,9 @@ def _half(rate: float) -> dict[str, float]:
 
 _HOPPER_SXM = {"float32": 66.9, "float64": 33.5, "tensor_float64": 66.9, "tensor_tf32": 494.7, **_half(989.4)}
 _A100 = {"float32": 19.5, "float64": 9.7, "tensor_float64": 19.5, "tensor_tf32": 156.0, **_half(312.0)}
+
+# A100 white paper, "A100 L2 cache": bytes read per clock cycle of V100 and of A100, here at their boost clocks.
+_V100_L2, _A100_L2 = 2048 * 1.53 * GIGA, 5120 * 1.41 * GIGA
 
 _DEVICES = (
     # GeForce 8800 GTX: 128 cores at 1.35 GHz; the multiply that can be dual-issued with an FMA isn't counted.
@@ -99,12 +109,12 @@ _DEVICES = (
     _device("P100", "sm_60", 56, 732.0, 4 * MB, float32=10.6, float64=5.3),
     _device("GTX 1080", "sm_61", 20, 320.0, 2 * MB, float32=8.873, float64=0.277),
     # Volta white paper: V100 SXM2.
-    _device("V100", "sm_70", 80, 900.0, 6 * MB, float32=15.7, float64=7.8, tensor_float16=125.0),
+    _device("V100", "sm_70", 80, 900.0, 6 * MB, _V100_L2, float32=15.7, float64=7.8, tensor_float16=125.0),
     # Turing white paper; float64 runs at 1/32 of float32.
     _device("T4", "sm_75", 40, 320.0, 4 * MB, float32=8.1, float64=0.253, tensor_float16=65.0),
     # A100 data sheet (SXM4), with 40 and with 80 GB of memory.
-    _device("A100 40GB", "sm_80", 108, 1555.0, 40 * MB, **_A100),
-    _device("A100", "sm_80", 108, 2039.0, 40 * MB, **_A100),
+    _device("A100 40GB", "sm_80", 108, 1555.0, 40 * MB, _A100_L2, **_A100),
+    _device("A100", "sm_80", 108, 2039.0, 40 * MB, _A100_L2, **_A100),
     # GA102 white paper; float64 runs at 1/64 of float32.
     _device("RTX 3090", "sm_86", 82, 936.2, 6 * MB, float32=35.6, float64=0.556, tensor_tf32=35.6, **_half(71.0)),
     # Ada white paper; L4 and L40S data sheets, whose figures are with sparsity and halved here.

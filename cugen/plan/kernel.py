@@ -28,6 +28,18 @@ class IdleUnit:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class WorkUnits:
+    """Parts of output tiles that a block computes one after the other: the names of the tile and of its k-tiles from
+    `k_tile_begin` to below `k_tile_end`. There are `tiles` of `k_tiles` each."""
+
+    tile: Integer
+    k_tile_begin: Integer
+    k_tile_end: Integer
+    tiles: int
+    k_tiles: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Kernel:
     """One `__global__` function and its launch.
@@ -54,6 +66,7 @@ class Kernel:
     workspace: tuple[Array, ...] = ()  # arrays through which its blocks exchange data
     tensor_maps: tuple[Array, ...] = ()  # its first parameters: the arguments that it copies by boxes
     idle_unit: IdleUnit | None = None
+    work_units: WorkUnits | None = None  # of stream-K
     options: Options = field(default_factory=Options)  # of its schedule
     # All nodes in the order in which they run, without sections round them.
     body: tuple[Node, ...] = field(init=False, repr=False, compare=False)

@@ -14,7 +14,7 @@ from cugen.html.environment import asset, environment
 from cugen.html.highlight import highlighted
 from cugen.machine import Target, device
 from cugen.report.attachments.counters import Counters
-from cugen.report.charts import occupancy, output, pipeline, roofline
+from cugen.report.charts import occupancy, output, pipeline, roofline, stream_k
 from cugen.report.index import row
 from cugen.report.page import Entry, Launch, Page
 from cugen.report.script_data import script_data
@@ -62,6 +62,7 @@ class _Charts:
     tiles: tuple[output.TilesChart, ...]
     threads: tuple[output.ThreadsChart | None, ...]
     pipeline: pipeline.PipelineChart | None
+    stream_k: stream_k.StreamKChart | None
 
 
 def _charts(launch: Launch, target: Target) -> _Charts:
@@ -72,6 +73,7 @@ def _charts(launch: Launch, target: Target) -> _Charts:
         tuple(map(output.tiles_chart, launch.outputs)),
         tuple(map(output.threads_chart, launch.outputs)),
         pipeline.pipeline_chart(launch.timeline) if launch.timeline is not None else None,
+        stream_k.stream_k_chart(launch.parts, launch.planned.work_units) if launch.planned.work_units else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import sympy
@@ -96,10 +96,10 @@ def access_map(
     if any(counter.count < 1 for counter in site.counters):
         return _NOTHING
     guards = [*site.predicates, *filter(None, (site.source_guard,))]
-    used = names([site.offset, *(difference for guard in guards for difference, _ in guard.terms)])
+    used = names([site.offset]) | names_of(guards)
     matrix = matrix_of(site)
     extents = names(extents_of(site)) if matrix is not None else frozenset()
-    variables = tuple(_variables(site, used | extents, sizes, walking))
+    variables = variables_of(site, used | extents, sizes, walking)
     if used - set(THREAD) - {sympy.Symbol(v.name, integer=True) for v in variables}:
         return _DATA
     try:
@@ -114,11 +114,11 @@ def access_map(
         array.dynamic_offset if array.space == "shared" else 0,
         tree(site.offset),
         variables,
-        tuple(map(_condition, site.predicates)),
+        tuple(map(condition_of, site.predicates)),
         _tile(site, used),
         matrix,
         sources,
-        None if site.source_guard is None else _condition(site.source_guard),
+        None if site.source_guard is None else condition_of(site.source_guard),
     )
 
 
@@ -147,13 +147,13 @@ def _tile(site: Site, used: frozenset[sympy.Symbol]) -> Tile | None:
     return Tile(array.symbol, tuple(map(tree, subscripts)), shape, array.pad, array.swizzle, array.swizzle_unit)
 
 
-def _variables(
+def variables_of(
     site: Site,
     used: frozenset[sympy.Symbol],
     sizes: Mapping[sympy.Symbol, tuple[int, int]],
     walking: frozenset[int],
-) -> list[Variable]:
-    """The counters and sizes that the addresses depend on."""
+) -> tuple[Variable, ...]:
+    """The counters and sizes among the names `used`."""
     variables = []
     for counter in site.counters:
         name = str(counter.symbol)
@@ -169,7 +169,7 @@ def _variables(
     for size, (low, high) in sizes.items():
         if size in used:
             variables.append(Variable(str(size), str(size), "param", low, high, initial_size((low, high))))
-    return variables
+    return tuple(variables)
 
 
 def _loop_value(site: Site, counter: sympy.Symbol, index: str) -> Tree | None:
@@ -178,5 +178,11 @@ def _loop_value(site: Site, counter: sympy.Symbol, index: str) -> Tree | None:
     return tree(value) if value is not None and value.free_symbols == {counter} else None
 
 
-def _condition(predicate: Predicate) -> Condition:
+def names_of(predicates: Iterable[Predicate]) -> frozenset[sympy.Symbol]:
+    """All names in some predicates."""
+    return names(difference for predicate in predicates for difference, _ in predicate.terms)
+
+
+def condition_of(predicate: Predicate) -> Condition:
+    """A predicate for the script."""
     return Condition(tuple((tree(difference), operator) for difference, operator in predicate.terms), predicate.negated)

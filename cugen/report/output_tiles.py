@@ -80,6 +80,36 @@ class OutputTiles:
         return int(np.bincount(self.owners[self.owners >= 0]).max(initial=0))
 
 
+@dataclass(frozen=True, slots=True)
+class TilePart:
+    """K-tiles of an output tile, from `begin` to below `end`, that a block computes."""
+
+    tile: int
+    begin: int
+    end: int
+    block: int
+
+
+def tile_parts(kernel: Kernel, sites: Iterable[Site]) -> tuple[TilePart, ...]:
+    """The parts of all output tiles, in order of tiles and k-tiles, where blocks share tiles (stream-K)."""
+    units = kernel.work_units
+    if units is None:
+        return ()
+    names = units.tile, units.k_tile_begin, units.k_tile_end
+    site = next((site for site in sites if all(name in site.definitions for name in names)), None)
+    if site is None:
+        return ()
+    exprs = [name.xreplace(site.definitions) for name in names]
+    used = frozenset[sympy.Basic]().union(BLOCK[:1], *(expr.free_symbols for expr in exprs))
+    counters = [counter for counter in site.counters if counter.symbol in used]
+    if prod(counter.count for counter in counters) > _MAX_POINTS:
+        return ()
+    points = _Points((1, 1, 1), [], np.zeros(1, np.int64), counters, {})
+    values = [points.value(expr).ravel().tolist() for expr in (*exprs, BLOCK[0])]
+    parts = (TilePart(*numbers) for numbers in zip(*values, strict=True))
+    return tuple(sorted((part for part in parts if part.begin < part.end), key=lambda part: (part.tile, part.begin)))
+
+
 def output_tiles(kernel: Kernel, sites: Iterable[Site], walking: frozenset[int]) -> tuple[OutputTiles, ...]:
     """The tiles of each output of a launch, by the access that stores most of its elements; without outputs whose
     blocks store to no rectangles, or whose sizes are unknown. `walking`: the `tile_loops` of the kernel."""

@@ -20,10 +20,11 @@ from cugen.machine import target as known_target
 from cugen.machine.target import Target
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.registers.estimate import registers
+from cugen.report.boxes import BoxMap, ChunkMap, instruction_map
 from cugen.report.formulas import Formula, formula
 from cugen.report.layouts import TileLayouts, tile_layouts
 from cugen.report.maps import AccessMap, access_map, initial_size
-from cugen.report.output_tiles import OutputTiles, output_tiles
+from cugen.report.output_tiles import OutputTiles, TilePart, output_tiles, tile_parts
 from cugen.report.tile_loops import tile_loops
 from cugen.report.timeline import Timeline, timeline
 
@@ -32,13 +33,13 @@ from cugen.report.timeline import Timeline, timeline
 class Entry:
     """One access. `number` counts those of the page from 1; `line` is that of the source.
 
-    lanes: the map of its addresses, or why there is none."""
+    lanes: the map of its addresses, of its box or of the chunks of its rows, or why there is none."""
 
     number: int
     line: int
     report: AccessReport
     formula: Formula | None
-    lanes: AccessMap | str
+    lanes: AccessMap | BoxMap | ChunkMap | str
 
     @property
     def verdict(self) -> str:
@@ -53,7 +54,8 @@ class Entry:
 class Launch:
     """One launch. `traffic` is empty if a size is unknown; `registers` is the plan's estimate for a thread.
 
-    outputs: how blocks and threads divide the outputs. timeline: of a loop that copies tiles and reads them."""
+    outputs: how blocks and threads divide the outputs. parts: of output tiles that several blocks compute. timeline:
+    of a loop that copies tiles and reads them."""
 
     report: LaunchReport
     planned: PlannedKernel
@@ -62,6 +64,7 @@ class Launch:
     tiles: tuple[TileLayouts, ...]
     registers: int
     outputs: tuple[OutputTiles, ...]
+    parts: tuple[TilePart, ...]
     timeline: Timeline | None
 
 
@@ -135,6 +138,7 @@ def _launch(
         tile_layouts(planned, target, all_sites, sizes_known=not sizes),
         registers(planned, kernel.context),
         output_tiles(planned, all_sites.values(), walking),
+        tile_parts(planned, all_sites.values()),
         timeline(planned, {**{str(size): initial_size(bounds) for size, bounds in sizes.items()}, **values}),
     )
 
@@ -150,4 +154,5 @@ def _entry(
     walking: frozenset[int],
 ) -> Entry:
     line = lines[report.access.serial]
-    return Entry(number, line, report, formula(site, wording), access_map(planned, site, sizes, walking))
+    lanes = instruction_map(site, sizes, walking) or access_map(planned, site, sizes, walking)
+    return Entry(number, line, report, formula(site, wording), lanes)

@@ -7,7 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from cugen.machine.target import Target
+from cugen.report.boxes import BoxMap, ChunkMap
+from cugen.report.maps import AccessMap
 from cugen.report.page import Entry, Launch, Page
+
+_MAPS: dict[type, str] = {AccessMap: "map", BoxMap: "box", ChunkMap: "chunks"}
 
 
 def script_data(page: Page) -> str:
@@ -46,7 +50,9 @@ def _entry(entry: Entry, launch: Launch, position: int) -> dict[str, Any]:
         "unit": report.unit,
         "ideal": report.per_request.worst_ideal if report.per_request else None,
         "worst": report.per_request.worst if report.per_request else None,
-        **({"reason": entry.lanes} if isinstance(entry.lanes, str) else {"map": asdict(entry.lanes)}),
+        **(
+            {"reason": entry.lanes} if isinstance(entry.lanes, str) else {_MAPS[type(entry.lanes)]: asdict(entry.lanes)}
+        ),
     }
 
 

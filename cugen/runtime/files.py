@@ -85,7 +85,7 @@ def encode(path: Path, array: NDArray[Any]) -> bytes:
 
 def _check_exists(name: str, path: Path) -> None:
     if not path.is_file():
-        raise RunError(FILE_UNREADABLE, f"input for `{name}`: there is no file {path}")
+        raise RunError(FILE_UNREADABLE, f"input for `{name}`: there is no file {path}", help="check the path")
 
 
 def _load(name: str, path: Path, mode: Literal["r"] | None = None) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 from cugen.spec.model import Spec
-from cugen.spec.nearest import did_you_mean
+from cugen.spec.nearest import did_you_mean, nearest
 from cugen.spec.parse.keys import MAX_KERNELS
 from cugen.spec.parse.mappings import yaml_of
 from cugen.spec.parse.nodes import MAX_BYTES, YamlMapping, YamlScalar, decode, parse, printable
@@ -99,7 +99,7 @@ def _load_file(
     try:
         if not Path(path).is_file():
             reason = "it is a folder" if Path(path).is_dir() else "there is no such file"
-            raise _failure(name, "CG1001", f"`{name}` can't be read: {reason}", help="check the path")
+            raise _failure(name, "CG1001", f"`{name}` can't be read: {reason}", help=_path_help(Path(path)))
         with open(path, "rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
@@ -111,6 +111,15 @@ def _load_file(
         raise SpecError(report.diagnostics)
     specs = _load(text, name, Path(path).parent, params or {}, kernel, target)
     return tuple(replace(spec, dependencies=(name, *spec.dependencies)) for spec in specs)
+
+
+def _path_help(path: Path) -> str:
+    """What to write in place of a path that is no file."""
+    if path.is_dir():
+        return f"name its files, as in `{path / '*.yaml'}`"
+    siblings = [sibling.name for sibling in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    similar = nearest(path.name, sorted(siblings))
+    return f"did you mean `{printable(str(path.with_name(similar)))}`?" if similar else "check the path"
 
 
 def _failure(file: str, code: str, message: str, *, help: str) -> SpecError:

@@ -43,7 +43,8 @@ def _common_prefix_length(a: str, b: str) -> int:
 def did_you_mean(name: str, known: Iterable[str], *, what: str) -> str:
     """A help text: the nearest known name, a prefix match, or the list of all names (at most 20)."""
     names = list(known)
-    suggestion = nearest(name, names) or _prefix_match(name, names)
+    bare = name.strip("_")  # `__shared__`
+    suggestion = bare if bare != name and bare in names else nearest(name, names) or _prefix_match(name, names)
     if suggestion is not None:
         return f"did you mean `{suggestion}`?"
     if not names:

@@ -88,12 +88,20 @@
   }
 
   function openMap(access) {
-    byId("map-body").hidden = !access.map;
-    byId("map-reason").hidden = Boolean(access.map);
-    if (!access.map) {
+    const hasMap = Boolean(access.map || access.box || access.chunks);
+    byId("map-body").hidden = !hasMap;
+    byId("map-reason").hidden = hasMap;
+    all(".map-of-lanes").forEach((part) => { part.hidden = !access.map; });
+    if (!hasMap) {
       byId("map-reason").textContent = `${access.text} has no map: ${access.reason}.`;
       return;
     }
+    if (access.map) openLanes(access);
+    else if (access.box) openBox(access);
+    else openChunks(access);
+  }
+
+  function openLanes(access) {
     state = worstRequest(access);
     const controls = byId("map-controls");
     controls.replaceChildren(slider("warp", "warp", 0, warpsOf(access) - 1, state.warp,
@@ -101,6 +109,17 @@
     for (const variable of access.map.variables) controls.append(variableControl(variable));
     const tile = tileOf(access);
     if (tile) controls.append(layoutControl(access, tile));
+    draw(access);
+  }
+
+  function openBox(access) {
+    state = { uniform: Object.fromEntries(access.box.variables.map(({ name, initial }) => [name, initial])) };
+    byId("map-controls").replaceChildren(...access.box.variables.map(variableControl));
+    draw(access);
+  }
+
+  function openChunks(access) {
+    byId("map-controls").replaceChildren();
     draw(access);
   }
 
@@ -185,6 +204,46 @@
   }
 
   function draw(access) {
+    if (access.map) drawLanesMap(access);
+    else if (access.box) drawBox(access);
+    else drawChunks(access);
+  }
+
+  function drawBox(access) {
+    const copied = boxes.of(access.box, access.block, state.uniform), picture = byId("map-picture");
+    const { array, box, swizzle_bytes: swizzle } = access.box;
+    if (!copied.length) {
+      byId("map-figures").textContent = "";
+      picture.replaceChildren(element("p", {}, "No thread copies a box here."));
+      return;
+    }
+    const [first] = copied, whole = box.reduce((product, count) => product * count, 1);
+    const others = copied.length > 1 ? `; the first of ${copied.length} boxes of the block` : "";
+    const kind = swizzle ? `, rows of ${swizzle} bytes swizzled in shared memory` : "";
+    byId("map-figures").innerHTML = `<strong class="${first.sectors > first.ideal ? "bad" : ""}">` +
+      `${unitOf(first.sectors, "sectors")}</strong>, ideal ${thousands(first.ideal)}, for a box of ` +
+      `${box.map(thousands).join(" × ")} elements${kind}${others}`;
+    const at = `(${first.first.map(thousands).join(", ")})`, outside = whole - first.elements;
+    const text = `The box begins at ${at} of ${escaped(array)} (${first.shape.map(thousands).join(" × ")}): ` +
+      `${counted(first.elements, "element")} inside` + (outside ? `, ${thousands(outside)} beyond the edge` : "");
+    picture.innerHTML = `<p>${text}.</p><div class="beside-map">${boxes.picture(access.box, first, `Box. ${text}.`)}` +
+      `${boxes.overview(first, `Where the box is in ${escaped(array)}`)}</div><p class="legend">` +
+      `${swatch("style=\"background:var(--quarter-0)\"", "inside the array, with its sectors")} ` +
+      `${outside ? swatch("data-kind=beyond", "beyond the edge: zeros are loaded, nothing is stored") : ""}</p>`;
+  }
+
+  function drawChunks(access) {
+    const { swizzle_bytes: bytes, is_operand: isOperand, k_chunks: kChunks } = access.chunks;
+    const rows = `Rows of ${bytes} bytes; an address has the 16-byte chunk xor bits 7 to 9 in the bits from 4 on.`;
+    const reads = !isOperand ? "TMA writes or reads each word once, without bank conflicts."
+      : kChunks ? `One colour is the K of one wgmma, ${counted(kChunks, "chunk")} of each row: the same chunk of 8 rows is in all 32 banks.`
+      : "A wgmma reads whole rows, which are in all 32 banks.";
+    byId("map-figures").textContent = access.worst === null ? "" : `${unitOf(access.worst, access.unit)}, ideal ${thousands(access.ideal)}, for one instruction`;
+    byId("map-picture").innerHTML = boxes.chunkPicture(access.chunks, `Swizzled rows. ${rows} ${reads}`) +
+      `<p class="legend">${rows} ${reads}</p>`;
+  }
+
+  function drawLanesMap(access) {
     const layout = layoutOf(access);
     const lanes = requests.lanesOf(access.map, access.block, state.warp, state.uniform, layout);
     const cost = requests.costOf(access.map, lanes, data.target);
@@ -419,8 +478,8 @@
   addEventListener("hashchange", () => { if (linked() && linked() !== chosen) select(linked()); });
   const numbers = Object.keys(data.accesses);
   const excess = (number) => {
-    const { worst, ideal, map } = data.accesses[number];
-    return worst && ideal ? worst / ideal : map ? 0.5 : 0;
+    const { worst, ideal, reason } = data.accesses[number];
+    return worst && ideal ? worst / ideal : reason ? 0 : 0.5;
   };
   select(data.accesses[linked()] ? linked() : numbers.reduce((a, b) => (excess(b) > excess(a) ? b : a), numbers[0]));
 })();

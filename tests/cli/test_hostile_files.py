@@ -335,7 +335,8 @@ def test_a_spec_that_is_no_file_is_refused(cli, tmp_path, what):
     answer = cli("generate", os.path.join(tmp_path, what), "-o", tmp_path / "out")
     assert answer.status == 2
     assert answer.err.startswith("error[CG1001]: ")
-    assert "= help: check the path" in answer.err
+    help = "name its files, as in `" if what in ("folder", "") else "check the path"
+    assert f"= help: {help}" in answer.err
     assert not (tmp_path / "out").exists()
 
 

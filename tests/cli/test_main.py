@@ -48,6 +48,20 @@ def test_a_misspelt_command_suggests_the_nearest_one(cli: Cli) -> None:
     assert "did you mean `generate`?" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("words", "help"),
+    [
+        (("scale.yaml",), "write the command before the file, as in `cugen check scale.yaml`"),
+        (("help",), "write `cugen --help`"),
+        (("help", "run"), "write `cugen run --help`"),
+    ],
+)
+def test_what_is_no_command_is_answered_with_one(cli: Cli, words: tuple[str, ...], help: str) -> None:
+    answer = cli(*words)
+    assert (answer.status, answer.out) == (2, "")
+    assert f"= help: {help}" in answer.err
+
+
 def test_an_unknown_option_is_a_wrong_call(cli: Cli) -> None:
     assert cli("--nonsense").status == 2
     assert cli("generate", "--nonsense").status == 2

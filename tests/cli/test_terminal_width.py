@@ -97,6 +97,7 @@ def calls(specs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         ("new", "--list"),
         ("explain",),
         ("explain", "CG2108"),
+        ("explain", "CG1304"),  # a line breaks inside of code
     ]
     words += [("check", file) for file in files]
     words += [("inspect", "--what", what, file) for what in ("plan", "analysis") for file in files]
@@ -130,6 +131,13 @@ def output(folder: Path, shared_builds: Path) -> Output:
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_no_line_is_wider_than_the_terminal(output: Output, columns: int) -> None:
     assert {call: found for call, lines in output[columns].items() if (found := wide(lines, columns))} == {}
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_code_in_an_explanation_is_coloured_in_place_of_its_marks(output: Output, columns: int) -> None:
+    lines = output[columns]["explain CG1304"]
+    assert [line for line in lines if "`" in line] == []
+    assert "A spec that shows it" in lines
 
 
 @pytest.mark.slow

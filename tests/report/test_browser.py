@@ -249,3 +249,14 @@ def test_the_footprint_of_a_block_follows_the_sliders(tab: Any, gallery_pages: A
     assert page.locator("#map-footprint-picture .beyond").count() > 0
     page.locator("a[data-select='2']").click()
     assert page.locator("#map-footprint").is_hidden()
+
+
+def test_captions_of_wide_tables_are_whole_on_a_narrow_screen(tab, gallery_pages):
+    (made,) = gallery_pages("matmul_padded.yaml")
+    tab.page.set_viewport_size({"width": 420, "height": 900})
+    opened = tab.open(page_html(made))
+    right = "captions => captions.map((caption) => caption.getBoundingClientRect().right)"
+    edges = opened.locator("table.list caption").evaluate_all(right)
+    assert len(edges) > 3
+    assert max(edges) <= 420
+    assert opened.evaluate("document.documentElement.scrollWidth") == 420

@@ -126,7 +126,7 @@ def test_text_of_a_spec_is_never_markup(page_of):
     assert "<b>" not in text
     assert "49 &amp;" not in text
     assert "&lt;/script&gt;&lt;b&gt;{{ 7 * 7 }} &amp;amp;" in text
-    assert text.count("</script>") == 4
+    assert text.count("</script>") == 5
 
 
 def test_the_index_has_a_row_for_each_kernel_with_a_link(gallery_pages):

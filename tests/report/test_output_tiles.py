@@ -87,3 +87,34 @@ compute: y[i] = x[N - 1 - i]
     assert page_of(text).launches[0].outputs == ()
     (tiles,) = page_of(text, N=1000).launches[0].outputs
     assert (tiles.columns.extent, tiles.planes) == (1000, 1)
+
+
+STREAM_K = """
+cugen: 1
+kernel: product
+params: {M: 96, N: 128, K: 640}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule:
+  {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, stream_k: 1}
+"""
+
+
+def test_the_parts_of_stream_k_cover_each_tile_once_and_the_ranges_of_blocks_are_even(page_of):
+    (launch,) = page_of(STREAM_K).launches
+    units, (blocks, _, _) = launch.planned.work_units, launch.report.facts.launch.grid
+    assert (units.tiles, units.k_tiles) == (12, 40)
+    covered = [(part.tile, k) for part in launch.parts for k in range(part.begin, part.end)]
+    assert covered == list(product(range(units.tiles), range(units.k_tiles)))
+    by_block = [sum(part.end - part.begin for part in launch.parts if part.block == n) for n in range(blocks)]
+    assert min(by_block) > 0
+    assert len({*by_block[:-1]}) == 1
+    assert by_block[-1] <= by_block[0]
+
+
+def test_other_schedules_have_no_parts(page_of):
+    (launch,) = page_of(STREAM_K.replace("stream_k: 1", "stream_k: 0")).launches
+    assert (launch.parts, launch.planned.work_units) == ((), None)

@@ -181,6 +181,12 @@ def test_texts_without_a_spec(text: str, code: str) -> None:
     assert [c for c, _ in refused(lambda: load_text(text))] == [code]
 
 
+def test_a_misspelt_file_is_answered_with_the_nearest_beside_it(file: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        load(file.with_suffix(".yml"))
+    assert caught.value.diagnostics[0].help == f"did you mean `{file}`?"
+
+
 @pytest.mark.parametrize("name", ["missing.yaml", "", "folder", "a\0b", "x" * 5000])
 def test_paths_that_name_no_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()

@@ -223,8 +223,14 @@ def _counted(
         issued = warp_instructions(walked, all_sites, executions)
     except Unknown as why:
         return replace(basis, unknown=str(why))
-    roof = roofline(done, moved, device, kernel.idle_unit) if device else None
+    roof = roofline(done, moved, device, _shared_wavefronts(accesses), kernel.idle_unit) if device else None
     return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding, copies=copies, instructions=issued)
+
+
+def _shared_wavefronts(accesses: tuple[AccessReport, ...]) -> tuple[int | None, ...]:
+    """Wavefronts of each access to shared memory over the launch; None if unknown."""
+    totals = (report.totals for report in accesses if report.space == "shared")
+    return tuple(known.wavefronts if known is not None else None for known in totals)
 
 
 def _in_expressions(kernel: Kernel, walked: tuple[Step, ...], target: Target) -> Iterator[BranchFacts]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cugen.analysis.launches.ceilings import Roofline
+from cugen.analysis.launches.ceilings import Ceiling, Roofline
 from cugen.analysis.launches.facts import BranchFacts, Facts
 from cugen.analysis.launches.host_memory import HostBytes
 from cugen.analysis.launches.latency_hiding import CopiesInFlight, LatencyHiding
@@ -248,11 +248,21 @@ def _roofline(roofline: Roofline, work: Work) -> Iterator[str]:
             f"{roofline.idle_reason}"
         )
     for ceiling in roofline.ceilings:
-        limit = "memory-bound" if ceiling.is_memory_bound else "compute-bound"
+        yield f"{ceiling.intensity:.4g} FLOP/B {_LEVELS[ceiling.name]}: {_bound(ceiling, peak)}"
+    for level in roofline.levels:
+        at_most = "" if level.is_complete else "at most "
         yield (
-            f"{ceiling.intensity:.4g} FLOP/B {_LEVELS[ceiling.name]}: {ceiling.flop_per_s / 1e9:,.1f} GFLOP/s at most, "
-            f"{ceiling.share:.1%} of {peak}, {limit}; {time_text(ceiling.seconds)} at least"
+            f"{level.name} has {level.bandwidth / 1e9:,.1f} GB/s: {at_most}{level.ceiling.intensity:.4g} FLOP/B, "
+            f"{_bound(level.ceiling, peak)}"
         )
+
+
+def _bound(ceiling: Ceiling, peak: str) -> str:
+    limit = "memory-bound" if ceiling.is_memory_bound else "compute-bound"
+    return (
+        f"{ceiling.flop_per_s / 1e9:,.1f} GFLOP/s at most, {ceiling.share:.1%} of {peak}, {limit}; "
+        f"{time_text(ceiling.seconds)} at least"
+    )
 
 
 def _host_memory(host: HostBytes, device: str) -> str:

@@ -14,13 +14,14 @@ from cugen.cli.failures import DONE, wrong_call
 from cugen.cli.text.layout import fit, paragraphs
 from cugen.cli.text.terminal import has_colour, note, paint, paint_findings, show
 from cugen.emit.resources import explanations
-from cugen.spec.nearest import did_you_mean
+from cugen.spec.nearest import nearest
 
 if TYPE_CHECKING:
     from cugen.cli.checked import Outcome
     from cugen.spec.diagnostics import Diagnostic
 
 _INLINE_CODE = re.compile(r"`([^`]+)`")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(docs/[^)#]+)(?:#[^)]*)?\)")
 _CODE_LINK = re.compile(r"\[(CG\d+)\]\(\1\.md\)")
 
@@ -41,7 +42,9 @@ def execute(args: argparse.Namespace) -> int:
         return DONE
     code = _normal(args.code)
     if code not in known:
-        raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, known, what="codes"))
+        similar = nearest(code, known)
+        help = f"did you mean `{similar}`?" if similar else "`cugen explain` lists all codes with their titles"
+        raise wrong_call(f"unknown code `{args.code}`", help)
     page = _without_links(known[code].read_text(encoding="utf-8"))
     if args.spec is not None:
         outcome, findings = _findings(args.spec)
@@ -115,15 +118,17 @@ def _styled(text: str) -> str:
     text = paragraphs(text, sys.stdout)
     if not has_colour(sys.stdout):
         return text
-    lines = []
-    inside = False
-    for line in text.split("\n"):
-        if line.startswith("```"):
-            inside = not inside
-        elif inside:
-            lines.append(f"    {paint(line, 'green', sys.stdout)}" if line else "")
-        elif line.startswith("#"):
-            lines.append(paint(line.lstrip("# "), "bold", sys.stdout))
-        else:
-            lines.append(_INLINE_CODE.sub(lambda code: paint(code[1], "green", sys.stdout), line))
-    return "\n".join(lines)
+    parts = (_code(part) if number % 2 else _prose(part) for number, part in enumerate(text.split("```")))
+    return "".join(parts)
+
+
+def _code(text: str) -> str:
+    """What is between two fences, without the name of its language."""
+    _, *lines = text.rstrip("\n").split("\n")
+    return "\n".join(f"    {paint(line, 'green', sys.stdout)}" if line else "" for line in lines)
+
+
+def _prose(text: str) -> str:
+    """Headings in bold, and code in colours, also where a line ends in it."""
+    text = _INLINE_CODE.sub(lambda code: paint(code[1], "green", sys.stdout), text)
+    return _HEADING.sub(lambda heading: paint(heading[1], "bold", sys.stdout), text)

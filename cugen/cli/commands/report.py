@@ -64,7 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     if (args.output is None) == (args.serve is None):
-        raise wrong_call("give either `-o PATH` or `--serve PORT`")
+        page = f"{Path(args.specs[0]).stem}.html" if len(args.specs) == 1 else "pages"
+        raise wrong_call("give either `-o PATH` or `--serve PORT`", f"`-o {page}` writes what a browser opens")
     if args.serve is not None:
         return _serve(args)
     specs = with_locks(_load(args), args)
@@ -90,7 +91,7 @@ def _write(texts: Mapping[Path, str], args: argparse.Namespace) -> None:
     with files_of_the_user():
         for path, text in texts.items():
             write_file(File(path, text.encode()))
-            note(str(path), quiet=args.quiet)
+            note(f"wrote {path}", quiet=args.quiet)
 
 
 def _serve(args: argparse.Namespace) -> int:

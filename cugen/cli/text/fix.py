@@ -89,7 +89,7 @@ def _document(fixed: Fixed, outcome: Outcome) -> Iterator[str]:
     for finding in fixed.left:
         yield f"{head}: remaining {finding.severity}[{finding.code}]: {finding.message}"
         if finding.code != BANK_CONFLICTS:
-            yield _row("", "not fixable by padding or swizzling a tile")
+            yield _row("cure", finding.help or "none by padding or swizzling a tile")
 
 
 def _fix(fix: Fix) -> Iterator[str]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from cugen.analysis.launches.ceilings import Ceiling, Roofline
 from cugen.analysis.launches.facts import Facts
-from cugen.analysis.launches.roofline import bound
-from cugen.html.environment import rate_text
+from cugen.html.environment import bytes_text, rate_text
 from cugen.machine import Device
 from cugen.machine.devices import unit_text
 
@@ -17,8 +16,8 @@ WIDTH, HEIGHT = 900, 330
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 520, 16, 288  # of the plot
 _LABEL_DISTANCE = 15  # between baselines of labels
 _MARGIN = 4.0  # factor beyond the outermost point
-_SHAPES = {"asked": "square", "moved": "circle", "compulsory": "triangle"}
-_LEVELS = {"asked": "requested", "moved": "moved", "compulsory": "compulsory"}
+_SHAPES = {"asked": "square", "moved": "circle", "compulsory": "triangle", "L2": "diamond", "shared memory": "cross"}
+_LEVELS = {"asked": "requested"}  # words for the names of ceilings, where they aren't these
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +32,33 @@ class Roof:
 
 
 @dataclass(frozen=True, slots=True)
+class Slope:
+    """The roof of a memory's bandwidth, from `x1`, `y1` up to `x2`, `y2`. Its label is turned by `angle`, and begins
+    where the roof does or ends where it does (`at_end`)."""
+
+    kind: str  # used: device memory; level: one nearer to the cores
+    label: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    at_end: bool
+
+    @property
+    def angle(self) -> float:
+        return round(math.degrees(math.atan2(self.y2 - self.y1, self.x2 - self.x1)), 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
-    """The launch at one level of traffic, on its roof."""
+    """The launch at one level of traffic, on its roof. `prefix`: of its bytes."""
 
     shape: str
     level: str
     x: float
     y: float
     ceiling: Ceiling
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +69,11 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class RooflineChart:
-    """Coordinates in an SVG of WIDTH × HEIGHT. `slope` is the roof of the bandwidth: x1, y1, x2, y2."""
+    """Coordinates in an SVG of WIDTH × HEIGHT. The first of the `slopes` is that of device memory."""
 
     device: Device
     roofline: Roofline
-    slope: tuple[float, float, float, float]
+    slopes: tuple[Slope, ...]
     roofs: tuple[Roof, ...]
     points: tuple[Point, ...]
     x_ticks: tuple[Tick, ...]
@@ -95,43 +113,55 @@ def roofline_chart(facts: Facts, device: Device) -> RooflineChart | None:
     roofline, work = facts.roofline, facts.work
     if roofline is None or work is None or not work.all_flop:
         return None
-    intensities = [ceiling.intensity for ceiling in roofline.ceilings]
-    ridges = [roofline.ridge, *(rate / device.bandwidth for _, rate in device.peaks)]
-    x = _Axis.around([*intensities, *ridges], _LEFT, _RIGHT)
+    ceilings = [*roofline.ceilings, *(level.ceiling for level in roofline.levels)]
+    bandwidths = {"device memory": device.bandwidth, **{level.name: level.bandwidth for level in roofline.levels}}
     peaks = [roofline.peak, *(rate for _, rate in device.peaks)]
-    rates = [*peaks, *(ceiling.flop_per_s for ceiling in roofline.ceilings), x.low * device.bandwidth * _MARGIN]
+    ridges = [rate / device.bandwidth for rate in peaks]
+    x = _Axis.around([*(ceiling.intensity for ceiling in ceilings), *ridges], _LEFT, _RIGHT)
+    rates = [*peaks, *(ceiling.flop_per_s for ceiling in ceilings), x.low * device.bandwidth * _MARGIN]
     y = _Axis.around(rates, _BOTTOM, _TOP)
-    points = tuple(
-        Point(_SHAPES[c.name], _LEVELS[c.name], x.pixel(c.intensity), y.pixel(c.flop_per_s), c)
-        for c in roofline.ceilings
-    )
-    start = max(x.low, y.low / device.bandwidth)
-    end = max(peaks) / device.bandwidth
-    slope = (x.pixel(start), y.pixel(bound(start, math.inf, device.bandwidth)), x.pixel(end), y.pixel(max(peaks)))
+    incomplete = {level.name for level in roofline.levels if not level.is_complete}
+    points = tuple(_point(ceiling, x, y, "at least " if ceiling.name in incomplete else "") for ceiling in ceilings)
     return RooflineChart(
         device,
         roofline,
-        slope,
-        _roofs(roofline, device, x, y),
+        tuple(_slope(name, bandwidth, max(peaks), x, y, points) for name, bandwidth in bandwidths.items()),
+        _roofs(roofline, device, max(bandwidths.values()), x, y),
         points,
         tuple(Tick(x.pixel(value), f"{value:g}") for value in x.decades()),
         tuple(Tick(y.pixel(value), rate_text(value)) for value in y.decades()),
     )
 
 
-def _roofs(roofline: Roofline, device: Device, x: _Axis, y: _Axis) -> tuple[Roof, ...]:
-    """One roof for each rate of the device, those of the launch's units first, and labels that don't overlap."""
+def _point(ceiling: Ceiling, x: _Axis, y: _Axis, prefix: str) -> Point:
+    level = _LEVELS.get(ceiling.name, ceiling.name)
+    return Point(_SHAPES[ceiling.name], level, x.pixel(ceiling.intensity), y.pixel(ceiling.flop_per_s), ceiling, prefix)
+
+
+def _slope(name: str, bandwidth: float, peak: float, x: _Axis, y: _Axis, points: tuple[Point, ...]) -> Slope:
+    """The slope of a memory; its label is where it is further from the points."""
+    start = max(x.low, y.low / bandwidth)
+    kind = "used" if name == "device memory" else "level"
+    label = f"{name}, {bytes_text(round(bandwidth))}/s"
+    first, last = (x.pixel(start), y.pixel(start * bandwidth)), (x.pixel(peak / bandwidth), y.pixel(peak))
+    from_first, from_last = (min(math.dist(end, (point.x, point.y)) for point in points) for end in (first, last))
+    return Slope(kind, label, *first, *last, at_end=from_last > from_first)
+
+
+def _roofs(roofline: Roofline, device: Device, bandwidth: float, x: _Axis, y: _Axis) -> tuple[Roof, ...]:
+    """One roof for each rate of the device, from the slope of a `bandwidth` on, and labels that don't overlap."""
     by_rate: dict[float, list[str]] = {}
     for kind, rate in device.peaks:
         by_rate.setdefault(rate, []).append(kind)
-    by_rate.setdefault(roofline.peak, list(roofline.units))
+    used = next((rate for rate in by_rate if math.isclose(rate, roofline.peak)), roofline.peak)
+    by_rate.setdefault(used, list(roofline.units))
     roofs = []
     label_y = -math.inf
     for rate in sorted(by_rate, reverse=True):
-        kind = "used" if rate == roofline.peak else "idle" if roofline.idle in by_rate[rate] else "other"
+        kind = "used" if rate == used else "idle" if roofline.idle in by_rate[rate] else "other"
         label_y = max(y.pixel(rate) + 4, label_y + _LABEL_DISTANCE)
         label = f"{rate_text(rate)}, {_units(by_rate[rate])}"
-        roofs.append(Roof(kind, x.pixel(rate / device.bandwidth), y.pixel(rate), label, label_y))
+        roofs.append(Roof(kind, x.pixel(rate / bandwidth), y.pixel(rate), label, label_y))
     return tuple(roofs)
 
 

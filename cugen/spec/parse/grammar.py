@@ -310,7 +310,8 @@ class _Parser:
             if token.kind == "[":
                 help = "declare an array with `values: [...]`"
                 raise _SyntaxError("CG1108", "an expression has no lists", self._span_of(token), "unexpected", help)
-            raise self._expected("a value", "write the number, name or bracket that belongs here")
+            help = idioms.POINTER if token.kind in ("&", "*") else "write the number, name or bracket that belongs here"
+            raise self._expected("a value", help)
         self._next()
         if token.kind == "number":
             return self._checked(NumberNode(token.value, self._span_of(token)))

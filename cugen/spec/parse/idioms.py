@@ -45,6 +45,11 @@ NUMBER_SUFFIX = re.compile(r"[fFhHlLuU]{1,3}")
 _LOOP = "an index runs over the array by itself: `y[i] = 2 * x[i]`; what adds up is `y[i] = sum(x[i, k], k)`"
 _BRANCH = "each element has one value: `y[i] = a if condition else b`"
 _RANDOM = "there are no random numbers; declare an array that the caller fills with them, and read it: `r[i]`"
+_THREAD = "name an index in place of the thread: `y[i] = 2 * x[i]`; `schedule` says how blocks and threads share them"
+POINTER = "there are no pointers: an element is read and written by its subscripts, as in `y[i] = 2 * x[i]`"
+_ATOMIC = (
+    "each element is written once: write `y[i] += value`; a histogram is a sum, `h[b] = sum(where(x[i] == b, 1, 0), i)`"
+)
 _DECLARATION = "a temporary has no declaration, and names its indices: `t[i] = 2 * x[i]`"
 _TYPES = "|".join(("auto", *TYPE_SYNONYMS))
 _NAME_FOLLOWS = r"(?=\s+(?!(?:if|and|or)\b)\w)"
@@ -55,14 +60,14 @@ _HEADS = (
     (re.compile(r"(?:for|while)\b(?=\s*[(\w!])"), _LOOP),
     (re.compile(r"(?:if|elif|else)\b"), _BRANCH),
     (re.compile(r"//|/\*"), "a comment begins with `#`"),
+    (re.compile(r"(?:tl\.)?atomic\w+(?=\()"), _ATOMIC),
+    (re.compile(r"tl\.store(?=\()"), POINTER),
     (re.compile(rf"(?:(?:{_QUALIFIERS})\s+)*(?:{_TYPES})\b{_NAME_FOLLOWS}(?!.*(?:thread|block)Idx)"), _DECLARATION),
 )
 _MODULES = r"(?:np|numpy|cp|cupy|jnp|torch|tf|tl|math|F|std)"
 _WORDS = (
-    (
-        re.compile(r"(?:threadIdx|blockIdx|blockDim|gridDim)\.\w+"),
-        "name an index in place of the thread: `y[i] = 2 * x[i]`; `schedule` says how blocks and threads share them",
-    ),
+    (re.compile(r"(?:threadIdx|blockIdx|blockDim|gridDim)\.\w+|tl\.(?:program_id|num_programs|arange)\b"), _THREAD),
+    (re.compile(r"tl\.load\b"), POINTER),
     (re.compile(rf"{_MODULES}(?:\.\w+)*\.(?:rand\w*|normal|uniform)\b"), _RANDOM),
     (re.compile(rf"{_MODULES}(?:\.|::)(?:\w+\.)*(?P<name>\w+)"), "functions have no module: `{name}`"),
     (re.compile(r"for\s+\w+(?:\s+in\b)?"), "name the index last: `sum(x[i, k], k)` is the sum over k"),
@@ -78,13 +83,16 @@ _ATTRIBUTES = (
 )
 _CALLS = (
     (re.compile(r"curand\w*|rand\w*"), _RANDOM),
-    (re.compile(r"atomic\w+"), "write `y[i] += value`"),
+    (re.compile(r"atomic\w+"), _ATOMIC),
     (re.compile(r"__sync\w+"), "leave it out; cugen places the barriers"),
     (re.compile(r"fmaxf?"), "write `maximum(a, b)`"),
     (re.compile(r"fminf?"), "write `minimum(a, b)`"),
     (re.compile(r"fabsf?"), "write `abs(x)`"),
     (re.compile(r"dot|matmul|einsum"), OPERATORS["@"]),
-    (re.compile(r"sort|argsort|topk|unique"), "there is no sort; call a library's before this kernel, such as CUB's"),
+    (
+        re.compile(r"sort|sorted|argsort|topk|unique"),
+        "there is no sort; call a library's before this kernel, such as CUB's",
+    ),
 )
 
 

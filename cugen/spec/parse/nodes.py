@@ -197,7 +197,9 @@ def _syntax_help(problem: str, text: str, offset: int) -> str:
     if "stream" in problem:
         return "close what is opened here"
     if "mapping values" in problem:
-        return "put text that holds `: ` between quotes, or write it as a block after `|`"
+        line = text[text.rfind("\n", 0, offset) + 1 : offset]
+        choice = "; a choice is `a if condition else b`" if " ? " in line else ""
+        return f"put text that holds `: ` between quotes, or write it as a block after `|`{choice}"
     if "cannot start any token" in problem:
         return "put the text between quotes"
     if "directive" in problem or "YAML document" in problem:

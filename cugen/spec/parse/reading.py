@@ -12,6 +12,15 @@ from cugen.spec.parse.keys import TYPE_SYNONYMS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 from cugen.spec.types import DTYPES, DType
 
+PARENTHESES = "a list has brackets: `[M, N]`"
+# Keys that may be missing, with a value.
+_EXAMPLES = {
+    "cugen": "cugen: 1",
+    "shape": "shape: [M, N]",
+    "dtype": "dtype: float32",
+    "compute": "compute: y[i] = 2 * x[i]",
+}
+
 
 def describe(node: YamlNode) -> str:
     """A description of a node, for messages."""
@@ -66,10 +75,10 @@ def read_mapping(node: YamlNode, report: Reporter, *, key: str, help: str = "") 
 
 
 def read_keys(
-    node: YamlNode, known: Sequence[str], report: Reporter, *, key: str, required: Sequence[str] = ()
+    node: YamlNode, known: Sequence[str], report: Reporter, *, key: str, required: Sequence[str] = (), help: str = ""
 ) -> dict[str, Entry] | None:
-    """The known entries of a mapping with fixed keys; reports unknown and missing ones."""
-    entries = read_mapping(node, report, key=key or "the file")
+    """The known entries of a mapping with fixed keys; reports unknown and missing ones. `help`: where it is none."""
+    entries = read_mapping(node, report, key=key or "the file", help=help)
     if entries is None:
         return None
     by_name = {entry.name: entry for entry in entries}
@@ -81,7 +90,7 @@ def read_keys(
                 first_line(entry.key),
                 key=join(key, entry.name),
                 label="unknown key",
-                help=did_you_mean(entry.name, known, what="keys"),
+                help=PARENTHESES if entry.name.endswith(")") else did_you_mean(entry.name, known, what="keys"),
             )
     for name in required:
         if name not in by_name:
@@ -91,7 +100,7 @@ def read_keys(
                 first_line(node),
                 key=join(key, name),
                 label=f"no `{name}` in this mapping",
-                help=f"add `{name}:`",
+                help=f"add `{_EXAMPLES.get(name, f'{name}:')}`",
             )
     return {name: entry for name, entry in by_name.items() if name in known}
 

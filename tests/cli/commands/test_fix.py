@@ -179,7 +179,7 @@ def test_findings_about_other_memory_are_listed(cli: Cli, file: Callable[..., Pa
     assert answer.status == 0
     assert "shift on sm_90: nothing to fix" in answer.out
     assert "remaining warning[CG2202]: `x[2 * i]` moves 8 sectors per warp" in answer.out
-    assert "not fixable by padding or swizzling a tile" in answer.out
+    assert "  cure          adjacent threads have to access consecutive elements" in answer.out
     path.write_text(f"{text}check: {{sectors: 1}}\n")
     assert fix(cli, path).status == 1
 

@@ -92,7 +92,8 @@ def test_files_that_do_not_fit_are_refused(cli, spec, tmp_path):
 
 
 def test_pages_are_either_written_or_served(cli, spec, tmp_path):
-    assert cli("report", spec).status == 2
+    answer = cli("report", spec)
+    assert (answer.status, f"= help: `-o {spec.stem}.html` writes what a browser opens" in answer.err) == (2, True)
     answer = cli("report", spec, "-o", tmp_path / "page.html", "--serve", "0")
     assert (answer.status, "either `-o PATH` or `--serve PORT`" in answer.err) == (2, True)
 

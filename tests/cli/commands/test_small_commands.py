@@ -144,6 +144,10 @@ def test_an_unknown_code_is_a_wrong_call(cli: Cli, code: str) -> None:
     assert (answer.status, answer.out) == (2, "")
 
 
+def test_a_word_that_is_like_no_code_is_answered_with_where_they_are_listed(cli: Cli) -> None:
+    assert "= help: `cugen explain` lists all codes with their titles" in cli("explain", "histogram").err
+
+
 def test_a_misspelt_code_suggests_the_nearest(cli: Cli) -> None:
     assert "did you mean `CG1048`?" in cli("explain", "CG1O48").err
 

@@ -15,6 +15,10 @@ BRANCH = "each element has one value: `y[i] = a if condition else b`"
 RANDOM = "there are no random numbers; declare an array that the caller fills with them, and read it: `r[i]`"
 SLICE = "name an index instead of a slice: `A[i, j]`; of a part that begins at `b`, element i is `A[b + i]`"
 DECLARATION = "a temporary has no declaration, and names its indices: `t[i] = 2 * x[i]`"
+POINTER = "there are no pointers: an element is read and written by its subscripts, as in `y[i] = 2 * x[i]`"
+ATOMIC = (
+    "each element is written once: write `y[i] += value`; a histogram is a sum, `h[b] = sum(where(x[i] == b, 1, 0), i)`"
+)
 METHOD = "a reduction is a function, and names its index: `sum(x[i, k], k)`"
 
 
@@ -67,6 +71,11 @@ compute: |
         ("const unsigned int u = 3", "const unsigned int", DECLARATION),
         ("__shared__ float u[32]", "__shared__ float", DECLARATION),
         ("int u = threadIdx.x", "threadIdx.x", THREAD),
+        ("y[i] = x[tl.program_id(0), 0]", "tl.program_id", THREAD),
+        ("y[i] = tl.load(x + i)", "tl.load", POINTER),
+        ("tl.store(y + offsets, u)", "tl.store", POINTER),
+        ("atomicAdd(&y[t[i]], 1)", "atomicAdd", ATOMIC),
+        ("atomicAdd(y[i], 1)", "atomicAdd", ATOMIC),
         ("y[i] = x[i, 0].astype(float16)", ".astype", "write `cast(x, float32)`"),
         ("y[i] = x[i, j].sum(axis=1)", ".sum", METHOD),
         ("y = x.T", ".T", "swap the indices: `x[j, i]`"),
@@ -114,12 +123,50 @@ def test_the_number_of_an_axis_is_answered_with_the_name_of_its_index(call: str,
     assert refusals(f"y[i] = {call}") == [(f"`{function}` has no option `{option}`", help)]
 
 
+def test_a_call_is_no_statement_and_what_to_write_is_said() -> None:
+    help = "leave it out; cugen places the barriers"
+    assert refusals("__syncthreads()") == [("this isn't a statement", help)]
+
+
+@pytest.mark.parametrize("value", ["*x", "&x[i, 0]", "2 * *x"])
+def test_a_pointer_is_answered_with_subscripts(value: str) -> None:
+    assert [help for _, help in refusals(f"y[i] = {value}")] == [POINTER]
+
+
 @pytest.mark.parametrize(
-    ("call", "help"),
-    [("atomicAdd(y[i], 1)", "write `y[i] += value`"), ("__syncthreads()", "leave it out; cugen places the barriers")],
+    ("call", "cure"),
+    [("sum(x)", "sum(x[i, j], j)"), ("max(t)", "max(t[i], i)"), ("sum(2 * x[i, j])", "sum(x[i, k], k)")],
 )
-def test_a_call_is_no_statement_and_what_to_write_is_said(call: str, help: str) -> None:
-    assert refusals(call) == [("this isn't a statement", help)]
+def test_a_reduction_without_an_index_is_answered_with_one(call: str, cure: str) -> None:
+    message = f"`{call.partition('(')[0]}` needs the name of an index"
+    assert refusals(f"y[i] = {call}") == [(message, f"name the index that it runs over: `{cure}`")]
+
+
+@pytest.mark.parametrize(
+    ("text", "help"),
+    [
+        (
+            "params: {a: 2.5}",
+            "a number that isn't an integer is declared under `scalars`: `a: {dtype: float32, value: 2.5}`",
+        ),
+        ("arrays:\n  x: float32[8]", "write `{shape: [M, N], dtype: float32}`"),
+        ("arrays: {x: {shape: N, dtype: float32}}", "write `[N]`"),
+        ("arrays: {x: {shape: (N), dtype: float32}}", "a list has brackets: `[M, N]`"),
+        ("arrays: {x: {dtype: float32, (N, N): 1}}", "a list has brackets: `[M, N]`"),
+        ("arrays: {x: {shape: [8], dtype: float32, memory: __shared__}}", "did you mean `shared`?"),
+        ("schedule: {block: 256}", "map index names to sizes, such as `{m: 16, n: 16}`"),
+        (
+            "compute: y[i] = x[i] > 0 ? x[i] : 0",
+            "put text that holds `: ` between quotes, or write it as a block after `|`; "
+            "a choice is `a if condition else b`",
+        ),
+        ("doc: nothing", "add `cugen: 1`"),
+    ],
+)
+def test_a_declaration_as_in_another_language_is_answered_with_that_of_this_one(text: str, help: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_text(f"kernel: k\n{text}\n")
+    assert help in [diagnostic.help for diagnostic in caught.value.diagnostics]
 
 
 def test_adding_to_a_gathered_element_is_answered_with_a_sum_that_loads() -> None:

@@ -9,6 +9,7 @@ id than the one that waits for it, so no block waits for one that hasn't begun.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import TileConfig
@@ -24,6 +25,7 @@ from cugen.families.gemm.split.partials import PartialsWorkspace
 from cugen.pieces.blocks import Blocks, digits
 from cugen.pieces.grid_sync import DynamicBlockIds
 from cugen.pieces.loop_variables import loop_variable
+from cugen.plan.kernel import Kernel, WorkUnits
 from cugen.plan.nodes import AcquireSpinWait, Barrier, Comment, For, Loop, Node, ReleaseFlag, Section, Store, when
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, bounds, ceil_div, integer
 
@@ -40,6 +42,11 @@ class StreamKKernel(GemmKernel):
         resident = resident_blocks_per_sm(problem_of(contraction), config, contraction.request.target)
         if not config.blocks_per_sm and resident > 1:
             self.min_blocks_per_sm = resident  # the schedule relies on it
+
+    def kernel(self) -> Kernel:
+        made, schedule = super().kernel(), self.schedule
+        units = WorkUnits(self.tile, self.k_tile_begin, self.k_tile_end, schedule.tiles, schedule.k_tiles)
+        return replace(made, work_units=units)
 
     def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
         lowering, blocks = self.lowering, integer(self.schedule.blocks)

@@ -103,15 +103,17 @@ def match_arguments(elaborator: Elaborator, node: CallNode, function: Function) 
         wrong(f"needs `{missing[0]}`", node.span, "too few arguments")
         return None
     if given < len(positional) + min_indices and max_indices:
-        wrong("needs the name of an index", node.span, "no index")
+        help = f"name the index that it runs over: `{_reduced(elaborator, node)}`"
+        message = f"`{function.name}` needs the name of an index"
+        elaborator.report.error("CG1203", message, node.span, label="no index", help=help)
         return None
     for name, default in defaults.items():
         result.setdefault(name, expansion_tree(default, node.span))
     return result
 
 
-def _reduced(elaborator: Elaborator, node: CallNode, axis: Node) -> str:
-    """The call of a reduction with an index in place of a number of an axis."""
+def _reduced(elaborator: Elaborator, node: CallNode, axis: Node | None = None) -> str:
+    """The call of a reduction with an index, by default the last one, in place of a number of an axis."""
     operand = node.arguments[0] if node.arguments else None
     array = elaborator.arrays.get(getattr(operand, "name", getattr(operand, "array", "")))
     if array is None or not array.shape:

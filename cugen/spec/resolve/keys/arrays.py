@@ -16,8 +16,18 @@ from cugen.spec.parse.keys import (
     MAX_ELEMENTS,
     TEXTURE_TYPES,
 )
-from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlSequence
-from cugen.spec.parse.reading import first_line, join, read_choice, read_keys, read_mapping, read_type, wrong_type
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.parse.reading import (
+    PARENTHESES,
+    first_line,
+    join,
+    read_choice,
+    read_keys,
+    read_mapping,
+    read_type,
+    shorten,
+    wrong_type,
+)
 from cugen.spec.prove.integers import is_too_large
 from cugen.spec.resolve.keys.fitting import convert, literal, misfit
 from cugen.spec.resolve.keys.layout import dense_strides, product, read_strides
@@ -26,6 +36,8 @@ from cugen.spec.resolve.keys.scope import Scope
 from cugen.spec.resolve.keys.values import read_values, report_misfit
 from cugen.spec.resolve.param_expressions import report_terms
 from cugen.spec.types import DType
+
+_ARRAY_HELP = "write `{shape: [M, N], dtype: float32}`"
 
 
 def read_arrays(node: YamlNode, scope: Scope, folder: Path | None) -> list[Array]:
@@ -48,7 +60,7 @@ def read_arrays(node: YamlNode, scope: Scope, folder: Path | None) -> list[Array
 
 def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Array | None:
     report = scope.report
-    options = read_keys(entry.value, ARRAY_KEYS, report, key=key, required=("shape", "dtype"))
+    options = read_keys(entry.value, ARRAY_KEYS, report, key=key, required=("shape", "dtype"), help=_ARRAY_HELP)
     if options is None:
         return None
     shape = _read_shape(options["shape"].value, scope, key=f"{key}.shape") if "shape" in options else None
@@ -107,9 +119,15 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
     return Array(entry.name, shape, dtype, "", strides, memory, boundary, values, span=entry.key.span)
 
 
+def _shape_help(node: YamlNode) -> str:
+    if not isinstance(node, YamlScalar) or not node.string:
+        return "write `[M, N]`, or `[]` for one element"
+    return PARENTHESES if node.string.startswith("(") else f"write `[{shorten(node.string)}]`"
+
+
 def _read_shape(node: YamlNode, scope: Scope, *, key: str) -> tuple[Expr, ...] | None:
     if not isinstance(node, YamlSequence):
-        wrong_type(node, "a list of extents", scope.report, key=key, help="write `[M, N]`, or `[]` for one element")
+        wrong_type(node, "a list of extents", scope.report, key=key, help=_shape_help(node))
         return None
     if len(node.items) > MAX_DIMENSIONS:
         scope.report.error(

@@ -45,7 +45,11 @@ def _read_param(entry: Entry, later: list[str], scope: Scope, key: str) -> Param
     elif isinstance(node, YamlScalar) and isinstance(node.value, str):
         value = _evaluate(node, later, scope, key)
     else:
-        wrong_type(node, "an integer", scope.report, key=key, help=_VALUE_HELP)
+        help = _VALUE_HELP
+        if isinstance(node, YamlScalar) and isinstance(node.value, float):
+            scalar = f"{name}: {{dtype: float32, value: {shorten(node.string)}}}"
+            help = f"a number that isn't an integer is declared under `scalars`: `{scalar}`"
+        wrong_type(node, "an integer", scope.report, key=key, help=help)
         return None
     if value is not None and value not in _INT64:
         scope.report.error(

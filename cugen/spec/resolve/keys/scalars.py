@@ -31,7 +31,7 @@ def read_scalars(node: YamlNode, scope: Scope) -> list[Scalar]:
 
 def _read_scalar(entry: Entry, scope: Scope, key: str) -> Scalar | None:
     report = scope.report
-    options = read_keys(entry.value, SCALAR_KEYS, report, key=key, required=("dtype",))
+    options = read_keys(entry.value, SCALAR_KEYS, report, key=key, required=("dtype",), help="write `{dtype: float32}`")
     if not options or "dtype" not in options:
         return None
     before = len(report.diagnostics)

@@ -16,6 +16,8 @@ from cugen.spec.resolve.keys.options import is_option, with_option
 
 Sizes = tuple[tuple[str, int], ...]
 
+_SIZES_HELP = "map index names to sizes, such as `{m: 16, n: 16}`"
+
 
 def read_schedules(
     node: YamlNode, indices: Mapping[str, Sequence[str]] | None, report: Reporter
@@ -79,7 +81,7 @@ def _read_sizes(
 ) -> Sizes:
     sizes: list[tuple[str, int]] = []
     if known is None:
-        items = read_mapping(entry.value, report, key=key) or ()
+        items = read_mapping(entry.value, report, key=key, help=_SIZES_HELP) or ()
     else:
         items = tuple(_known_indices(entry.value, known, report, key))
     for item in items:
@@ -92,7 +94,7 @@ def _read_sizes(
 
 def _known_indices(node: YamlNode, known: Sequence[str], report: Reporter, key: str) -> list[Entry]:
     valid: list[Entry] = []
-    for item in read_mapping(node, report, key=key, help="map index names to sizes, such as `{m: 16, n: 16}`") or ():
+    for item in read_mapping(node, report, key=key, help=_SIZES_HELP) or ():
         if item.name in known:
             valid.append(item)
             continue
