@@ -59,6 +59,21 @@ def is_contiguous(array: Array, subscripts: Sequence[Expr], along: str) -> bool:
     return strides == [1]
 
 
+def step_along(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> int | None:
+    """The elements between accesses at consecutive values of an index, negative where they run backwards.
+
+    None unless one dimension has the index, and the step is the same everywhere and fixed."""
+    moving = [pair for pair in zip(subscripts, array.strides, strict=True) if along in free_indices(pair[0])]
+    if len(moving) != 1 or is_read(moving[0][0]):
+        return None
+    ((sub, stride),) = moving
+    names = {name: symbol(f"index {name}") for name in free_indices(sub)}
+    offset = (stride * to_integer(sub, {**context.symbols, **names})).expand()
+    step = offset.coeff(names[along])
+    is_affine = names[along] not in (offset - step * names[along]).expand().free_symbols
+    return context.static(step) if is_affine and step.free_symbols <= context.ranges.keys() else None
+
+
 def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
     """The widest vector along the index `along` that starts at a multiple of its width.
 
