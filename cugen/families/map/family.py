@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Tunable, refuse_tunables
 from cugen.families.map.kernel import MapKernel
-from cugen.families.map.work import Work, recognise
+from cugen.families.map.recognition import recognise
+from cugen.families.map.work import Work
 from cugen.pieces.elementwise import loop_refusals
 from cugen.pieces.placement import useless_placements
 from cugen.plan.subscripts import NotAnInteger, to_integer

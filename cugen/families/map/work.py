@@ -78,8 +78,8 @@ class Work:
         return vectors if isinstance(vectors, int) else None
 
 
-def recognise(request: Request) -> Work:
-    """The work of a request that consists of statements without loops."""
+def work_of(request: Request) -> Work:
+    """The work of a request that consists of statements without loops, over its indices as they are."""
     form = canonical(request)
     request = request.with_statements(form.statements)
     order = iteration_order(request, form)

@@ -14,9 +14,9 @@ from dataclasses import replace
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.symbols import Integer
+from cugen.rewrite.indices.subscripts import canonical_subscript
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read
 from cugen.spec.model import Statement
-from cugen.spec.prove.affine import affine_form, expression_of
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import INT64
 
@@ -25,8 +25,7 @@ def with_reversed_index(
     statements: tuple[Statement, ...], arrays: Mapping[str, Array], index: Index, context: Context
 ) -> tuple[Statement, ...]:
     """The statements of a group with `extent - 1 - index` for an output index."""
-    params = {param.name: param for param in context.spec.params}
-    value, extent = IndexValue(index.name), context.extent(index)
+    value, indices = IndexValue(index.name), {other.name: other for other in statements[0].indices}
     reversed_value = Op("sub", (Op("sub", (index.extent, Const(1, INT64)), INT64), value), INT64)
 
     def subscripts(array: str, old: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -34,11 +33,7 @@ def with_reversed_index(
 
     def subscript(old: Expr, length: Integer) -> Expr:
         new = change(old)
-        if old in (new, value):
-            return new
-        canonical = expression_of(affine_form(new, params), params)
-        # A bare subscript is in bounds: only of a dimension as long as the index.
-        return Op("add", (value, Const(0, INT64)), INT64) if canonical == value and length != extent else canonical
+        return new if old in (new, value) else canonical_subscript(new, length, indices, context)
 
     def change(expr: Expr) -> Expr:
         if expr == value:
