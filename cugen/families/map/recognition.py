@@ -10,10 +10,14 @@ from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.elementwise import IN_MEMORY, loaded_reads
 from cugen.pieces.structures.runs import sectors_per_element
 from cugen.pieces.vectors import SECTOR_BYTES, ElementRef, step_along
+from cugen.plan.context import Context
 from cugen.plan.request import Request
-from cugen.rewrite.indices.unrolled import with_unrolled_index
-from cugen.spec.expressions import free_indices
+from cugen.rewrite.indices.unrolled import Unrolling, adjacent_elements, equal_parts, unrolled, unrolling
+from cugen.spec.expressions import Index, Op, free_indices, walk
+from cugen.spec.model import Statement
+from cugen.spec.prove.affine import Variable, affine_form
 
+_STEPS = ("floordiv", "mod", "lt", "le", "gt", "ge", "eq", "ne")
 MAX_UNROLLED = 8  # values of an index: as many vectors of each output in a thread's registers (heuristic)
 MIN_UNROLLED_THREADS = 1 << 15  # that are left: enough to fill a large GPU with a vector each (heuristic)
 MIN_REQUEST_BYTES = 4  # of a lane (heuristic)
@@ -25,9 +29,9 @@ def recognise(request: Request) -> Work:
     work = work_of(request)
     sectors = _sectors(work) / MIN_GAIN
     for candidate, count in _unrolled(request):
-        unrolled = work_of(candidate)
-        if _is_allowed(unrolled) and (fewer := _sectors(unrolled) / count) < sectors:
-            work, sectors = unrolled, fewer
+        changed = work_of(candidate)
+        if _is_allowed(changed) and (fewer := _sectors(changed) / count) < sectors:
+            work, sectors = changed, fewer
     return work
 
 
@@ -39,16 +43,45 @@ def _is_allowed(work: Work) -> bool:
 
 
 def _unrolled(request: Request) -> Iterator[tuple[Request, int]]:
-    """The request with each of its short indices unrolled, and the number of its values."""
-    statements, context = request.group.statements, request.context
-    schedule = request.schedule
+    """The request with short indices, and short parts of indices, unrolled; and how many elements that gives each
+    thread."""
+    statements, context, schedule = request.group.statements, request.context, request.schedule
     if schedule.block or schedule.thread or not all(map(request.is_stored, statements)):
         return
-    for index in statements[0].indices if len(statements[0].indices) > 1 else ():
-        count = context.static_extent(index)
-        if count is not None and 1 < count <= MAX_UNROLLED:
-            unrolled = with_unrolled_index(statements, context.arrays, index, count, context)
-            yield request.with_statements(unrolled), count
+    unrollings: list[Unrolling] = []
+    for index in statements[0].indices:
+        extent = context.static_extent(index)
+        if extent is None:
+            continue
+        if 1 < extent <= MAX_UNROLLED and len(statements[0].indices) > 1:
+            unrollings.append(unrolling(index, extent))
+        for length in _lengths(statements, index, extent, context):
+            if length <= MAX_UNROLLED:
+                unrollings.append(adjacent_elements(index, extent, length))
+            elif extent // length <= MAX_UNROLLED:
+                unrollings.append(equal_parts(index, extent, extent // length))
+    for chosen in unrollings:
+        new = unrolled(statements, context.arrays, chosen, context)
+        yield request.with_statements(new), len(chosen.values)
+
+
+def _lengths(statements: tuple[Statement, ...], index: Index, extent: int, context: Context) -> list[int]:
+    """Divisors of an extent at whose multiples quotients, remainders and comparisons of the index change."""
+    params = {param.name: param for param in context.spec.params}
+    lengths: dict[int, None] = {}
+    for node in (node for s in statements for expr in (*s.subscripts, s.value) for node in walk(expr)):
+        if not isinstance(node, Op) or node.name not in _STEPS or not all(arg.dtype.is_integer for arg in node.args):
+            continue
+        left, right = (affine_form(arg, params) for arg in node.args)
+        is_quotient = node.name in ("floordiv", "mod")
+        moving = left if is_quotient else left - right
+        coefficients = dict(moving.terms)
+        step = coefficients.get(Variable(index.name), 0)
+        if abs(step) == 1 and len(coefficients) == 1 and (right.is_constant or not is_quotient):
+            length = math.gcd(extent, moving.constant, right.constant if is_quotient else 0)
+            if 1 < length < extent:
+                lengths[length] = None
+    return list(lengths)
 
 
 def _sectors(work: Work) -> float:

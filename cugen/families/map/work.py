@@ -124,7 +124,9 @@ def _width_of_structures(work: Work, max_width: Width) -> Width:
     # More structures than fill vectors of 16 bytes only move the lanes apart.
     widest_useful = max(MAX_ACCESS_BYTES // math.gcd(MAX_ACCESS_BYTES, structure.bytes) for structure in structures)
     widths = [1 << power for power in reversed(range(max_width.count.bit_length()))]
-    width = min((width for width in widths if width <= widest_useful), key=sectors)
+    # Elements of a structure that vectors can't store are stored one by one.
+    storable = [width for width in widths if width == 1 or len(work.runs(work.stored, width)) == len(work.stored)]
+    width = min((width for width in storable if width <= widest_useful), key=sectors)
     names = ", ".join(dict.fromkeys(structure.array.name for structure in structures))
     if width == max_width.count and max_width.reason:
         return max_width

@@ -47,7 +47,7 @@ class Decisions:
                 return Const(not value, BOOL)
             case Op(name="lt" | "le" | "gt" | "ge" | "eq" | "ne" as name, args=(left, right)):
                 return self._comparison(expr, name, left, right)
-            case Op(name="mod" | "floordiv" as name, args=(dividend, Const(value=int(divisor)))) if divisor > 0:
+            case Op(name="mod" | "floordiv" as name, args=(dividend, divisor)):
                 return self._quotient(expr, name, dividend, divisor)
         return expr
 
@@ -69,14 +69,16 @@ class Decisions:
         always["ne"], never["ne"] = never["eq"], always["eq"]
         return Const(always[name], BOOL) if always[name] or never[name] else expr
 
-    def _quotient(self, expr: Op, name: str, dividend: Expr, divisor: int) -> Expr:
-        found = self._range(dividend) if expr.dtype == INT64 else None
-        if found is None or found[0] // divisor != found[1] // divisor:
+    def _quotient(self, expr: Op, name: str, dividend: Expr, divisor: Expr) -> Expr:
+        if expr.dtype != INT64 or (by := self._range(divisor)) is None or by[0] != by[1] or by[0] < 1:
             return expr
-        quotient = found[0] // divisor
+        found = self._range(dividend)
+        if found is None or found[0] // by[0] != found[1] // by[0]:
+            return expr
+        quotient = found[0] // by[0]
         if name == "floordiv":
             return Const(quotient, INT64)
-        return Op("sub", (dividend, Const(quotient * divisor, INT64)), INT64) if quotient else dividend
+        return Op("sub", (dividend, Const(quotient * by[0], INT64)), INT64) if quotient else dividend
 
 
 def _connected(expr: Op, args: tuple[Expr, ...], *, neutral: bool) -> Expr:

@@ -1,38 +1,71 @@
-"""A short index unrolled: a statement for each of its values.
+"""Elements computed together: a statement for each value of a short index, or of a short part of an index.
 
     y[c, i] = x[i, c]                       c from 0 to 2
 becomes
     y[0, i] = x[i, 0];  y[1, i] = x[i, 1];  y[2, i] = x[i, 2]
-so that one thread computes them together: each element that several read is loaded once, and the elements of x are
-structures of three fields.
+and
+    y[i] = x[i // 2]                        i from 0 to 2 * N - 1
+becomes
+    y[2 * i] = x[i];  y[2 * i + 1] = x[i]
+so that one thread computes them: each element that several read is loaded once, and those of one array are structures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.rewrite.indices.decided import Decisions
 from cugen.rewrite.indices.subscripts import canonical_subscript
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import rebuild, replaced
 from cugen.spec.types import INT64
 
 
-def with_unrolled_index(
-    statements: tuple[Statement, ...], arrays: Mapping[str, Array], index: Index, count: int, context: Context
+@dataclass(frozen=True, slots=True)
+class Unrolling:
+    """An index with each of its `values`, over what is left of it: `remaining`, of the same name."""
+
+    index: Index
+    values: tuple[Expr, ...]
+    remaining: Index | None = None
+
+
+def unrolling(index: Index, count: int) -> Unrolling:
+    """All values of an index of extent `count`."""
+    return Unrolling(index, tuple(Const(number, INT64) for number in range(count)))
+
+
+def adjacent_elements(index: Index, extent: int, count: int) -> Unrolling:
+    """`count` consecutive values of an index: a divisor of its extent."""
+    first = Op("mul", (Const(count, INT64), IndexValue(index.name)), INT64)
+    values = (Op("add", (first, Const(number, INT64)), INT64) for number in range(count))
+    return Unrolling(index, tuple(values), replace(index, extent=Const(extent // count, INT64)))
+
+
+def equal_parts(index: Index, extent: int, count: int) -> Unrolling:
+    """The values at the same position of `count` equal parts of an index."""
+    length = extent // count
+    values = (Op("add", (IndexValue(index.name), Const(number * length, INT64)), INT64) for number in range(count))
+    return Unrolling(index, tuple(values), replace(index, extent=Const(length, INT64)))
+
+
+def unrolled(
+    statements: tuple[Statement, ...], arrays: Mapping[str, Array], unrolling: Unrolling, context: Context
 ) -> tuple[Statement, ...]:
-    """The statements of a group without loops for each of the `count` values of an output index."""
-    remaining = tuple(other for other in statements[0].indices if other != index)
+    """The statements of a group without loops for each of the values of an output index."""
+    index = unrolling.index
+    changed = ((unrolling.remaining if other == index else other) for other in statements[0].indices)
+    remaining = tuple(other for other in changed if other is not None)
     indices = {other.name: other for other in remaining}
     decisions = Decisions(context, indices)
 
-    def at(expr: Expr, number: int) -> Expr:
-        value = IndexValue(index.name)
-        return decisions.decided(replaced(expr, lambda node: Const(number, INT64) if node == value else None))
+    def at(expr: Expr, value: Expr) -> Expr:
+        name = IndexValue(index.name)
+        return decisions.decided(replaced(expr, lambda node: value if node == name else None))
 
     def subscripts(array: str, subs: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(
@@ -49,9 +82,9 @@ def with_unrolled_index(
         replace(
             statement,
             indices=remaining,
-            subscripts=subscripts(statement.target, tuple(at(sub, number) for sub in statement.subscripts)),
-            value=change(at(statement.value, number)),
+            subscripts=subscripts(statement.target, tuple(at(sub, value) for sub in statement.subscripts)),
+            value=change(at(statement.value, value)),
         )
-        for number in range(count)
+        for value in unrolling.values
         for statement in statements
     )

@@ -17,6 +17,26 @@ REPEATED = "y[b, c, s] = x[b, s] * 2"
 IN_PLACE = "y[b, s, c] += x[b, c, s]"
 
 
+# What reads and writes a row in parts; D is a multiple of 4.
+PARTS = {
+    "rotated halves": "x[i, j] * 2 + x[i, (j + D // 2) % D]",
+    "chosen halves": "where(j < D // 2, -x[i, j + D // 2], x[i, j - D // 2]) + j",
+    "pairs": "x[i, j] + where(j % 2 == 0, -x[i, j + 1], x[i, j - 1])",
+    "swapped": "x[i, j + 1 - 2 * (j % 2)]",
+    "quarters": "x[i, (j - D // 4) % D] if j // (D // 4) != 1 else 1",
+    "repeated": "x[i, j // 4] + x[i, 0]",
+    "tiled": "x[i, j % (D // 4)]",
+}
+
+
+def row(value, columns, dtype="float32", rows=5):
+    value = f"cast({value}, uint8)" if dtype == "uint8" else value
+    return (
+        f"params: {{M: {rows}, D: {columns}}}\narrays:\n  x: {{shape: [M, D], dtype: {dtype}}}\n"
+        f"  y: {{shape: [M, D], dtype: {dtype}}}\ncompute: y[i, j] = {value}\n"
+    )
+
+
 @pytest.fixture(autouse=True)
 def _unrolls_few_elements(monkeypatch):
     monkeypatch.setattr(recognition, "MIN_UNROLLED_THREADS", 1)
@@ -67,20 +87,71 @@ def test_an_index_is_not_unrolled_where_nothing_is_gained(made):
     assert "int c = " in source
 
 
+def test_halves_of_a_row_that_read_each_other_are_computed_together(made):
+    source = made(row(PARTS["rotated halves"], 128)).source
+    assert source.count("load<4>(&x[") == 2
+    assert source.count("store<4>(") == 2
+    assert "%" not in source.split("threadIdx.x")[-1].split("#if")[0]
+
+
+def test_elements_that_alternate_are_stored_as_structures(planned, widths):
+    assert widths(planned(row(PARTS["pairs"], 128))) == {"x": 4, "y": 4}
+    assert widths(planned(row(PARTS["repeated"], 128, "uint8"))) == {"x": 4, "y": 16}
+
+
+def test_statements_may_store_the_fields_of_strided_structures(planned, widths):
+    text = (
+        "arrays:\n  x: {shape: [96], dtype: float32}\n  z: {shape: [96], dtype: float32}\n"
+        "  y: {shape: [192], dtype: float32}\ncompute: |\n  y[2 * i] = x[i]\n  y[2 * i + 1] = z[i]\n"
+    )
+    assert widths(planned(text)) == {"x": 2, "z": 2, "y": 4}
+    assert planned(text).family == "map"
+
+
+def test_a_structure_past_the_end_of_an_array_is_not_loaded_whole(planned, widths, prove):
+    text = (
+        "arrays:\n  x: {shape: [255], dtype: float32}\n  y: {shape: [64], dtype: float32}\n"
+        "compute: y[i] = x[4 * i] + x[4 * i + 2]\nschedule: {family: map}\n"
+    )
+    assert widths(planned(text))["x"] == 1
+    assert widths(planned(text.replace("255", "256")))["x"] == 4
+    prove(text, sanitize=True)
+    prove(text.replace("255", "256"), sanitize=True)
+
+
 # Execution
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, IN_PLACE])
 def test_no_access_is_out_of_bounds_or_races(prove, compute, dtype):
-    for channels, pixels in ((3, 67), (4, 128), (8, 1)):
-        prove(moved(compute, channels, pixels, dtype), sanitize=True)
+    prove(moved(compute, 3, 67, dtype), sanitize=True)
     prove(moved(compute, 2, 130, dtype), races=True)
 
 
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+@pytest.mark.parametrize("value", PARTS.values(), ids=PARTS)
+def test_parts_of_rows_are_right(prove, value, dtype):
+    prove(row(value, 36, dtype), sanitize=True)
+    prove(row(value, 128, dtype), races=True)
+
+
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(list(PARTS.values())),
+    st.integers(1, 70),
+    st.integers(1, 40),
+    st.sampled_from(["float32", "float16", "float64", "uint8"]),
+)
+def test_random_rows_are_right(prove, value, quarter, rows, dtype):
+    prove(row(value, 4 * quarter, dtype, rows))
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from([N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, IN_PLACE]),
     st.integers(1, 9),
@@ -104,6 +175,14 @@ def test_every_access_is_the_predicted_one(made, compute):
     assert trace.mismatches == []
 
 
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize("value", PARTS.values(), ids=PARTS)
+def test_every_access_to_parts_of_rows_is_the_predicted_one(made, value):
+    kernel = made(row(value, 36))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.mismatches == []
+
+
 # Compilation
 
 
@@ -113,3 +192,11 @@ def test_unrolled_indices_compile_without_warnings(compiled, compute):
     for dtype in ("float32", "bfloat16", "uint8"):
         compiled(moved(compute, 3, 67, dtype))
     compiled(moved(compute, 4, "dynamic"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", PARTS.values(), ids=PARTS)
+def test_parts_of_rows_compile_without_warnings(compiled, value):
+    for dtype in ("float32", "bfloat16", "uint8"):
+        compiled(row(value, 128, dtype))
+        compiled(row(value, 36, dtype))
