@@ -74,6 +74,12 @@ def step_along(array: Array, subscripts: Sequence[Expr], along: str, context: Co
     return context.static(step) if is_affine and step.free_symbols <= context.ranges.keys() else None
 
 
+def runs_backwards(arrays: Mapping[str, Array], reference: ElementRef, along: str, context: Context) -> bool:
+    """Whether each value of the index `along` accesses the element before that of the value before."""
+    array, subscripts = reference
+    return step_along(arrays[array], subscripts, along, context) == -1
+
+
 def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
     """The widest vector along the index `along` that starts at a multiple of its width.
 
@@ -86,8 +92,12 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
     return widest_at(array, subscripts, along, context)
 
 
-def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
-    """As `widest`, also for affine subscripts such as `i + 1`, and gathered ones in dimensions other than `along`'s."""
+def widest_at(
+    array: Array, subscripts: Sequence[Expr], along: str, context: Context, *, backwards: bool = False
+) -> Width:
+    """As `widest`, also for affine subscripts such as `i + 1`, and gathered ones in dimensions other than `along`'s.
+
+    `backwards`: of vectors whose last element is that of the first index, as in `N - 1 - i`."""
     if array.space == "texture":
         return Width(1, f"a texture fetch reads one element of {array.name}")
     count = MAX_ACCESS_BYTES // array.dtype.bytes
@@ -105,7 +115,7 @@ def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Con
             offset = (stride * to_integer(sub, {**context.symbols, **names})).expand()
             if moves:
                 contiguous_dimensions += 1
-                offset = (offset - vector_index).expand()
+                offset = (offset + vector_index + 1 if backwards else offset - vector_index).expand()
                 if vector_index in offset.free_symbols:
                     return _not_contiguous(array, along)
         offset_name = f"the offset of dimension {dimension} in {array.name}"

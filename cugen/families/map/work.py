@@ -10,7 +10,7 @@ from cugen.pieces.elementwise import IN_MEMORY, certain_reads
 from cugen.pieces.structures.recognition import Structure, loaded_structures, stored_structures
 from cugen.pieces.structures.runs import Run, run_of, sectors_per_element
 from cugen.pieces.vector_body import is_guarded
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, widest_at
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, runs_backwards, widest_at
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.dense_indices import canonical, iteration_order
@@ -89,7 +89,7 @@ def work_of(request: Request) -> Work:
     arrays, context = work.arrays, request.context
     in_structures = {reference for structure in (*loaded, *stored) for reference in structure.fields}
     streamed = [reference for reference in work.streamed() if reference not in in_structures]
-    max_width = narrowest([work.max_width, *(widest_at(arrays[a], subs, work.along, context) for a, subs in streamed)])
+    max_width = narrowest([work.max_width, *(_widest(work, reference) for reference in streamed)])
     bounded = [
         read.array
         for read in request.reads()
@@ -109,6 +109,13 @@ def work_of(request: Request) -> Work:
         if max_width.count < store_width:
             max_width = Width(store_width, f"{max_width.reason}; stores take {store_width} at once")
     return replace(work, max_width=_width_of_structures(work, max_width))
+
+
+def _widest(work: Work, reference: ElementRef) -> Width:
+    """The widest vector of an access; a read may run backwards."""
+    context, along = work.request.context, work.along
+    backwards = runs_backwards(work.arrays, reference, along, context)
+    return widest_at(work.arrays[reference[0]], reference[1], along, context, backwards=backwards)
 
 
 def _width_of_structures(work: Work, max_width: Width) -> Width:
