@@ -133,10 +133,10 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
             remember_read(work.request, read, vector.component(element), lowering, inner)
             continue
         component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
-        place = element
+        moved = element
         if is_backwards:
-            place = last - element if width == work.width else element - 2 * Mod(element, integer(width)) + last
-        remember_read(work.request, read, component(place), lowering, inner)
+            moved = last - element if width == work.width else element - 2 * Mod(element, integer(width)) + last
+        remember_read(work.request, read, component(moved), lowering, inner)
     for run in work.loaded:
         vectors = RunVectors.of(run, _loaded_name(work, run.structure.array.name), lowering)
         scope.nodes += vectors.load(first_symbols, gathered, lowering)

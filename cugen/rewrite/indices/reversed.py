@@ -25,7 +25,7 @@ def with_reversed_index(
     statements: tuple[Statement, ...], arrays: Mapping[str, Array], index: Index, context: Context
 ) -> tuple[Statement, ...]:
     """The statements of a group with `extent - 1 - index` for an output index."""
-    value, indices = IndexValue(index.name), {other.name: other for other in statements[0].indices}
+    value, indices = IndexValue(index.name), {known.name: known for known in statements[0].indices}
     reversed_value = Op("sub", (Op("sub", (index.extent, Const(1, INT64)), INT64), value), INT64)
 
     def subscripts(array: str, old: tuple[Expr, ...]) -> tuple[Expr, ...]:

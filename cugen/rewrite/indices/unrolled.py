@@ -58,12 +58,12 @@ def unrolled(
 ) -> tuple[Statement, ...]:
     """The statements of a group without loops for each of the values of an output index."""
     index = unrolling.index
-    changed = ((unrolling.remaining if other == index else other) for other in statements[0].indices)
-    remaining = tuple(other for other in changed if other is not None)
-    indices = {other.name: other for other in remaining}
+    changed = (unrolling.remaining if old == index else old for old in statements[0].indices)
+    remaining = tuple(new for new in changed if new is not None)
+    indices = {left.name: left for left in remaining}
     decisions = Decisions(context, indices)
 
-    def at(expr: Expr, value: Expr) -> Expr:
+    def substituted(expr: Expr, value: Expr) -> Expr:
         name = IndexValue(index.name)
         return decisions.decided(replaced(expr, lambda node: value if node == name else None))
 
@@ -82,8 +82,8 @@ def unrolled(
         replace(
             statement,
             indices=remaining,
-            subscripts=subscripts(statement.target, tuple(at(sub, value) for sub in statement.subscripts)),
-            value=change(at(statement.value, value)),
+            subscripts=subscripts(statement.target, tuple(substituted(sub, value) for sub in statement.subscripts)),
+            value=change(substituted(statement.value, value)),
         )
         for value in unrolling.values
         for statement in statements

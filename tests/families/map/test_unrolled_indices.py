@@ -14,7 +14,7 @@ C_TO_N = "y[b, s, c] = x[b, c, s]"
 BACKWARDS = "y[b, s, c] = x[b, s, C - 1 - c]"
 CHOSEN = "y[b, s, c] = x[b, c, s] if c == 0 else -x[b, c, s]"
 REPEATED = "y[b, c, s] = x[b, s] * 2"
-IN_PLACE = "y[b, s, c] += x[b, c, s]"
+ACCUMULATED = "y[b, s, c] += x[b, c, s]"
 
 
 # What reads and writes a row in parts; D is a multiple of 4.
@@ -124,7 +124,7 @@ def test_a_structure_past_the_end_of_an_array_is_not_loaded_whole(planned, width
 
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
-@pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, IN_PLACE])
+@pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, ACCUMULATED])
 def test_no_access_is_out_of_bounds_or_races(prove, compute, dtype):
     prove(moved(compute, 3, 67, dtype), sanitize=True)
     prove(moved(compute, 2, 130, dtype), races=True)
@@ -153,7 +153,7 @@ def test_random_rows_are_right(prove, value, quarter, rows, dtype):
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
-    st.sampled_from([N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, IN_PLACE]),
+    st.sampled_from([N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, ACCUMULATED]),
     st.integers(1, 9),
     st.integers(1, 300),
     st.sampled_from(["float32", "float16", "float64", "int8"]),
@@ -168,7 +168,7 @@ def test_dynamic_extents_are_right(prove, pixels):
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, CHOSEN, IN_PLACE])
+@pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, CHOSEN, ACCUMULATED])
 def test_every_access_is_the_predicted_one(made, compute):
     kernel = made(moved(compute, 3, 67))
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
@@ -187,7 +187,7 @@ def test_every_access_to_parts_of_rows_is_the_predicted_one(made, value):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, IN_PLACE])
+@pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, ACCUMULATED])
 def test_unrolled_indices_compile_without_warnings(compiled, compute):
     for dtype in ("float32", "bfloat16", "uint8"):
         compiled(moved(compute, 3, 67, dtype))
