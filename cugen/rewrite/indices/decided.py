@@ -60,10 +60,10 @@ class Decisions:
     def _comparison(self, expr: Op, name: str, left: Expr, right: Expr) -> Expr:
         if not (left.dtype.is_integer and right.dtype.is_integer):
             return expr
-        found = self._range(Op("sub", (left, right), INT64))
-        if found is None:
+        interval = self._range(Op("sub", (left, right), INT64))
+        if interval is None:
             return expr
-        low, high = found
+        low, high = interval
         always = {"lt": high < 0, "le": high <= 0, "gt": low > 0, "ge": low >= 0, "eq": low == high == 0}
         never = {"lt": low >= 0, "le": low > 0, "gt": high <= 0, "ge": high < 0, "eq": low > 0 or high < 0}
         always["ne"], never["ne"] = never["eq"], always["eq"]
@@ -72,10 +72,10 @@ class Decisions:
     def _quotient(self, expr: Op, name: str, dividend: Expr, divisor: Expr) -> Expr:
         if expr.dtype != INT64 or (by := self._range(divisor)) is None or by[0] != by[1] or by[0] < 1:
             return expr
-        found = self._range(dividend)
-        if found is None or found[0] // by[0] != found[1] // by[0]:
+        interval = self._range(dividend)
+        if interval is None or interval[0] // by[0] != interval[1] // by[0]:
             return expr
-        quotient = found[0] // by[0]
+        quotient = interval[0] // by[0]
         if name == "floordiv":
             return Const(quotient, INT64)
         return Op("sub", (dividend, Const(quotient * by[0], INT64)), INT64) if quotient else dividend
