@@ -8,8 +8,8 @@ from cugen.pieces.vectors import is_fixed, is_read
 from cugen.plan.memory import ARGUMENTS, Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds
-from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, Select, children, walk
+from cugen.plan.symbols import bounds, symbol
+from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Scan, Select, children, free_indices, walk
 from cugen.spec.model import Statement
 
 IN_MEMORY = ARGUMENTS  # spaces whose loads coalesce across a warp; constant memory broadcasts one address
@@ -26,23 +26,6 @@ def loop_refusals(request: Request) -> Iterator[Refusal]:
                 bound = node.outer if isinstance(node, Scan) else ", ".join(index.name for index in node.indices)
                 yield Refusal(f"has no loops, and {statement.target} is {article} {node.kind} over {bound}")
                 return
-
-
-def form_refusals(request: Request) -> Iterator[Refusal]:
-    """Statements that are not elementwise or broadcast."""
-    yield from loop_refusals(request)
-    for statement in request.group.statements:
-        if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            yield Refusal(f"writes {statement.target} at bare indices only")
-    if request.node_kinds() & {Reduce, Scan}:
-        return
-    reasons: dict[str, None] = {}
-    for read in request.reads():
-        if any(map(is_read, read.subscripts)):
-            reasons[f"{read.array} is gathered"] = None
-        elif read.boundary is not None or not all(is_plain(sub) for sub in read.subscripts):
-            reasons[f"{read.array} is read at an offset"] = None
-    yield from (Refusal(f"reads at bare indices only; {what}") for what in reasons)
 
 
 def loaded_reads(statements: tuple[Statement, ...]) -> tuple[Read, ...]:
@@ -83,11 +66,15 @@ def _always_read(expr: Expr) -> Iterator[Read]:
 
 def _is_inside(request: Request, array: Array, read: Read) -> bool:
     context = request.context
+    indices = {index.name: index for index in request.group.statements[0].indices}
     for sub, extent in zip(read.subscripts, array.shape, strict=True):
         if not isinstance(sub, IndexValue):
-            if not is_fixed(sub):
+            names = free_indices(sub)
+            if is_read(sub) or not names <= indices.keys():
                 return False
-            low, high = bounds(to_integer(sub, context.symbols), context.ranges)
+            values = {name: symbol(f"index {name}") for name in names}
+            ranges = {values[name]: (0, context.max_extent(indices[name]) - 1) for name in names}
+            low, high = bounds(to_integer(sub, {**context.symbols, **values}), {**context.ranges, **ranges})
             if low < 0 or high >= bounds(extent, context.ranges)[0]:
                 return False
     return True

@@ -11,7 +11,7 @@ from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loaded_reads
 from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.structures.runs import Run
-from cugen.pieces.vectors import ElementRef, is_read, widest_at
+from cugen.pieces.vectors import ElementRef, is_read, runs_backwards, widest_at
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript, within
 from cugen.plan.memory import Access, Array, Component, Element, Vector
@@ -70,7 +70,9 @@ def wide_reads(
         guarded = is_guarded(read, along)
         moves = along in free_indices(read) and (guarded or (read.boundary is None and not read.exact))
         if read not in excluding and moves and array.space in IN_MEMORY:
-            count = math.gcd(widest_at(array, read.subscripts, along, request.context).count, width)
+            backwards = runs_backwards(arrays, (read.array, read.subscripts), along, request.context)
+            widest = widest_at(array, read.subscripts, along, request.context, backwards=backwards)
+            count = math.gcd(widest.count, width)
             if count == width > 1 or (count > 1 and not guarded):
                 widths[read] = count
     return widths
@@ -119,15 +121,22 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         name_hint = _loaded_name(work, read.array)
         vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width)
 
-        def part(u: Integer, read: Read = read, width: int = width) -> Access:
-            return access(read.array, read.subscripts, "load", width, u * width)
+        reference = read.array, read.subscripts
+        is_backwards = runs_backwards(work.arrays, reference, work.along, work.request.context)
+        last = width - 1 if is_backwards else 0  # of a vector, the element with the lowest address
+
+        def part(u: Integer, read: Read = read, width: int = width, last: int = last) -> Access:
+            return access(read.array, read.subscripts, "load", width, u * width + last)
 
         if read.boundary is not None:
             _load_inside(read, vector, part(integer(0)), lowering, scope)
             remember_read(work.request, read, vector.component(element), lowering, inner)
             continue
         component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
-        remember_read(work.request, read, component(element), lowering, inner)
+        moved = element
+        if is_backwards:
+            moved = last - element if width == work.width else element - 2 * Mod(element, integer(width)) + last
+        remember_read(work.request, read, component(moved), lowering, inner)
     for run in work.loaded:
         vectors = RunVectors.of(run, _loaded_name(work, run.structure.array.name), lowering)
         scope.nodes += vectors.load(first_symbols, gathered, lowering)

@@ -59,6 +59,27 @@ def is_contiguous(array: Array, subscripts: Sequence[Expr], along: str) -> bool:
     return strides == [1]
 
 
+def step_along(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> int | None:
+    """The elements between accesses at consecutive values of an index, negative where they run backwards.
+
+    None unless one dimension has the index, and the step is the same everywhere and fixed."""
+    moving = [pair for pair in zip(subscripts, array.strides, strict=True) if along in free_indices(pair[0])]
+    if len(moving) != 1 or is_read(moving[0][0]):
+        return None
+    ((sub, stride),) = moving
+    names = {name: symbol(f"index {name}") for name in free_indices(sub)}
+    offset = (stride * to_integer(sub, {**context.symbols, **names})).expand()
+    step = offset.coeff(names[along])
+    is_affine = names[along] not in (offset - step * names[along]).expand().free_symbols
+    return context.static(step) if is_affine and step.free_symbols <= context.ranges.keys() else None
+
+
+def runs_backwards(arrays: Mapping[str, Array], reference: ElementRef, along: str, context: Context) -> bool:
+    """Whether each value of the index `along` accesses the element before that of the value before."""
+    array, subscripts = reference
+    return step_along(arrays[array], subscripts, along, context) == -1
+
+
 def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
     """The widest vector along the index `along` that starts at a multiple of its width.
 
@@ -71,8 +92,12 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
     return widest_at(array, subscripts, along, context)
 
 
-def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
-    """As `widest`, also for affine subscripts such as `i + 1`, and gathered ones in dimensions other than `along`'s."""
+def widest_at(
+    array: Array, subscripts: Sequence[Expr], along: str, context: Context, *, backwards: bool = False
+) -> Width:
+    """As `widest`, also for affine subscripts such as `i + 1`, and gathered ones in dimensions other than `along`'s.
+
+    `backwards`: of vectors whose last element is that of the first index, as in `N - 1 - i`."""
     if array.space == "texture":
         return Width(1, f"a texture fetch reads one element of {array.name}")
     count = MAX_ACCESS_BYTES // array.dtype.bytes
@@ -90,7 +115,7 @@ def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Con
             offset = (stride * to_integer(sub, {**context.symbols, **names})).expand()
             if moves:
                 contiguous_dimensions += 1
-                offset = (offset - vector_index).expand()
+                offset = (offset + vector_index + 1 if backwards else offset - vector_index).expand()
                 if vector_index in offset.free_symbols:
                     return _not_contiguous(array, along)
         offset_name = f"the offset of dimension {dimension} in {array.name}"

@@ -101,8 +101,10 @@ def _is_aligned(access: Access, indices: _Indices, context: Context) -> bool:
     while offset.free_symbols & indices.definitions.keys():
         offset = offset.xreplace(indices.definitions)
     offset = offset.xreplace(fixed)
+    quotients: dict[Integer, sympy.Dummy] = {}  # one for equal remainders, also where one is inside of another
     while remainders := offset.atoms(Mod):  # a % b = a + b * q
-        offset = offset.xreplace({r: r.args[0] + r.args[1] * sympy.Dummy(integer=True) for r in remainders})
+        quotients |= {r: sympy.Dummy(integer=True) for r in remainders if r not in quotients}
+        offset = offset.xreplace({r: r.args[0] + r.args[1] * quotients[r] for r in remainders})
     return divisor(offset.expand(), context) % access.width == 0
 
 

@@ -106,6 +106,14 @@ def test_a_row_may_start_at_the_boundary_before_it(context):
     assert not is_proved(context, row, shift, first, load(symbol("row") + symbol("first") + 2))
 
 
+def test_a_coordinate_of_a_row_may_be_a_remainder_itself(context):
+    c = defined("c", Mod(symbol("blockIdx.z"), integer(63)))
+    shift = defined("misalignment", Mod(37 * symbol("c"), integer(8)))
+    first = 4 * symbol("blockIdx.x") - symbol("misalignment")
+    assert is_proved(context, c, shift, load(37 * symbol("c") + first))
+    assert not is_proved(context, c, shift, load(36 * symbol("c") + first))
+
+
 def test_vectors_may_start_after_the_unaligned_head_of_a_row(context):
     head = defined("head", Mod(8 - Mod(37 * X, integer(8)), integer(8)))
     j = Index("j", symbol("head") + 8 * symbol("threadIdx.y"), (0, 1 << 10))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Tunable, refuse_tunables
 from cugen.families.map.kernel import MapKernel
-from cugen.families.map.work import Work, recognise
+from cugen.families.map.recognition import recognise
+from cugen.families.map.work import Work
 from cugen.pieces.elementwise import loop_refusals
 from cugen.pieces.placement import useless_placements
 from cugen.plan.subscripts import NotAnInteger, to_integer
@@ -35,27 +36,38 @@ def match(request: Request) -> Match | Refusals:
     if reasons:
         return Refusals(tuple(reasons))
     work = recognise(request)
-    reasons += _schedule_refusals(request, work)
+    reasons += [*_scattered_refusals(request, work), *_schedule_refusals(request, work)]
     return Refusals(tuple(reasons)) if reasons else Match(lambda: MapKernel(work).kernel())
 
 
 def _target_refusals(request: Request) -> Iterator[Refusal]:
-    """Stores whose subscripts are not indices plus offsets, each index in one dimension."""
+    """Stores whose subscripts don't have each index in one dimension."""
     for statement in request.group.statements:
         names: list[str] = []
         for sub in statement.subscripts:
-            moved = sorted(free_indices(sub))
-            names += moved
-            if isinstance(sub, IndexValue) or not moved:
-                continue
-            try:
-                subscript = to_integer(sub, {**request.context.symbols, **{name: symbol(name) for name in moved}})
-            except NotAnInteger:
-                subscript = integer(0)
-            if len(moved) > 1 or symbol(moved[0]) in (subscript - symbol(moved[0])).expand().free_symbols:
+            names += sorted(free_indices(sub))
+            if len(free_indices(sub)) > 1:
                 yield Refusal(f"writes {statement.target} at indices plus offsets only")
         if len(set(names)) < len(names) or set(names) != {index.name for index in statement.indices}:
             yield Refusal(f"writes {statement.target} along each index once")
+
+
+def _scattered_refusals(request: Request, work: Work) -> Iterator[Refusal]:
+    """Stores at other subscripts than indices plus offsets, unless they store all fields of structures."""
+    in_structures = {reference for structure in work.stored for reference in structure.fields}
+    stored = [(s.target, s.subscripts) for s in work.request.stored_statements()]
+    structures = {name for name, _ in stored} - {name for name, subs in stored if (name, subs) not in in_structures}
+    for statement in request.group.statements:
+        for sub in statement.subscripts:
+            if isinstance(sub, IndexValue) or statement.target in structures:
+                continue
+            try:
+                symbols = {**request.context.symbols, **{name: symbol(name) for name in free_indices(sub)}}
+                subscript = to_integer(sub, symbols)
+            except NotAnInteger:
+                subscript = integer(0)
+            if any(symbol(n) in (subscript - symbol(n)).expand().free_symbols for n in free_indices(sub)):
+                yield Refusal(f"writes {statement.target} at indices plus offsets only")
 
 
 def _schedule_refusals(request: Request, work: Work) -> Iterator[Refusal]:

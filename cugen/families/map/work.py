@@ -10,7 +10,7 @@ from cugen.pieces.elementwise import IN_MEMORY, certain_reads
 from cugen.pieces.structures.recognition import Structure, loaded_structures, stored_structures
 from cugen.pieces.structures.runs import Run, run_of, sectors_per_element
 from cugen.pieces.vector_body import is_guarded
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, widest_at
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, runs_backwards, widest_at
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.dense_indices import canonical, iteration_order
@@ -78,8 +78,8 @@ class Work:
         return vectors if isinstance(vectors, int) else None
 
 
-def recognise(request: Request) -> Work:
-    """The work of a request that consists of statements without loops."""
+def work_of(request: Request) -> Work:
+    """The work of a request that consists of statements without loops, over its indices as they are."""
     form = canonical(request)
     request = request.with_statements(form.statements)
     order = iteration_order(request, form)
@@ -89,7 +89,7 @@ def recognise(request: Request) -> Work:
     arrays, context = work.arrays, request.context
     in_structures = {reference for structure in (*loaded, *stored) for reference in structure.fields}
     streamed = [reference for reference in work.streamed() if reference not in in_structures]
-    max_width = narrowest([work.max_width, *(widest_at(arrays[a], subs, work.along, context) for a, subs in streamed)])
+    max_width = narrowest([work.max_width, *(_widest(work, reference) for reference in streamed)])
     bounded = [
         read.array
         for read in request.reads()
@@ -111,6 +111,13 @@ def recognise(request: Request) -> Work:
     return replace(work, max_width=_width_of_structures(work, max_width))
 
 
+def _widest(work: Work, reference: ElementRef) -> Width:
+    """The widest vector of an access; a read may run backwards."""
+    context, along = work.request.context, work.along
+    backwards = runs_backwards(work.arrays, reference, along, context)
+    return widest_at(work.arrays[reference[0]], reference[1], along, context, backwards=backwards)
+
+
 def _width_of_structures(work: Work, max_width: Width) -> Width:
     """The width, up to a maximum, with which accesses to structures move the fewest sectors: the widest of those."""
     structures = (*work.loaded, *work.stored)
@@ -124,7 +131,9 @@ def _width_of_structures(work: Work, max_width: Width) -> Width:
     # More structures than fill vectors of 16 bytes only move the lanes apart.
     widest_useful = max(MAX_ACCESS_BYTES // math.gcd(MAX_ACCESS_BYTES, structure.bytes) for structure in structures)
     widths = [1 << power for power in reversed(range(max_width.count.bit_length()))]
-    width = min((width for width in widths if width <= widest_useful), key=sectors)
+    # Elements of a structure that vectors can't store are stored one by one.
+    storable = [width for width in widths if width == 1 or len(work.runs(work.stored, width)) == len(work.stored)]
+    width = min((width for width in storable if width <= widest_useful), key=sectors)
     names = ", ".join(dict.fromkeys(structure.array.name for structure in structures))
     if width == max_width.count and max_width.reason:
         return max_width

@@ -7,11 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.machine.target import STATIC_SHARED_BYTES
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, ElementRef, have_equal_alignment, widest_at
+from cugen.pieces.vectors import (
+    MAX_ACCESS_BYTES,
+    SECTOR_BYTES,
+    ElementRef,
+    have_equal_alignment,
+    offset_of,
+    step_along,
+    widest_at,
+)
 from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
-from cugen.spec.expressions import Index, IndexValue, Read
+from cugen.plan.symbols import integer, symbol
+from cugen.spec.expressions import Index, Read
 
 BANKS = 32  # of shared memory, as many as lanes of a warp (CUDA programming guide)
 BANK_BYTES = 4
@@ -118,15 +127,16 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
     if tiles < MIN_TILES or shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
         config = _tile(SMALL_TILES[size], size, load, store)
     # Two blocks read the sector between their parts of an input row: the second one finds it in L2 if it runs soon.
-    return replace(config, down_first=any(not _starts_sectors(transpose, read) for read in transpose.reads))
+    reads = ((read.array, read.subscripts) for read in transpose.reads)
+    return replace(config, down_first=not all(_starts_sectors(transpose, ref, transpose.down) for ref in reads))
 
 
-def _starts_sectors(transpose: Transpose, read: Read) -> bool:
-    """Whether the rows of a transposed read start at sector boundaries."""
-    array, along = transpose.arrays[read.array], IndexValue(transpose.down.name)
-    strides = [stride for sub, stride in zip(read.subscripts, array.strides, strict=True) if sub != along]
-    sector = SECTOR_BYTES // array.dtype.bytes
-    return all(divisor(stride, transpose.request.context) % sector == 0 for stride in strides)
+def _starts_sectors(transpose: Transpose, reference: ElementRef, along: Index) -> bool:
+    """Whether the rows of an access along an index start at sector boundaries."""
+    context, array = transpose.request.context, transpose.arrays[reference[0]]
+    symbols = {index.name: symbol(f"index {index.name}") for index in transpose.order}
+    start = offset_of(transpose.arrays, reference, {**context.symbols, **symbols, along.name: integer(0)})
+    return divisor(start.expand(), context) % (SECTOR_BYTES // array.dtype.bytes) == 0
 
 
 def _fewest_loads(transpose: Transpose, shift: int, size: int, load: int, store: int) -> TransposeConfig:
@@ -156,8 +166,7 @@ def _shifted(config: TransposeConfig, transpose: Transpose, shift: int) -> Trans
 def _shift(transpose: Transpose) -> int:
     """Elements per sector, if output rows start inside sectors and all outputs equally so; else 0."""
     context, outputs = transpose.request.context, transpose.outputs
-    name, subscripts = outputs[0]
-    array, along = transpose.arrays[name], IndexValue(transpose.across.name)
+    array = transpose.arrays[outputs[0][0]]
     sector = SECTOR_BYTES // array.dtype.bytes
     if any(transpose.arrays[target].dtype.bytes != array.dtype.bytes for target, _ in outputs):
         return 0
@@ -166,21 +175,15 @@ def _shift(transpose: Transpose) -> int:
     length = context.max_extent(transpose.across)
     if length < MIN_SHIFTED_ROW_VECTORS * (MAX_ACCESS_BYTES // array.dtype.bytes) and _has_adjacent_rows(transpose):
         return 0
-    row_strides = [stride for sub, stride in zip(subscripts, array.strides, strict=True) if sub != along]
-    return 0 if all(divisor(stride, context) % sector == 0 for stride in row_strides) else sector
+    return 0 if _starts_sectors(transpose, outputs[0], transpose.across) else sector
 
 
 def _has_adjacent_rows(transpose: Transpose) -> bool:
     """Whether the rows of a tile are adjacent in all outputs, so that only the tile's ends are inside of sectors."""
-    extent = transpose.request.context.extent(transpose.across)
-    down = IndexValue(transpose.down.name)
-    for name, subscripts in transpose.outputs:
-        strides = transpose.arrays[name].strides
-        if not any(
-            sub == down and (stride - extent).expand() == 0 for sub, stride in zip(subscripts, strides, strict=True)
-        ):
-            return False
-    return True
+    context, down = transpose.request.context, transpose.down.name
+    extent = context.static_extent(transpose.across)
+    steps = {step_along(transpose.arrays[name], subs, down, context) for name, subs in transpose.outputs}
+    return extent is not None and steps <= {extent, -extent}
 
 
 def shared_bytes(transpose: Transpose, config: TransposeConfig) -> int:

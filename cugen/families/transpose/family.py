@@ -12,18 +12,19 @@ from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
 from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKernel, choose_square_config
 from cugen.machine.target import STATIC_SHARED_BYTES
-from cugen.pieces.elementwise import IN_MEMORY, certain_reads, form_refusals
+from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loop_refusals
 from cugen.pieces.placement import size_refusals, useless_placements
-from cugen.pieces.vectors import is_contiguous
+from cugen.pieces.vectors import is_contiguous, is_fixed, is_read, step_along
 from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.rewrite.fuse_dimensions import FusedStatements
-from cugen.spec.expressions import Index, IndexValue, Read
+from cugen.rewrite.indices.reversed import with_reversed_index
+from cugen.spec.expressions import Index, IndexValue, Read, Reduce, Scan, free_indices
 
 MIN_EXTENT = 8  # along both sides; below it most of a tile would be empty (heuristic)
 
 
 def match(request: Request) -> Match | Refusals:
-    if reasons := list(form_refusals(request)):
+    if reasons := list(_form_refusals(request)):
         return Refusals(tuple(reasons))
     transpose = _recognise(request)
     if isinstance(transpose, Refusal):
@@ -64,33 +65,58 @@ def _recognise(request: Request) -> Transpose | Refusal:
 
 def _match(request: Request, form: FusedStatements, across: Index, order: tuple[Index, ...]) -> Transpose | Refusal:
     down: dict[str, Read] = {}
-    reads = []
+    staged: dict[Read, int] = {}
     for read in certain_reads(request, form.arrays):
-        name = _row_index(request, form, read, across.name)
-        if name is not None:
+        row = _row_index(request, form, read, across.name)
+        if row is not None:
+            name, step = row
             down.setdefault(name, read)
-            reads.append(read)
-    if not reads:
+            staged[read] = step
+    if not staged:
         return Refusal(f"no input is contiguous along an index other than the output's, {across.name}")
     if len(down) > 1:
         arrays = " and ".join(read.array for read in down.values())
         return Refusal(f"transposes one pair of indices only; {arrays} are contiguous along {' and '.join(down)}")
     (name,) = down
     second = next(index for index in order if index.name == name)
+    if 1 not in staged.values():
+        statements = with_reversed_index(request.group.statements, form.arrays, second, request.context)
+        return _match(request.with_statements(statements), form, across, order)
+    reads = tuple(read for read, step in staged.items() if step == 1)
     outer = tuple(index for index in order if index.name not in (across.name, name))
-    return Transpose(request, form.arrays, across, second, (across, second, *outer), tuple(reads))
+    return Transpose(request, form.arrays, across, second, (across, second, *outer), reads)
 
 
-def _row_index(request: Request, form: FusedStatements, read: Read, across: str) -> str | None:
-    """The index along which a read is contiguous, if `across` is another of its dimensions."""
-    declared, array = request.context.spec.array(read.array), form.arrays[read.array]
-    names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
-    if declared.memory.space not in (None, "shared", "readonly", "texture", "register") or array.space not in IN_MEMORY:
+def _row_index(request: Request, form: FusedStatements, read: Read, across: str) -> tuple[str, int] | None:
+    """The index along which a read is contiguous, if `across` is in another of its dimensions, and 1 or, where it runs
+    backwards, -1."""
+    context, array, subs = request.context, form.arrays[read.array], read.subscripts
+    memory = context.spec.array(read.array).memory
+    if memory.space not in (None, "shared", "readonly", "texture", "register") or array.space not in IN_MEMORY:
         return None
-    if names.count(across) != 1:
+    if sum(across in free_indices(sub) for sub in subs) != 1 or step_along(array, subs, across, context) in (1, -1):
         return None
-    rows = [name for name in names if name != across and is_contiguous(array, read.subscripts, name)]
+    names = dict.fromkeys(name for sub in subs if across not in free_indices(sub) for name in free_indices(sub))
+    steps = {name: step_along(array, subs, name, context) for name in names}
+    rows = [(name, step) for name, step in steps.items() if step in (1, -1)]
     return rows[-1] if rows else None
+
+
+def _form_refusals(request: Request) -> Iterator[Refusal]:
+    """Statements that are not elementwise or broadcast."""
+    yield from loop_refusals(request)
+    for statement in request.group.statements:
+        if any(not isinstance(sub, IndexValue) and not is_fixed(sub) for sub in statement.subscripts):
+            yield Refusal(f"writes {statement.target} at bare indices only")
+    if request.node_kinds() & {Reduce, Scan}:
+        return
+    reasons: dict[str, None] = {}
+    for read in request.reads():
+        if any(map(is_read, read.subscripts)):
+            reasons[f"{read.array} is gathered"] = None
+        elif read.boundary is not None or read.exact:
+            reasons[f"{read.array} has a boundary"] = None
+    yield from (Refusal(f"reads arrays inside of their bounds only; {what}") for what in reasons)
 
 
 def _memory_refusals(request: Request, staged: dict[str, None]) -> Iterator[Refusal]:

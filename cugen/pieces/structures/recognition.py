@@ -18,8 +18,9 @@ from cugen.plan.lowering.fields import FieldVector
 from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.request import Request
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, integer, symbol
+from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Expr, Index, Read, free_indices, walk
+from cugen.spec.prove.affine import AffineForm, Variable, affine_form, expression_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +97,31 @@ def _structure(reference: ElementRef, arrays: Mapping[str, Array], along: Index,
     if len(moving) != 1 or not array.flat or array.space not in ADDRESSED or is_read(subscripts[moving[0]]):
         return None
     (element,) = moving
-    dimensions, size, field = _field(array, subscripts, context)
-    index = symbol(f"index {along.name}")
-    names = {name: symbol(f"index {name}") for name in free_indices(subscripts[element])}
-    offset = (to_integer(subscripts[element], {**context.symbols, **names}) - index).expand()
-    if size == 1 or context.static(array.strides[element]) != size or index in offset.free_symbols:
+    dimensions, inner, field = _field(array, subscripts, context)
+    strided = _strided(subscripts[element], along, context)
+    if strided is None or context.static(array.strides[element]) != inner:
+        return None
+    sub, step, part = strided
+    size = step * inner
+    if size == 1 or divisor(array.shape[element], context) % step:
         return None
     outer = [d for d in range(len(subscripts)) if d != element and d not in dimensions]
-    view = _view(array, outer, array.shape[element] * size)
-    return Structure(view, (*(subscripts[d] for d in outer), subscripts[element]), size, {reference: field})
+    view = _view(array, outer, array.shape[element] * inner)
+    return Structure(view, (*(subscripts[d] for d in outer), sub), size, {reference: part * inner + field})
+
+
+def _strided(sub: Expr, along: Index, context: Context) -> tuple[Expr, int, int] | None:
+    """Of a subscript `step * (index + ...) + part` the multiplied sum, the step and the part."""
+    params = {param.name: param for param in context.spec.params}
+    form = affine_form(sub, params)
+    step = dict(form.terms).get(Variable(along.name), 0)
+    if step < 1 or any(not isinstance(atom, Variable) or factor % step for atom, factor in form.terms):
+        return None
+    if step == 1:
+        return sub, 1, 0
+    terms = tuple((atom, factor // step) for atom, factor in form.terms)
+    quotient = expression_of(AffineForm(terms, form.constant // step), params)
+    return quotient, step, form.constant % step
 
 
 def _field(array: Array, subscripts: tuple[Expr, ...], context: Context) -> tuple[tuple[int, ...], int, int]:

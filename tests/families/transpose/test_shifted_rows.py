@@ -88,6 +88,15 @@ def test_short_adjacent_rows_are_right(prove, rows):
         prove(ADJACENT % (rows, 203, dtype, dtype))
 
 
+def test_rows_of_four_dimensions_are_shifted(prove, planned):
+    text = (
+        "params: {A: 2, B: 109, C: 3, D: 67}\narrays:\n  X: {shape: [A, B, C, D], dtype: bfloat16}\n"
+        "  Y: {shape: [A, D, C, B], dtype: bfloat16}\ncompute: Y[a, d, c, b] = X[a, b, c, d]\n"
+    )
+    assert planned(text).family == "transpose"
+    prove(text, sanitize=True)
+
+
 def test_rows_that_begin_at_a_sector_are_not_shifted(made):
     for dtype, sector in (("float32", 8), ("float16", 16), ("float64", 4)):
         assert "misalignment" not in made(TRANSPOSE % (sector * 40, 203, dtype, dtype)).source

@@ -1,0 +1,1 @@
+"""Output indices replaced by others that run over the same elements."""
