@@ -106,3 +106,21 @@ def test_sums_of_integers_times_float8_keep_their_bounds() -> None:
     x, w = np.arange(64, dtype=np.int8), random(9).astype(ml_dtypes.float8_e4m3fn)
     exact, fast = (bound_of(dot("float8_e4m3", to, x="int8"), x, w) for to in ("float32", "{fp8: fast}"))
     assert 0 < fast == exact
+
+
+@pytest.mark.parametrize(
+    "term",
+    ["0.3 * x[k] * w[k]", "-x[k] * w[k] / 3", "x[k] * cast(w[k] > 0, int8)", "x[k] * w[l] * x[l], l"],
+    ids=["a factor outside", "a sign and a divisor", "integers of 8 bits", "nested sums"],
+)
+def test_sums_that_become_products_of_two_operands_may_truncate(term: str) -> None:
+    x, w = (random(seed).astype(ml_dtypes.bfloat16) for seed in (20, 21))
+    rounded = bound_of(dot("float32", "float32", term), x.astype(np.float32), w.astype(np.float32))
+    assert bound_of(dot("bfloat16", "float32", term), x, w) > 1.2 * rounded
+
+
+@pytest.mark.parametrize("term", ["x[k] * w[k] * x[k]", "x[k] * (1 + w[k])", "x[k] / w[k]"])
+def test_sums_that_become_no_product_of_two_narrow_operands_are_rounded(term: str) -> None:
+    x, w = (random(seed).astype(ml_dtypes.bfloat16) for seed in (22, 23))
+    rounded = bound_of(dot("float32", "float32", term), x.astype(np.float32), w.astype(np.float32))
+    assert bound_of(dot("bfloat16", "float32", term), x, w) == rounded

@@ -40,7 +40,10 @@ class _Order:
 
 
 def with_contraction_order(statement: Statement, context: Context) -> OrderedSums | None:
-    """The statement with each sum of a product nested in the best order; None if no sum can be nested."""
+    """The statement with each sum of a product nested in the best order; None if no sum can be nested, or if the inner
+    sums might be rounded to tf32, as operands of the others."""
+    if context.spec.precision.tf32:
+        return None
     extents = {i.name: context.max_extent(i) for i in (*statement.indices, *bound_indices(statement.value))}
     sums: dict[Expr, Expr] = {}
     before = after = 0
