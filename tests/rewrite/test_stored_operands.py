@@ -51,6 +51,7 @@ def launches(*lines: str, arrays: str = "a b y", sizes: str = "M: 67, N: 97, K: 
         ("sum(a[i[j], k] * b[k, n], k)", "a i b y", ["a_unfolded[j, k]"]),
         ("sum(exp(a[j, k]) * b[k, n], k, where=k <= j)", "a b y", ["a_operand[j, k]"]),
         ("sum(a[j, k] * b[k, n] / 8, k)", "a b y", []),
+        ("sum(a[j, k] * (b[k, n] + d[k, n]), k)", "a b d y", ["b_operand[k, n]"]),
     ],
 )
 def test_each_factor_that_is_no_matrix_is_stored(value, arrays, stored):
