@@ -59,8 +59,8 @@ def _convertible(reduction: Reduce, single: Single) -> Iterator[tuple[Expr, DTyp
     if len(factors) != 2 or any(factor.is_divisor for factor in factors):
         return
     first, second = (factor.expr for factor in factors)
-    for value, other in ((first, second), (second, first)):
-        stored = _stored_type(other, single)
+    for value, partner in ((first, second), (second, first)):
+        stored = _stored_type(partner, single)
         of_value = value.arg.dtype if isinstance(value, Cast) else _stored_type(value, single)
         if stored is None or of_value is None or not any(isinstance(node, Read) for node in walk(value)):
             continue
