@@ -14,7 +14,7 @@ import numpy as np
 from cugen.reference.sums.reductions import Truncation
 from cugen.reference.tracked import Tracked, apply_overflow
 from cugen.spec.expressions import Cast, Expr, Op, Read, Reduce, free_indices
-from cugen.spec.model import Precision
+from cugen.spec.model import Precision, Spec
 from cugen.spec.types import FLOAT32, DType
 
 _FLOAT32_BITS = 24
@@ -94,6 +94,18 @@ def truncation(
     return Truncation(_FAST_FLOAT8_BITS, PROMOTED_TERMS) if has_wgmma else Truncation(_FLOAT32_BITS)
 
 
+def types_of_temporaries(spec: Spec) -> dict[str, DType]:
+    """The types of the elements that temporaries convert: a GEMM that has one in place multiplies these."""
+    types = {array.name: array.dtype for array in spec.arrays}
+    converted: dict[str, DType] = {}
+    for statement in spec.statements:
+        inner = _without_casts(statement.value)
+        if spec.array(statement.target).is_temporary:
+            dtype = types[inner.array] if isinstance(inner, Read) else inner.dtype
+            types[statement.target] = converted[statement.target] = dtype
+    return converted
+
+
 def _tensor_core_widths(node: Reduce, dtype_of: Callable[[str], DType]) -> list[int]:
     """The bits of the two narrowest operands that tensor cores may multiply in a float32 sum; none if they take no two
     of its factors. These are 16- and 8-bit floats, and integers of 8 bits beside 16-bit floats, which hold them. The
@@ -108,7 +120,7 @@ def _tensor_core_widths(node: Reduce, dtype_of: Callable[[str], DType]) -> list[
         dtype = dtype_of(inner.array) if isinstance(inner, Read) else inner.dtype
         if isinstance(inner, Read) and dtype.is_float and dtype.bits <= _WIDE_BITS:
             floats.append(dtype.bits)
-        elif isinstance(factor, Cast) and dtype.bits == _NARROW_BITS:
+        elif isinstance(factor, Cast | Read) and dtype.bits == _NARROW_BITS:
             integers.append(dtype.bits)
     if len(floats) < 2 and not (integers and _WIDE_BITS in floats):
         return []
