@@ -19,6 +19,7 @@ from cugen.reference.result import Result, result_at, whole_result
 from cugen.reference.scope import Scope, at_points
 from cugen.reference.storage import Values, numpy_dtype, store, working_dtype
 from cugen.reference.sums.reductions import gamma
+from cugen.reference.sums.tensor_cores import types_of_temporaries
 from cugen.reference.tracked import Tracked, combine
 from cugen.spec.expressions import (
     Cast,
@@ -77,6 +78,7 @@ class _Run:
         self.params = {p.name: int(_value_of(p.name, p.value, params)) for p in spec.params}
         self.scalars = {s.name: _scalar(s, _value_of(s.name, s.value, scalars)) for s in spec.scalars}
         self.shapes = {a.name: tuple(integer(n, self.params) for n in a.shape) for a in spec.arrays}
+        self.converted = types_of_temporaries(spec)
         self.writers: dict[int, Values] = {}
         self.requested = self._requested()
         self.versions = {(array.name, -1): self._given(array, inputs) for array in spec.arrays}
@@ -153,9 +155,14 @@ class _Run:
         def contents(name: str) -> Contents:
             return before if name == statement.target else self._before(name, number)
 
-        has_wgmma = target(self.spec.target).has_wgmma
         return Interpreter(
-            self.params, self.scalars, contents, statement.text, self.spec.precision, has_wgmma=has_wgmma
+            self.params,
+            self.scalars,
+            contents,
+            statement.text,
+            self.spec.precision,
+            has_wgmma=target(self.spec.target).has_wgmma,
+            converted=self.converted,
         )
 
     def _extents(self, statement: Statement) -> dict[str, int]:

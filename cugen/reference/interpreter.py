@@ -67,7 +67,7 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 class Interpreter:
     """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
     `text` is quoted in errors. `precision` is that of the spec; `tf32` are factors that may be rounded to tf32;
-    `has_wgmma`: the target multiplies float8 with fewer bits."""
+    `has_wgmma`: the target multiplies float8 with fewer bits. `converted`: of what types temporaries are."""
 
     params: Mapping[str, int]
     scalars: Mapping[str, Tracked]
@@ -76,6 +76,7 @@ class Interpreter:
     precision: Precision = field(default=Precision())
     tf32: Tf32Factors = field(default=Tf32Factors())
     has_wgmma: bool = False
+    converted: Mapping[str, DType] = field(default_factory=dict)
 
     def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
         """The value of `expr` at all points of the scope; its array broadcasts to the scope's axes."""
@@ -175,9 +176,12 @@ class Interpreter:
     def _dtype_of(self, array: str) -> DType:
         return self.contents(array).dtype
 
+    def _operand_type(self, array: str) -> DType:
+        return self.converted.get(array) or self._dtype_of(array)
+
     def _reduced(self, node: Reduce, scope: Scope) -> Tracked:
         inner, extents = self._bound(node.indices, scope)
-        truncated = truncation(node, self._dtype_of, self.precision, has_wgmma=self.has_wgmma)
+        truncated = truncation(node, self._operand_type, self.precision, has_wgmma=self.has_wgmma)
         if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
             return total.result(node.dtype, truncated=truncated)
         if node.is_position:

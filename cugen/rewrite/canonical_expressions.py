@@ -5,8 +5,8 @@ becomes
     y[i] = sum(x[i, p, q], p, q)
 Neutral elements are left out where no bit of a result changes, subscripts that equal an index become that index unless
 it may be longer than the dimension, and nested reductions of one kind are one. Terms of a sum that are 0 unless a
-condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`). All of it is exact but the order of
-sums, which a spec doesn't fix.
+condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`). Factors that all terms of a sum have
+are multiplied once. All of it is exact but the order of sums, which a spec doesn't fix, and these factors.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import copysign
 
+from cugen.rewrite.sums.factors import with_outer_factors
 from cugen.spec.expressions import Cast, Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, walk
 from cugen.spec.model import Array, Param, Spec, Statement
 from cugen.spec.prove.affine import Variable, affine_form
@@ -55,8 +56,14 @@ def _statement(statement: Statement, scope: _Scope) -> Statement:
     return replace(
         statement,
         subscripts=_subscripts(statement.subscripts, shape, scope),
-        value=_value(statement.value, scope),
+        value=_with_outer_factors(_value(statement.value, scope)),
     )
+
+
+def _with_outer_factors(expr: Expr) -> Expr:
+    """The expression with the factors of all terms outside of its sums, which nested sums have become."""
+    expr = rebuild(expr, _with_outer_factors)
+    return with_outer_factors(expr) if isinstance(expr, Reduce) else expr
 
 
 def _subscripts(subscripts: tuple[Expr, ...], shape: tuple[Expr, ...], scope: _Scope) -> tuple[Expr, ...]:

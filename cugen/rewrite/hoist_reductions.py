@@ -35,6 +35,7 @@ from cugen.spec.rewriting import rebuild, replaced
 
 _MAX_INLINE_TERMS = 16  # a shorter nested reduction is cheaper in place than through memory (heuristic)
 _MAX_REPEATED_INLINE_TERMS = 4  # the same, where each result would be computed several times
+_MIN_BROADCAST_TERMS = 1 << 21  # of all outputs; fewer take a device less time than a second launch (heuristic)
 _MAX_TEMPORARY_BYTES = 2**33
 
 
@@ -82,7 +83,7 @@ def hoisted(
             chosen = next((r for r in nested if _is_profitable(r, current, spec)), None)
             if chosen is None:
                 hoisted_so_far = replace(spec, arrays=(*spec.arrays, *temporaries))
-                stages = [r for r in nested if _is_stage(r, hoisted_so_far)]
+                stages = [r for r in nested if _is_stage(r, current, hoisted_so_far)]
                 chosen = stages[0] if stages and needs_stages(current, hoisted_so_far) else None
             if chosen is not None and current is statement and keeps_nested(statement):
                 break
@@ -154,11 +155,12 @@ def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -
     return not _windows(reduction) or (is_repeated and are_in_bounds(reduction, nested.free, spec))
 
 
-def _is_stage(nested: _NestedReduction, spec: Spec) -> bool:
+def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
     """Whether the reduction may be a launch of its own: it is in bounds everywhere, and it is long or has no more
-    results than an array that it reads has elements, as pooled windows but not all pairs of two sets."""
+    results than an array that it reads has elements, as pooled windows but not all pairs of two sets. One that is
+    nested in no other is computed once for several outputs, if these take longer than the launch."""
     reduction = nested.reduction
-    if not nested.is_nested or reduction.is_position:
+    if reduction.is_position or not (nested.is_nested or _is_broadcast(nested, statement, spec)):
         return False
     terms = _size(reduction.indices, spec)
     is_long = terms is not None and terms > _MAX_INLINE_TERMS
@@ -167,6 +169,14 @@ def _is_stage(nested: _NestedReduction, spec: Spec) -> bool:
     if results is None or results * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
     return is_small and are_in_bounds(reduction, nested.free, spec)
+
+
+def _is_broadcast(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
+    """Whether several outputs have one result of a long reduction, and its terms take longer than another launch."""
+    terms, outputs = _size(nested.reduction.indices, spec), _size(statement.indices, spec)
+    if nested.enclosing or terms is None or outputs is None or terms <= _MAX_INLINE_TERMS:
+        return False
+    return not set(statement.indices) <= set(nested.free) and terms * outputs >= _MIN_BROADCAST_TERMS
 
 
 def has_no_more_elements(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import permutations
+from math import inf
 
 from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import (
@@ -80,12 +81,14 @@ def with_split_dimensions(spec: Spec) -> Spec:
 
 
 def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, Param]) -> Statement:
-    """The statement with indices split that it reads as `index // extent` and `index % extent`, but for those whose
-    value is the result of an argmax or argmin."""
+    """The statement with indices split that it reads as `index // extent` and `index % extent`, or those of sums as
+    `index // extent` alone, such as the scales of groups; but for those whose value is the result of an argmax or
+    argmin."""
     if spec.array(statement.target).is_temporary or any(isinstance(node, Scan) for node in walk(statement.value)):
         return statement
     taken = {*_indices(statement), *params, *(array.name for array in spec.arrays)}
-    reductions = (node for node in walk(statement.value) if isinstance(node, Reduce))
+    reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
+    summed = {index for node in reductions if node.kind == "sum" for index in node.indices}
     positions = {index for node in reductions if node.is_position for index in node.indices}
     queue = list(_indices(statement).values())
     while queue:
@@ -93,14 +96,24 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
         if index in positions or _has_phases(statement, index, params):
             continue
         split = [*_divisors(statement, "mod", index), *_group_extents(statement, index)]
-        divisor = next((d for d in _divisors(statement, "floordiv", index) if d in split), None)
+        quotients = _divisors(statement, "floordiv", index)
+        if index in summed:
+            split += quotients
+        divisor = min((d for d in quotients if d in split), key=partial(_constant, params), default=None)
         count = None if divisor is None else _quotient(index.extent, divisor, params)
         if divisor is not None and count is not None:
             outer = Index(fresh(f"{index.name}_outer", taken), count)
             inner = Index(fresh(f"{index.name}_inner", taken), divisor)
             statement = _with_parts(statement, index, outer, inner, params)
+            summed |= {outer, inner} if index in summed else set()
             queue.insert(0, outer)
     return statement
+
+
+def _constant(params: Mapping[str, Param], divisor: Expr) -> float:
+    """A divisor that is a number, of which the smallest is split off first; others are last."""
+    form = affine_form(divisor, params)
+    return form.constant if form.is_constant else inf
 
 
 def _has_phases(statement: Statement, index: Index, params: Mapping[str, Param]) -> bool:

@@ -15,8 +15,8 @@ whose r, s, c are dense in both operands and are fused into one K dimension.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import replace
 from itertools import combinations
 from math import inf, prod
 
@@ -24,12 +24,13 @@ from cugen.plan.context import Context
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
+from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import replaced
 
-_MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
+MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
 _MIN_K = 32  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
 _MIN_N = 16  # the same, along the output dimensions that the stored operand doesn't have
 _MAX_TEMPORARY_BYTES = 1 << 29
@@ -101,42 +102,17 @@ def _is_in_bounds(read: Read, indices: Mapping[str, Index], context: Context) ->
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Factor:
-    expr: Expr
-    is_divisor: bool = False
-
-    @property
-    def indices(self) -> frozenset[str]:
-        return free_indices(self.expr)
-
-
-def _factors(expr: Expr) -> Iterator[_Factor]:
-    match expr:
-        case Op(name="mul", args=args):
-            for arg in args:
-                yield from _factors(arg)
-        case Op(name="div", args=(dividend, divisor)):
-            yield from _factors(dividend)
-            yield _Factor(divisor, is_divisor=True)
-        case Op(name="neg", args=(Op(name="mul" | "div") as product,)):
-            yield _Factor(Const(-1, expr.dtype))
-            yield from _factors(product)
-        case _:
-            yield _Factor(expr)
-
-
 def _operands(single: Single, reduction: Reduce) -> tuple[Expr, Expr] | None:
     """The two operands whose product is summed: each depends on all contracted indices, and on an output index that
     the other doesn't depend on. Of several choices the one with the fewest elements."""
-    factors = tuple(_factors(reduction.body))
+    factors = tuple(factors_of(reduction.body))
     k_names = {index.name for index in reduction.indices}
     sizes = {i.name: single.context.max_extent(i) for i in _indices(single.statement, reduction)}
 
-    def size(operand: Iterable[_Factor]) -> int:
+    def size(operand: Iterable[Factor]) -> int:
         return prod(sizes[name] for name in frozenset[str]().union(*(factor.indices for factor in operand)))
 
-    choices: list[tuple[list[_Factor], list[_Factor]]] = []
+    choices: list[tuple[list[Factor], list[Factor]]] = []
     for m, n in combinations((index.name for index in single.statement.indices), 2):
         a = [factor for factor in factors if m in factor.indices]
         b = [factor for factor in factors if n in factor.indices]
@@ -144,22 +120,14 @@ def _operands(single: Single, reduction: Reduce) -> tuple[Expr, Expr] | None:
             continue
         for factor in (factor for factor in factors if factor not in a and factor not in b):
             # Where both grow as little, the operand that is stored anyway, then the smaller one.
-            ranked = sorted((a, b), key=lambda o: (size([*o, factor]) - size(o), _is_matrix(_product(o)), size(o)))
+            ranked = sorted((a, b), key=lambda o: (size([*o, factor]) - size(o), _is_matrix(product_of(o)), size(o)))
             ranked[0].append(factor)
         if all(k_names <= frozenset[str]().union(*(f.indices for f in operand)) for operand in (a, b)):
             choices.append((a, b))
     if not choices:
         return None
     a, b = min(choices, key=lambda operands: sum(map(size, operands)))
-    return _product(a), _product(b)
-
-
-def _product(factors: list[_Factor]) -> Expr:
-    first, *others = sorted(factors, key=lambda factor: factor.is_divisor)
-    product = first.expr
-    for factor in others:
-        product = Op("div" if factor.is_divisor else "mul", (product, factor.expr), product.dtype)
-    return product
+    return product_of(a), product_of(b)
 
 
 def _reads(operand: Expr) -> tuple[Read, ...]:
@@ -241,7 +209,7 @@ def _is_profitable(single: Single, reduction: Reduce, value: Expr, indices: tupl
 
     n_names = [index.name for index in single.statement.indices if index.name not in free_indices(value)]
     return (
-        size(extents, inf) >= _MIN_MULTIPLY_ADDS
+        size(extents, inf) >= MIN_MULTIPLY_ADDS
         and size((index.name for index in reduction.indices), inf) >= _MIN_K
         and size(n_names, inf) >= _MIN_N
         and size((index.name for index in indices), 1) * value.dtype.bytes <= _MAX_TEMPORARY_BYTES

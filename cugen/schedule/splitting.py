@@ -20,11 +20,17 @@ from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
+from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
+from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Op, Read, Reduce, bound_indices, free_indices, walk
 from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
+
+# Multiply-adds of sums of products in another order, relative to those as they are written (heuristics).
+_MIN_WORK_RATIO = 2  # from which on a second launch pays off
+_MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fallbacks are faster than one of these
 
 
 def plan_context(spec: Spec) -> Context:
@@ -96,17 +102,56 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
 def with_hoisted_reductions(spec: Spec) -> Spec:
     """The spec with nested scans in temporaries, and nested reductions, except where a family is faster with them in
     place, or takes short ones in place; the same object if none is hoisted."""
-    spec = with_stored_scans(spec)
+    return _hoisted(_with_ordered_sums(with_stored_scans(spec)))
+
+
+def _hoisted(spec: Spec) -> Spec:
     return hoisted(spec, partial(_keeps_nested, spec), _needs_stages)
 
 
-def _needs_stages(statement: Statement, spec: Spec) -> bool:
-    """Whether no family but the fallbacks takes the statement, and it reads no array with a placement: that is for
-    the launch in which it is read."""
+def _with_ordered_sums(spec: Spec) -> Spec:
+    """The spec with sums of products nested, where each is hoisted then, and it takes less work, or no family but the
+    fallbacks takes the statement as it is; the same object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        ordered = None if _is_placed(statement, spec) else with_contraction_order(statement, context)
+        if ordered is None or not _are_better(ordered, statement, context):
+            statements.append(statement)
+            continue
+        stages = _hoisted(replace(spec, statements=(ordered.statement,))).statements
+        statements.append(ordered.statement if not any(map(_has_nested, stages)) else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _are_better(ordered: OrderedSums, statement: Statement, context: Context) -> bool:
+    if ordered.original_multiply_adds < MIN_MULTIPLY_ADDS:
+        return False
+    if ordered.multiply_adds * _MIN_WORK_RATIO <= ordered.original_multiply_adds:
+        return True
+    if ordered.multiply_adds > ordered.original_multiply_adds * _MAX_WORK_RATIO or _is_taken(statement, context):
+        return False
+    split = _split(_single(statement, context))
+    return split is None or split[0].fallback
+
+
+def _is_placed(statement: Statement, spec: Spec) -> bool:
+    """Whether the statement has a schedule, or reads an array with a placement: that is for the launch in which it is
+    read."""
     reads = (node for node in walk(statement.value) if isinstance(node, Read))
     if any(spec.array(read.array).memory.space not in (None, "global") for read in reads):
-        return False
-    return not _is_taken(statement, make_context(spec))
+        return True
+    return schedule_of(spec, (statement,)) != Schedule()
+
+
+def _has_nested(statement: Statement) -> bool:
+    """Whether a reduction is inside another."""
+    reductions = (node for node in walk(statement.value) if isinstance(node, Reduce))
+    return any(isinstance(node, Reduce) for reduction in reductions for node in walk(reduction.body))
+
+
+def _needs_stages(statement: Statement, spec: Spec) -> bool:
+    """Whether no family but the fallbacks takes the statement, and it asks for no placement."""
+    return not _is_placed(statement, spec) and not _is_taken(statement, make_context(spec))
 
 
 def _keeps_nested(spec: Spec, statement: Statement) -> bool:

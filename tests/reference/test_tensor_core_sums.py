@@ -106,3 +106,31 @@ def test_sums_of_integers_times_float8_keep_their_bounds() -> None:
     x, w = np.arange(64, dtype=np.int8), random(9).astype(ml_dtypes.float8_e4m3fn)
     exact, fast = (bound_of(dot("float8_e4m3", to, x="int8"), x, w) for to in ("float32", "{fp8: fast}"))
     assert 0 < fast == exact
+
+
+@pytest.mark.parametrize(
+    "term",
+    ["0.3 * x[k] * w[k]", "-x[k] * w[k] / 3", "x[k] * cast(w[k] > 0, int8)", "x[k] * w[l] * x[l], l"],
+    ids=["a factor outside", "a sign and a divisor", "integers of 8 bits", "nested sums"],
+)
+def test_sums_that_become_products_of_two_operands_may_truncate(term: str) -> None:
+    x, w = (random(seed).astype(ml_dtypes.bfloat16) for seed in (20, 21))
+    rounded = bound_of(dot("float32", "float32", term), x.astype(np.float32), w.astype(np.float32))
+    assert bound_of(dot("bfloat16", "float32", term), x, w) > 1.2 * rounded
+
+
+@pytest.mark.parametrize("term", ["x[k] * w[k] * x[k]", "x[k] * (1 + w[k])", "x[k] / w[k]"])
+def test_sums_that_become_no_product_of_two_narrow_operands_are_rounded(term: str) -> None:
+    x, w = (random(seed).astype(ml_dtypes.bfloat16) for seed in (22, 23))
+    rounded = bound_of(dot("float32", "float32", term), x.astype(np.float32), w.astype(np.float32))
+    assert bound_of(dot("bfloat16", "float32", term), x, w) == rounded
+
+
+@pytest.mark.parametrize(("value", "dtype"), [("w[k]", "bfloat16"), ("cast(w[k] - 1, float32)", "int8")])
+def test_a_temporary_that_converts_an_operand_is_that_operand(value: str, dtype: str) -> None:
+    x, w = random(24).astype(ml_dtypes.bfloat16), (random(25) * 10).astype(np.int8)
+    text = dot(dtype, "float32", "x[k] * w[k]", x="bfloat16").text
+    text = text.replace("compute: y = sum(x[k] * w[k], k)", f"compute: ['v[k] = {value}', 'y = sum(x[k] * v[k], k)']")
+    (narrow,), (wide,) = (load_text(made) for made in (text, text.replace("dtype: bfloat16", "dtype: float32", 1)))
+    stored = w.astype(ml_dtypes.bfloat16) if dtype == "bfloat16" else w
+    assert bound_of(narrow, x, stored) > 1.2 * bound_of(wide, x.astype(np.float32), stored)

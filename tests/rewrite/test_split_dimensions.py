@@ -74,6 +74,26 @@ def test_a_divided_reduction_index_is_two_indices():
     assert passes(spec)
 
 
+SCALED = "y[n] = sum(x[k] * (w[n, k] * s[n, k // G]), k)"
+
+
+def test_the_groups_of_a_sum_that_have_a_scale_are_an_index_of_their_own():
+    spec = spec_of("N: 67, K: 960, G: 32", "x [K]; w [N, K]; s [N, K // G]; y [N]", SCALED, "k: K")
+    split = with_split_dimensions(spec)
+    assert shape(split, "w") == ["N", "30", "G"]
+    assert not any(isinstance(node, Op) and node.name == "floordiv" for node in walk(split.statements[0].value))
+    assert [launch.family for launch in generate(spec, analysis=False).plan.kernels] == ["reduce"]
+    assert passes(spec)
+
+
+def test_pairs_in_groups_are_split_from_the_smallest_divisor_on():
+    compute = "y[n] = sum(x[k] * (w[n, k // 2] + k % 2) * s[n, k // G], k)"
+    spec = spec_of("N: 67, K: 192, G: 32", "x [K]; w [N, K // 2]; s [N, K // G]; y [N]", compute, "k: K")
+    split = with_split_dimensions(spec)
+    assert [shape(split, name) for name in "xws"] == [["6", "16", "2"], ["N", "6", "16"], ["N", "K // G"]]
+    assert passes(spec)
+
+
 @pytest.mark.parametrize("kind", ["argmax", "argmin"])
 def test_the_index_of_a_position_stays(kind):
     spec = spec_of(

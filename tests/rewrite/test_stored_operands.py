@@ -38,11 +38,12 @@ def launches(*lines: str, arrays: str = "a b y", sizes: str = "M: 67, N: 97, K: 
 @pytest.mark.parametrize(
     ("value", "arrays", "stored"),
     [
-        ("sum((a[j, k] - m[j]) * (b[k, n] * s[n]), k)", "a b m s y", ["a_operand[j, k]", "b_operand[k, n]"]),
+        ("sum((a[j, k] - m[j]) * (b[k, n] + s[n]), k)", "a b m s y", ["a_operand[j, k]", "b_operand[k, n]"]),
         ("sum(exp(a[j, k] - m[j]) * b[k, n], k) + s[n]", "a b m s y", ["a_operand[j, k]"]),
         ("sum((p[k, j] - m[j]) ** 2 * b[k, n], k)", "p b m y", ["p_operand[k, j]"]),
         ("sum((p[k, j] - m[j]) * b[k, n] * (p[k, j] - m[j]), k)", "p b m y", ["p_operand[k, j]"]),
-        ("sum(a[j, k] / m[j] * b[k, n] / s[n], k)", "a b m s y", ["a_operand[j, k]", "b_operand[k, n]"]),
+        ("sum(a[j, k] / w[k] * b[k, n] / s[n], k)", "a b w s y", ["a_operand[j, k]"]),
+        ("sum(a[j, k] / m[j] * b[k, n] / s[n], k)", "a b m s y", []),
         ("sum(-(a[j, k] * w[k] * b[k, n]), k)", "a b w y", ["a_operand[j, k]"]),
         ("sum(a[j, k] * w[k] * (b[k, n] - s[n]), k)", "a b w s y", ["b_operand[k, n]"]),
         ("sum((a[j, k] if a[j, k] > m[j] else 1.0) * b[k, n], k)", "a b m y", ["a_operand[j, k]"]),
@@ -50,6 +51,7 @@ def launches(*lines: str, arrays: str = "a b y", sizes: str = "M: 67, N: 97, K: 
         ("sum(a[i[j], k] * b[k, n], k)", "a i b y", ["a_unfolded[j, k]"]),
         ("sum(exp(a[j, k]) * b[k, n], k, where=k <= j)", "a b y", ["a_operand[j, k]"]),
         ("sum(a[j, k] * b[k, n] / 8, k)", "a b y", []),
+        ("sum(a[j, k] * (b[k, n] + d[k, n]), k)", "a b d y", ["b_operand[k, n]"]),
     ],
 )
 def test_each_factor_that_is_no_matrix_is_stored(value, arrays, stored):

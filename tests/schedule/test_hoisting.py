@@ -75,6 +75,21 @@ def test_norms_inside_a_mean_are_hoisted():
     assert passes(spec)
 
 
+def test_a_sum_that_outputs_share_is_computed_once():
+    spec = spec_of("y[l, i, j] = sum(a[i, k] * b[k, j], k) + c[l]", "a [M, K]; b [K, N]; c [70]; y [70, M, N]")
+    kernels = generate(spec, analysis=False).plan.kernels
+    assert [(kernel.family, kernel.computes[0].split(" = ")[0]) for kernel in kernels] == [
+        ("tiled", "y_sum[i, j]"),
+        ("map", "y[l, i, j]"),
+    ]
+    assert passes(spec)
+
+
+def test_a_sum_that_few_outputs_share_stays_in_their_launch():
+    spec = spec_of("y[l, i, j] = sum(a[i, k] * b[k, j], k) + c[l]", "a [M, K]; b [K, N]; c [7]; y [7, M, N]")
+    assert len(generate(spec, analysis=False).plan.kernels) == 1
+
+
 def test_the_temporary_has_the_dimension_order_of_the_statement():
     spec = spec_of("y[j, i] = max(sum(a[l, k] * b[j, k], k) + a[i, 0], l)", "a [M, K]; b [N, K]; y [N, M]")
     assert temporaries(spec) == {"y_sum": ("j", "l")}

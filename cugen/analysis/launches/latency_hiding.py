@@ -5,7 +5,7 @@ Sources: CUDA programming guide 4.2, 5.2.3 (warps per scheduler); Little's law (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -57,7 +57,7 @@ def latency_hiding(
     blocks = occupancy.occupancy.blocks_per_sm
     if not load_warps or not blocks:
         return None
-    all_warps = load_warps + _other_instructions(steps, executions)
+    all_warps = load_warps + _other_instructions(steps, executions, of_mma=lambda mma: mma.multiply_adds)
     latency = memory_latency(device)
     per_thread, load_count = max(_loads_per_iteration(loads).values())
     between = load_count * all_warps / load_warps
@@ -107,16 +107,17 @@ def copies_in_flight(sites: Iterable[Site], occupancy: OccupancyFacts, device: D
 def warp_instructions(steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts) -> int:
     """Warp instructions of a launch besides those of addresses and loops. Raises Unknown as execution counts do."""
     loads = (site for site in sites if _is_global_load(site.access))
-    return _warps(loads, executions) + _other_instructions(steps, executions)
+    return _warps(loads, executions) + _other_instructions(steps, executions, of_mma=lambda mma: 1)
 
 
 def _warps(loads: Iterable[Site], executions: ExecutionCounts) -> int:
     return sum(executions.of(site).warps for site in loads)
 
 
-def _other_instructions(steps: Iterable[Step], executions: ExecutionCounts) -> int:
-    """Warp instructions besides global loads."""
-    instructions = [(step, _instructions(step)) for step in steps]
+def _other_instructions(steps: Iterable[Step], executions: ExecutionCounts, of_mma: Callable[[Mma], int]) -> int:
+    """Warp instructions besides global loads; `of_mma` are those that an MMA counts as: while its multiply-adds take
+    place, a warp waits for no load."""
+    instructions = [(step, _instructions(step, of_mma)) for step in steps]
     return sum(count * executions.of(step.point).warps for step, count in instructions if count)
 
 
@@ -130,16 +131,16 @@ def _loads_per_iteration(loads: Iterable[Site]) -> dict[object, tuple[int, int]]
     return passes
 
 
-def _instructions(step: Step) -> int:
-    """Warp instructions of a node other than global loads; a multiply-add is one, an MMA one per multiply-add. What is
-    asynchronous is issued once, and a wait counted once."""
+def _instructions(step: Step, of_mma: Callable[[Mma], int]) -> int:
+    """Warp instructions of a node other than global loads; a multiply-add is one. What is asynchronous is issued once,
+    and a wait counted once."""
     node = step.node
     if isinstance(node, For | If):
         return 0
     if isinstance(node, PipelineNode):
         return 1
     if isinstance(node, Mma):
-        return node.multiply_adds
+        return of_mma(node)
     operations = [leaf for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Op)]
     fused = sum(op.name == "add" and any(_is_product(arg) for arg in op.args) for op in operations)
     touched = [a for a in accesses((node,)) if a.array.space != "register" and not _is_global_load(a)]

@@ -13,13 +13,14 @@ import numpy as np
 
 from cugen.reference.sums.reductions import Truncation
 from cugen.reference.tracked import Tracked, apply_overflow
-from cugen.spec.expressions import Cast, Expr, Op, Read, Reduce, factors_of_product, free_indices
-from cugen.spec.model import Precision
+from cugen.spec.expressions import Cast, Expr, Op, Read, Reduce, free_indices
+from cugen.spec.model import Precision, Spec
 from cugen.spec.types import FLOAT32, DType
 
 _FLOAT32_BITS = 24
 _FAST_FLOAT8_BITS = 13  # below the leading one: of the instructions on float8 (cugen.machine.mma)
 PROMOTED_TERMS = 128  # whose sum by wgmma is added to a float32 (cugen.families.gemm.wgmma)
+_NARROW_BITS, _WIDE_BITS = 8, 16  # of operands
 _TF32_DIGITS = 11  # of the significand (PTX ISA, alternate floating-point formats)
 _TF32_UNIT = 2.0**-_TF32_DIGITS
 _TF32_TINY = 2.0**-136  # the smallest subnormal
@@ -83,16 +84,47 @@ def truncation(
     float32. `has_wgmma`: the target has instructions on float8 that keep fewer bits."""
     if tf32_factors(node, dtype_of, precision.tf32).factors:
         return Truncation(_FLOAT32_BITS)
-    factors = factors_of_product(node.body, FLOAT32) if node.kind == "sum" and node.dtype == FLOAT32 else ()
-    dtypes = [dtype_of(read.array) for read in factors]
-    if not all(dtype.is_float for dtype in dtypes):
+    widths = _tensor_core_widths(node, dtype_of) if node.kind == "sum" and node.dtype == FLOAT32 else []
+    if not widths:
         return None
-    width = max((dtype.bits for dtype in dtypes), default=64)
-    if width == 8 and precision.is_fp8_fast:
+    if widths != [_NARROW_BITS, _NARROW_BITS]:
+        return Truncation(_FLOAT32_BITS)
+    if precision.is_fp8_fast:
         return Truncation(_FAST_FLOAT8_BITS)
-    if width == 8 and has_wgmma:
-        return Truncation(_FAST_FLOAT8_BITS, PROMOTED_TERMS)
-    return Truncation(_FLOAT32_BITS) if width <= 16 else None
+    return Truncation(_FAST_FLOAT8_BITS, PROMOTED_TERMS) if has_wgmma else Truncation(_FLOAT32_BITS)
+
+
+def types_of_temporaries(spec: Spec) -> dict[str, DType]:
+    """The types of the elements that temporaries convert: a GEMM that has one in place multiplies these."""
+    types = {array.name: array.dtype for array in spec.arrays}
+    converted: dict[str, DType] = {}
+    for statement in spec.statements:
+        inner = _without_casts(statement.value)
+        if spec.array(statement.target).is_temporary:
+            dtype = types[inner.array] if isinstance(inner, Read) else inner.dtype
+            types[statement.target] = converted[statement.target] = dtype
+    return converted
+
+
+def _tensor_core_widths(node: Reduce, dtype_of: Callable[[str], DType]) -> list[int]:
+    """The bits of the two narrowest operands that tensor cores may multiply in a float32 sum; none if they take no two
+    of its factors. These are 16- and 8-bit floats, and integers of 8 bits beside 16-bit floats, which hold them. The
+    factors of all terms are multiplied after the sum, and a sum of more than two over several indices may be nested."""
+    names = {index.name for index in node.indices}
+    factors = [factor for factor in _factors(node.body)[0] if free_indices(factor) & names]
+    if len(factors) != 2 and len(names) < 2:
+        return []
+    floats, integers = [], []
+    for factor in factors:
+        inner = _without_casts(factor)
+        dtype = dtype_of(inner.array) if isinstance(inner, Read) else inner.dtype
+        if isinstance(inner, Read) and dtype.is_float and dtype.bits <= _WIDE_BITS:
+            floats.append(dtype.bits)
+        elif isinstance(factor, Cast | Read) and dtype.bits == _NARROW_BITS:
+            integers.append(dtype.bits)
+    if len(floats) < 2 and not (integers and _WIDE_BITS in floats):
+        return []
+    return sorted(floats)[:2] if len(floats) > 1 else [*integers[:1], *floats]
 
 
 def rounded_to_tf32(x: Tracked, *, keeps_exact: bool = True) -> Tracked:

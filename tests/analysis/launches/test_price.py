@@ -65,6 +65,13 @@ def test_a_gemm_is_bound_by_its_arithmetic():
     assert price.compulsory == 3 * 4 * 1024**2
 
 
+def test_a_gemm_on_tensor_cores_is_bound_by_their_peak():
+    (on_tensor_cores,) = prices(GEMM.replace("N: 1024", "N: 4096").replace("float32", "bfloat16"))
+    (on_cuda_cores,) = prices(GEMM.replace("N: 1024", "N: 4096"))
+    assert on_tensor_cores.bound_seconds == pytest.approx(2 * 4096**3 / dict(device("H200").peaks)["tensor_bfloat16"])
+    assert on_tensor_cores.seconds < on_cuda_cores.seconds / 4
+
+
 def test_one_thread_per_element_costs_more_than_tiles_in_time_and_traffic():
     (tiled,), (direct,) = prices(GEMM), prices(GEMM + "schedule: {family: direct}\n")
     assert direct.seconds > 5 * tiled.seconds

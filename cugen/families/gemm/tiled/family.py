@@ -13,9 +13,10 @@ from cugen.families.gemm.skinny import family as skinny
 from cugen.families.gemm.tiled.config import choose_config, padding_refusals, refusals
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.rewrite.separate_reductions import separated
+from cugen.rewrite.stored.converted_operands import with_converted_operand
 from cugen.rewrite.stored_operands import with_stored_operands
 from cugen.rewrite.transposed.stored_products import with_stored_products
-from cugen.spec.expressions import Reduce, walk
+from cugen.spec.expressions import Read, Reduce, walk
 
 # Float32 on CUDA cores, where register windows take the statement, too: from 32 channels on, products were as fast or
 # up to 20 times faster in each of 40 cases (measured on an H200, benchmarks/transposed.py).
@@ -48,8 +49,20 @@ def split(single: Single) -> Steps | None:
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
-    products = with_stored_products(single, partial(_is_multiplied, single))
-    return products or with_stored_operands(single, is_taken) or separated(single, is_taken_by_others)
+    is_placed = _has_placed_operands(single)
+    return (
+        with_stored_products(single, partial(_is_multiplied, single))
+        or (None if is_placed else with_converted_operand(single, gemm.uses_tensor_cores))
+        or with_stored_operands(single, is_taken)
+        or (None if is_placed else with_stored_operands(single, is_taken_by_others))
+        or separated(single, is_taken_by_others)
+    )
+
+
+def _has_placed_operands(single: Single) -> bool:
+    """Whether the statement reads an array that the spec places: its tiles are those of the statement as it is."""
+    reads = (node for node in walk(single.statement.value) if isinstance(node, Read))
+    return any(single.context.spec.array(read.array).memory.space not in (None, "global") for read in reads)
 
 
 def _is_multiplied(single: Single, products: Request) -> bool:

@@ -1,0 +1,1 @@
+"""Rewrites of sums of products by the distributive law."""

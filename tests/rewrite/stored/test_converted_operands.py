@@ -1,0 +1,103 @@
+"""Operands of 8 bits are stored in the type of the other one, of 16, for tensor cores."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.rewrite.stored import converted_operands
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+
+PACKED = "(((w[n, k // 2] >> 4 * (k % 2)) & 15) - 8)"
+
+
+def spec_of(value: str, x: str = "float16", w: str = "int8", sizes: str = "M: 256, N: 512, K: 512", more: str = ""):
+    shape = "N, K // 2" if "k // 2" in value else "K, N" if "w[k, n]" in value else "N, K"
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: f
+params: {{{sizes}}}
+indices: {{k: K}}
+arrays:
+  x: {{shape: [M, K], dtype: {x}}}
+  w: {{shape: [{shape}], dtype: {w}}}
+  s: {{shape: [N], dtype: float32}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[m, n] = {value} + s[n]
+{more}""")
+    return spec
+
+
+def launches(spec) -> list[tuple[str, str]]:
+    plan = generate(spec, analysis=False).plan
+    types = {array.name: array.dtype.name for array in plan.context.spec.arrays}
+    return [(launch.family, types[launch.computes[0].split("[")[0]]) for launch in plan.kernels]
+
+
+def on_tensor_cores(spec) -> bool:
+    return any("tensor cores by" in reason for reason in generate(spec, analysis=False).plan.kernels[-1].reasons)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("value", "x", "w"),
+    [
+        ("sum(x[m, k] * w[n, k], k)", "float16", "int8"),
+        ("s[n] * sum(w[k, n] * x[m, k] / 4, k)", "bfloat16", "uint8"),
+        ("sum(x[m, k] * w[n, k], k)", "bfloat16", "float8_e5m2"),
+        (f"sum(x[m, k] * {PACKED}, k)", "float16", "uint8"),
+    ],
+)
+def test_a_gemm_of_16_and_8_bits_is_one_of_16_on_tensor_cores(value, x, w):
+    spec = spec_of(value, x, w)
+    assert launches(spec) == [("map", x), ("gemm", "float32")]
+    assert on_tensor_cores(spec)
+
+
+@pytest.mark.parametrize(
+    ("value", "x", "w"),
+    [
+        pytest.param("sum(x[m, k] * w[n, k], k)", "float32", "int8", id="no 16-bit operand"),
+        pytest.param("sum(x[m, k] * w[n, k], k)", "float16", "int16", id="integers that float16 doesn't hold"),
+        pytest.param("sum(x[m, k] * w[n, k], k)", "float16", "bfloat16", id="two types of 16 bits"),
+        pytest.param("sum(x[m, k] * w[n, k], k, where=k <= n)", "float16", "int8", id="a condition"),
+    ],
+)
+def test_other_gemms_have_no_converted_operand(value, x, w):
+    spec = spec_of(value, x, w)
+    assert "float16" not in [dtype.removeprefix("b") for family, dtype in launches(spec)]
+
+
+def test_few_rows_read_the_operand_as_it_is():
+    spec = spec_of("sum(x[m, k] * w[n, k], k)", sizes="M: 8, N: 8192, K: 1024")
+    assert [family for family, _ in launches(spec)] == ["skinny"]
+
+
+@pytest.fixture
+def without_minimum(monkeypatch):
+    """Sizes that a CPU multiplies fast are converted, too."""
+    monkeypatch.setattr(converted_operands, "_MIN_MULTIPLY_ADDS", 1)
+
+
+SMALL = ["M: 127, N: 129, K: 66", "M: 128, N: 64, K: 258"]
+
+
+@pytest.mark.parametrize("sizes", SMALL)
+@pytest.mark.parametrize(
+    ("value", "w"), [("sum(x[m, k] * w[n, k], k)", "int8"), (f"sum(x[m, k] * {PACKED}, k)", "uint8")]
+)
+def test_results_at_edge_sizes_are_right(value, w, sizes, without_minimum):
+    spec = spec_of(value, w=w, sizes=sizes)
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["map", "gemm"]
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+@pytest.mark.slow
+def test_accesses_are_as_predicted(without_minimum):
+    kernel = generate(spec_of(f"sum(x[m, k] * {PACKED}, k)", w="uint8", sizes=SMALL[0]))
+    lines = kernel.access_lines()
+    assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
