@@ -85,8 +85,8 @@ class Cluster:
 
 
 @contextmanager
-def connected(scheduler: str, jobs: int = 0) -> Iterator[Cluster]:
-    """The cluster of `--scheduler`. `jobs`: processes of a local one besides those of its GPUs, 0 for one per core.
+def connected(scheduler: str) -> Iterator[Cluster]:
+    """The cluster of `--scheduler`.
 
     Raises ToolMissing without Dask, ClusterError if the scheduler doesn't answer, has no worker, or has one with
     another version of cugen."""
@@ -97,7 +97,7 @@ def connected(scheduler: str, jobs: int = 0) -> Iterator[Cluster]:
     if scheduler == LOCAL:
         from cugen.cluster.local import started
 
-        with started(jobs) as address:
+        with started() as address:
             yield from _connected(Client, address, scheduler)
     else:
         yield from _connected(Client, scheduler, scheduler)

@@ -31,11 +31,11 @@ class ClusterEngine:
     def __init__(self, cluster: Cluster, device: str | None = None) -> None:
         self._cluster = cluster
         self._addresses, self.unusable = self._located()
-        found = sorted(self._addresses, key=lambda gpu: (gpu.name, gpu.uuid))
-        name = device or next((gpu.name for gpu in found), "")
-        chosen = [gpu for gpu in found if gpu.name == name]
+        usable = sorted(self._addresses, key=lambda gpu: (gpu.name, gpu.uuid))
+        name = device or next((gpu.name for gpu in usable), "")
+        chosen = [gpu for gpu in usable if gpu.name == name]
         if not chosen:
-            raise ClusterError(_nothing_found(found, device, self.unusable), _CURE)
+            raise ClusterError(_nothing_found(usable, device, self.unusable), _CURE)
         self.gpus = tuple(chosen)
 
     @property
@@ -78,9 +78,9 @@ class ClusterEngine:
 _CURE = "start a worker for each GPU: CUDA_VISIBLE_DEVICES=0 dask worker SCHEDULER --nthreads 1 --resources GPU=1"
 
 
-def _nothing_found(found: list[Gpu], device: str | None, unusable: Mapping[str, str]) -> str:
-    if found:
-        return f"the cluster has no GPU called {device}, but {', '.join(sorted({gpu.name for gpu in found}))}"
+def _nothing_found(usable: list[Gpu], device: str | None, unusable: Mapping[str, str]) -> str:
+    if usable:
+        return f"the cluster has no GPU called {device}, but {', '.join(sorted({gpu.name for gpu in usable}))}"
     reasons = "; ".join(f"{worker}: {reason}" for worker, reason in unusable.items())
     return f"the cluster has no GPU worker that can time{f': {reasons}' if reasons else ''}"
 

@@ -20,8 +20,8 @@ _THROTTLED = {
 
 def gpu_state(uuid: str, own_processes: int) -> DeviceState:
     """The state of a GPU, unknown without nvidia-smi. `own_processes`: timing processes of this worker."""
-    state = _asked(uuid, f"--query-gpu={_FIELDS}")
-    processes = _asked(uuid, "--query-compute-apps=pid")
+    state = _queried(uuid, f"--query-gpu={_FIELDS}")
+    processes = _queried(uuid, "--query-compute-apps=pid")
     return parsed(state, processes, own_processes)
 
 
@@ -41,7 +41,7 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() else 0  # [N/A]
 
 
-def _asked(uuid: str, query: str) -> str:
+def _queried(uuid: str, query: str) -> str:
     command = ["nvidia-smi", f"--id={uuid}", query, "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)

@@ -17,10 +17,10 @@ _HOST = "127.0.0.1"  # nothing listens on the network
 
 
 @contextmanager
-def started(jobs: int) -> Iterator[str]:
-    """Starts the cluster and returns the address of its scheduler. `jobs`: CPU workers, 0 for one per core."""
+def started() -> Iterator[str]:
+    """Starts the cluster, whose scheduler has this address."""
     common: dict[str, Any] = {"nthreads": 1, "host": _HOST, "dashboard": False, "silence_logs": logging.ERROR}
-    cores = jobs or len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0))
     workers = {f"cpu-{number}": {"cls": Nanny, "options": dict(common)} for number in range(cores)}
     for number, gpu in enumerate(_gpus()):
         options = {**common, "resources": {"GPU": 1}, "env": {"CUDA_VISIBLE_DEVICES": gpu.uuid}}

@@ -10,9 +10,9 @@ from typing import Any
 
 from distributed import KilledWorker, fire_and_forget
 
-from cugen.cluster.beside_gpu import GONE, ask_beside, end
 from cugen.cluster.connection import Cluster, gpu_options
 from cugen.cluster.errors import ClusterError
+from cugen.cluster.gpu_session import GONE, answer_on_gpu, end
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.messages import Message
 from cugen.tune.timing.workers import Interrupted, WorkerFault
@@ -59,7 +59,7 @@ class RemoteProcess:
         if "open" in message:
             self._address = self._address_of(self._gpu)
         options = gpu_options(self._address)
-        future: Any = self._cluster.client.submit(ask_beside, self._session, self._gpu, message, **options)
+        future: Any = self._cluster.client.submit(answer_on_gpu, self._session, self._gpu, message, **options)
         while True:
             try:
                 answer: Message = future.result(timeout=_POLL_S)

@@ -20,8 +20,8 @@ def schedules_of(entries: Sequence[Entry], name: str) -> Iterator[Schedules]:
 
 def others_by_distance(entries: Sequence[Entry], name: str) -> list[str]:
     """The other devices of the entries, the nearest to a device first, those without figures last."""
-    others = sorted({entry.device for entry in entries} - {name})
-    return sorted(others, key=lambda other: distance(name, other))
+    names = sorted({entry.device for entry in entries} - {name})
+    return sorted(names, key=lambda candidate: distance(name, candidate))
 
 
 def distance(first: str, second: str) -> float:

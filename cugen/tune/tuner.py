@@ -101,7 +101,7 @@ def search(
         known += schedules_of(lock.of(spec), device)
         if options.engine is not None:
             entries = (*lock.of(spec), *lock.of_other_targets(spec))
-            known += [s for other in others_by_distance(entries, device) for s in schedules_of(entries, other)]
+            known += [s for name in others_by_distance(entries, device) for s in schedules_of(entries, name)]
     return _Search(spec, options, params or {}, engine, report, known).outcome()
 
 

@@ -1,95 +1,77 @@
-"""Clusters of processes on this machine, whose GPUs aren't there."""
+"""A cluster in this process: a CPU worker, and two GPU workers whose GPUs aren't there."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
+import logging
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed import Scheduler, SpecCluster, Worker
 
+from cugen.cluster import connection, gpu_session
 from cugen.cluster.connection import Cluster, connected
+from cugen.cluster.description import Description
+from cugen.tune.devices import DeviceState
+from cugen.tune.timing import workers
+from cugen.tune.timing.gpus import Gpu
+from cugen.version import __version__
 
-WORKER = Path(__file__).parent / "gpu_worker.py"
-ROOT = Path(__file__).parents[2]
+FAKE = Path(__file__).parents[1] / "tune" / "fake_worker.py"
 TWO, FOUR, SCALAR = "Vector<float, 2>", "Vector<float, 4>", "float x_i"
 TIMES = [[TWO, 5.0], [SCALAR, 20.0], [FOUR, 10.0]]
-SCHEDULER = """
-import asyncio, sys
-from distributed import Scheduler
-
-async def serve():
-    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
-        print(scheduler.address, flush=True)
-        await scheduler.finished()
-
-asyncio.run(serve())
-"""
+UUIDS = {"gpu-0": "GPU-0", "gpu-1": "GPU-1"}
 
 
-class Site:
-    """A scheduler and workers, each a process that a test may kill."""
+def start_cluster(*names: str) -> SpecCluster:
+    """A scheduler and workers in this process; those of UUIDS have the resource GPU."""
+    options = {"nthreads": 1, "host": "127.0.0.1", "dashboard": False, "silence_logs": logging.CRITICAL}
+    scheduler = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
+    specified = {
+        name: {"cls": Worker, "options": {**options, "resources": {"GPU": 1} if name in UUIDS else {}}}
+        for name in names
+    }
+    return SpecCluster(
+        workers=specified, scheduler={"cls": Scheduler, "options": scheduler}, silence_logs=logging.CRITICAL
+    )
 
-    def __init__(self, folder: Path) -> None:
-        self.plan_file = folder / "plan.json"
-        self.plan()
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUGEN_CACHE_DIR": str(folder / "cache")}
-        self._errors = (folder / "errors").open("w")
-        self.scheduler = self._start("-c", SCHEDULER)
-        assert self.scheduler.stdout is not None
-        self.address = self.scheduler.stdout.readline().strip()
-        self.workers: dict[str, subprocess.Popen[str]] = {}
 
-    def plan(self, **plan: Any) -> None:
-        """Sets how the GPUs of the workers behave."""
-        self.plan_file.write_text(json.dumps({"times": TIMES, **plan}))
-
-    def add(self, name: str, uuid: str = "") -> None:
-        self.workers[name] = self._start(str(WORKER), self.address, name, uuid, str(self.plan_file))
-
-    def end(self) -> None:
-        for process in (*self.workers.values(), self.scheduler):
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
-        self._errors.close()
-
-    def _start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, *words], stdout=subprocess.PIPE, stderr=self._errors, text=True, env=self.environment
-        )
+def described(*, has_gpu: bool, dask_worker: Worker) -> Description:
+    """In place of `describe`: the GPU of a worker by its name."""
+    gpus = (Gpu("NVIDIA H200", "sm_90", UUIDS[dask_worker.name]),) if has_gpu else ()
+    return Description(__version__, "nvrtc", gpus)
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One CPU worker and two GPU workers."""
-    made = Site(tmp_path_factory.mktemp("site"))
-    try:
-        made.add("cpu-0")
-        made.add("gpu-0", "GPU-0")
-        made.add("gpu-1", "GPU-1")
-        yield made
-    finally:
-        made.end()
+def address() -> Iterator[str]:
+    """The address of the cluster's scheduler."""
+    with start_cluster("cpu-0", *UUIDS) as started:
+        yield started.scheduler_address
 
 
 @pytest.fixture
-def cluster(site: Site) -> Iterator[Cluster]:
-    """The connected site, once all its workers are there."""
-    site.plan()
-    with connected(site.address) as connection:
-        wait_for(connection, len(site.workers))
-        yield connection
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that sets how the GPUs behave: `tests/tune/fake_worker.py` times in their place, and `state` has their
+    states, by UUID."""
+    file = tmp_path / "plan.json"
+
+    def write(**content: Any) -> None:
+        file.write_text(json.dumps({"times": TIMES, **content}))
+
+    def state(uuid: str, own_processes: int) -> DeviceState:
+        return DeviceState(**json.loads(file.read_text()).get("state", {}).get(uuid, {}))
+
+    write()
+    monkeypatch.setattr(workers, "COMMAND", (sys.executable, str(FAKE), str(file)))
+    monkeypatch.setattr(gpu_session, "gpu_state", state)
+    monkeypatch.setattr(connection, "describe", described)
+    return write
 
 
-def wait_for(cluster: Cluster, workers: int) -> None:
-    deadline = time.monotonic() + 60
-    while len(cluster.workers()) < workers and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert len(cluster.workers()) >= workers
+@pytest.fixture
+def cluster(address: str, plan: Any) -> Iterator[Cluster]:
+    with connected(address) as opened:
+        yield opened

@@ -16,7 +16,7 @@ from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, Outcome, TuneError, search
 
-from .conftest import FOUR, SCALAR, TWO, Site
+from .conftest import FOUR, SCALAR, TWO
 
 SCALE = """\
 cugen: 1
@@ -30,6 +30,7 @@ schedule: {family: map, vectors: 1}
 """
 WINNER = (("y", Schedule("map", tunables=(("vector", 2), ("vectors", 1)))),)
 Search = Callable[..., Outcome]
+Plan = Callable[..., None]
 
 
 @pytest.fixture
@@ -48,10 +49,10 @@ def tuned(cluster: Cluster, spec: Spec, tmp_path: Path, monkeypatch: pytest.Monk
     return run
 
 
-def test_the_fastest_wins_and_the_lock_says_on_how_many_gpus(tuned: Search, site: Site, tmp_path: Path) -> None:
+def test_the_fastest_wins_and_the_lock_says_on_how_many_gpus(tuned: Search, plan: Plan, tmp_path: Path) -> None:
     log = tmp_path / "log"
     state = {"driver": "580.65.06", "sm_mhz": 1980, "memory_mhz": 3201}
-    site.plan(log=str(log), state={"GPU-0": state, "GPU-1": state})
+    plan(log=str(log), state={"GPU-0": state, "GPU-1": state})
     outcome = tuned()
     assert (outcome.entry.schedules, outcome.entry.time, outcome.entry.untuned) == (WINNER, Time(5, 2.5), Time(10, 5))
     assert outcome.entry.measured == Measured(2, "580.65.06", 1980, 3201)
@@ -61,7 +62,7 @@ def test_the_fastest_wins_and_the_lock_says_on_how_many_gpus(tuned: Search, site
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("behaviour", "said"),
     [
         pytest.param({"factors": {"GPU-1": 1.05}}, "it is 5.0% slower than the median of 2 GPUs", id="slow"),
         pytest.param({"state": {"GPU-1": {"throttled": "power brake"}}}, "held back: power brake", id="throttled"),
@@ -69,9 +70,9 @@ def test_the_fastest_wins_and_the_lock_says_on_how_many_gpus(tuned: Search, site
     ],
 )
 def test_a_gpu_that_does_not_count_is_named_and_left_out(
-    tuned: Search, site: Site, plan: dict[str, object], said: str
+    tuned: Search, plan: Plan, behaviour: dict[str, object], said: str
 ) -> None:
-    site.plan(**plan)
+    plan(**behaviour)
     outcome = tuned()
     assert list(outcome.left_out) == ["GPU-1"]
     assert said in outcome.left_out["GPU-1"]
@@ -79,25 +80,25 @@ def test_a_gpu_that_does_not_count_is_named_and_left_out(
     assert outcome.entry.measured == Measured(1)
 
 
-def test_without_a_gpu_that_counts_nothing_is_tuned(tuned: Search, site: Site) -> None:
-    site.plan(state={gpu: {"throttled": "power brake"} for gpu in ("GPU-0", "GPU-1")})
+def test_without_a_gpu_that_counts_nothing_is_tuned(tuned: Search, plan: Plan) -> None:
+    plan(state={gpu: {"throttled": "power brake"} for gpu in ("GPU-0", "GPU-1")})
     with pytest.raises(TuneError, match="no GPU is left; GPU-0: its clocks are held back"):
         tuned()
 
 
-def test_a_candidate_that_faults_costs_its_process_and_not_the_worker(tuned: Search, site: Site) -> None:
-    site.plan(die=[SCALAR])
+def test_a_candidate_that_faults_costs_its_process_and_not_the_worker(tuned: Search, plan: Plan) -> None:
+    plan(die=[SCALAR])
     ((_, reason),) = tuned().failures
     assert reason == "the process died: an illegal memory access"
 
 
-def test_schedules_of_another_device_start_the_search(tuned: Search, spec: Spec, site: Site, tmp_path: Path) -> None:
-    site.plan(times=[[SCALAR, 5.0], [FOUR, 10.0], [TWO, 20.0]])
+def test_schedules_of_another_device_start_the_search(tuned: Search, spec: Spec, plan: Plan, tmp_path: Path) -> None:
+    plan(times=[[SCALAR, 5.0], [FOUR, 10.0], [TWO, 20.0]])
     entry = tuned().entry
-    other = replace(entry, device="NVIDIA H100", runner_up=None)
+    of_h100 = replace(entry, device="NVIDIA H100", runner_up=None)
     for path in (tmp_path / "tune").iterdir():
         path.unlink()
-    tuned(lock=Lock("", (other,)))
+    tuned(lock=Lock("", (of_h100,)))
     (journal,) = (tmp_path / "tune").glob("*.jsonl")
     assert "vector: 1" in journal.read_text().splitlines()[0]
 

@@ -27,7 +27,7 @@ from cugen.cli.emission import (
 from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
 from cugen.cli.outlines import LOCK, Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
-from cugen.cli.scheduler import add_scheduler_option, cluster_of
+from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.specs import (
     add_lock_options,
     add_options,
@@ -408,7 +408,7 @@ def _results(work: Sequence[_Work], args: argparse.Namespace, make: Callable[[_W
     elif args.jobs == 1 or len(work) < 2:
         yield from map(make, work)
     else:
-        from cugen.cli.workers import in_processes
+        from cugen.cli.parallel.processes import in_processes
 
         yield from in_processes(make, work, args.jobs)
 

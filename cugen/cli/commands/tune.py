@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
-from cugen.cli.scheduler import add_scheduler_option, cluster_of
+from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.specs import add_options, for_device, load_files
 from cugen.cli.text.layout import columns
 from cugen.cli.text.terminal import note, show

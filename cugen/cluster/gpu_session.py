@@ -26,7 +26,7 @@ class _Session:
 _SESSIONS: dict[str, _Session] = {}
 
 
-def ask_beside(session: str, gpu: Gpu, message: Message) -> Message:
+def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
     """Answer of a session's timing process, with the state of its GPU; the opening message starts the process. Faults
     are answers, too."""
     if "open" in message:

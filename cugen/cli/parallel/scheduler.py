@@ -7,6 +7,8 @@ import re
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from cugen.cli.failures import wrong_call
+
 if TYPE_CHECKING:
     from cugen.cluster.connection import Cluster
 
@@ -27,7 +29,9 @@ def cluster_of(args: argparse.Namespace) -> AbstractContextManager[Cluster]:
     """The cluster of `--scheduler`, which is given. ToolMissing without Dask, ClusterError if it can't be used."""
     from cugen.cluster.connection import connected
 
-    return connected(args.scheduler, args.jobs)
+    if args.jobs > 1:
+        raise wrong_call("`--jobs` is for work without `--scheduler`", "the workers of the cluster set the number")
+    return connected(args.scheduler)
 
 
 def _scheduler(text: str) -> str:
