@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import neg
+from time import monotonic, sleep
 
 import pytest
 
@@ -28,6 +29,9 @@ def test_the_scheduler_forgets_results_that_were_taken(cluster: Cluster) -> None
     results = mapping.mapped(cluster, neg, range(10))
     assert [next(results) for _ in range(10)][-1] == -9
     results.close()
+    deadline = monotonic() + 20
+    while cluster.client.futures and monotonic() < deadline:  # its loop is another thread
+        sleep(0.01)
     assert not cluster.client.futures
 
 
