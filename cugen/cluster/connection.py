@@ -135,9 +135,9 @@ def _wait_for_workers(cluster: Cluster) -> None:
         ) from error
 
 
-def gpu_options(address: str) -> Mapping[str, Any]:
-    """Options with which a task is submitted to one GPU worker, which runs one such task at a time."""
-    return {"workers": [address], "allow_other_workers": False, "resources": {"GPU": 1}, "pure": False}
+def gpu_options(*addresses: str) -> Mapping[str, Any]:
+    """Options with which a task is submitted to one of these GPU workers, each of which runs one at a time."""
+    return {"workers": list(addresses), "allow_other_workers": False, "resources": {"GPU": 1}, "pure": False}
 
 
 def pool_options(cluster: Cluster) -> Mapping[str, Any]:

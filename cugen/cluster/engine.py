@@ -39,6 +39,11 @@ class ClusterEngine:
         self.gpus = tuple(chosen)
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """The workers of the GPUs."""
+        return tuple(self._addresses[gpu] for gpu in self.gpus)
+
+    @property
     def jobs(self) -> int:
         """Candidates that are prepared in parallel."""
         return sum(worker.threads for worker in self._cluster.cpu_workers())

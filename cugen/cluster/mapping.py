@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
-from cugen.cluster.connection import Cluster, pool_options
+from cugen.cluster.connection import Cluster, gpu_options, pool_options
 from cugen.cluster.errors import ClusterError
 
 _Item = TypeVar("_Item")
@@ -15,15 +15,16 @@ _ITEMS_AHEAD = 2000  # tasks that the scheduler knows at once (heuristic: it tak
 
 
 def mapped(
-    cluster: Cluster, make: Callable[[_Item], _Result], items: Sequence[_Item], *, on_gpus: bool = False
+    cluster: Cluster, make: Callable[[_Item], _Result], items: Sequence[_Item], *, gpu_workers: Sequence[str] = ()
 ) -> Iterator[_Result]:
-    """Results of `make` for the items, in order, computed by the CPU workers, or the GPU workers one item at a time.
+    """Results of `make` for the items, in order, computed by the CPU workers, or by these GPU workers, each of which
+    takes one item at a time.
 
     An item whose worker died is computed by another. Raises ClusterError if workers die at it again and again, or the
     scheduler was lost; exceptions of `make` are propagated."""
     from distributed import KilledWorker
 
-    options = {"resources": {"GPU": 1}, "pure": False} if on_gpus else pool_options(cluster)
+    options = gpu_options(*gpu_workers) if gpu_workers else pool_options(cluster)
     waiting, pending = iter(items), list[Any]()
 
     def submit(count: int) -> None:

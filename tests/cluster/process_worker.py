@@ -1,5 +1,7 @@
-"""A Dask worker of its own process, whose GPU isn't there: `process_worker.py SCHEDULER NAME UUID PLAN`; UUID is empty for
-a CPU worker. PLAN is the file of `tests/tune/fake_worker.py`, which times in place of the GPU."""
+"""A Dask worker in a process of its own, whose GPU is not there: `process_worker.py SCHEDULER NAME UUID PLAN`.
+
+UUID is empty for a CPU worker. PLAN is the file of `tests/tune/fake_worker.py`, which times in place of the GPU.
+"""
 
 from __future__ import annotations
 

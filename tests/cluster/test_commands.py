@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed import get_worker
 
+from cugen.cli.commands import bench as bench_command
 from cugen.cli.main import main
 
 SPEC = """\
@@ -115,3 +118,30 @@ def test_a_cluster_of_this_machine_generates_machine_code(
     assert main(["generate", *words, "-o", str(tmp_path / "out"), "--scheduler", "local"]) == 0
     assert main(["generate", *words, "-o", str(tmp_path / "usual")]) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "usual")
+
+
+def test_kernels_run_on_the_cpu_device_of_workers(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("---\n".join(SPEC.replace("NAME", name).replace("4096", "64") for name in ("first", "second")))
+    assert main(["run", str(file), "--device", "cpu", "--scheduler", address, "--json"]) == 0
+    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert [(kernel["kernel"], kernel["passed"]) for kernel in kernels] == [("first", True), ("second", True)]
+    assert main(["run", str(file), "--input", "x=x.npy", "--kernel", "first", "--scheduler", address]) == 2
+    assert "`--input` and `--output` are files of this machine" in capsys.readouterr().err
+
+
+def test_kernels_are_timed_by_gpu_workers(
+    address: str, specs: list[str], plan: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_command, "_bench_alone", timed)
+    assert main(["bench", *specs, "--scheduler", address, "--json"]) == 0
+    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert [kernel["kernel"] for kernel in kernels] == ["b", "a", "c"]
+    assert {kernel["worker"] for kernel in kernels} <= {"gpu-0", "gpu-1"}
+
+
+def timed(spec: Any, *, args: Any) -> dict[str, Any]:
+    """In place of the GPU."""
+    return {"kernel": spec.kernel, "worker": get_worker().name, "passed": True}

@@ -29,7 +29,7 @@ def cluster_of(args: argparse.Namespace) -> AbstractContextManager[Cluster]:
     """The cluster of `--scheduler`, which is given. ToolMissing without Dask, ClusterError if it can't be used."""
     from cugen.cluster.connection import connected
 
-    if args.jobs > 1:
+    if getattr(args, "jobs", 1) > 1:
         raise wrong_call("`--jobs` is for work without `--scheduler`", "the workers of the cluster set the number")
     return connected(args.scheduler)
 
