@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -78,7 +78,7 @@ class Outcome:
     entry: Entry
     progress: Progress
     failures: tuple[tuple[Schedules, str], ...]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def search(

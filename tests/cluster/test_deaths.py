@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from distributed import Client
 
 WORKER = Path(__file__).parent / "process_worker.py"
 ROOT = Path(__file__).parents[2]
@@ -56,6 +57,8 @@ class Site:
         self.address = scheduler.stdout.readline().strip()
         for name, uuid in (("cpu-0", ""), ("gpu-0", "GPU-0"), ("gpu-1", "GPU-1")):
             self._start(name, str(WORKER), self.address, name, uuid, str(self.folder / "plan.json"))
+        with Client(self.address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(3, timeout=240)
 
     def search(self) -> subprocess.Popen[str]:
         words = ["tune", str(self.folder / "scale.yaml"), "--budget", str(BUDGET_S), "--scheduler", self.address]
