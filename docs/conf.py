@@ -29,6 +29,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",
+    "docs/course/*.md",
     "docs/results/*.md",
     "cugen/explain/*.md",
     "examples/README.md",

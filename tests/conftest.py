@@ -25,7 +25,7 @@ settings.load_profile("project")
 
 MAX_ID = 48  # characters of a parametrised text in a test's id
 MAX_TEXT = 100  # characters of a text that is shown in an id
-MANY_SLOW_CASES = 8  # of one test
+CI_CASES = 8  # of one test, of those that are slow
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 Golden = Callable[[Path, str], None]
@@ -183,32 +183,30 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out, and as `exhaustive` what
-    `thinned` leaves out of the slow cases; of many slow cases without `thinned`, every second."""
+    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out but for cases that the list
+    names, and as `exhaustive` the slow cases of a test but for CI_CASES, unless it is marked `whole`."""
     lists = yaml.safe_load((Path(__file__).parent / "data" / "quick.yaml").read_text())
     quick = tuple(f"tests/{entry}" for entries in lists.values() for entry in entries)
     counts: Counter[str] = Counter()  # cases of each sampled test so far
     slow_counts: Counter[str] = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("slow") is None:
-            if item.nodeid.startswith(quick):
-                item.add_marker(pytest.mark.quick)
-            elif (sampled := item.get_closest_marker("sampled")) is not None:
-                (step,) = sampled.args
-                if counts[test] % step:
-                    item.add_marker(pytest.mark.slow)
-                counts[test] += 1
+        if item.nodeid not in quick and (sampled := item.get_closest_marker("sampled")) is not None:
+            (step,) = sampled.args
+            if counts[test] % step:
+                item.add_marker(pytest.mark.slow)
+            counts[test] += 1
+        if item.get_closest_marker("slow") is None and item.nodeid.startswith(quick):
+            item.add_marker(pytest.mark.quick)
     slow = [item for item in items if item.get_closest_marker("slow") is not None]
     cases = Counter(item.nodeid.partition("[")[0] for item in slow)
     for item in slow:
         test = item.nodeid.partition("[")[0]
-        thinned = item.get_closest_marker("thinned")
-        step = thinned.args[0] if thinned is not None else 2 if cases[test] >= MANY_SLOW_CASES else 1
-        # Multiples of the golden ratio are spread evenly: no value of a parameter is left out as a whole.
-        if slow_counts[test] * GOLDEN_RATIO % 1 >= 1 / step:
-            item.add_marker(pytest.mark.exhaustive)
-        slow_counts[test] += 1
+        if item.get_closest_marker("whole") is None:
+            # Multiples of the golden ratio are spread evenly: no value of a parameter is left out as a whole.
+            if slow_counts[test] * GOLDEN_RATIO % 1 >= CI_CASES / cases[test]:
+                item.add_marker(pytest.mark.exhaustive)
+            slow_counts[test] += 1
 
 
 def pytest_collection_finish() -> None:

@@ -80,8 +80,7 @@ def test_the_page_is_current_and_its_figures_are_of_operators_that_the_list_has(
     assert [row["name"] for row in figures["cases"] if row["name"] not in names] == []
 
 
-@pytest.mark.sampled(40)
-@pytest.mark.thinned(8)
+@pytest.mark.sampled(120)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
 def test_at_full_size_it_is_planned_within_seconds_and_compiles(operator):
     text = operator.spec(more="target: sm_90a")
@@ -99,14 +98,12 @@ def test_older_devices_have_it_too(operator, target):
 
 
 @pytest.mark.sampled(60)
-@pytest.mark.thinned(8)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
 def test_at_small_sizes_its_results_are_those_of_numpy(operator):
     check_at(operator, small_sizes(operator))
 
 
 @pytest.mark.sampled(100)
-@pytest.mark.thinned(8)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
 def test_at_the_least_sizes_its_results_are_those_of_numpy(operator):
     check_at(operator, {name: operator.min_sizes.get(name, 1) for name in operator.sizes})

@@ -41,7 +41,6 @@ def _files(entry: Path) -> None:
     entry.write_bytes(b"garbage")
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [_garbage, _truncated, _folders, _files])
 def test_damaged_builds_are_repeated_with_one_warning(
@@ -61,6 +60,7 @@ def test_damaged_builds_are_repeated_with_one_warning(
     assert "warning" not in cli(*words).err
 
 
+@pytest.mark.slow
 def test_a_run_without_a_cache_is_done_with_one_warning(cli: Cli, spec: Path, own_cache: Path) -> None:
     own_cache.write_text("mine")
     answer = cli("run", spec, "--device", "cpu")

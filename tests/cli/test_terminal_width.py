@@ -126,6 +126,7 @@ def output(folder: Path, shared_builds: Path) -> Output:
     return on_terminals(calls(SPECS), folder, shared_builds)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_no_line_is_wider_than_the_terminal(output: Output, columns: int) -> None:
     assert {call: found for call, lines in output[columns].items() if (found := wide(lines, columns))} == {}
@@ -146,6 +147,7 @@ def test_a_wider_terminal_has_more_columns_in_its_tables(output: Output) -> None
     assert set(heads[60]) < set(heads[80]) <= set(heads[120])
 
 
+@pytest.mark.slow
 def test_elsewhere_the_output_is_that_of_an_unknown_width(
     cli: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

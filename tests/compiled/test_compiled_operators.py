@@ -11,7 +11,6 @@ from cugen.toolchain.cuda import compile_cubin, compile_ptx
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_every_memory_instruction_of_an_operator_is_explained(static_operator_case, target):
     kernel = generate(static_operator_case.spec())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from cugen.analysis.totals.sites import REMOTE_SHARED, SPIN_WAIT
@@ -14,11 +12,11 @@ from cugen.compiled.kernels import (
     CompiledKernel,
     compiled_kernels,
 )
-from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
-from cugen.spec.load import load_all, load_text
+from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin, compile_ptx
+from tests.gallery.specs import gallery
 
 NAMES = {
     "vectorised",
@@ -37,12 +35,6 @@ NAMES = {
     "folded",
     "dropped",
 }
-
-
-@cache
-def gallery() -> dict[str, Spec]:
-    folder = data_folder("specs")
-    return {spec.kernel: spec for path in sorted(folder.glob("*.yaml")) for spec in load_all(path)}
 
 
 def sizes_of(spec: Spec) -> dict[str, int]:
@@ -146,7 +138,6 @@ def targets(name: str) -> tuple[str, ...]:
 PAIRS = [(name, target) for name in sorted(gallery()) for target in targets(name)]
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), PAIRS)
 def test_every_access_of_every_gallery_kernel_is_accounted_for(name, target):

@@ -17,8 +17,9 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from tests.compiled.sass_simulator import UnknownInstruction
 from tests.compiled.test_executions import measured
-from tests.compiled.test_kernels import PAIRS, compiled, gallery, sizes_of
+from tests.compiled.test_kernels import PAIRS, compiled, sizes_of
 from tests.families.gemm.test_tensor_core_draws import draw
+from tests.gallery.specs import gallery
 
 PER_BATCH = 8
 GALLERY = [pair for pair in PAIRS if pair[0].startswith(("gemm_tensor", "matmul_f16", "matmul_int8"))]

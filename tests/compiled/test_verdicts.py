@@ -12,18 +12,17 @@ import re
 import pytest
 
 from cugen.compiled.kernels import compiled_kernels
-from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
-from cugen.spec.load import load_all, load_text
+from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_ptx, compilers
 from tests.fuzz.operators import draw, sizes
+from tests.gallery.specs import gallery
 
 from .test_kernels import sizes_of
 from .verdict_faults import compiled_for, has_lines, verdict_faults
 
 pytestmark = pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
 
-GALLERY = {spec.kernel: spec for path in sorted(data_folder("specs").glob("*.yaml")) for spec in load_all(path)}
 DRAWN = 500
 PER_BATCH = 25
 FIRST_SEED = 200_000
@@ -45,7 +44,7 @@ def kernel_of(value: str, dtype: str, target: str) -> Kernel:
     return generate(spec, remarks="none")
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -54,15 +53,14 @@ def test_no_choice_branches_that_is_called_a_select(choice, dtype, target):
     assert list(verdict_faults(kernel_of(CHOICES[choice], dtype, target), {"N": 4096})) == []
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GALLERY)
+@pytest.mark.parametrize("name", gallery())
 def test_machine_code_of_the_gallery_has_no_branch_and_no_local_memory_without_a_verdict(name):
-    spec = GALLERY[name]
+    spec = gallery()[name]
     assert list(verdict_faults(generate(spec, remarks="none"), sizes_of(spec))) == []
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(DRAWN // PER_BATCH))
 def test_machine_code_of_drawn_kernels_has_no_branch_and_no_local_memory_without_a_verdict(batch):
@@ -83,7 +81,7 @@ def statement_lines(source, line):
     return set(range(first, line + 1))
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(DRAWN // PER_BATCH))
 def test_every_memory_instruction_of_drawn_kernels_is_of_an_access_by_space_and_width(batch):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("docs", "docs/results", "specs", "examples", "examples/*")
+FOLDERS = ("docs", "docs/course", "docs/results", "specs", "examples", "examples/*")
 PAGES = (*sorted(ROOT.glob("*.md")), *(page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md"))))
 _BLOCK = re.compile(r"^( *)```(\S*)(?: (\S[^\n]*))?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\bCG\d{4}\b")
@@ -27,13 +27,19 @@ class Block:
 
     @property
     def codes(self) -> list[str]:
-        """The diagnostics that a spec is refused with, such as of `yaml bad CG1201`."""
+        """The diagnostics that a spec is refused with, such as of `yaml bad CG1201` or `yaml large.yaml CG3102`."""
         return _CODE.findall(self.info)
 
     @property
     def file(self) -> str:
         """The path that the info has, if it has one."""
-        return self.info if "." in self.info and " " not in self.info else ""
+        first = self.info.partition(" ")[0]
+        return first if "." in first else ""
+
+    @property
+    def status(self) -> int:
+        """The exit status of a console's commands: that of ```` ```console exit 1 ````, else 0."""
+        return int(self.info.removeprefix("exit ")) if self.info.startswith("exit ") else 0
 
     @property
     def commands(self) -> list[str]:
@@ -50,7 +56,17 @@ def name_of(page: Path) -> str:
 
 def blocks(page: Path) -> list[Block]:
     """The blocks of a page, those inside lists too."""
+    return blocks_of(page.read_text())
+
+
+def blocks_of(text: str) -> list[Block]:
+    """The blocks of a part of a page."""
     return [
         Block(language, info, re.sub(f"^{indentation}", "", text, flags=re.MULTILINE))
-        for indentation, language, info, text in _BLOCK.findall(page.read_text())
+        for indentation, language, info, text in _BLOCK.findall(text)
     ]
+
+
+def without_blocks(text: str) -> str:
+    """The prose of a page."""
+    return _BLOCK.sub("", text)

@@ -93,7 +93,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", START)
 def test_a_page_fits_the_screen(site: Path, browser: Any, name: str, size: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cugen.cli.main import main
+from cugen.schedule.planner import make_plan
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Param
@@ -38,14 +39,16 @@ def test_the_manual_has_specs_and_refused_ones() -> None:
 def test_a_spec_of_a_page_loads_or_is_refused_as_it_says(block: Block) -> None:
     codes: list[str] = []
     try:
-        load_text(block.text)
+        for spec in load_text(block.text):
+            if block.codes:
+                make_plan(spec)
     except SpecError as error:
         codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
     assert codes == block.codes
 
 
-@pytest.mark.sampled(8)
-@pytest.mark.thinned(1)
+@pytest.mark.sampled(16)
+@pytest.mark.whole
 @pytest.mark.parametrize("block", ACCEPTED)
 def test_a_spec_of_a_page_is_right_on_the_cpu_device(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "spec.yaml"

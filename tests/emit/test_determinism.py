@@ -54,10 +54,12 @@ def expected() -> str:
     return digests(PYTHONHASHSEED="0")
 
 
+@pytest.mark.slow
 def test_every_spec_gave_all_files(expected):
     assert [len(line.split()) for line in expected.splitlines()] == [6] * len(SPECS)
 
 
+@pytest.mark.slow
 def test_neither_the_order_of_hashes_nor_the_folder_nor_the_locale_shows(expected, tmp_path):
     others = {"PYTHONHASHSEED": "4294967295", "LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "HOME": str(tmp_path)}
     assert digests(folder=tmp_path, **others) == expected

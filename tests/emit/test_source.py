@@ -238,6 +238,7 @@ schedule: {family: wgmma}
     assert "constexpr int C = 40;" in launcher
 
 
+@pytest.mark.slow
 def test_all_kernels_align_their_dynamic_shared_memory_equally():
     (spec,) = load_text("""
 cugen: 1

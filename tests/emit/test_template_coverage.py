@@ -158,6 +158,7 @@ def _accesses(plan):
         yield from accesses(kernel.body)
 
 
+@pytest.mark.slow
 def test_every_template_is_rendered(counted):
     files = {path.relative_to(template_folder()).as_posix() for path in template_folder().rglob("*.j2")}
     assert {branch.partition(":")[0] for branch in counted.may_fail_of_branch} <= files
@@ -169,10 +170,12 @@ def _text(name):
     return (template_folder() / name).read_text()
 
 
+@pytest.mark.slow
 def test_every_branch_is_taken(counted):
     assert [branch for branch in counted.may_fail_of_branch if not counted.counts[branch]] == []
 
 
+@pytest.mark.slow
 def test_every_condition_without_an_alternative_also_fails(counted):
     always = [
         branch

@@ -126,8 +126,7 @@ def is_rejected(kernel: Kernel, name: str, mutated: str) -> bool:
     return False
 
 
-@pytest.mark.thinned(2)
-@pytest.mark.sampled(16)
+@pytest.mark.slow
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_sections_that_change_places_are_an_error(template: str) -> None:
     lines = (template_folder() / template).read_text().splitlines()

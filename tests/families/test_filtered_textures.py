@@ -207,7 +207,6 @@ compute: y = sum(x[i, j] * u[i + 0.25, j + 0.5], i, j)
 }
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_takes_a_sample_as_a_value(made, prove, name):

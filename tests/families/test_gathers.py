@@ -50,7 +50,6 @@ def test_every_family_that_accepts_a_gather_computes_it(made, prove, statement):
     prove(gather(statement, 8))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize("n", [1, 2, 33])
@@ -94,7 +93,6 @@ compute: |
 """
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("family", ["direct", "rowwise"])
 @pytest.mark.parametrize("counts", ["int32", "uint64"])
@@ -103,8 +101,7 @@ def test_a_kernel_gathers_at_the_result_of_its_reduction(prove, statements, coun
     prove(gather_by_result(statements, 5, 70, counts) + f"schedule: {{family: {family}}}\n")
 
 
-@pytest.mark.thinned(2)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("target", ["sm_10", "sm_20", "sm_75"])
 @pytest.mark.parametrize("statements", RESULTS, ids=lambda pair: " ".join(pair))
 def test_gathers_at_the_result_of_a_reduction_are_planned_for_every_target(statements, target):

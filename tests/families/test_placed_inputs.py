@@ -178,7 +178,6 @@ def test_a_transposed_input_in_registers_is_there_where_it_is_used(prove, made, 
 GEMM = "family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}"
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("schedule", [GEMM, f"{GEMM}, sliced_k: 2, stages: 2"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -17,7 +17,6 @@ VALUES = {
 }
 
 
-@pytest.mark.thinned(4)
 @pytest.mark.sampled(29)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "uint8"])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 5), (64, 64), (101, 6), (8, 200)])

@@ -20,20 +20,17 @@ Check = Callable[[Kernel, CpuDevice], None]
 PARTS = 4  # of the kernels that use shared memory
 
 
-@pytest.mark.thinned(2)
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 def test_each_kernel_agrees_with_the_reference(statement: Kernel, check: Check) -> None:
     check(statement, CpuDevice())
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 def test_each_source_compiles_without_a_warning(statement: Kernel) -> None:
     cubin = compile_cubin(statement.source, statement.name, "sm_90", prefer="nvrtc")
     assert [str(warning) for warning in cubin.warnings] == []
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 def test_a_sanitised_run_has_no_errors(statement: Kernel, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     # Helpers make the language's integers wrap; signed overflow in C is still an error.
@@ -42,7 +39,6 @@ def test_a_sanitised_run_has_no_errors(statement: Kernel, check: Check, monkeypa
     check(statement, CpuDevice(sanitize=True, shuffle=3, limit_seconds=900))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_two_threads_race_for_shared_memory(statements: Mapping[str, Spec], check: Check, part: int) -> None:

@@ -164,7 +164,6 @@ schedule: {{family: skinny}}
 }
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_fetches_its_2d_textures_and_computes_the_same(made, prove, name):
@@ -228,7 +227,6 @@ def shifts(mode: str, height: object = 6, width: object = 11, layout: str = "row
     return text.replace("HEIGHT", str(height)).replace("WIDTH", str(width))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -236,7 +234,6 @@ def test_every_boundary_is_right_in_rows_and_columns(prove, boundary, layout):
     prove(shifts(boundary, layout=layout))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("size", [(1, 1), (1, 257), (37, 131), (31, 31), (33, 33), (64, 256)], ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -244,7 +241,6 @@ def test_every_boundary_is_right_at_every_size(prove, boundary, size):
     prove(shifts(boundary, *size), sanitize=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("extent", ["dynamic", "{range: [0, 300]}"], ids=["any size", "a range"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)

@@ -40,7 +40,6 @@ def test_some_drawn_specs_have_no_fault(batch):
     assert _faulty(range(100_000 + 25 * batch, 100_000 + 25 * (batch + 1))) == {}
 
 
-@pytest.mark.thinned(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_ten_thousand_drawn_specs_have_no_fault(batch):

@@ -8,33 +8,27 @@ from pathlib import Path
 import pytest
 
 from cugen.kernel import Kernel, generate
-from cugen.spec.load import load_all
 from cugen.spec.model import Spec
+from tests.gallery import specs
 
 ROOT = Path(__file__).parents[2]
 LESSONS = ("matmul_tiled.yaml", "product_ladder.yaml")  # in the README and in docs/ladder.md: every remark in the code
 
 
 @cache
-def _gallery() -> dict[str, Spec]:
-    paths = sorted((ROOT / "specs").glob("*.yaml"))
-    return {spec.kernel: spec for path in paths for spec in load_all(path)}
-
-
-@cache
 def _kernel(name: str) -> Kernel:
-    spec = _gallery()[name]
+    spec = specs.gallery()[name]
     return generate(spec, remarks="all" if spec.file in LESSONS else "worst")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "gallery_name" in metafunc.fixturenames:
-        metafunc.parametrize("gallery_name", list(_gallery()))
+        metafunc.parametrize("gallery_name", list(specs.gallery()))
 
 
 @pytest.fixture
 def spec(gallery_name: str) -> Spec:
-    return _gallery()[gallery_name]
+    return specs.gallery()[gallery_name]
 
 
 @pytest.fixture
@@ -52,7 +46,7 @@ def dynamic_params(spec: Spec) -> dict[str, int]:
 @pytest.fixture
 def gallery() -> dict[str, Spec]:
     """Every spec of the gallery by its kernel's name."""
-    return _gallery()
+    return specs.gallery()
 
 
 @pytest.fixture

@@ -27,12 +27,11 @@ def test_each_dynamic_param_has_a_default_that_a_run_without_options_takes(kerne
     assert {value.origin for value in dynamic_values(kernel.spec, args)} <= {"default"}
 
 
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(50)
 def test_a_run_on_the_cpu_device_is_right(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
     check(kernel, dynamic_params, CpuDevice())
 
 
-@pytest.mark.thinned(4)
 @pytest.mark.slow
 def test_a_run_with_shuffled_lanes_is_right(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
     check(kernel, dynamic_params, CpuDevice(shuffle=1))
@@ -43,13 +42,11 @@ def test_a_sanitised_run_finds_nothing(kernel: Kernel, dynamic_params: dict[str,
     check(kernel, dynamic_params, CpuDevice(sanitize=True, shuffle=2, limit_seconds=900))
 
 
-@pytest.mark.thinned(4)
 @pytest.mark.slow
 def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
     check(kernel, dynamic_params, CpuDevice(races=True, uninitialised=True, limit_seconds=900))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(11)
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_source_compiles_without_a_warning(kernel: Kernel, target: str) -> None:

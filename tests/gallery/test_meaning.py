@@ -7,6 +7,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import pytest
 
 from cugen.reference.evaluate import evaluate
 from cugen.runtime.inputs import draw, known_params
@@ -436,6 +437,8 @@ def test_each_spec_has_a_meaning_written_by_hand(gallery: dict[str, Spec]) -> No
     assert sorted(MEANINGS) == sorted(gallery)
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.whole
 def test_the_reference_agrees_with_the_meaning_written_by_hand(spec: Spec, dynamic_params: dict[str, int]) -> None:
     inputs = draw(spec, known_params(spec, dynamic_params), seed=5)
     expected = MEANINGS[spec.kernel](**{n: _widened(a) for n, a in inputs.arrays.items()}, **inputs.scalars)

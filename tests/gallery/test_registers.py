@@ -16,6 +16,8 @@ MAX_RATIO = 2.0  # between estimate and compiler, of kernels with many registers
 MANY = 64
 
 
+@pytest.mark.sampled(7)
+@pytest.mark.whole
 def test_the_gallery_needs_no_more_registers_than_its_launches_allow(kernel: Kernel) -> None:
     for launch in kernel.plan.kernels:
         limit = max_registers(target(kernel.spec.target), launch.threads, max(launch.minimum_blocks, 1))

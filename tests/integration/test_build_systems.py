@@ -242,7 +242,6 @@ def change_a_template(project):
     assert "// Made here." in project.generated("axpy.cu").read_text()
 
 
-@pytest.mark.thinned(3)
 def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
     wait_until_built(project)
     for change in (
@@ -259,7 +258,6 @@ def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
         wait_until_built(project)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("system", [MesonOf01, NinjaOf01], ids=lambda system: system.__name__)
 def test_build_files_of_0_1_declare_no_typed_headers_and_still_work(system, tmp_path, installed):
     project = system(tmp_path, installed)
@@ -282,7 +280,6 @@ def test_a_depfile_of_0_1_is_read_though_it_names_templates_that_are_gone(tmp_pa
     wait_until_built(project)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("system", "device"), DEVICES, ids=lambda value: getattr(value, "__name__", value))
 def test_programs_are_linked_for_every_device_that_there_is_a_compiler_for(system, device, tmp_path, installed):
     project = system(tmp_path, installed, device)
@@ -305,7 +302,6 @@ def test_the_default_goal_of_make_is_the_first_rule_of_the_user(tmp_path, instal
     assert installed.must(["make", "CUGEN_DEVICE=cpu"], tmp_path).splitlines()[-1] == "the first rule"
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "changed", [["CUGEN_CXXFLAGS=-O1 -DQUOTED='1'"], ["CUGEN_DEVICE=gpu"]], ids=["flags", "device"]
 )

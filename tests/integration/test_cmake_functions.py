@@ -49,7 +49,6 @@ def conflicting(folder):
 FINDING = re.compile(r"turn\.yaml:6:\d+: error: .*bank conflicts.* \[CG2201\]$", re.MULTILINE)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("level", "said", "passes"), [("error", True, False), ("warn", True, True), ("off", False, True)]
 )
@@ -73,7 +72,6 @@ def test_a_test_of_ctest_fails_where_committed_files_are_stale(installed, folder
     assert "turn.h: edited by hand" in done.text
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
 def test_bare_sources_serve_a_target_of_ones_own_in_a_folder_with_blanks(installed, folder, generator):
     text = (
@@ -99,7 +97,6 @@ def test_bare_sources_serve_a_target_of_ones_own_in_a_folder_with_blanks(install
     assert "cugen: turn" in build(installed, folder).text
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
 def test_two_calls_for_one_folder_have_one_step_for_the_header_that_they_share(installed, folder, generator):
     """In one directory of the project and in another, built by several jobs at once."""
@@ -186,7 +183,6 @@ def test_machine_code_is_made_and_embedded(installed, folder, kind):
     assert "cugen: turn" not in build(installed, folder).text
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("call", "reason"),
     [

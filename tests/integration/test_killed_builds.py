@@ -121,7 +121,6 @@ class _Project:
         ).returncode
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("system", ["make", "Unix Makefiles", "Ninja"])
 def test_a_killed_build_is_mended_by_the_next(tmp_path: Path, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = {"make": "make", "Unix Makefiles": "cmake", "Ninja": "ninja"}[system]

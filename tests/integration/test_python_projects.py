@@ -70,7 +70,6 @@ def changed(project, before):
     )
 
 
-@pytest.mark.thinned(2)
 def test_an_installed_package_computes_and_only_what_changed_is_made_again(case, project, own_environment):
     environment = own_environment
 

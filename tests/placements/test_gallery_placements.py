@@ -34,7 +34,7 @@ def share(*kinds: str, of: Sequence[Requested] = REQUESTS) -> float:
     return sum(counts[kind] for kind in kinds) / len(of)
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("kernel", gallery())
 def test_each_request_gives_what_the_table_has(kernel: str) -> None:
     expected = {request: found for request, found in table.read().items() if request.kernel == kernel}
@@ -66,7 +66,6 @@ def test_a_refusal_for_capacity_has_its_figure() -> None:
     assert [figure for figure in figures if not re.search(r"\d", figure) and not unknown_size.search(figure)] == []
 
 
-@pytest.mark.thinned(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", gallery())
 def test_what_is_planned_is_right_and_clean_under_the_sanitizers(kernel: str) -> None:
@@ -83,7 +82,7 @@ def test_what_is_planned_is_right_and_clean_under_the_sanitizers(kernel: str) ->
     assert failures == {}
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "request_", [r for r, found in table.read().items() if found.kind == COSTLY and r.placement != "pitched"], ids=str

@@ -132,7 +132,8 @@ def test_the_widest_access_decides_what_an_argument_requires(context):
     assert required_alignments((load(4 * X, 1), load(4 * X, 4, space="shared")), context) == ()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(84)
+@pytest.mark.whole
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_every_access_of_the_gallery_is_proved(path):
     for spec in load_all(path):

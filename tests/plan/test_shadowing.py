@@ -50,7 +50,7 @@ compute: C[m, n] = sum(A[m, {k}] * B[{k}, n], {k})
 """
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(45)
 @pytest.mark.parametrize("k", NAMES)
 def test_a_gemm_has_no_such_names_whatever_its_summed_index_is_called(k):
     kernel = generate(load_text(product(k))[0], analysis=False)

@@ -31,8 +31,7 @@ SELECT_ALL = """
 """
 
 
-@pytest.mark.sampled(9)
-@pytest.mark.thinned(3)
+@pytest.mark.sampled(27)
 @pytest.mark.parametrize("file", GALLERY)
 def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
     file: str, tab: Any, gallery_pages: Callable[[str], tuple[Page, ...]]

@@ -37,7 +37,6 @@ LEVELS = {"asked": "requested", "moved": "moved", "compulsory": "compulsory"}
 
 
 @pytest.mark.sampled(9)
-@pytest.mark.thinned(3)
 @pytest.mark.parametrize("file", GALLERY)
 def test_the_figures_of_a_page_are_those_of_the_analysis(file: str, tab: Any, gallery_pages: Any) -> None:
     for made in gallery_pages(file):

@@ -24,6 +24,7 @@ def timelines(pages):
     return [launch.timeline for page in pages for launch in page.launches if launch.timeline is not None]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("file", [*PIPELINES, *ONE_STAGE])
 def test_a_tile_is_read_after_its_copy_is_complete_and_before_the_next_one(file, gallery_pages):
     made = timelines(gallery_pages(file))

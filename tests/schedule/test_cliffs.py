@@ -52,6 +52,7 @@ def test_temporaries_of_temporaries_that_are_recomputed_are_recomputed_too():
     assert passes(spec_of("N: 300", "x [N]; y [N]; a [N]", NBODY))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("boundary", "families"), [("zero", ["gemm"]), ("reflect", ["map", "gemm"])])
 @pytest.mark.parametrize("batch", ["dynamic", "8"])
 def test_a_convolution_of_any_batch_is_laid_out_as_one_of_a_known_batch(boundary, families, batch):
@@ -153,6 +154,7 @@ def test_a_sum_of_one_term_is_no_contraction():
 GROUPED = "y[n, f, i, j] = sum(image[n, f // F * C + c, i + r - 1, j + s - 1] * w[f, c, r, s], c, r, s)"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("filters", [4, 16, 24])
 def test_a_grouped_convolution_has_tiles_or_windows_whatever_the_filters_of_a_group(filters):
     arrays = "image [N, G * C, H, W]; w [G * F, C, 3, 3]; y [N, G * F, H, W]"

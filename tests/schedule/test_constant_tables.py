@@ -66,6 +66,7 @@ def test_a_table_at_subscripts_from_memory_stays_in_global_memory():
     assert declared_as(made(text)) == "__device__"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value", "qualifier"), [("t[3]", "__constant__"), ("t[(i + j) % 8]", "__device__")])
 def test_the_proof_holds_for_all_sizes_of_a_dynamic_param(value, qualifier):
     assert declared_as(made(text_of(value, size="dynamic"))) == qualifier
@@ -77,6 +78,7 @@ def test_a_placement_of_the_spec_is_kept():
         assert declared_as(made(text)) == "__device__"
 
 
+@pytest.mark.slow
 def test_tables_fill_the_first_level_of_the_cache_together_in_their_order():
     more = "".join(f"  {name}: {{shape: [200], dtype: float32, values: {[1] * 200}}}\n" for name in "uv")
     text = text_of("(sum(t[k], k) + u[0] + v[0])", 300).replace("  x:", f"{more}  x:", 1)

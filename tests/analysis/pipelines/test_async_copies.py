@@ -56,6 +56,8 @@ def refuted(kernel: Kernel) -> set[str]:
     return {claim.name for claim in proof_of(kernel).claims if claim.verdict == "refuted"}
 
 
+@pytest.mark.sampled(7)
+@pytest.mark.whole
 @pytest.mark.parametrize("path", sorted(SPECS.glob("**/*.yaml")), ids=lambda path: path.stem)
 def test_every_pipeline_of_the_gallery_is_proved(path):
     for spec in load_all(str(path)):
@@ -64,6 +66,7 @@ def test_every_pipeline_of_the_gallery_is_proved(path):
             assert proof is None or proof.verdict == "proved", proof.line
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.tuples(*(st.sampled_from([8, 64, 100, 512, 1000, 4096, "dynamic"]) for _ in "mnk")),
@@ -92,6 +95,7 @@ def test_the_number_of_k_tiles_that_is_proved_is_said():
 STAGES = [2, 3, 4, 5]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("kind", [AwaitCopies, Barrier, CommitCopies], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("stages", STAGES)
@@ -118,6 +122,7 @@ def test_a_barrier_in_front_of_the_wait_does_not_show_the_copies_to_others(stage
     assert refuted(kernel) == {"copies"}
 
 
+@pytest.mark.slow
 @given(st.sampled_from(STAGES), st.sampled_from([Copy, LoadMatrix]), st.data())
 def test_a_subscript_of_another_stage_is_refuted(stages, kind, data):
     kernel = gemm(schedule=f"stages: {stages}")

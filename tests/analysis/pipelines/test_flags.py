@@ -36,6 +36,7 @@ def verdict_of(kernel: Kernel) -> str:
     return claim.verdict
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(*(st.integers(10, 60).map(lambda size: 100 * size) for _ in "mnk"))
 def test_the_flags_of_every_stream_k_schedule_are_proved(m, n, k):

@@ -131,6 +131,7 @@ def test_a_kernel_without_mbarriers_has_no_proof():
 # Planted faults
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", SYNCHRONISATION, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", ["one consumer", "two consumers", "two matrices", "MN-major"])
 def test_no_kernel_that_lacks_one_of_its_nodes_is_proved(name, kind):
@@ -175,6 +176,7 @@ def test_other_bytes_than_those_of_the_boxes_are_refuted(more):
     assert refuted(nth(gemm(), ArriveBarrier, 0, planted)) == ["bytes"]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_subscript_of_another_stage_is_refuted(data):
     """Of one node, by a shift or with another period."""

@@ -91,6 +91,7 @@ def test_every_form_of_a_convolution_is_proved(kernel):
     assert proof.verdict == "proved", proof.line
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", SYNCHRONISATION, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", ["persistent", "padded channels of filters along K"])
 def test_no_convolution_that_lacks_one_of_its_nodes_is_proved(name, kind):
@@ -144,6 +145,7 @@ def test_a_box_of_fewer_pixels_is_refuted():
     assert refuted(nth(convolution(), TensorLoad, 0, planted)) == ["bytes"]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_subscript_of_another_stage_is_not_proved(data):
     kernel = KERNELS[data.draw(st.sampled_from(["persistent", "padded channels"]))]()

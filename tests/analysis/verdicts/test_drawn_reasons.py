@@ -118,7 +118,7 @@ def check(number: int) -> None:
             assert f"{sorted(set(lanes))[1] - min(lanes)} bytes apart" in report.claim
 
 
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("start", range(0, 300, 50))
 def test_the_figures_of_drawn_accesses_follow_from_their_reasons(start: int) -> None:
@@ -126,7 +126,6 @@ def test_the_figures_of_drawn_accesses_follow_from_their_reasons(start: int) -> 
         check(number)
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(300, 10000, 970))
 def test_the_figures_of_ten_thousand_drawn_accesses_follow_from_their_reasons(start: int) -> None:

@@ -120,7 +120,6 @@ def test_some_figures_of_drawn_specs_are_attained_at_the_sizes_that_are_named(wa
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(20)
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_all_figures_of_drawn_specs_are_attained_at_the_sizes_that_are_named(walk, batch):
     for seed in range(FIRST_SEED + PER_BATCH * batch, FIRST_SEED + PER_BATCH * (batch + 1)):

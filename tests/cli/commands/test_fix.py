@@ -70,6 +70,7 @@ def fix(cli: Cli, *words: object) -> Any:
     return cli("fix", *words, "--device", "cpu")
 
 
+@pytest.mark.slow
 def test_the_32_way_transpose_is_fixed_and_then_passes_its_check(cli: Cli, file: Callable[..., Path]) -> None:
     path = file(TRANSPOSE)
     before = cli("check", path)

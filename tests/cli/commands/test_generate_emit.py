@@ -150,6 +150,7 @@ compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_architecture_specific_target_has_its_own_source_among_several(
     cli: Cli, tmp_path: Path, spec: Path, jobs: int

@@ -53,6 +53,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("write", ["if-changed", "always"])
 def test_the_check_finds_a_folder_of_old_and_new_files_and_the_next_run_mends_it(

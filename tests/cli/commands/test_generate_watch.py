@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 Cli = Callable[..., Any]
 _SECONDS = 30.0  # that a slow machine may take
 
@@ -78,6 +80,7 @@ def test_a_change_is_generated_and_an_error_is_shown_and_waited_out(spec: Path, 
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_table_of_the_spec_and_a_new_lock_file_are_watched(spec: Path, tmp_path: Path) -> None:
     import numpy as np
 

@@ -80,6 +80,7 @@ def test_a_starter_has_no_bank_conflicts(cli: Cli, here: Path) -> None:
     assert "warning" not in answer.out + answer.err
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("example", _EXAMPLES)
 def test_every_example_can_be_copied_under_another_name(cli: Cli, here: Path, example: str) -> None:
     assert cli("new", "copy_of_it", "--from", example).status == 0

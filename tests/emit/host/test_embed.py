@@ -405,7 +405,6 @@ compute: y[i, j] = x[i, j - 1] * w[1]
 """
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 @pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "symmetric"])

@@ -153,6 +153,7 @@ int main()
 """
 
 
+@pytest.mark.slow
 def test_calls_of_several_threads_run_one_after_the_other_whatever_the_names_are(tmp_path):
     """On the CPU: the file is compiled for it, with calls that print what they do."""
     (spec,) = load_text(CLASHES)

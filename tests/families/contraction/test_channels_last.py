@@ -78,6 +78,7 @@ COPIED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("text", "shapes", "family"), COPIED.values(), ids=list(COPIED))
 def test_operands_are_copied_with_the_channels_last(text: str, shapes: dict[str, str], family: str) -> None:
     assert copies(text) == (shapes, family)
@@ -96,6 +97,7 @@ AS_THEY_ARE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", AS_THEY_ARE.values(), ids=list(AS_THEY_ARE))
 def test_other_operands_stay_as_they_are(text: str) -> None:
     (spec,) = load_text(text)

@@ -83,7 +83,6 @@ def test_shared_memory_reads_have_no_bank_conflicts(made, transposed):
     assert read_ratios(made(batched_gemm(1000, transposed=transposed))) == [1, 1]
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int8"])
@@ -106,6 +105,7 @@ def test_loads_and_stores_of_global_memory_are_vectorised(planned):
 # Refusals
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -98,7 +98,6 @@ def test_pieces_that_take_no_condition_say_so(reasons, schedule, dtype, why):
 # Results
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("more", [STAGES[0], pytest.param(STAGES[1], marks=pytest.mark.slow), STAGES[2]])

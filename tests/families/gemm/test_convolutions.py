@@ -120,7 +120,7 @@ def test_no_races_and_nothing_outside_memory(prove, case, options):
 
 
 @pytest.mark.slow
-@pytest.mark.thinned(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_traced_accesses_match_the_plan(made, case):
     kernel = made(case.text)
@@ -237,6 +237,23 @@ def test_drawn_convolutions_are_right_or_refused_with_a_reason(prove, case, sani
     assert not refusal or (case.schedule and any(piece in refusal for piece in refusal_pieces(case))), (
         f"{case}: {refusal}"
     )
+
+
+def test_a_k_that_no_split_divides_is_the_reason_where_some_tile_fits_the_registers(reasons):
+    schedule = "family: gemm, split_k: 3, reduction: workspace"
+    case = Convolution(
+        sizes=(8, 12),
+        taps=(5, 1),
+        strides=(1, 3),
+        batch=3,
+        channels=1,
+        features=32,
+        is_last=True,
+        weights="ktc",
+        schedule=schedule,
+    )
+    (reason,) = reasons("gemm", case.text)
+    assert reason.reason == "split-K through the workspace needs a K that 3 x 8 divides"
 
 
 @pytest.mark.slow

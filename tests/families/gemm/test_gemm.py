@@ -384,7 +384,6 @@ def test_the_epilogue_of_sliced_k_is_right(prove):
     prove(EPILOGUE.replace("step: {k: 8}", "step: {k: 8}, sliced_k: 2"), races=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 100, 67), (31, 7, 127), (63, 1, 63), (64, 8, 64), (101, 129, 131)])
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
@@ -441,7 +440,6 @@ def test_every_layout_is_right(prove, layouts):
     prove(gemm(33, 19, 67, a=a, b=b, c=c, schedule=SMALL + ", sliced_k: 4, stages: 2"), sanitize=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more",

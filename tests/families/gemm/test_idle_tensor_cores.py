@@ -21,6 +21,7 @@ schedule: {{{schedule}}}
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "peak", "reason"),
     [

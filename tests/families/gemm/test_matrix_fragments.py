@@ -59,7 +59,6 @@ def instructions_of(kernel) -> set[str]:
 # When tensor cores are used
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("types", "target", "expected"),
@@ -105,6 +104,7 @@ def test_fast_sums_of_float8_are_within_their_wider_bounds(prove):
     prove(product_of(TYPES[4], 33, 67, 200, target="sm_89").replace("{tf32: true}", "{fp8: fast}"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("types", TYPES)
 def test_cuda_cores_multiply_where_they_are_requested(planned, types):
     kernel = planned(product_of(types, 256, 256, 256, schedule="family: gemm, cores: cuda"))
@@ -139,7 +139,6 @@ def test_what_tensor_cores_do_not_take_is_refused_with_a_reason(reasons, text, w
 # Tiles
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("step", [64, 128])
@@ -165,7 +164,6 @@ def test_matrices_of_16_bit_elements_are_transposed_and_those_of_8_bit_ones_copi
 # Results
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
@@ -178,7 +176,6 @@ def test_no_thread_races_with_another(prove, types):
     prove(product_of(types, 65, 65, 130), races=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "schedule",
@@ -197,7 +194,6 @@ def test_results_are_right_with_every_piece(prove, schedule):
     prove(product_of(TYPES[2], 128, 128, 512, schedule=schedule))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("types", TYPES)
 def test_results_are_right_with_every_epilogue(prove, types):
@@ -256,7 +252,6 @@ def test_every_candidate_tile_is_right(prove, types):
         prove(product_of(types, 130, 70, 134, schedule=schedule))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("types", TYPES)

@@ -128,7 +128,6 @@ def test_stream_k_is_free_of_races(prove):
     prove(gemm(33, 61, 65, schedule=ONE_STAGE + ", stream_k: 1"), races=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 100, 67), (31, 7, 127), (32, 8, 64), (33, 9, 65), (101, 129, 131)])
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])

@@ -42,6 +42,7 @@ def grid(kernel: Kernel) -> list[int]:
 # Heuristic
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize(("m", "family"), [(1, "skinny"), (2, "skinny"), (8, "skinny"), (9, "gemm"), (16, "gemm")])
 def test_more_than_8_rows_are_left_to_tiles(made, m, n_major, family):
@@ -56,6 +57,7 @@ def test_more_than_2_rows_that_lanes_read_with_a_stride_are_left_to_tiles(made, 
     prove(text)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize(
     ("m", "n", "target", "family"),
@@ -279,7 +281,6 @@ def test_gemvs_of_all_sizes_are_right(prove, sizes, x):
     prove(skinny_gemm(1, *sizes, n_major=True, x=x))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "int8", "int64"])
 def test_gemvs_of_all_element_types_are_right(prove, compiled, dtype):

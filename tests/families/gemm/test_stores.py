@@ -94,7 +94,6 @@ def drawn(seed: int) -> str:
     return gemm(*sizes, k, batch=random.choice((1, 1, 3)), dtype=dtype, output=output, value=value, schedule=schedule)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 40))])
 def test_results_agree_with_the_reference(prove, seed):
     prove(drawn(seed))

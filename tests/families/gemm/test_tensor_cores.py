@@ -36,6 +36,7 @@ def is_on_tensor_cores(kernel) -> bool:
 # When tensor cores are used
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -231,7 +232,6 @@ def test_any_dynamic_size_is_right(made, check):
     check(made(doubles(sizes, sizes, sizes)), CpuDevice())
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 100, 67), (31, 7, 127), (63, 1, 63), (64, 8, 64), (101, 129, 131)])
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
@@ -256,7 +256,6 @@ def test_every_layout_is_right(prove, layouts):
     prove(doubles(a=a, b=b, c=c), races=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
@@ -268,7 +267,6 @@ def test_every_tunable_is_right(prove, more):
     prove(doubles(128 if "raster" in more else 121, 64, 71, schedule=tile + more), sanitize=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "config",

@@ -88,7 +88,6 @@ def test_accumulators_begin_with_the_identity(planned):
 # Results
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("more", CONFIGS)

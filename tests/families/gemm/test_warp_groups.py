@@ -83,7 +83,6 @@ def test_results_are_right_and_free_of_races(prove, schedule):
     prove(gemm(schedule=schedule), races=True)
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", NAMES, ids=NAMES.get)
 @pytest.mark.parametrize("more", ["", ", prefetch: interleaved", ", addressing: pointer", ", order: zigzag"])
@@ -94,7 +93,6 @@ def test_results_are_right_at_every_edge_with_every_tunable(prove, schedule, mor
     prove(gemm(m, n, k, schedule + more), sanitize=True)
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", [ONE_WARP, TWO_WARPS, EIGHT_GROUPS_OF_ONE_WARP], ids=NAMES.get)
 @pytest.mark.parametrize("split", ["stream_k: 1", "split_k: 2, reduction: workspace", "split_k: 2, reduction: cluster"])

@@ -139,7 +139,6 @@ def test_columns_of_any_size(prove, m, n):
     prove(columns(m, n))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 31, 33, 1000])
 @pytest.mark.parametrize("n", [1, 3, 7, 24, 31, 32, 33, 127, 130, 1028])
@@ -180,7 +179,6 @@ def test_kinds_and_types(prove, value, dtype, out):
     prove(columns(61, 136, value, dtype, out))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS)
 def test_all_kinds_and_types(prove, value, dtype, out):

@@ -125,7 +125,6 @@ def test_kinds_and_types(prove, value, dtype, out):
     prove(kind_text(value, dtype, out, 11, 144, ", threads: 64"))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS)
 def test_all_kinds_and_types(prove, value, dtype, out):

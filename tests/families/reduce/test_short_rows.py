@@ -41,7 +41,6 @@ def test_short_rows(prove, m, n):
     prove(short(m, n))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("n", range(2, 17))
 @pytest.mark.parametrize(("dtype", "out"), [("float32", "float32"), ("float16", "float16"), ("int8", "int32")])

@@ -151,7 +151,6 @@ def test_split_full_reductions(prove, value, dtype, out):
     prove(split("N: 10_003", "N", value, dtype=dtype, out=out))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "dtype", "out"), VALUES)
 @pytest.mark.parametrize("n", [5, 64, 1000, 10_003, 16_384])

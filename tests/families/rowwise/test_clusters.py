@@ -151,7 +151,6 @@ def test_two_blocks_fit_in_the_register_file(made, n, dtype):
 # Correctness
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("cluster", [slow(2), slow(4), 8])
 @pytest.mark.parametrize("n", [1, 1025, *map(slow, [2, 31, 32, 63, 64, 65, 257, 512, 1023, 1024, 2048, 4099])])
 def test_rows_of_any_length(prove, n, cluster):

@@ -84,7 +84,6 @@ def test_rows_in_registers_and_in_shared_memory(prove, statements, registers):
         prove(rows(3, n, statements, schedule=SHORT_REGISTERS % registers))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])

@@ -246,7 +246,6 @@ def test_groups_that_do_not_divide_are_not_split(prove):
     prove((GROUP_NORM % 8).replace("C: 12", "C: 14").replace("G: 4", "G: 5").replace("g * K + k", "g * 2 + k"))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", list(MORE))
 def test_norms_of_all_kinds(made, prove, name):
@@ -274,7 +273,6 @@ def test_infinities_and_nan_propagate(prove):
     prove(rows(9, 30, ("y[i, j] = softmax(where(x[i, j] > 0, x[i, j], -inf), j)",)))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(MORE))
 def test_clean_under_sanitizers_and_the_race_check(prove, name):

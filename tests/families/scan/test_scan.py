@@ -388,7 +388,6 @@ def test_a_scan_that_accumulates_into_its_output(prove):
     prove(text)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("along", ["i", "j"])
 @pytest.mark.parametrize("reverse", ["", ", reverse=true"])

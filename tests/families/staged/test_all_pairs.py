@@ -49,30 +49,32 @@ def drawn(seed: int) -> tuple[int, int, int, str]:
     return n, m, random.randint(1, 40), random.choice(["float32", "float32", "float64", "float16"])
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [*range(4), *(slow(seed) for seed in range(4, 40))])
 def test_bodies_of_drawn_sizes(prove, seed):
     n, m, _, dtype = drawn(seed)
     prove(pairs(n, m, dtype), sanitize=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", [*range(4), *(slow(seed) for seed in range(4, 40))])
 def test_clusters_of_drawn_sizes(prove, seed):
     prove(clusters(*drawn(100 + seed)), sanitize=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("n", "m"), [(2053, 128), (33, 2053)])
 def test_slices_have_no_races(prove, n, m):
     prove(pairs(n, m), races=True)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("features", [4, 5, 8])
 def test_structures_with_a_tail_are_copied_in_bounds(prove, features):
     prove(pairs(300, 1021, features=features), sanitize=True)
 
 
+@pytest.mark.slow
 def test_a_run_is_copied_in_vectors_and_other_rows_by_element(made):
     assert "store<4>(&p_tile[vector][0]" in made(pairs(5000, 5003)).source
     assert "store<4>" not in made(pairs(5000, 5003, features=5)).source
@@ -116,6 +118,7 @@ def test_positions_are_those_of_numpy(made, kind, column):
     np.testing.assert_array_equal(outputs["label"], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("n", [16_384, 17_805, 48_809, 51_702, 131_071])
 def test_the_busiest_multiprocessor_has_little_more_than_its_share(planned, n):

@@ -452,7 +452,6 @@ def test_the_step_of_a_walk_is_that_of_the_schedule(prove, planned):
     prove(text, races=True)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("outputs", [2, 3, 4, 8])
 @pytest.mark.parametrize("n", [1, 31, 127, 257, 512])
@@ -476,6 +475,7 @@ def test_threads_that_share_an_output_combine_their_slices(prove, planned, reduc
     prove(text, sanitize=True)
 
 
+@pytest.mark.slow
 def test_slices_and_several_outputs_are_free_of_races(prove, planned):
     text = accelerations(20_011)
     assert planned(text).block[1] > 1

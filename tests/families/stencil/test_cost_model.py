@@ -70,14 +70,15 @@ def test_predictions_are_near_measured_times():
     assert max(ratios) < 1.8
 
 
-@pytest.mark.sampled(12)
-@pytest.mark.thinned(1)
+@pytest.mark.sampled(24)
+@pytest.mark.whole
 @pytest.mark.parametrize(("case", "measured_us"), PICKED, ids=[str(number) for number in range(len(PICKED))])
 def test_the_pick_is_at_most_a_tenth_slower_than_the_other(made, case, measured_us):
     pick = {"stencil": "windows", "gemm": "gemm"}[made(case.text).plan.kernels[-1].family]
     assert measured_us[pick] < 1.1 * min(measured_us["windows"], measured_us["gemm"])
 
 
+@pytest.mark.slow
 @given(st.integers(16, 200), st.integers(16, 200), st.integers(20, 120))
 def test_more_channels_features_or_images_never_take_less_time(channels, features, size):
     case = Convolution((size, size), channels=channels, features=features, schedule="")

@@ -60,6 +60,7 @@ def faulty(seeds: range) -> list[int]:
     return [seed for seed, text in texts.items() if sectors(text) > TOLERANCE * sectors(text + direct)]
 
 
+@pytest.mark.slow
 def test_some_strided_and_dilated_stencils_request_no_more_sectors_than_direct():
     assert faulty(range(12)) == []
 

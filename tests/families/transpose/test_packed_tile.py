@@ -84,7 +84,6 @@ def test_shared_accesses_have_no_bank_conflicts(made, dtype, multiple):
     assert_no_conflicts(made(transpose(1024 + multiple, 160 + multiple, dtype)))
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [96, 1024])
 @pytest.mark.parametrize("multiple", [1, 2, 4, 8, 16])

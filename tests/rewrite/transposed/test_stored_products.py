@@ -45,6 +45,7 @@ def test_few_products_or_an_unknown_number_are_not_stored(changes):
     assert "gemm" not in families(made(LARGE, is_channels_last=True, **changes))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -81,7 +81,6 @@ def aligned(shape, dtype):
     return memory[start : start + count].view(dtype).reshape(shape)
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_launcher_gives_what_the_cpu_device_gives(kernels, library, name):
     kernel = kernels[name]

@@ -15,9 +15,10 @@ from cugen.kernel import generate
 from cugen.plan.traversal.walking import accesses
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load, load_all, load_text
+from tests.gallery.specs import gallery
 
 ROOT = Path(__file__).parents[3]
-GALLERY = [(path.name, spec.kernel) for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
+GALLERY = [(spec.file, spec.kernel) for spec in gallery().values()]
 STATEMENTS = sorted((ROOT / "tests" / "families" / "statements").glob("*.yaml"))
 
 
@@ -32,7 +33,6 @@ def report(comparison) -> str:
     return "\n".join([comparison.summary, *map(str, comparison.mismatches[:10])])
 
 
-@pytest.mark.thinned(2)
 @pytest.mark.sampled(40)
 @pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
 def test_just_beyond_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
@@ -43,7 +43,6 @@ def test_just_beyond_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small
     assert comparison.unknown == 0 or has_untraced_accesses(kernel.kernel), report(comparison)
 
 
-@pytest.mark.thinned(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
 def test_just_below_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
@@ -73,7 +72,6 @@ schedule: {{family: wgmma, block: {{m: 64, n: 64}}, split_k: 1}}
     assert comparison.unknown == 0
 
 
-@pytest.mark.thinned(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("path", STATEMENTS, ids=[path.stem for path in STATEMENTS])
 def test_statements_of_every_kind_touch_what_their_plans_say(check, path):

@@ -282,22 +282,30 @@ def static_extents(contraction: Contraction) -> tuple[int | None, ...]:
     return tuple(map(contraction.context.static_extent, indices))
 
 
+def _why_unfit(contraction: Contraction, config: TileConfig) -> str:
+    """Why the device can't run a block of the config; empty if it can."""
+    target = contraction.request.target
+    if (reason := why_invalid(contraction, config)) or resident_blocks_per_sm(problem_of(contraction), config, target):
+        return reason
+    return f"{config.threads} threads need more than a block's registers on {target.name}"
+
+
 def _why_none_fits(contraction: Contraction) -> str:
-    problem, tunables = problem_of(contraction), contraction.tunables
+    tunables = contraction.tunables
     if tunables.get("cores") == Cores.TENSOR and (reason := tensor_cores.why_unsupported(contraction)):
         return reason
-    for config, *_ in _requested_configs(contraction):
-        if reason := why_invalid(contraction, config):
-            return reason
-        if not resident_blocks_per_sm(problem, config, contraction.request.target):
-            return f"{config.threads} threads need more than a block's registers on {contraction.request.target.name}"
-        if int(tunables.get("stream_k", 0)):
-            return why_no_stream_k(contraction)
+    requested = [config for config, *_ in _requested_configs(contraction)]
+    invalid = [_why_unfit(contraction, config) for config in requested]
+    if invalid and all(invalid):
+        return invalid[0]
+    if invalid and int(tunables.get("stream_k", 0)):
+        return why_no_stream_k(contraction)
+    fitting = [config for config, reason in zip(requested, invalid, strict=True) if not reason]
     split_k = int(tunables.get("split_k", 1))
-    slow = [_why_slow(contraction, config) for config, *_ in _requested_configs(contraction)]
+    slow = [_why_slow(contraction, config) for config in fitting]
     if slow and all(slow):
         return slow[0]
-    for config, *_ in _requested_configs(contraction):
+    for config in fitting:
         reasons = []
         for reduction in _reductions(contraction) if split_k > 1 else ():
             split = replace(config, split_k=split_k, reduction=reduction)

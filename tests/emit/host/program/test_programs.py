@@ -52,7 +52,7 @@ def test_a_committed_program_is_what_the_spec_gives(gallery_kernel, golden, name
     golden(DATA / file, program(kind, kernel.context, kernel.manifest))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_program_runs_on_the_cpu_and_finds_no_wrong_element(gallery_kernel, run_on_cpu, name):
     done = run_on_cpu(gallery_kernel(name))
