@@ -26,7 +26,6 @@ class Worker:
     """A worker of a cluster. `has_gpu`: whether it has the resource `GPU`."""
 
     address: str
-    name: str
     has_gpu: bool
     threads: int
 
@@ -55,8 +54,7 @@ class Cluster:
         except OSError as error:
             raise self._lost() from error
         return tuple(
-            Worker(address, str(w["name"]), bool(w["resources"].get("GPU")), int(w["nthreads"]))
-            for address, w in sorted(known.items())
+            Worker(address, bool(w["resources"].get("GPU")), int(w["nthreads"])) for address, w in sorted(known.items())
         )
 
     def cpu_workers(self) -> tuple[Worker, ...]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cugen.abi.errors import RunError
 from cugen.tune.timing import gpus
 from cugen.tune.timing.gpus import Gpu
 from cugen.version import __version__
@@ -13,24 +14,19 @@ from cugen.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """`version`: of cugen. `compiler`: the CUDA compiler, empty without one. `gpus`: visible GPUs, for GPU workers."""
+    """`version`: of cugen. `gpus`: visible GPUs, of GPU workers."""
 
     version: str
-    compiler: str
     gpus: tuple[Gpu, ...] = ()
 
 
 def describe(*, has_gpu: bool) -> Description:
     """The description of this process."""
-    from cugen.abi.errors import RunError
-    from cugen.toolchain.cuda import compilers
-
-    compiler = next((f"{c.name} {c.version}" for c in compilers()), "")
     try:
         visible = gpus.identified_gpus() if has_gpu else ()
     except RunError:
         visible = ()
-    return Description(__version__, compiler, visible)
+    return Description(__version__, visible)
 
 
 def other_versions(described: Mapping[str, Description]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from threading import Event
 from typing import Any
 
 from distributed import KilledWorker, fire_and_forget
@@ -60,14 +61,14 @@ class RemoteProcess:
             self._address = self._address_of(self._gpu)
         options = gpu_options(self._address)
         future: Any = self._cluster.client.submit(answer_on_gpu, self._session, self._gpu, message, **options)
-        while True:
-            try:
-                answer: Message = future.result(timeout=_POLL_S)
-                return answer
-            except TimeoutError:
-                if self._is_killed or not self._has_worker():
-                    future.cancel()
-                    raise Interrupted(f"the worker of {self._gpu.uuid} was lost") from None
+        is_done = Event()
+        future.add_done_callback(lambda done: is_done.set())
+        while not is_done.wait(_POLL_S):
+            if self._is_killed or not self._has_worker():
+                future.cancel()
+                raise Interrupted(f"the worker of {self._gpu.uuid} was lost")
+        answer: Message = future.result()
+        return answer
 
     def _has_worker(self) -> bool:
         return any(worker.address == self._address for worker in self._cluster.workers())

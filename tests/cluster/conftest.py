@@ -42,7 +42,7 @@ def start_cluster(*names: str) -> SpecCluster:
 def described(*, has_gpu: bool, dask_worker: Worker) -> Description:
     """In place of `describe`: the GPU of a worker by its name."""
     gpus = (Gpu("NVIDIA H200", "sm_90", UUIDS[dask_worker.name]),) if has_gpu else ()
-    return Description(__version__, "nvrtc", gpus)
+    return Description(__version__, gpus)
 
 
 @pytest.fixture(scope="module")

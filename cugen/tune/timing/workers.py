@@ -161,6 +161,9 @@ class Worker:
             except WorkerFault as fault:
                 self._process = None
                 answer, is_interrupted = str(fault), isinstance(fault, Interrupted)
+            except Exception as error:
+                self._events.put(partial(_raise, error))  # in the submitting thread, which waits for an event
+                break
             done = partial(self._done, then, answer, is_lost=not opened, was_interrupted=is_interrupted)
             self._events.put(done)
         if self._process is not None:
@@ -182,3 +185,7 @@ class Worker:
             self._process.ask(self._opening)
         self._served += 1
         return self._process
+
+
+def _raise(error: Exception) -> None:
+    raise error
