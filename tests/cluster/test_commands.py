@@ -120,6 +120,7 @@ def test_a_cluster_of_this_machine_generates_machine_code(
     assert contents(tmp_path / "out") == contents(tmp_path / "usual")
 
 
+@pytest.mark.slow
 def test_kernels_run_on_the_cpu_device_of_workers(
     address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,7 +129,10 @@ def test_kernels_run_on_the_cpu_device_of_workers(
     assert main(["run", str(file), "--device", "cpu", "--scheduler", address, "--json"]) == 0
     kernels = json.loads(capsys.readouterr().out)["kernels"]
     assert [(kernel["kernel"], kernel["passed"]) for kernel in kernels] == [("first", True), ("second", True)]
-    assert main(["run", str(file), "--input", "x=x.npy", "--kernel", "first", "--scheduler", address]) == 2
+
+
+def test_arrays_of_this_machine_are_not_for_workers(specs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", specs[0], "--input", "x=x.npy", "--scheduler", "local"]) == 2
     assert "`--input` and `--output` are files of this machine" in capsys.readouterr().err
 
 

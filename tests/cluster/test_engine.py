@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from distributed import SpecCluster
 
-from cugen.cluster.connection import Cluster
+from cugen.cluster import engine
+from cugen.cluster.connection import Cluster, connected
 from cugen.cluster.engine import ClusterEngine
 from cugen.cluster.errors import ClusterError
 from cugen.schedule.lock import Lock, Measured, Time
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, Outcome, TuneError, search
+from cugen.tune.standings import Progress
 
-from .conftest import FOUR, SCALAR, TWO
+from .conftest import FOUR, SCALAR, TWO, start_cluster
 
 SCALE = """\
 cugen: 1
@@ -82,7 +86,7 @@ def test_a_gpu_that_does_not_count_is_named_and_left_out(
 
 def test_without_a_gpu_that_counts_nothing_is_tuned(tuned: Search, plan: Plan) -> None:
     plan(state={gpu: {"throttled": "power brake"} for gpu in ("GPU-0", "GPU-1")})
-    with pytest.raises(TuneError, match="no GPU is left; GPU-0: its clocks are held back"):
+    with pytest.raises(TuneError, match="no GPU is left;.* GPU-0: its clocks are held back: power brake"):
         tuned()
 
 
@@ -106,3 +110,38 @@ def test_schedules_of_another_device_start_the_search(tuned: Search, spec: Spec,
 def test_a_cluster_without_the_gpu_says_what_it_has(cluster: Cluster) -> None:
     with pytest.raises(ClusterError, match="no GPU called NVIDIA B200, but NVIDIA H200"):
         ClusterEngine(cluster, "NVIDIA B200")
+
+
+def search_during(
+    spec: Spec, folder: Path, monkeypatch: pytest.MonkeyPatch, lose: Callable[[SpecCluster], None]
+) -> Outcome:
+    """A search on a cluster of its own, a part of which is lost once the first time is known."""
+    monkeypatch.setenv("CUGEN_CACHE_DIR", str(folder))
+    monkeypatch.setattr(engine, "_RETURN_S", 0.5)
+    waiting = [lose]
+    with start_cluster("cpu-0", "gpu-0", "gpu-1") as started, connected(started.scheduler_address) as cluster:
+
+        def report(progress: Progress) -> None:
+            if progress.timed and waiting:
+                waiting.pop()(started)
+
+        return search(spec, Options(engine=ClusterEngine(cluster)), report=report)
+
+
+def test_the_other_gpu_finishes_where_a_worker_is_lost(
+    spec: Spec, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan(seconds=0.3)
+    outcome = search_during(spec, tmp_path, monkeypatch, lambda site: site.sync(site.workers["gpu-0"].close))
+    assert (outcome.entry.schedules, outcome.progress.timed) == (WINNER, 3)
+    (journal,) = (tmp_path / "tune").glob("*.jsonl")
+    codes = [json.loads(line)["code"] for line in journal.read_text().splitlines()]
+    assert len(codes) == len(set(codes)) == 2  # of the generator's own choice there is none
+
+
+def test_the_loss_of_the_scheduler_ends_the_search(
+    spec: Spec, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan(seconds=0.3)
+    with pytest.raises(ClusterError, match=r"CG4006\]: the scheduler tcp://\S+ was lost"):
+        search_during(spec, tmp_path, monkeypatch, lambda site: site.sync(site.scheduler.close))
