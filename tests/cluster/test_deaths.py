@@ -109,7 +109,11 @@ def killed(site: Site, name: str, moment: random.Random) -> int | None:
     return None if name == "client" else client.wait(timeout=400)
 
 
-def check_that_nothing_is_lost_or_timed_again(site: Site, name: str, seed: int) -> None:
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("name", ["gpu-0", "cpu-0", "client", "scheduler"])
+def test_nothing_that_was_timed_is_lost_or_timed_again(site: Site, name: str, seed: int) -> None:
     status = killed(site, name, random.Random(f"{name} {seed}"))
     kept = site.records()
     errors = (site.folder / "client.errors").read_text()
@@ -125,17 +129,3 @@ def check_that_nothing_is_lost_or_timed_again(site: Site, name: str, seed: int) 
     codes = [json.loads(line)["code"] for line in site.records()]
     assert len(codes) == len(set(codes))
     assert "device: NVIDIA H200" in (site.folder / "cugen.lock").read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["gpu-0", "cpu-0", "client", "scheduler"])
-def test_nothing_that_was_timed_is_lost_or_timed_again(site: Site, name: str) -> None:
-    check_that_nothing_is_lost_or_timed_again(site, name, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(1, 26))
-@pytest.mark.parametrize("name", ["gpu-0", "cpu-0", "client", "scheduler"])
-def test_the_moment_does_not_matter(site: Site, name: str, seed: int) -> None:
-    check_that_nothing_is_lost_or_timed_again(site, name, seed)

@@ -86,7 +86,7 @@ def test_a_gpu_that_does_not_count_is_named_and_left_out(
 
 def test_without_a_gpu_that_counts_nothing_is_tuned(tuned: Search, plan: Plan) -> None:
     plan(state={gpu: {"throttled": "power brake"} for gpu in ("GPU-0", "GPU-1")})
-    with pytest.raises(TuneError, match="no GPU is left;.* GPU-0: its clocks are held back: power brake"):
+    with pytest.raises(TuneError, match=r"no GPU is left;.* GPU-0: its clocks are held back: power brake"):
         tuned()
 
 
