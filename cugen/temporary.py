@@ -72,13 +72,20 @@ def _clean_temporary_files() -> None:
 
 
 def _is_abandoned(entry: os.DirEntry[str]) -> bool:
-    match = _OWNER.search(entry.name)
-    if match and match["machine"] == _machine():
-        return not _is_alive(int(match["process"]), match["start"])
+    if (living := is_living(entry.name)) is not None:
+        return not living
     try:
         return entry.stat(follow_symlinks=False).st_mtime < time.time() - _ABANDONED_SECONDS
     except OSError:
         return False
+
+
+def is_living(name: str) -> bool | None:
+    """Whether the process of this machine exists whose `owner` is in a name; None for those of others."""
+    match = _OWNER.search(name)
+    if match is None or match["machine"] != _machine():
+        return None
+    return _is_alive(int(match["process"]), match["start"])
 
 
 def _is_alive(process: int, start: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class RunError(Exception):
     """A refused call. `code` is one of cugen.abi.codes; `help` says how to fix it, where that is known."""
@@ -14,3 +16,7 @@ class RunError(Exception):
         if help:
             lines.append(f"  = help: {help}")
         super().__init__("\n".join([*lines, f"  = explain: cugen explain {code}"]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: a process may run kernels for another."""
+        return RunError, (self.code, self.message, self.help)

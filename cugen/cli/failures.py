@@ -57,6 +57,7 @@ def failure_of(error: BaseException, *, gnu: bool = False) -> Failure | None:
     compilers."""
     from cugen.abi.codes import DEVICE_FAULT, NO_GPU, OTHER_ARCHITECTURE
     from cugen.abi.errors import RunError
+    from cugen.cluster.errors import ClusterError
     from cugen.emit.overrides import TemplateError
     from cugen.spec.diagnostics import SpecError
     from cugen.toolchain.codes import COMPILE_FAILED
@@ -75,7 +76,7 @@ def failure_of(error: BaseException, *, gnu: bool = False) -> Failure | None:
         case RunError(code=code):
             statuses = {NO_GPU: CANNOT_HERE, OTHER_ARCHITECTURE: CANNOT_HERE, DEVICE_FAULT: NO}
             return Failure(str(error), statuses.get(code, WRONG_INPUT))
-        case ToolMissing() | BuildError():
+        case ToolMissing() | BuildError() | ClusterError():
             return Failure(str(error), CANNOT_HERE)
         case CompileError(code=code) if code != COMPILE_FAILED:
             return Failure(str(error), CANNOT_HERE)

@@ -125,12 +125,12 @@ def write_file(file: File, *, always: bool = False) -> tuple[Path, ...]:
 def write_shared(file: File, *, always: bool = False) -> tuple[Path, ...]:
     """As `write_file`, for a file that concurrent processes write with the same content: only the first one does."""
     file.path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(file.path.parent):
+    with locked(file.path.parent):
         return write_file(file, always=always)
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Excludes other processes that lock the folder; no effect on file systems without locks."""
     import fcntl  # Unix only
 

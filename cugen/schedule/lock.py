@@ -29,8 +29,21 @@ REORDERED, KEPT = "in another order", "as untuned"
 
 _HASH_DIGITS = 16
 _MARKER = re.compile(r"^(<{7}|={7}|>{7}|\|{7})( |$)", re.MULTILINE)
-_KEYS = ("kernel", "spec", "target", "device", "schedule", "sums", "time_us", "untuned_us", "runner_up", "at", "cugen")
-_REQUIRED = tuple(key for key in _KEYS if key not in ("runner_up", "at"))
+_KEYS = (
+    "kernel",
+    "spec",
+    "target",
+    "device",
+    "schedule",
+    "sums",
+    "time_us",
+    "untuned_us",
+    "runner_up",
+    "at",
+    "measured",
+    "cugen",
+)
+_REQUIRED = tuple(key for key in _KEYS if key not in ("runner_up", "at", "measured"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +55,22 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Conditions of a search on a cluster: GPUs of the device that took part, their driver, and the clocks of one of
+    them in MHz, 0 if unknown."""
+
+    gpus: int
+    driver: str = ""
+    sm_mhz: int = 0
+    memory_mhz: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """The fastest schedule of one kernel on one device, by output; empty if it is the generator's own choice.
 
     `untuned`: time of that choice in the same run. `reorders`: whether sums may be taken in another order than with it.
-    `params`: the values of dynamic params at which it was timed."""
+    `params`: the values of dynamic params at which it was timed. `measured`: None for searches on one machine."""
 
     kernel: str
     spec: str
@@ -59,6 +83,7 @@ class Entry:
     reorders: bool = False
     runner_up: tuple[Schedules, Time] | None = None
     params: tuple[tuple[str, int], ...] = ()
+    measured: Measured | None = None
 
     @property
     def sort_key(self) -> tuple[str, str, str]:
@@ -285,6 +310,7 @@ def _entry(node: YamlNode, report: Reporter) -> Entry | None:
     for item in read_mapping(keys["at"].value, report, key="kernels.at") or () if "at" in keys else ():
         value = read_integer(item.value, report, key=f"kernels.at.{item.name}", low=-(2**63), high=2**63)
         params.append((item.name, value or 0))
+    measured = _measured(keys["measured"].value, report) if "measured" in keys else None
     if report.failed or time is None or untuned is None:
         return None
     values = {name: text or "" for name, text in texts.items()}
@@ -300,6 +326,7 @@ def _entry(node: YamlNode, report: Reporter) -> Entry | None:
         values["sums"] == REORDERED,
         runner_up,
         tuple(params),
+        measured,
     )
 
 
@@ -317,6 +344,19 @@ def _runner_up(node: YamlNode, report: Reporter) -> tuple[Schedules, Time] | Non
         return None
     time = _time(keys["time_us"].value, report, "kernels.runner_up.time_us")
     return None if time is None else (_schedules(keys["schedule"].value, report), time)
+
+
+def _measured(node: YamlNode, report: Reporter) -> Measured | None:
+    key = "kernels.measured"
+    keys = read_keys(node, ("gpus", "driver", "sm_mhz", "memory_mhz"), report, key=key, required=("gpus",))
+    if keys is None or "gpus" not in keys:
+        return None
+    driver = read_text(keys["driver"].value, report, key=f"{key}.driver") if "driver" in keys else ""
+    numbers = {
+        name: read_integer(keys[name].value, report, key=f"{key}.{name}", low=0, high=2**31) if name in keys else 0
+        for name in ("gpus", "sm_mhz", "memory_mhz")
+    }
+    return Measured(numbers["gpus"] or 0, driver or "", numbers["sm_mhz"] or 0, numbers["memory_mhz"] or 0)
 
 
 def _time(node: YamlNode, report: Reporter, key: str) -> Time | None:

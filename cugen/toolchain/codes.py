@@ -7,6 +7,7 @@ TOOL_MISSING = "CG4002"
 TARGET_UNKNOWN = "CG4003"
 COMPILER_STUCK = "CG4004"
 BUILD_FAILED = "CG4005"
+CLUSTER_UNUSABLE = "CG4006"
 
 CODES: dict[str, str] = {
     COMPILE_FAILED: "a compiler refused a generated source",
@@ -14,4 +15,5 @@ CODES: dict[str, str] = {
     TARGET_UNKNOWN: "the installed CUDA compiler can't compile for this target",
     COMPILER_STUCK: "a compiler didn't finish in time",
     BUILD_FAILED: "a package can't be built",
+    CLUSTER_UNUSABLE: "a cluster can't be used",
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
 from cugen.emit.files import write_atomically
-from cugen.schedule.lock import KEPT, REORDERED, VERSION, Entry, Lock, Schedules, Time, read
+from cugen.schedule.lock import KEPT, REORDERED, VERSION, Entry, Lock, Measured, Schedules, Time, read
 from cugen.spec.model import Schedule
 
 _HEAD = f"""\
@@ -44,6 +45,8 @@ def block(entry: Entry) -> str:
     if entry.runner_up is not None:
         schedules, time = entry.runner_up
         lines += ["  runner_up:", *_schedule_lines(schedules, "    "), f"    time_us: {_time(time)}"]
+    if entry.measured is not None:
+        lines.append(f"  measured: {_conditions(entry.measured)}")
     return "\n".join([*lines, f"  cugen: {_word(entry.version)}"]) + "\n"
 
 
@@ -83,6 +86,16 @@ def _schedule_lines(schedules: Schedules, indent: str) -> list[str]:
 
 def _flow(pairs: Iterable[tuple[str, int]]) -> str:
     return f"{{{', '.join(f'{_word(name)}: {value}' for name, value in pairs)}}}"
+
+
+def _conditions(measured: Measured) -> str:
+    known = {name: value for name, value in asdict(measured).items() if value}
+    return f"{{{', '.join(f'{name}: {_quoted(value)}' for name, value in known.items())}}}"
+
+
+def _quoted(value: int | str) -> str:
+    """A number, or a text in quotes: a driver's version may look like a number."""
+    return str(value) if isinstance(value, int) else json.dumps(value)
 
 
 def _time(time: Time) -> str:

@@ -23,6 +23,7 @@ class Trial:
     warm: float = 0.0
     same_bits: bool = True
     is_timed: bool = False
+    interruptions: int = 0  # requests in which the machine of its GPU was lost
 
     @property
     def message(self) -> Message:
@@ -59,12 +60,20 @@ class Standings:
         """Record of this code from an earlier search."""
         return self._journal.records.get(trial.code.digest)
 
+    def claim(self, trial: Trial) -> bool:
+        """Claims a trial before it is timed. False if another search is timing it, or has timed it."""
+        return self._journal.claim(trial.code.digest)
+
+    def release(self) -> None:
+        """Ends the claims of trials that weren't timed."""
+        self._journal.release()
+
     def fastest(self) -> list[Trial]:
         """The timed trials, fastest first."""
         timed = [trial for trial in self.trials.values() if trial.is_timed]
         return sorted(timed, key=lambda trial: (trial.cold, trial.candidate.number))
 
-    def record(self, trial: Trial, baseline: Trial, answer: Message) -> Record:
+    def record(self, trial: Trial, baseline: Trial, answer: Message, gpu: str = "") -> Record:
         """Record of a trial from a worker's answer: its time relative to the interleaved baseline."""
         number = str(trial.candidate.number)
         cold, warm = answer["times"][number]
@@ -72,7 +81,7 @@ class Standings:
             baseline_cold, baseline_warm = answer["times"][str(baseline.candidate.number)]
             cold, warm = baseline.cold * cold / baseline_cold, baseline.warm * warm / baseline_warm
         stopped = trial.candidate.number in answer["stopped"]
-        return Record(trial.code.digest, cold, warm, bool(answer["same_bits"][number]), stopped)
+        return Record(trial.code.digest, cold, warm, bool(answer["same_bits"][number]), stopped, gpu=gpu)
 
     def take(self, trial: Trial, record: Record, *, is_new: bool = True) -> None:
         """Sets the record of a trial; a new one is added to the journal."""

@@ -3,24 +3,28 @@
 Each candidate is timed interleaved with the fastest one so far, and its time is the ratio to that baseline, which
 cancels drifting clocks and temperatures. At the end the fastest few are timed interleaved with the generator's choice;
 only this final comparison decides.
+
+On a cluster, each worker also reports the state of its GPU: GPUs that can't be compared with the others are left out,
+and the final comparison is repeated on a second one.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import get_context
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from cugen.schedule.lock import Entry, Lock, Schedules, Time, spec_key
+from cugen.schedule.lock import Entry, Lock, Measured, Schedules, Time, spec_key
 from cugen.schedule.planner import make_plan
 from cugen.spec.model import Spec
+from cugen.tune import finals
+from cugen.tune.devices import DeviceState, Sample, left_out
+from cugen.tune.engine import Engine, Machine
 from cugen.tune.journal import Journal, Record, journal_path
 from cugen.tune.order import may_reorder
 from cugen.tune.space import Candidate, candidates
@@ -28,18 +32,18 @@ from cugen.tune.standings import Progress, Standings, Trial
 from cugen.tune.strategies import STRATEGIES
 from cugen.tune.timing.gpus import Gpu, gpus
 from cugen.tune.timing.messages import NEVER, Message, opening, request
-from cugen.tune.timing.orphans import serve_parent
 from cugen.tune.timing.prepare import Dropped, EarlierCandidates, Prepared, prepare
 from cugen.tune.timing.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
+from cugen.tune.transfer import others_by_distance, schedules_of
 from cugen.version import __version__
 
 _SAMPLES, _FINAL_SAMPLES = 30, 100  # timed runs per candidate and regime (heuristic)
 _BUDGET_US, _FINAL_BUDGET_US = 1e5, 1e6  # GPU time per candidate and regime, in microseconds (heuristic)
 _MAX_TIME_RATIO = 1.3  # to the fastest so far; slower candidates stop after a few samples (heuristic)
 _FINALISTS = 4  # candidates of the final comparison, besides the generator's choice (heuristic)
-_MIN_SPEEDUP = 1.004  # over the generator's choice; resolution of 100 samples, measured on an H200
 _CANDIDATES_AHEAD = 1  # candidates ready or in preparation, per core and per GPU (heuristic)
 _COST_RESOLUTION = 1.25  # ratio of modelled costs that count as equal (heuristic)
+_MAX_INTERRUPTIONS = 3  # of a candidate until it counts as failed (heuristic)
 _REPORT_INTERVAL_S = 0.5  # seconds between progress reports while no event arrives
 
 
@@ -53,7 +57,7 @@ class Options:
 
     budget_s: seconds for each kernel, without the final comparison. jobs: processes that prepare candidates, 0 for one
     per core. resume: use the results of earlier searches. gpus: default all GPUs of the machine; those with the name of
-    the first one are used. command: starts a worker process."""
+    the first one are used. command: starts a worker process. engine: in place of this machine's cores and GPUs."""
 
     budget_s: float = 60.0
     strategy: str = "exhaustive"
@@ -63,15 +67,18 @@ class Options:
     gpus: tuple[Gpu, ...] = ()
     command: tuple[str, ...] = COMMAND
     patience_s: float = PATIENCE_S
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a search: `entry` for the lock file, `failures` with the reasons why candidates failed."""
+    """Result of a search: `entry` for the lock file, `failures` with the reasons why candidates failed, `left_out` with
+    the reasons why GPUs were left out."""
 
     entry: Entry
     progress: Progress
     failures: tuple[tuple[Schedules, str], ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def search(
@@ -83,21 +90,25 @@ def search(
 ) -> Outcome:
     """Searches for the fastest schedule of a spec on the GPUs of this machine.
 
-    params: values of the dynamic params. lock: its schedules for these GPUs are tried first. Raises RunError (CG5011)
-    without a GPU, SpecError for a spec that no family supports, ToolMissing without a compiler or the strategy's
-    library, TuneError if the generator's choice is wrong or can't be timed."""
+    params: values of the dynamic params. lock: its schedules for these GPUs are tried first, then, with an engine,
+    those for others. Raises RunError (CG5011) without a GPU, SpecError for a spec that no family supports, ToolMissing
+    without a compiler or the strategy's library, TuneError if the generator's choice is wrong or can't be timed."""
     options = options or Options()
+    engine = options.engine or _machine(options)
+    known: list[Schedules] = []
+    if lock is not None and options.resume:
+        device = engine.gpus[0].name
+        known += schedules_of(lock.of(spec), device)
+        if options.engine is not None:
+            entries = (*lock.of(spec), *lock.of_other_targets(spec))
+            known += [s for name in others_by_distance(entries, device) for s in schedules_of(entries, name)]
+    return _Search(spec, options, params or {}, engine, report, known).outcome()
+
+
+def _machine(options: Options) -> Machine:
     available = options.gpus or gpus()
     devices = [gpu for gpu in available if gpu.name == available[0].name]
-    entries = lock.of(spec) if lock is not None and options.resume else ()
-    return _Search(spec, options, params or {}, devices, report, entries).outcome()
-
-
-def _of_device(entry: Entry, device: str) -> Iterator[Schedules]:
-    """The explicit schedules of an entry for a device."""
-    if entry.device == device:
-        known = [entry.schedules, *(entry.runner_up[:1] if entry.runner_up else ())]
-        yield from (schedules for schedules in known if schedules)
+    return Machine(devices, options.command, options.patience_s, options.jobs)
 
 
 class _Search:
@@ -106,65 +117,71 @@ class _Search:
         spec: Spec,
         options: Options,
         params: Mapping[str, int],
-        devices: Sequence[Gpu],
+        engine: Engine,
         report: Callable[[Progress], None],
-        entries: Sequence[Entry] = (),
+        known: Sequence[Schedules],
     ) -> None:
-        self._spec, self._options, self._params, self._gpus, self._tell = spec, options, dict(params), devices, report
+        self._spec, self._options, self._params, self._engine, self._tell = spec, options, dict(params), engine, report
+        devices = self._gpus = engine.gpus
         make_plan(spec)  # raises SpecError for what no schedule can fix
         code = prepare(spec, (), devices[0].capability, self._params)
         if isinstance(code, Dropped):
             raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
         space = candidates(spec)
-        known = dict.fromkeys(schedules for entry in entries for schedules in _of_device(entry, devices[0].name))
-        first = [Candidate(len(space) + number, schedules) for number, schedules in enumerate(known)]
+        first = [Candidate(len(space) + number, schedules) for number, schedules in enumerate(dict.fromkeys(known))]
         self._strategy = STRATEGIES[options.strategy]((*first, *space[1:]), options.seed)
         self._proposed_order: dict[Candidate, int] = {}
         journal = Journal(journal_path(spec, devices[0], params), resume=options.resume)
         self._standings = Standings(Trial(space[0], code), journal, Progress(candidates=len(space)))
-        self._jobs = options.jobs or len(os.sched_getaffinity(0))
         self._events: Events = SimpleQueue()
         self._workers: list[Worker] = []
         self._preparing: dict[Future[Prepared | Dropped], Candidate] = {}
         self._ready: list[Trial] = []
+        self._claimed: list[Trial] = []  # by other searches with the same journal
+        self._samples: list[Sample] = []
+        self._left_out: dict[str, str] = {}
         self._earlier = EarlierCandidates(frozenset([code.digest]), code.cost)
         self._is_exhausted = False
 
     def outcome(self) -> Outcome:
         deadline = monotonic() + self._options.budget_s
-        options = self._options
-        first = opening(self._spec, self._params, options.seed, self._standings.untuned.message)
+        first = opening(self._spec, self._params, self._options.seed, self._standings.untuned.message)
         with ExitStack() as stack:
+            stack.callback(self._standings.release)
             for gpu in self._gpus:
-                worker = Worker(gpu, options.command, first, self._events, options.patience_s)
+                worker = Worker(gpu, self._engine.start, first, self._events)
                 stack.callback(worker.close)
                 self._workers.append(worker)
             self._time_untuned()
-            pool = stack.enter_context(self._pool())
+            pool = stack.enter_context(self._engine.pool())
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             self._run(pool, deadline)
-            times = self._finals()
-        return Outcome(self._entry(times), self._standings.progress, tuple(self._standings.failures))
-
-    def _pool(self) -> Executor:
-        if self._jobs == 1:
-            return ThreadPoolExecutor(1)
-        return ProcessPoolExecutor(self._jobs, get_context("spawn"), initializer=serve_parent)
+            runs = self._finals()
+        failures = tuple(self._standings.failures)
+        return Outcome(self._entry(runs), self._standings.progress, failures, dict(self._left_out))
 
     def _time_untuned(self) -> None:
         """Times the generator's choice on every GPU, which also starts the workers."""
-        untuned, faults = self._standings.untuned, list[str]()
+        untuned, faults, answers = self._standings.untuned, list[str](), dict[str, Message]()
 
-        def then(answer: Answer) -> None:
+        def then(gpu: Gpu, answer: Answer) -> None:
             if isinstance(answer, str) or answer["failed"]:
                 faults.append(answer if isinstance(answer, str) else answer["failed"]["0"])
-            elif not untuned.is_timed:
-                self._standings.take(untuned, self._standings.record(untuned, untuned, answer))
+            else:
+                answers[gpu.uuid] = answer
+                self._sample(gpu, untuned, answer)
 
         for worker in self._workers:
-            worker.submit(_request([untuned]), then)
+            worker.submit(_request([untuned]), partial(then, worker.gpu))
         while any(worker.is_busy for worker in self._workers):
             self._wait()
+        self._judge()
+        for gpu, answer in answers.items():
+            if gpu not in self._left_out:
+                self._standings.take(untuned, self._standings.record(untuned, untuned, answer, gpu))
+                break
+        if answers and not untuned.is_timed:
+            raise TuneError(f"no GPU is left{self._reasons()}")
         if not untuned.is_timed:
             raise TuneError(f"the generator's own choice can't be timed: {faults[0]}")
         if not untuned.cold:
@@ -178,7 +195,8 @@ class _Search:
                 self._prepare_more(pool)
                 self._time_more()
             is_timing = any(worker.is_busy for worker in self._workers)
-            if not is_timing and (left <= 0 or not (self._preparing or self._ready) or not self._idle()):
+            waiting = self._preparing or self._ready or self._claimed
+            if not is_timing and (left <= 0 or not waiting or not self._idle()):
                 return
             self._wait()
             self._standings.progress.left_s = max(0.0, left)
@@ -186,7 +204,7 @@ class _Search:
 
     def _prepare_more(self, pool: Executor) -> None:
         while not self._is_exhausted and len(self._preparing) + len(self._ready) < _CANDIDATES_AHEAD * (
-            self._jobs + len(self._gpus)
+            self._engine.jobs + len(self._gpus)
         ):
             candidate = self._strategy.ask()
             if candidate is None:
@@ -219,13 +237,31 @@ class _Search:
         """Submits ready candidates to idle workers: by modelled cost class, then in the strategy's order."""
         self._ready.sort(key=lambda trial: (_class(trial.code.cost), self._proposed_order[trial.candidate]))
         for worker in self._idle():
-            if self._ready:
-                trial, best = self._ready.pop(0), self._standings.best
+            if (trial := self._next()) is not None:
+                best = self._standings.best
                 worker.submit(_request([trial, best]), partial(self._timed, worker, trial, best))
 
+    def _next(self) -> Trial | None:
+        """The next trial that no other search is timing. Those that others have timed meanwhile are taken over."""
+        claimed, self._claimed = self._claimed, []
+        while self._ready or claimed:
+            trial = (self._ready or claimed).pop(0)
+            if self._standings.claim(trial):
+                self._claimed += claimed
+                return trial
+            if (record := self._standings.known(trial)) is not None:
+                self._take(trial, record, is_new=False)
+            else:
+                self._claimed.append(trial)
+        return None
+
     def _timed(self, worker: Worker, trial: Trial, baseline: Trial, answer: Answer) -> None:
-        if worker.is_lost:
-            self._ready.append(trial)  # retried on another GPU
+        if worker.was_interrupted:
+            trial.interruptions += 1
+        if trial.interruptions == _MAX_INTERRUPTIONS:
+            self._take(trial, Record(trial.code.digest, failed=f"its machine was lost {_MAX_INTERRUPTIONS} times"))
+        elif worker.is_lost or worker.was_interrupted or self._is_out_after(worker.gpu, baseline, answer):
+            self._ready.append(trial)  # retried, if possible on another GPU
         elif isinstance(answer, str):
             self._take(trial, Record(trial.code.digest, failed=answer))
         elif answer["failed"]:
@@ -233,56 +269,99 @@ class _Search:
                 if reason := answer["failed"].get(str(failed.candidate.number)):
                     self._take(failed, Record(failed.code.digest, failed=reason))
         else:
-            self._take(trial, self._standings.record(trial, baseline, answer))
+            self._take(trial, self._standings.record(trial, baseline, answer, worker.gpu.uuid))
+
+    def _is_out_after(self, gpu: Gpu, baseline: Trial, answer: Answer) -> bool:
+        """Whether a GPU is left out, by the baseline's time in an answer."""
+        if not isinstance(answer, str) and not answer["failed"]:
+            self._sample(gpu, baseline, answer)
+            self._judge()
+        return gpu.uuid in self._left_out
+
+    def _sample(self, gpu: Gpu, baseline: Trial, answer: Message) -> None:
+        """Keeps the baseline's time in an answer that has the state of its GPU."""
+        if "state" in answer:
+            cold = answer["times"][str(baseline.candidate.number)][0]
+            self._samples.append(Sample(gpu.uuid, baseline.code.digest, cold, DeviceState(**answer["state"])))
+
+    def _reasons(self) -> str:
+        return "".join(f"; {gpu}: {why}" for gpu, why in self._left_out.items())
+
+    def _judge(self) -> None:
+        self._left_out = left_out(self._samples) | self._left_out
 
     def _take(self, trial: Trial, record: Record, *, is_new: bool = True) -> None:
         self._standings.take(trial, record, is_new=is_new)
         self._strategy.tell(trial.candidate, None if record.failed else record.cold)
 
     def _idle(self) -> list[Worker]:
-        return [worker for worker in self._workers if not worker.is_busy and not worker.is_lost]
+        return [
+            worker
+            for worker in self._workers
+            if not (worker.is_busy or worker.is_lost or worker.gpu.uuid in self._left_out)
+        ]
 
     def _wait(self) -> None:
-        """Handles the next event, or returns after `_REPORT_INTERVAL_S`."""
+        """Handles the next event, or returns after `_REPORT_INTERVAL_S`. Raises an exception if the engine was lost."""
+        self._engine.require()
         try:
             event = self._events.get(timeout=_REPORT_INTERVAL_S)
         except Empty:
             return
         event()
 
-    def _finals(self) -> dict[int, Time]:
-        """Times of the final comparison, all from one interleaved run; times of the search if no GPU is left for it."""
+    def _finals(self) -> Sequence[Mapping[int, Time]]:
+        """Times of the final comparison, from one interleaved run on each of the engine's final GPUs; times of the
+        search if no GPU is left for it."""
         untuned = self._standings.untuned
         finalists = [trial for trial in self._standings.fastest() if trial is not untuned][:_FINALISTS]
         entrants = [*finalists, untuned]
-        answers: list[Answer] = []
-        if finalists and (idle := self._idle()):
-            idle[0].submit(_request(entrants, is_final=True), answers.append)
-            while not answers:
-                self._wait()
-        if not answers or isinstance(answers[0], str) or not answers[0]["times"]:
-            return {trial.candidate.number: Time(trial.cold, trial.warm) for trial in entrants}
-        return {int(number): Time(cold, warm) for number, (cold, warm) in answers[0]["times"].items()}
+        answers: list[tuple[Gpu, Answer]] = []
+        repeating = self._idle()[: self._engine.final_gpus] if finalists else []
 
-    def _entry(self, times: Mapping[int, Time]) -> Entry:
-        trials = self._standings.trials
-        order = sorted(times, key=lambda number: (times[number].cold, number))
-        best = order[0] if times[order[0]].cold * _MIN_SPEEDUP < times[0].cold else 0
-        slower = [number for number in order if number != best]
-        chosen = trials[best].candidate.schedules
+        def then(gpu: Gpu, answer: Answer) -> None:
+            answers.append((gpu, answer))
+
+        for worker in repeating:
+            worker.submit(_request(entrants, is_final=True), partial(then, worker.gpu))
+        while len(answers) < len(repeating):
+            self._wait()
+        runs = [
+            {int(number): Time(cold, warm) for number, (cold, warm) in answer["times"].items()}
+            for gpu, answer in answers
+            if not (isinstance(answer, str) or self._is_out_after(gpu, untuned, answer)) and answer["times"]
+        ]
+        if finalists and not runs and self._engine.final_gpus > 1:
+            raise TuneError(f"no GPU is left for the final comparison{self._reasons()}; what was timed is kept")
+        return runs or [{trial.candidate.number: Time(trial.cold, trial.warm) for trial in entrants}]
+
+    def _entry(self, runs: Sequence[Mapping[int, Time]]) -> Entry:
+        trials, times = self._standings.trials, runs[0]
+        winner = finals.best(runs)
+        slower = [number for number in finals.order(runs) if number != winner]
+        chosen = trials[winner].candidate.schedules
         return Entry(
             self._spec.kernel,
             spec_key(self._spec),
             self._spec.target,
             self._gpus[0].name,
             chosen,
-            times[best],
+            times[winner],
             times[0],
             __version__,
-            not trials[best].same_bits or may_reorder(self._spec, chosen),
+            not trials[winner].same_bits or may_reorder(self._spec, chosen),
             (trials[slower[0]].candidate.schedules, times[slower[0]]) if slower else None,
             tuple(sorted(self._params.items())),
+            self._measured(),
         )
+
+    def _measured(self) -> Measured | None:
+        """On how many GPUs was timed, and the state of the last one; None where GPUs don't report it."""
+        counted = [sample for sample in self._samples if sample.gpu not in self._left_out]
+        if not counted:
+            return None
+        state = counted[-1].state
+        return Measured(len({sample.gpu for sample in counted}), state.driver, state.sm_mhz, state.memory_mhz)
 
 
 def _class(cost: float | None) -> int:

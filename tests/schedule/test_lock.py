@@ -19,6 +19,7 @@ from cugen.schedule.codes import CODES
 from cugen.schedule.lock import (
     Entry,
     Lock,
+    Measured,
     Time,
     apply,
     completed,
@@ -243,3 +244,25 @@ def test_the_page_about_broken_files_shows_one_that_is_right() -> None:
 def test_reading_imports_nothing_heavy() -> None:
     code = "import sys, cugen.schedule.lock; print({'sympy', 'numpy', 'jinja2'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_the_conditions_of_a_search_on_a_cluster_are_kept() -> None:
+    entry = replace(entry_of(spec_of()), measured=Measured(4, "580.65", 1980, 3201))
+    written = text(lock_of(entry))
+    assert '  measured: {gpus: 4, driver: "580.65", sm_mhz: 1980, memory_mhz: 3201}\n' in written
+    assert read_text_of(written).entries == (entry,)
+    unknown = replace(entry, measured=Measured(1))
+    assert "  measured: {gpus: 1}\n" in text(lock_of(unknown))
+    assert read_text_of(text(lock_of(unknown))).entries == (unknown,)
+    assert "measured" not in text(lock_of(replace(entry, measured=None)))
+
+
+@pytest.mark.parametrize(
+    "value", ["{}", "{gpus: many}", "{gpus: 1, driver: 5}", "{gpus: 1, clocks: 5}", "[1]", "{gpus: -1}"]
+)
+def test_other_conditions_are_errors_with_their_line(value: str) -> None:
+    written = text(lock_of(replace(entry_of(spec_of()), measured=Measured(1)))).replace("{gpus: 1}", value)
+    with pytest.raises(SpecError) as refused:
+        read_text_of(written)
+    line = next(number for number, text in enumerate(written.splitlines(), 1) if "measured:" in text)
+    assert {diagnostic.span.line for diagnostic in refused.value.diagnostics} == {line}

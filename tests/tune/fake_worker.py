@@ -2,7 +2,8 @@
 
 Its one argument is a file of JSON: `times`, a list of [text, microseconds] of which the first whose text stands in the
 source counts; `hang`, `die`, `wrong`, `garble` and `same`, lists of texts of sources that make it do so; `refuses`,
-UUIDs of GPUs on which it can't be opened; `log`, a file that gets a line for each candidate.
+UUIDs of GPUs on which it can't be opened; `log`, a file that gets a line for each candidate; `factors`, of the times of
+GPUs, by UUID; `seconds` that each request takes.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def main() -> None:
             untuned = message["untuned"]["source"]
             print(json.dumps({"opened": True}), flush=True)
             continue
+        time.sleep(plan.get("seconds", 0))
+        factor = plan.get("factors", {}).get(gpu, 1.0)
         answer: dict[str, Any] = {"times": {}, "same_bits": {}, "failed": {}, "stopped": []}
         for code in message["time"]:
             number = str(code["number"])
@@ -47,7 +50,7 @@ def main() -> None:
                 print("what a library prints", flush=True)
             if has(code, "wrong"):
                 answer["failed"][number] = "wrong results: y: 3 of 9 elements differ"
-            took = next((us for text, us in plan["times"] if text in code["source"]), 100.0)
+            took = factor * next((us for text, us in plan["times"] if text in code["source"]), 100.0)
             answer["times"][number] = [took, took / 2]
             answer["same_bits"][number] = code["source"] == untuned or has(code, "same")
         if answer["failed"]:

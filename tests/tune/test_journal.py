@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -74,3 +79,54 @@ def test_a_search_without_a_cache_goes_on_with_a_warning(path: Path) -> None:
     with pytest.warns(CacheWarning, match="can't be written"):
         journal.add(Record("a"))
     assert list(journal.records) == ["a"]
+
+
+def test_two_searches_share_a_journal_without_timing_twice(path: Path) -> None:
+    first, second = Journal(path), Journal(path)
+    assert first.claim("a")
+    assert not second.claim("a")
+    assert second.claim("b")
+    first.add(Record("a", 1.5))
+    assert not second.claim("a")
+    assert second.records == {"a": Record("a", 1.5)}
+    second.add(Record("b", 2.5))
+    assert list(Journal(path).records) == ["a", "b"]
+
+
+def test_a_claim_ends_with_its_search(path: Path) -> None:
+    first = Journal(path)
+    assert first.claim("a")
+    assert first.claim("a")
+    first.release()
+    assert Journal(path).claim("a")
+
+
+def test_the_claim_of_a_killed_process_is_nothing(path: Path) -> None:
+    program = "import sys; from pathlib import Path; from cugen.tune.journal import Journal\n"
+    program += "assert Journal(Path(sys.argv[1])).claim('a')"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
+    assert Journal(path).claim("a")
+
+
+def test_the_claim_of_another_machine_ends_after_a_while(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.parent.mkdir()
+    path.with_suffix(".claims").write_text('{"code": "a", "owner": "00000000-1-1-elsewhere"}\n{"code": "b", "ow')
+    journal = Journal(path)
+    assert not journal.claim("a")
+    assert journal.claim("b")
+    later = monotonic() + 1000
+    monkeypatch.setattr("cugen.tune.journal.monotonic", lambda: later)
+    assert journal.claim("a")
+
+
+def test_concurrent_searches_lose_no_record(path: Path) -> None:
+    program = "import sys; from pathlib import Path; from cugen.tune.journal import Journal, Record\n"
+    program += "journal = Journal(Path(sys.argv[1]))\n"
+    program += "for code in map(str, range(200)):\n"
+    program += "    if journal.claim(code): journal.add(Record(code, 1.5, schedule='s' * 300))\n"
+    with ExitStack() as stack:
+        words = [sys.executable, "-c", program, str(path)]
+        processes = [stack.enter_context(subprocess.Popen(words)) for _ in range(2)]
+        assert [process.wait(timeout=60) for process in processes] == [0, 0]
+    lines = path.read_text().splitlines()
+    assert sorted(json.loads(line)["code"] for line in lines) == sorted(map(str, range(200)))

@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.dynamic import dynamic_values
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user
 from cugen.cli.numbers import natural, positive
+from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.specs import add_lock_options, add_options, for_device, settings_of, with_locks
 from cugen.cli.text.terminal import note
 from cugen.cli.values import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from cugen.bench.measure import Content, Options
+    from cugen.bench.measure import Content
     from cugen.bench.session import Session
     from cugen.spec.model import Spec
 
@@ -43,30 +45,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the random inputs (default: 0)")
     parser.add_argument("--chart", metavar="FILE.svg", type=Path, help="draw a bar chart of the shares of the ceiling")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_scheduler_option(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
-    from cugen.bench.measure import Options
-    from cugen.bench.session import session
     from cugen.cli.text.bench import text
-    from cugen.runtime.gpu import GpuDevice
 
-    specs = _specs(args)
-    device = GpuDevice()  # raises RunError with a cure if there is no GPU
-    specs = with_locks(for_device(specs, device.capability, args), args)
-    options = Options(samples=args.samples, against=args.against, seed=args.seed)
     contents = []
-    with session() as opened:
-        for spec in specs:
-            content = _bench(opened, spec, options, args)
-            contents.append(content)
-            if not args.json:
-                print(text(content, quiet=args.quiet), flush=True)
+    for content in (_on_cluster if args.scheduler else _here)(_specs(args), args):
+        contents.append(content)
+        if not args.json:
+            print(text(content, quiet=args.quiet), flush=True)
     if args.chart:
         _draw(args.chart, contents)
     if args.json:
         print(json.dumps(contents[0] if len(contents) == 1 else {"kernels": contents}, indent=2))
     return DONE if all(content["passed"] for content in contents) else NO
+
+
+def _here(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[Content]:
+    from cugen.bench.session import session
+    from cugen.runtime.gpu import GpuDevice
+
+    device = GpuDevice()  # raises RunError with a cure if there is no GPU
+    specs = with_locks(for_device(specs, device.capability, args), args)
+    with session() as opened:
+        for spec in specs:
+            yield _bench(opened, spec, args)
+
+
+def _on_cluster(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[Content]:
+    """Results of the GPU workers whose GPUs are of the first model, one kernel at a time on each."""
+    from cugen.cluster.engine import ClusterEngine
+    from cugen.cluster.mapping import mapped
+
+    with cluster_of(args) as cluster:
+        engine = ClusterEngine(cluster)
+        specs = with_locks(for_device(specs, engine.gpus[0].capability, args), args)
+        yield from mapped(cluster, partial(_bench_alone, args=args), specs, gpu_workers=engine.addresses)
+
+
+def _bench_alone(spec: Spec, *, args: argparse.Namespace) -> Content:
+    """Runs on a GPU worker."""
+    from cugen.bench.session import session
+
+    with session() as opened:
+        return _bench(opened, spec, args)
 
 
 def _specs(args: argparse.Namespace) -> Sequence[Spec]:
@@ -78,11 +102,12 @@ def _specs(args: argparse.Namespace) -> Sequence[Spec]:
     return [load(file, settings_of(args), kernel=args.kernel, target=args.target) for file in args.specs]
 
 
-def _bench(opened: Session, spec: Spec, options: Options, args: argparse.Namespace) -> Content:
-    from cugen.bench.measure import bench
+def _bench(opened: Session, spec: Spec, args: argparse.Namespace) -> Content:
+    from cugen.bench.measure import Options, bench
     from cugen.toolchain.codes import COMPILE_FAILED
     from cugen.toolchain.errors import CompileError
 
+    options = Options(samples=args.samples, against=args.against, seed=args.seed)
     values = dynamic_values(spec, args)
     note(f"{spec.kernel}: checking and timing", quiet=args.quiet or not args.json)
     try:

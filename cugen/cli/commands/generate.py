@@ -27,6 +27,7 @@ from cugen.cli.emission import (
 from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
 from cugen.cli.outlines import LOCK, Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
+from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.specs import (
     add_lock_options,
     add_options,
@@ -115,6 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-analysis", action="store_const", dest="remarks", const="none", help="same as --remarks none"
     )
     parser.add_argument("--jobs", metavar="N", type=_positive, default=1, help="number of processes (default: 1)")
+    add_scheduler_option(parser)
     add_template_option(parser)
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
@@ -385,7 +387,7 @@ def _generate_all(work: Sequence[_Work], options: Emission, args: argparse.Names
         folder=args.output,
         check=args.check,
     )
-    for result in progress(_results(work, args.jobs, make), len(work), "generating", quiet=args.quiet):
+    for result in progress(_results(work, args, make), len(work), "generating", quiet=args.quiet):
         if isinstance(result, _Failed):
             raise Failure(result.text, result.status)
         if isinstance(result, _Made):
@@ -397,13 +399,18 @@ def _generate_all(work: Sequence[_Work], options: Emission, args: argparse.Names
     return made
 
 
-def _results(work: Sequence[_Work], jobs: int, make: Callable[[_Work], _Result]) -> Iterator[_Result]:
-    if jobs == 1 or len(work) < 2:
-        yield from map(make, work)
-        return
-    from cugen.cli.workers import in_processes
+def _results(work: Sequence[_Work], args: argparse.Namespace, make: Callable[[_Work], _Result]) -> Iterator[_Result]:
+    if args.scheduler and work:
+        from cugen.cluster.mapping import mapped
 
-    yield from in_processes(make, work, jobs)
+        with cluster_of(args) as cluster:
+            yield from mapped(cluster, make, work)
+    elif args.jobs == 1 or len(work) < 2:
+        yield from map(make, work)
+    else:
+        from cugen.cli.parallel.processes import in_processes
+
+        yield from in_processes(make, work, args.jobs)
 
 
 def _generate(

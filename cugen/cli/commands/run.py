@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.dynamic import dynamic_values
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
+from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.resources import resources_of
 from cugen.cli.specs import (
     add_lock_options,
@@ -79,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shuffle", metavar="SEED", type=natural, help="CPU only: run the threads of a block in random order"
     )
+    add_scheduler_option(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -88,15 +91,10 @@ def execute(args: argparse.Namespace) -> int:
     if len(specs) > 1 and (args.inputs or args.outputs):
         names = ", ".join(spec.kernel for spec in specs[:20])
         raise wrong_call("`--input` and `--output` are for one kernel", f"choose one with `--kernel`: {names}")
-    from cugen.runtime.devices import choose
-
-    choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
-    if choice.note:
-        note(choice.note, quiet=args.quiet)
-    specs = with_locks(for_device(specs, choice.device.capability, args), args)
+    if args.scheduler and (args.inputs or args.outputs):
+        raise wrong_call("`--input` and `--output` are files of this machine", "leave out `--scheduler`")
     contents = []
-    for spec in progress(specs, len(specs), "running", quiet=args.quiet):
-        content = _run(spec, choice, args)
+    for content in (_on_cluster if args.scheduler else _here)(specs, args):
         contents.append(content)
         if content["nonfinite"]:
             note(paint_findings(report.nonfinite_finding(content, args.nan), sys.stderr), quiet=args.quiet)
@@ -105,6 +103,41 @@ def execute(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(contents[0] if len(contents) == 1 else {"kernels": contents}, indent=2))
     return DONE if all(content["passed"] for content in contents) else NO
+
+
+def _here(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[report.Content]:
+    from cugen.runtime.devices import choose
+
+    choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
+    if choice.note:
+        note(choice.note, quiet=args.quiet)
+    specs = with_locks(for_device(specs, choice.device.capability, args), args)
+    for spec in progress(specs, len(specs), "running", quiet=args.quiet):
+        yield _run(spec, choice, args)
+
+
+def _on_cluster(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[report.Content]:
+    """Results of the GPU workers, or of the CPU device on CPU workers."""
+    from cugen.cluster.engine import ClusterEngine
+    from cugen.cluster.mapping import mapped
+
+    with cluster_of(args) as cluster:
+        is_for_cpu = args.device == "cpu" or args.sanitize or args.shuffle is not None
+        if is_for_cpu or (args.device == "auto" and not any(worker.has_gpu for worker in cluster.workers())):
+            args.device, capability, gpu_workers = "cpu", "", tuple[str, ...]()
+        else:
+            engine = ClusterEngine(cluster)
+            args.device, capability, gpu_workers = "gpu", engine.gpus[0].capability, engine.addresses
+        specs = with_locks(for_device(specs, capability, args), args)
+        results = mapped(cluster, partial(_run_alone, args=args), specs, gpu_workers=gpu_workers)
+        yield from progress(results, len(specs), "running", quiet=args.quiet)
+
+
+def _run_alone(spec: Spec, *, args: argparse.Namespace) -> report.Content:
+    """Runs on a worker of a cluster."""
+    from cugen.runtime.devices import choose
+
+    return _run(spec, choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle), args)
 
 
 def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
+from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.specs import add_options, for_device, load_files
 from cugen.cli.text.layout import columns
 from cugen.cli.text.terminal import note, show
@@ -19,6 +20,7 @@ from cugen.cli.text.terminal import note, show
 if TYPE_CHECKING:
     from cugen.schedule.lock import Schedules
     from cugen.spec.model import Spec
+    from cugen.tune.engine import Engine
     from cugen.tune.standings import Progress
     from cugen.tune.timing.gpus import Gpu
     from cugen.tune.tuner import Outcome
@@ -64,19 +66,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", metavar="N", type=natural, default=0, help="seed of the inputs and of random choices (default: 0)"
     )
+    add_scheduler_option(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
+    specs = tuple(spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel))
+    if not specs:
+        raise wrong_call(f"no spec has a kernel `{args.kernel}`")
+    if not args.scheduler:
+        return _tune(specs, _gpus(args.device_name), None, args)
+    from cugen.cluster.engine import ClusterEngine
+
+    with cluster_of(args) as cluster:
+        engine = ClusterEngine(cluster, args.device_name)
+        for worker, reason in engine.unusable.items():
+            note(f"left out: worker {worker}: {reason}", quiet=args.quiet)
+        return _tune(specs, engine.gpus, engine, args)
+
+
+def _tune(specs: Sequence[Spec], gpus: tuple[Gpu, ...], engine: Engine | None, args: argparse.Namespace) -> int:
     from cugen.schedule.lock import NAME, read
     from cugen.tune.lockfile import update
     from cugen.tune.space import generators_choice
     from cugen.tune.timing import workers
     from cugen.tune.tuner import Options, TuneError, search
 
-    specs = tuple(spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel))
-    if not specs:
-        raise wrong_call(f"no spec has a kernel `{args.kernel}`")
-    gpus = _gpus(args.device_name)
     specs = for_device(specs, gpus[0].capability, args)
     options = Options(
         args.budget,
@@ -86,6 +100,7 @@ def execute(args: argparse.Namespace) -> int:
         resume=args.resume,
         gpus=gpus,
         command=workers.COMMAND,
+        engine=engine,
     )
     work = [(spec, _dynamic(spec, args), args.lock or Path(spec.dependencies[0]).parent / NAME) for spec in specs]
     locks = {path: read(path) for _, _, path in work if path.exists()}  # reports an invalid lock file before the search
@@ -100,6 +115,8 @@ def execute(args: argparse.Namespace) -> int:
             continue
         finally:
             display.clear()
+        for gpu, reason in outcome.left_out.items():
+            note(f"left out: {gpu}: {reason}", quiet=args.quiet)
         with files_of_the_user():
             update(path, [outcome.entry])
         show(_summary(outcome, generators_choice(spec), path, quiet=args.quiet))

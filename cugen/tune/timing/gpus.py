@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.runtime.libcuda import driver
 
@@ -20,6 +20,12 @@ class Gpu:
 
 def gpus() -> tuple[Gpu, ...]:
     """All visible GPUs. Raises RunError (CG5011) if there is none."""
+    devices = identified_gpus()
+    return devices if len(devices) > 1 else tuple(replace(gpu, uuid="") for gpu in devices)
+
+
+def identified_gpus() -> tuple[Gpu, ...]:
+    """As `gpus`, all with their UUIDs: those of other machines are in use as well."""
     cuda = driver()
     count = ctypes.c_int()
     cuda.call("cuDeviceGetCount", ctypes.byref(count))
@@ -27,6 +33,5 @@ def gpus() -> tuple[Gpu, ...]:
     for ordinal in range(count.value):
         raw = ctypes.create_string_buffer(16)
         cuda.call("cuDeviceGetUuid_v2", raw, ordinal)
-        name = f"GPU-{uuid.UUID(bytes=raw.raw)}" if count.value > 1 else ""
-        devices.append(Gpu(cuda.limits(ordinal).device, cuda.capability(ordinal), name))
+        devices.append(Gpu(cuda.limits(ordinal).device, cuda.capability(ordinal), f"GPU-{uuid.UUID(bytes=raw.raw)}"))
     return tuple(devices)

@@ -16,7 +16,7 @@ from cugen.schedule.lock import Schedules, filled
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
 from cugen.toolchain.codes import COMPILE_FAILED
-from cugen.toolchain.cuda import Cubin, compile_cubin
+from cugen.toolchain.cuda import Cubin, compile_cubin, compilers
 from cugen.toolchain.errors import CompileError
 from cugen.tune.limits import passed_limit
 
@@ -41,7 +41,7 @@ class EarlierCandidates:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Code of a candidate. `digest`: hash of the code without comments. `cost`: modelled time in
+    """Code of a candidate. `digest`: hash of the compiler and of the code without comments. `cost`: modelled time in
     seconds, None if unknown."""
 
     source: str
@@ -70,7 +70,7 @@ def prepare(
         kernel = generate(with_schedules(spec, schedules), remarks="none")
     except SpecError as error:
         return Dropped(error.summary)
-    digest = hashlib.sha256(_without_comments(kernel.source).encode()).hexdigest()
+    digest = hashlib.sha256(f"{_compiler()}\n{_without_comments(kernel.source)}".encode()).hexdigest()
     if digest in earlier.digests:
         return Dropped("it has the same code as an earlier candidate")
     cost, minimum_cost = modelled_seconds(kernel, params), earlier.minimum_cost
@@ -85,6 +85,11 @@ def prepare(
     if schedules and (reason := _unfit(kernel, cubin, capability) or passed_limit(kernel, params, cubin)):
         return Dropped(reason)
     return Prepared(kernel.source, kernel.manifest.to_json(), digest, cost)
+
+
+def _compiler() -> str:
+    """The compiler of `compile_cubin`."""
+    return next((f"{compiler.name} {compiler.version}" for compiler in compilers()), "")
 
 
 def _without_comments(source: str) -> str:

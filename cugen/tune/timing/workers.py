@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread, Timer
+from typing import Protocol
 
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.messages import Message
@@ -27,6 +28,26 @@ Events = SimpleQueue[Callable[[], None]]
 
 class WorkerFault(Exception):
     """A worker process hung, died or reported a fault; it was terminated."""
+
+
+class Interrupted(WorkerFault):
+    """The machine of a worker process was lost, which says nothing about the candidates."""
+
+
+class TimingProcess(Protocol):
+    """A worker process, on this machine or another one."""
+
+    def ask(self, message: Message) -> Message:
+        """Sends a message and waits for the answer. Raises WorkerFault."""
+        ...
+
+    def kill(self) -> None:
+        """Ends the process, and an `ask` of another thread."""
+        ...
+
+    def close(self) -> None:
+        """Kills the process and releases its resources."""
+        ...
 
 
 class Process:
@@ -103,13 +124,14 @@ class Process:
 class Worker:
     """A GPU with its current worker process. Answers arrive as events for the submitting thread."""
 
-    def __init__(self, gpu: Gpu, command: Sequence[str], opening: Message, events: Events, patience_s: float) -> None:
+    def __init__(self, gpu: Gpu, start: Callable[[Gpu], TimingProcess], opening: Message, events: Events) -> None:
         self.gpu = gpu
         self.is_busy = False
         self.is_lost = False  # no process can be started on it
-        self._command, self._opening, self._events, self._patience_s = command, opening, events, patience_s
+        self.was_interrupted = False  # its machine was lost during the last request
+        self._start, self._opening, self._events = start, opening, events
         self._requests: SimpleQueue[tuple[Message, Callable[[Answer], None]] | None] = SimpleQueue()
-        self._process: Process | None = None
+        self._process: TimingProcess | None = None
         self._served = 0
         self._is_closing = False
         self._thread = Thread(target=self._work, name=f"tune {gpu.uuid or gpu.name}", daemon=True)
@@ -131,31 +153,39 @@ class Worker:
     def _work(self) -> None:
         while (queued := self._requests.get()) is not None:
             request, then = queued
-            opened = False
+            opened = is_interrupted = False
             try:
                 process = self._opened()
                 opened = True
                 answer: Answer = process.ask(request)
             except WorkerFault as fault:
                 self._process = None
-                answer = str(fault)
-            self._events.put(partial(self._done, then, answer, is_lost=not opened))
+                answer, is_interrupted = str(fault), isinstance(fault, Interrupted)
+            except Exception as error:
+                self._events.put(partial(_raise, error))  # in the submitting thread, which waits for an event
+                break
+            done = partial(self._done, then, answer, is_lost=not opened, was_interrupted=is_interrupted)
+            self._events.put(done)
         if self._process is not None:
             self._process.close()
 
-    def _done(self, then: Callable[[Answer], None], answer: Answer, *, is_lost: bool) -> None:
-        self.is_busy, self.is_lost = False, is_lost
+    def _done(self, then: Callable[[Answer], None], answer: Answer, *, is_lost: bool, was_interrupted: bool) -> None:
+        self.is_busy, self.is_lost, self.was_interrupted = False, is_lost, was_interrupted
         then(answer)
 
-    def _opened(self) -> Process:
+    def _opened(self) -> TimingProcess:
         if self._process is not None and self._served == _REQUESTS_PER_PROCESS:
             self._process.close()
             self._process = None
         if self._process is None:
             self._served = 0
-            self._process = Process(self._command, self.gpu, self._patience_s)
+            self._process = self._start(self.gpu)
             if self._is_closing:
                 self._process.kill()
             self._process.ask(self._opening)
         self._served += 1
         return self._process
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -83,7 +83,7 @@ def test_a_script_has_every_command_and_every_option(scripts: dict[str, Path], s
 
 
 def test_every_argument_that_is_a_file_or_a_list_is_completed() -> None:
-    free = {"NAME", "NAME=VALUE", "A=a.npy", "C=c.npy", "N", "BYTES", "SEED", "TIME", "PORT", "LIBRARY,…"}
+    free = {"NAME", "NAME=VALUE", "A=a.npy", "C=c.npy", "N", "BYTES", "SEED", "TIME", "PORT", "ADDRESS", "LIBRARY,…"}
     for name, action in options():
         is_completed = hasattr(action, "complete") or action.choices is not None or action.nargs == 0
         assert is_completed or action.metavar in free, (name, action.metavar)

@@ -1,0 +1,1 @@
+"""Work of a command in several processes, and on clusters."""

@@ -1,0 +1,119 @@
+"""A cluster as the engine of a search: CPU workers prepare candidates, GPU workers time them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from time import monotonic, sleep
+from typing import Any
+
+from distributed import KilledWorker
+from distributed.cfexecutor import ClientExecutor
+
+from cugen.cluster.connection import Cluster, pool_options
+from cugen.cluster.description import unusable_gpu_workers
+from cugen.cluster.errors import ClusterError
+from cugen.cluster.timing import RemoteProcess
+from cugen.tune.timing.gpus import Gpu
+from cugen.tune.timing.prepare import Dropped
+from cugen.tune.timing.workers import WorkerFault
+
+_RETURN_S = 30.0  # seconds in which the worker of a GPU may be started again
+
+
+class ClusterEngine:
+    """The engine of searches on the GPUs of one model. `unusable`: GPU workers that can't time, with the reasons.
+
+    Raises ClusterError if no GPU worker can."""
+
+    final_gpus = 2
+
+    def __init__(self, cluster: Cluster, device: str | None = None) -> None:
+        self._cluster = cluster
+        self._addresses, self.unusable = self._located()
+        usable = sorted(self._addresses, key=lambda gpu: (gpu.name, gpu.uuid))
+        name = device or next((gpu.name for gpu in usable), "")
+        chosen = [gpu for gpu in usable if gpu.name == name]
+        if not chosen:
+            raise ClusterError(_nothing_found(usable, device, self.unusable), _CURE)
+        self.gpus = tuple(chosen)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The workers of the GPUs."""
+        return tuple(self._addresses[gpu] for gpu in self.gpus)
+
+    @property
+    def jobs(self) -> int:
+        """Candidates that are prepared in parallel."""
+        return sum(worker.threads for worker in self._cluster.cpu_workers())
+
+    def pool(self) -> Executor:
+        """Executor on the CPU workers."""
+        return _Pool(self._cluster)
+
+    def start(self, gpu: Gpu) -> RemoteProcess:
+        """A timing process on a GPU's worker."""
+        return RemoteProcess(self._cluster, gpu, self._address_of)
+
+    def require(self) -> None:
+        """Raises ClusterError if the scheduler was lost."""
+        self._cluster.require()
+
+    def _address_of(self, gpu: Gpu) -> str:
+        """The worker of a GPU, which may have been started again. Raises WorkerFault if it wasn't."""
+        deadline = monotonic() + _RETURN_S
+        while True:
+            known = {worker.address for worker in self._cluster.workers()}
+            if (address := self._addresses.get(gpu, "")) in known:
+                return address
+            if monotonic() > deadline:
+                raise WorkerFault(f"no worker has {gpu.uuid} any more")
+            sleep(1)
+            self._addresses, _ = self._located()
+
+    def _located(self) -> tuple[Mapping[Gpu, str], Mapping[str, str]]:
+        """The addresses of the usable GPU workers, and the reasons why others aren't."""
+        described = self._cluster.describe([worker for worker in self._cluster.workers() if worker.has_gpu])
+        unusable = unusable_gpu_workers(described)
+        usable = {d.gpus[0]: address for address, d in described.items() if address not in unusable}
+        return usable, unusable
+
+
+_CURE = "start a worker for each GPU: CUDA_VISIBLE_DEVICES=0 dask worker SCHEDULER --nthreads 1 --resources GPU=1"
+
+
+def _nothing_found(usable: list[Gpu], device: str | None, unusable: Mapping[str, str]) -> str:
+    if usable:
+        return f"the cluster has no GPU called {device}, but {', '.join(sorted({gpu.name for gpu in usable}))}"
+    reasons = "; ".join(f"{worker}: {reason}" for worker, reason in unusable.items())
+    return f"the cluster has no GPU worker that can time{f': {reasons}' if reasons else ''}"
+
+
+class _Pool(ClientExecutor):  # type: ignore[misc]
+    """Executor on the CPU workers of the moment. A candidate at which workers die is dropped."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster.client)
+        self._cluster = cluster
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        submitted = super().submit(fn, *args, **kwargs, **pool_options(self._cluster))
+        result: Future[Any] = Future()
+
+        def pass_on(done: Future[Any]) -> None:
+            if done.cancelled():
+                result.cancel()
+                result.set_running_or_notify_cancel()
+            elif isinstance(done.exception(), KilledWorker):
+                result.set_result(Dropped("workers died while they prepared it"))
+            elif (error := done.exception()) is not None:
+                result.set_exception(error)
+            else:
+                result.set_result(done.result())
+
+        submitted.add_done_callback(pass_on)
+        return result
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait=wait and not cancel_futures)

@@ -1,0 +1,56 @@
+"""Timing processes on a GPU worker. These functions run there, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from threading import Timer
+
+from cugen.cluster.gpu_state import gpu_state
+from cugen.tune.timing import workers
+from cugen.tune.timing.gpus import Gpu
+from cugen.tune.timing.messages import Message
+from cugen.tune.timing.workers import PATIENCE_S, Process, WorkerFault
+
+GONE = "gone"  # key of the answer where the process of a session no longer exists
+_IDLE_S = 300.0  # seconds until the process of a client that asks no more is ended
+
+
+@dataclass
+class _Session:
+    """The timing process of one search on this worker's GPU."""
+
+    process: Process
+    timer: Timer
+
+
+_SESSIONS: dict[str, _Session] = {}
+
+
+def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
+    """Answer of a session's timing process, with the state of its GPU; the opening message starts the process. Faults
+    are answers, too."""
+    if "open" in message:
+        end(session)
+        _SESSIONS[session] = _Session(Process(workers.COMMAND, gpu, PATIENCE_S), Timer(0, end))
+    if session not in _SESSIONS:
+        return {GONE: True}
+    current = _SESSIONS[session]
+    current.timer.cancel()
+    try:
+        answer = current.process.ask(message)
+    except WorkerFault as fault:
+        end(session)
+        return {"fault": str(fault)}
+    current.timer = Timer(_IDLE_S, end, [session])
+    current.timer.daemon = True
+    current.timer.start()
+    if "times" in answer:
+        answer["state"] = asdict(gpu_state(gpu.uuid, len(_SESSIONS)))
+    return answer
+
+
+def end(session: str) -> None:
+    """Ends the timing process of a session."""
+    if (ended := _SESSIONS.pop(session, None)) is not None:
+        ended.timer.cancel()
+        ended.process.close()

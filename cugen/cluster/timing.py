@@ -1,0 +1,74 @@
+"""Timing processes of a search, on the GPU workers of a cluster."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from threading import Event
+from typing import Any
+
+from distributed import KilledWorker, fire_and_forget
+
+from cugen.cluster.connection import Cluster, gpu_options
+from cugen.cluster.errors import ClusterError
+from cugen.cluster.gpu_session import GONE, answer_on_gpu, end
+from cugen.tune.timing.gpus import Gpu
+from cugen.tune.timing.messages import Message
+from cugen.tune.timing.workers import Interrupted, WorkerFault
+
+_POLL_S = 0.5  # seconds between looks whether the worker still exists
+
+
+class RemoteProcess:
+    """A timing process on the worker of a GPU, as `cugen.tune.timing.workers.TimingProcess`.
+
+    `address_of` waits for the worker of the GPU, and raises WorkerFault if it doesn't come back."""
+
+    def __init__(self, cluster: Cluster, gpu: Gpu, address_of: Callable[[Gpu], str]) -> None:
+        self._cluster, self._gpu, self._address_of = cluster, gpu, address_of
+        self._session = secrets.token_hex(8)
+        self._address = ""
+        self._is_killed = False
+
+    def ask(self, message: Message) -> Message:
+        """Sends a message and waits for the answer. Raises Interrupted if the worker or the scheduler was lost,
+        WorkerFault if the process is at fault."""
+        try:
+            answer = self._answer(message)
+        except (ClusterError, KilledWorker, CancelledError, OSError) as error:
+            raise Interrupted(str(error)) from error
+        if GONE in answer:
+            raise Interrupted("the worker was started again")
+        if "fault" in answer:
+            raise WorkerFault(str(answer["fault"]))
+        return answer
+
+    def kill(self) -> None:
+        """Ends an `ask` of another thread."""
+        self._is_killed = True
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._is_killed = True
+        with suppress(ClusterError, OSError):
+            if self._has_worker():
+                fire_and_forget(self._cluster.client.submit(end, self._session, **gpu_options(self._address)))
+
+    def _answer(self, message: Message) -> Message:
+        if "open" in message:
+            self._address = self._address_of(self._gpu)
+        options = gpu_options(self._address)
+        future: Any = self._cluster.client.submit(answer_on_gpu, self._session, self._gpu, message, **options)
+        is_done = Event()
+        future.add_done_callback(lambda done: is_done.set())
+        while not is_done.wait(_POLL_S):
+            if self._is_killed or not self._has_worker():
+                future.cancel()
+                raise Interrupted(f"the worker of {self._gpu.uuid} was lost")
+        answer: Message = future.result()
+        return answer
+
+    def _has_worker(self) -> bool:
+        return any(worker.address == self._address for worker in self._cluster.workers())

@@ -1,0 +1,64 @@
+"""Engines of a search: where its candidates are prepared and timed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Protocol
+
+from cugen.tune.timing.gpus import Gpu
+from cugen.tune.timing.orphans import serve_parent
+from cugen.tune.timing.workers import Process, TimingProcess
+
+
+class Engine(Protocol):
+    """Where a search prepares and times candidates. `gpus` are of one model; `jobs` candidates are prepared in
+    parallel; the final comparison is repeated on `final_gpus` of the GPUs."""
+
+    @property
+    def gpus(self) -> Sequence[Gpu]: ...
+    @property
+    def jobs(self) -> int: ...
+    @property
+    def final_gpus(self) -> int: ...
+
+    def pool(self) -> Executor:
+        """Executor that prepares candidates."""
+        ...
+
+    def start(self, gpu: Gpu) -> TimingProcess:
+        """Starts a process that times on a GPU. Raises WorkerFault."""
+        ...
+
+    def require(self) -> None:
+        """Raises an exception if the engine can't go on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The cores and GPUs of this machine. `command` starts a timing process, `patience_s` is the time until a missing
+    answer counts as a hang. `preparing`: processes, 0 for one per core."""
+
+    gpus: Sequence[Gpu]
+    command: Sequence[str]
+    patience_s: float
+    preparing: int = 0
+    final_gpus: int = 1
+
+    @property
+    def jobs(self) -> int:
+        return self.preparing or len(os.sched_getaffinity(0))
+
+    def pool(self) -> Executor:
+        if self.jobs == 1:
+            return ThreadPoolExecutor(1)
+        return ProcessPoolExecutor(self.jobs, get_context("spawn"), initializer=serve_parent)
+
+    def start(self, gpu: Gpu) -> TimingProcess:
+        return Process(self.command, gpu, self.patience_s)
+
+    def require(self) -> None: ...

@@ -1,0 +1,50 @@
+"""One function over many items on a cluster, and what becomes of errors."""
+
+from __future__ import annotations
+
+from operator import neg
+from time import monotonic, sleep
+
+import pytest
+
+from cugen.cluster import mapping
+from cugen.cluster.connection import Cluster, connected
+from cugen.cluster.errors import ClusterError
+from cugen.toolchain.errors import ToolMissing
+
+from .conftest import start_cluster
+
+
+def missing(item: int) -> int:
+    raise ToolMissing(f"tool {item}", "get it")
+
+
+def test_results_are_in_order(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping, "_ITEMS_AHEAD", 4)
+    assert list(mapping.mapped(cluster, neg, range(25))) == [-item for item in range(25)]
+    assert list(mapping.mapped(cluster, neg, [])) == []
+
+
+def test_the_scheduler_forgets_results_that_were_taken(cluster: Cluster) -> None:
+    results = mapping.mapped(cluster, neg, range(10))
+    assert [next(results) for _ in range(10)][-1] == -9
+    results.close()
+    deadline = monotonic() + 20
+    while cluster.client.futures and monotonic() < deadline:  # its loop is another thread
+        sleep(0.01)
+    assert not cluster.client.futures
+
+
+def test_errors_of_workers_are_those_of_this_machine(cluster: Cluster) -> None:
+    with pytest.raises(ToolMissing, match=r"CG4002\]: tool 0 was not found"):
+        list(mapping.mapped(cluster, missing, range(3)))
+
+
+def test_a_scheduler_that_ends_is_said() -> None:
+    started = start_cluster("cpu-0")
+    with connected(started.scheduler_address) as connection:
+        results = mapping.mapped(connection, neg, range(10))
+        assert next(results) == 0
+        started.close()
+        with pytest.raises(ClusterError, match=r"CG4006\]: the scheduler tcp://\S+ was lost"):
+            list(mapping.mapped(connection, neg, range(10)))
