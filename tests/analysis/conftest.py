@@ -34,7 +34,8 @@ from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import walk as walk_values
 
 SPACES = {
-    **{"shared": "shared", "constant": "constant"},
+    "shared": "shared",
+    "constant": "constant",
     **dict.fromkeys(("global", "readonly", "table", "texture"), "global"),
 }
 Numbers = NDArray[np.int64]  # one for each lane of a warp
