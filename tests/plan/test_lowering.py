@@ -15,18 +15,18 @@ def test_loads_of_a_product_stand_in_the_loop_and_the_sum_outside(body):
 
 
 def test_what_does_not_depend_on_the_loop_is_loaded_before_it(body):
-    assert body("Y[i] = sum(A[i] * B[k], k)", A="8", B="8", Y="8") == [
+    assert body("Y[i] = sum(maximum(A[i], B[k]), k)", A="8", B="8", Y="8") == [
         "load a = A[i]",
         "let sum = 0",
         "for k in 0 .. 8",
         "  load b = B[k]",
-        "  sum = add(sum, mul(a, b))",
+        "  sum = add(sum, maximum(a, b))",
         "store Y[i] = sum",
     ]
 
 
 def test_loads_that_are_safe_without_an_iteration_stand_before_a_loop_that_may_not_run(body):
-    nodes = body("Y[i] = sum(A[i] * B[k], k)", A="8", B="N", Y="8", top="params: {N: {range: [0, 100]}}")
+    nodes = body("Y[i] = sum(maximum(A[i], B[k]), k)", A="8", B="N", Y="8", top="params: {N: {range: [0, 100]}}")
     assert nodes[:4] == ["load a = A[i]", "let sum = 0", "for k in 0 .. N", "  load b = B[k]"]
 
 
@@ -411,10 +411,10 @@ def test_values_computed_from_an_array_are_invalidated_by_a_store(body):
 
 
 def test_a_reduction_over_an_overwritten_element_runs_again(body):
-    block = "Y[i] = sum(A[i] * B[k], k)\nA[i] = C[i]\nZ[i] = sum(A[i] * B[k], k)"
+    block = "Y[i] = sum(maximum(A[i], B[k]), k)\nA[i] = C[i]\nZ[i] = sum(maximum(A[i], B[k]), k)"
     nodes = body(block, A="8", B="8", C="8", Y="8", Z="8")
     assert nodes[-1] == "store Z[i] = sum_"
-    assert "  sum_ = add(sum_, mul(c, b))" in nodes
+    assert "  sum_ = add(sum_, maximum(c, b))" in nodes
 
 
 def test_loads_of_one_element_in_successive_loops_share_a_name(body):
