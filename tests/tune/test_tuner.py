@@ -62,7 +62,7 @@ def test_bits_that_differ_from_the_generators_choice_are_marked(scale: Spec, opt
 
 def test_a_candidate_that_hangs_dies_or_is_wrong_costs_its_process_and_not_the_run(scale: Spec, options: Made) -> None:
     for plan, reason in (
-        ({"hang": [SCALAR], "patience_s": 0.5}, "it hangs"),
+        ({"hang": [SCALAR], "patience_s": 3.0}, "it hangs"),
         ({"die": [SCALAR]}, "the process died: an illegal memory access"),
         ({"wrong": [SCALAR]}, "3 of 9 elements differ"),
         ({"garble": [SCALAR]}, "the process died"),
