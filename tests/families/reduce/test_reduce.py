@@ -189,7 +189,7 @@ def test_conditions_on_indices_are_tested_before_loads(made):
 
 
 def test_invariant_loads_are_hoisted(made):
-    text = rows(64, 512, "sum(x[i, j] * b[i], j)").replace("  y:", "  b: {shape: [M], dtype: float32}\n  y:")
+    text = rows(64, 512, "sum(maximum(x[i, j], b[i]), j)").replace("  y:", "  b: {shape: [M], dtype: float32}\n  y:")
     source = made(text).source
     assert source.index("= b[i]") < source.index("for (int j")
 

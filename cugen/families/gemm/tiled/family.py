@@ -50,11 +50,12 @@ def split(single: Single) -> Steps | None:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
     is_placed = _has_placed_operands(single)
+    is_tiled = not is_placed and FAMILY.takes(single.request())
     return (
         with_stored_products(single, partial(_is_multiplied, single))
         or (None if is_placed else with_converted_operand(single, gemm.uses_tensor_cores))
         or with_stored_operands(single, is_taken)
-        or (None if is_placed else with_stored_operands(single, is_taken_by_others))
+        or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
         or separated(single, is_taken_by_others)
     )
 
