@@ -146,6 +146,7 @@ def tuned_products() -> dict[str, Spec]:
     return {spec.kernel: spec for case in cases for spec in load_text(case.spec)}
 
 
+@pytest.mark.slow
 def test_every_schedule_of_the_released_lock_file_is_still_taken() -> None:
     specs = tuned_products()
     entries = read(RELEASE / "cugen.lock").entries

@@ -78,6 +78,7 @@ manifests = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(manifests)
 def test_a_manifest_reads_back_as_itself(manifest):
     assert Manifest.from_json(manifest.to_json()) == manifest

@@ -77,6 +77,7 @@ def unmarked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
 CASES = read_cases()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_a_bad_spec_gets_what_it_deserves(name, cli, tmp_path):
     case = CASES[name]

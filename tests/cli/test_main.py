@@ -149,6 +149,7 @@ def test_ctrl_c_ends_with_one_line(tmp_path: Path) -> None:
     assert (child.returncode, errors) == (130, "interrupted\n")
 
 
+@pytest.mark.slow
 def test_output_survives_a_terminal_that_knows_ascii_only(spec: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": os.getcwd()}
     command = [sys.executable, "-m", "cugen", "inspect", str(spec), "--what", "source"]

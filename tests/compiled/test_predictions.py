@@ -82,7 +82,7 @@ def test_figures_of_instructions_are_read_by_kernel_and_place(counters):
     }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", KERNELS)
 def test_predictions_equal_the_counters(counters, name):
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
@@ -101,6 +101,7 @@ def test_predictions_equal_the_counters(counters, name):
     assert different == {}
 
 
+@pytest.mark.slow
 def test_what_each_trip_of_an_unrolled_loop_moves_again_is_counted_once(counters):
     """144 trips load of `w` what 36 trips move: the 4 outputs in a row of a thread take the same weight."""
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
@@ -130,6 +131,7 @@ def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
     assert actual.value >= launch.warps + store.executions
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "is_known"), [(2048, True), (2049, False)])
 def test_requests_of_more_constants_than_an_sm_caches_are_unknown(counters, count, is_known):
     (spec,) = load_text(f"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cugen.compiled import sass
 from cugen.compiled.kernels import CompiledAccess, compiled_kernels
 from cugen.kernel import generate
@@ -92,6 +94,7 @@ def test_elements_that_a_condition_leaves_out_are_not_loaded() -> None:
     assert b.executions is not None
 
 
+@pytest.mark.slow
 def test_a_load_of_which_one_instruction_has_a_further_condition_has_no_predicted_executions() -> None:
     a, _ = sorted(loads(GUARDED), key=lambda load: load.access.array.name)
     assert a.executions is None

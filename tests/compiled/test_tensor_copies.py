@@ -62,6 +62,7 @@ def product() -> CompiledKernel:
     return kernel
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("b", "out", "loads_of_b"), [("[N, K]", "float32", 1), ("[K, N]", "bfloat16", 4)])
 def test_every_instruction_of_tma_and_wgmma_belongs_to_a_node(b, out, loads_of_b):
     (kernel,) = compiled(gemm(b, out), "sm_90a")
@@ -87,7 +88,7 @@ def test_counters_of_wgmma_and_tma_are_those_measured(product):
     assert actual[COPIED_BYTES].value == 4 * 50_331_648
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("row", measured(), ids=lambda row: "x".join(row[size] for size in ("m", "n", "k")))
 def test_counters_of_aligned_and_unaligned_boxes_inside_and_outside_arrays_are_those_measured(row):
     m, n, k, block_m, block_n, stages = (int(row[key]) for key in ("m", "n", "k", "block_m", "block_n", "stages"))

@@ -58,7 +58,7 @@ def predicted(kernel: CompiledKernel) -> Iterator[tuple[str, int, tuple[Instruct
         yield "mma", mma.line, mma.instructions, mma.executions
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("name", "target"), GALLERY)
 def test_executions_of_the_gallery_on_tensor_cores_are_predicted(name, target):
     actual = Counter(outcomes(generate(gallery()[name], analysis=False), target))

@@ -45,6 +45,7 @@ def test_widened_and_single_loads_together_touch_each_element_once(count, start,
     assert touched(wide) == touched([given_site])
 
 
+@pytest.mark.slow
 @given(st.integers(1, 24), st.integers(0, 9))
 def test_wide_loads_alone_touch_all_elements_and_fewer_than_two_loads_more(count, start):
     given_site = site(TX * 64 + K + start, [Counter(K, count)])

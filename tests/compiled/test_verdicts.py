@@ -45,7 +45,7 @@ def kernel_of(value: str, dtype: str, target: str) -> Kernel:
 
 
 @pytest.mark.whole
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("choice", CHOICES)

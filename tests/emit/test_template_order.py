@@ -27,6 +27,8 @@ TEMPLATES += [f"macros/{path.name}" for path in sorted((template_folder() / "mac
 PRINTS = re.compile(r"\s*\{\{ (body|barrier)\(|\s*\{% call\(")
 MAX_LINES = 25  # of a section
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Item:
@@ -126,7 +128,6 @@ def is_rejected(kernel: Kernel, name: str, mutated: str) -> bool:
     return False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_sections_that_change_places_are_an_error(template: str) -> None:
     lines = (template_folder() / template).read_text().splitlines()
@@ -175,7 +176,6 @@ def test_a_barrier_that_leaves_or_enters_a_loop_is_an_error(template: str) -> No
         assert not with_barrier or any(is_rejected(kernel, template, mutated) for kernel in with_barrier)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_template_of_a_family_shows_where_each_line_of_its_kernels_comes_from(family: str) -> None:
     family_lines = f"templates/{family}.cu.j2:"

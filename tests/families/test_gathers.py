@@ -101,7 +101,7 @@ def test_a_kernel_gathers_at_the_result_of_its_reduction(prove, statements, coun
     prove(gather_by_result(statements, 5, 70, counts) + f"schedule: {{family: {family}}}\n")
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("target", ["sm_10", "sm_20", "sm_75"])
 @pytest.mark.parametrize("statements", RESULTS, ids=lambda pair: " ".join(pair))
 def test_gathers_at_the_result_of_a_reduction_are_planned_for_every_target(statements, target):
@@ -120,7 +120,7 @@ COMPUTED = (  # a position, and another that it may be part of
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("element", ["k[j]", "k[N - 1 - j]", "p[j]", "p[j] // 2"])
 @pytest.mark.parametrize("position", COMPUTED)
 def test_positions_are_computed_in_temporaries(prove, position, element):

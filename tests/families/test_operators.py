@@ -9,7 +9,7 @@ from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(10)
 def test_an_operator_equals_its_reference(operator_case):
     kernel = generate(operator_case.spec(), analysis=False)
     for sizes in operator_case.sizes():

@@ -104,6 +104,7 @@ def test_every_family_is_tried() -> None:
     assert SPECS.keys() == {family.name for family in families()} - without_loads
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", SPECS)
 def test_every_load_is_through_the_read_only_cache(made, family):
     kernel = made(SPECS[family].format(ro=READONLY))

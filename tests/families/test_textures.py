@@ -154,7 +154,7 @@ def test_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_fetches_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])
@@ -219,6 +219,7 @@ schedule: {{family: {{family}}}}
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("more", ["", f", {TEXTURE}"], ids=["one operand", "both operands"])
 @pytest.mark.parametrize("family", ["gemm", "tiled"])
 def test_operands_of_a_gemm_are_staged_by_single_fetches(made, prove, family, more):

@@ -437,7 +437,7 @@ def test_each_spec_has_a_meaning_written_by_hand(gallery: dict[str, Spec]) -> No
     assert sorted(MEANINGS) == sorted(gallery)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.whole
 def test_the_reference_agrees_with_the_meaning_written_by_hand(spec: Spec, dynamic_params: dict[str, int]) -> None:
     inputs = draw(spec, known_params(spec, dynamic_params), seed=5)

@@ -36,7 +36,7 @@ def generated(file: str, name: str) -> tuple[tuple[Kernel, ...], tuple[SpecError
     return tuple(kernels), tuple(refusals)
 
 
-@pytest.mark.sampled(46)
+@pytest.mark.sampled(184)
 @pytest.mark.parametrize("file", SPECS)
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_spec_is_generated_without_what_the_target_lacks_or_refused_with_the_reason(name: str, file: str) -> None:

@@ -44,6 +44,7 @@ def is_balanced(html: str) -> bool:
     return not open_
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("file", FILES)
 def test_a_report_has_each_access_with_its_figures(file: str) -> None:
     report = cugen.analyze(cugen.generate(cugen.load(ROOT / "specs" / file)))
@@ -65,7 +66,7 @@ def test_a_report_has_each_access_with_its_figures(file: str) -> None:
     assert len(html) < 40_000
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("file", FILES)
 def test_a_kernel_has_its_source_with_the_verdicts_of_lines(file: str) -> None:
     kernel = cugen.generate(cugen.load(ROOT / "specs" / file))

@@ -34,7 +34,7 @@ def share(*kinds: str, of: Sequence[Requested] = REQUESTS) -> float:
     return sum(counts[kind] for kind in kinds) / len(of)
 
 
-@pytest.mark.sampled(64)
+@pytest.mark.sampled(128)
 @pytest.mark.parametrize("kernel", gallery())
 def test_each_request_gives_what_the_table_has(kernel: str) -> None:
     expected = {request: found for request, found in table.read().items() if request.kernel == kernel}

@@ -42,6 +42,7 @@ def by_definition(name, a, b, dtype):
     raise AssertionError(name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "floordiv", "mod", "pow", "shl", "shr"])
 @given(data=st.data())
 def test_integer_operators_wrap_and_never_fault(name, data):

@@ -103,6 +103,7 @@ def test_the_table_has_the_figures_of_the_analysis(file, gallery_pages):
                 assert (cost, ideal) == (f"{report.cost:,}", f"{report.ideal:,}")
 
 
+@pytest.mark.slow
 def test_each_process_writes_the_same_bytes(tmp_path):
     texts = []
     for seed in ("1", "2"):

@@ -106,7 +106,7 @@ def test_each_active_lane_is_in_the_passes_of_a_shared_memory_request(in_node):
             assert all(cell["bank"] < 32 for cell in cells["cells"])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("file", FILES)
 def test_a_map_of_the_gallery_has_the_addresses_and_the_cost_of_python(
     file: str, gallery_pages: Callable[[str], tuple[Page, ...]], in_node: Any

@@ -34,7 +34,7 @@ def launches(*lines: str, arrays: str = "a b y", sizes: str = "M: 67, N: 97, K: 
     return [text.split(" = ")[0] for kernel in kernels for text in kernel.computes]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("value", "arrays", "stored"),
     [

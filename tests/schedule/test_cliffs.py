@@ -52,7 +52,7 @@ def test_temporaries_of_temporaries_that_are_recomputed_are_recomputed_too():
     assert passes(spec_of("N: 300", "x [N]; y [N]; a [N]", NBODY))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("boundary", "families"), [("zero", ["gemm"]), ("reflect", ["map", "gemm"])])
 @pytest.mark.parametrize("batch", ["dynamic", "8"])
 def test_a_convolution_of_any_batch_is_laid_out_as_one_of_a_known_batch(boundary, families, batch):
@@ -84,6 +84,7 @@ def test_a_long_reduction_with_few_results_is_computed_in_parts():
     assert parts.grid[1] > 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [4096, 4100])
 def test_parts_of_a_long_reduction_have_right_results(size):
     spec = spec_of(f"N: {size}", "x [N]; y [1]", "y[i] = sum(sqrt(abs(x[j] - x[N - 1 - j])), j)")
@@ -91,7 +92,7 @@ def test_parts_of_a_long_reduction_have_right_results(size):
     assert passes(spec)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("m", "n", "k", "a", "family"),
     [
@@ -111,6 +112,7 @@ def test_products_of_a_few_columns_or_terms_take_no_tiles_of_padding(m, n, k, a,
     assert families_of(spec_of(sizes, *text, "schedule: {block: {m: 16, n: 16}}")) == ["tiled"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("k", "family"), [(24, "batched"), (144, "direct"), (256, "direct")])
 def test_a_block_of_small_matrices_has_a_warp_of_threads(k, family):
     text = f"B: 4096, M: 4, N: 2, K: {k}", "a [B, K, M]; b [B, K, N]; y [B, M, N]"
@@ -154,7 +156,7 @@ def test_a_sum_of_one_term_is_no_contraction():
 GROUPED = "y[n, f, i, j] = sum(image[n, f // F * C + c, i + r - 1, j + s - 1] * w[f, c, r, s], c, r, s)"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("filters", [4, 16, 24])
 def test_a_grouped_convolution_has_tiles_or_windows_whatever_the_filters_of_a_group(filters):
     arrays = "image [N, G * C, H, W]; w [G * F, C, 3, 3]; y [N, G * F, H, W]"
@@ -191,6 +193,7 @@ TRANSPOSED = """z[f, i, j] = sum(image[c, (i + 1 - r) / 2, (j + 1 - s) / 2] * w[
 y[f] = mean(z[f, i, j], i, j)"""
 
 
+@pytest.mark.slow
 def test_a_transposed_convolution_is_stored_before_the_mean_of_its_planes():
     arrays, indices = "image [C, H, W]; w [C, F, 4, 4]; y [F]", "indices: {i: 2 * H, j: 2 * W}"
     plan = generate(spec_of("C: 48, F: 24, H: 90, W: 100", arrays, TRANSPOSED, indices), analysis=False).plan

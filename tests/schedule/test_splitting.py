@@ -79,6 +79,7 @@ def test_a_temporary_of_a_temporary_that_reads_a_scalar_is_planned():
     assert passes(kernel)
 
 
+@pytest.mark.slow
 def test_an_operand_that_no_skinny_gemm_takes_leaves_parts_of_the_sums_to_single_threads():
     kernel = kernel_of(SKINNY_GEMM)
     assert families_of(kernel) == ["direct", "reduce"]
@@ -90,6 +91,7 @@ def test_the_same_without_the_quotient_is_split():
     assert families_of(kernel_of(plain))[0] == "skinny"
 
 
+@pytest.mark.slow
 def test_the_same_without_a_boundary_is_an_implicit_gemm():
     kernel = kernel_of(SKINNY_GEMM.replace(" + 1", "").replace(", boundary: clamp", ""))
     assert families_of(kernel) == ["gemm"]

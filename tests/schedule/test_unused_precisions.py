@@ -54,6 +54,7 @@ def test_a_precision_without_an_effect_is_named_with_the_reason(accumulate, more
     assert f"// accumulate  `{key}` has no effect: " in kernel.source
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("accumulate", "more"),
     [

@@ -83,7 +83,7 @@ compute: y[b, i, j, o] = sum(x[b, i + r - 1, j + s - 1, c] * f[r, s, c, o], r, s
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [

@@ -52,6 +52,7 @@ def figures(comparison: Comparison, change: str) -> set[str]:
     return {figure.name for figure in comparison.figures if figure.change == change}
 
 
+@pytest.mark.slow
 def test_each_step_of_the_ladder_names_what_it_improves() -> None:
     kernels = [compared(spec, compiles=True) for spec in load_all(SPECS / "product_ladder.yaml", LADDER)]
     steps = dict(enumerate((compare(old, new) for old, new in pairwise(kernels)), start=2))

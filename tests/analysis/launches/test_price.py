@@ -65,6 +65,7 @@ def test_a_gemm_is_bound_by_its_arithmetic():
     assert price.compulsory == 3 * 4 * 1024**2
 
 
+@pytest.mark.slow
 def test_a_gemm_on_tensor_cores_is_bound_by_their_peak():
     (on_tensor_cores,) = prices(GEMM.replace("N: 1024", "N: 4096").replace("float32", "bfloat16"))
     (on_cuda_cores,) = prices(GEMM.replace("N: 1024", "N: 4096"))

@@ -105,6 +105,7 @@ def test_a_pipeline_that_lacks_a_wait_a_barrier_or_a_commit_is_refuted(stages, k
     assert refuted(nth(kernel, kind, position, lambda node: ()))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("stages", STAGES)
 def test_a_wait_that_leaves_one_more_group_pending_is_refuted(stages, position):

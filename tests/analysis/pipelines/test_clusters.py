@@ -55,6 +55,7 @@ def test_blocks_that_share_nothing_are_not_said_to():
     assert "shared by" not in proof.line
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.tuples(*(st.integers(1, 400).map(lambda n: 8 * n) for _ in "mn"), st.integers(1, 90).map(lambda n: 16 * n)),

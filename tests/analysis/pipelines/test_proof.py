@@ -88,6 +88,7 @@ def test_what_is_proved_names_its_sizes():
     assert "for at most 3 k-tiles: 3 stages, none is refilled" in proof_of(FORMS["no refill"]()).line
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.tuples(*(st.integers(1, 70).map(lambda n: 8 * n) for _ in "mn"), st.integers(1, 90).map(lambda n: 16 * n)),

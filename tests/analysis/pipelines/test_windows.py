@@ -91,7 +91,7 @@ def test_every_form_of_a_convolution_is_proved(kernel):
     assert proof.verdict == "proved", proof.line
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", SYNCHRONISATION, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", ["persistent", "padded channels of filters along K"])
 def test_no_convolution_that_lacks_one_of_its_nodes_is_proved(name, kind):

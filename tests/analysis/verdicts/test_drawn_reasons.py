@@ -119,7 +119,7 @@ def check(number: int) -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("start", range(0, 300, 50))
 def test_the_figures_of_drawn_accesses_follow_from_their_reasons(start: int) -> None:
     for number in range(start, start + 50):

@@ -45,7 +45,7 @@ def worst_of_full_warps(launch, target: str, m: int, n: int) -> dict[str, int]:
     }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", ["sm_20", "sm_61", "sm_90"])
 @pytest.mark.parametrize("read", ["A[m, n]", "A[m - 1, n + 1]", "A[m, n] + A[m + 1, n - 3]"])
 def test_the_worst_over_all_residues_is_what_some_size_costs_and_no_size_costs_more(read, target):
@@ -214,6 +214,7 @@ compute: y[m, n] = sum(A[m, k] * B[n, k], k)
     assert store.claim.startswith("16 sectors, ideal 4")  # of warps 0 to 3; the others would touch 17
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_edge_of_a_transposition_has_no_figure_of_a_full_warp(dtype):
     launch, dynamic = launch_of(f"""

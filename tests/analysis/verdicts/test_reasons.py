@@ -195,6 +195,7 @@ def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(
         assert wavefronts in {w.cost.wavefronts for w in warps}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_lane_strides_and_the_share_of_used_bytes_are_right(walk, text, target):
     for actual, warps in reports(walk, text, target):
@@ -263,7 +264,7 @@ def test_constant_reads_are_uniform_or_serialised_by_distinct_addresses(walk, ta
             assert actual.verdict == "costly"
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("path", FIXED, ids=lambda path: path.stem)
 def test_claims_of_the_gallery_fit_a_comment_and_the_texts_stand_in_the_source(path):
     for spec in load_all(path):

@@ -183,6 +183,7 @@ def test_every_access_is_in_the_table(cli: Cli) -> None:
     assert all(row.split()[-1] in ("ideal", "costly", "assumed", "unknown") for row in rows)
 
 
+@pytest.mark.slow
 def test_the_gallery_keeps_its_own_limits(cli: Cli) -> None:
     limited = [path for path in sorted((ROOT / "specs").glob("*.yaml")) if "\ncheck:" in path.read_text()]
     answer = cli("check", *limited, "--quiet")

@@ -86,6 +86,7 @@ def test_the_32_way_transpose_is_fixed_and_then_passes_its_check(cli: Cli, file:
     assert fix(cli, path, "--write").out.startswith("turn on sm_90: nothing to fix")
 
 
+@pytest.mark.slow
 def test_costs_and_a_verified_run_precede_the_patch(cli: Cli, file: Callable[..., Path]) -> None:
     path = file(TRANSPOSE)
     answer = fix(cli, path, "--target", "sm_90")

@@ -61,6 +61,7 @@ def replace(path: Path, text: str) -> None:
     os.replace(path.with_suffix(".new"), path)
 
 
+@pytest.mark.slow
 def test_a_change_is_generated_and_an_error_is_shown_and_waited_out(spec: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     source = out / "scale.cu"

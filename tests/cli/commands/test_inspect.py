@@ -63,6 +63,7 @@ def test_the_plan_shows_every_access_under_its_loops(cli: Cli, product: Path) ->
     assert "__syncthreads()" in text
 
 
+@pytest.mark.slow
 def test_without_a_cuda_compiler_the_plan_says_so_and_machine_code_is_status_3(
     cli: Cli, product: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_reason_of_two_keys_is_printed_once(cli: Cli, spec: Path) -> None:
         assert len(reasons) == len(set(reasons))
 
 
+@pytest.mark.slow
 def test_the_plan_has_a_price_where_the_spec_requests_something(cli: Cli, product: Path) -> None:
     line = next(line for line in cli("inspect", product).out.splitlines() if line.startswith("  price "))
     assert line.split()[1:3] == ["`tiled`,", "`rowwise`:"]

@@ -144,6 +144,7 @@ def test_a_wrong_result_exits_1_and_names_the_worst_element(cli: Cli, spec: Path
     assert content["worst"] in text.out
 
 
+@pytest.mark.slow
 def test_a_fault_is_shown_with_its_lines_of_the_source(cli: Cli, spec: Path, broken: Any) -> None:
     broken("    y[i] =", "    y[i + 40] =")
     answer = cli("run", spec, "--device", "cpu", "--sanitize")

@@ -245,6 +245,7 @@ def test_the_driver_gets_the_calls_of_the_manifest(kernels, played) -> None:
     assert calls[: len(wanted)] == wanted
 
 
+@pytest.mark.slow
 def test_the_code_is_loaded_once_and_is_the_compilers(played, cubins) -> None:
     shortest = min(map(len, cubins.values()))
     sums = {f"load {zlib.crc32(image[:shortest])}": name for name, image in cubins.items()}
@@ -364,6 +365,7 @@ compute: y[i] = x[i] * w[1]
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 def test_a_texture_object_is_made_once_for_each_address(tmp_path: Path, compiler: str) -> None:
     if shutil.which("g++") is None or shutil.which("gcc") is None:
@@ -405,7 +407,7 @@ compute: y[i, j] = x[i, j - 1] * w[1]
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 @pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "symmetric"])
 def test_a_2d_texture_object_is_made_once_for_each_address_and_size(tmp_path: Path, compiler: str, mode: str) -> None:
@@ -483,6 +485,7 @@ def words_of_constant_calls(folder: Path, compiler: str, calls: str) -> list[str
     return [line.split()[0] for line in done.stdout.splitlines() if not line.startswith("load ")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 def test_constants_wait_for_the_launches_of_the_call_before_in_each_context(tmp_path: Path, compiler: str) -> None:
     calls = "LAUNCH(1); LAUNCH(2); current_context = 6; LAUNCH(3); current_context = 5; LAUNCH(4);"
@@ -572,6 +575,7 @@ def embedded_both(portable: Kernel, specific: Kernel) -> Embedded:
     return embed(portable.context, portable.plan, portable.manifest, images[0], [code])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 def test_a_device_runs_the_code_of_its_own_architecture(
     products: tuple[Kernel, Kernel], tmp_path: Path, compiler: str

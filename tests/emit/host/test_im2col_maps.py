@@ -158,6 +158,7 @@ def ran(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rank", FORMS)
 def test_the_embedded_c_gives_the_driver_the_numbers_of_the_manifest(
     kernels: dict[int, Kernel], rank: int, tmp_path: Path
@@ -227,6 +228,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return run
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rank", FORMS)
 def test_the_launcher_encodes_the_numbers_of_the_manifest(
     kernels: dict[int, Kernel], compiled: Callable[[str], str], rank: int

@@ -73,6 +73,7 @@ def test_the_c_header_brings_the_typed_launcher_to_cpp(folder: Path, standard: s
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", [("first.h", "first.hpp"), ("first.hpp", "first.h"), ("first.hpp",)])
 def test_headers_can_be_included_in_any_order(folder: Path, order: tuple[str, ...]) -> None:
     for option in ("-DOTHER", "-DCUGEN_C_ONLY"):
@@ -128,6 +129,7 @@ int main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("option", ["-O0", "-O2"])
 def test_two_versions_are_linked_into_one_program_and_do_not_mix(folder: Path, option: str) -> None:

@@ -197,6 +197,7 @@ def test_a_launcher_without_needs_only_launches(host):
     assert body[1] == "return cudaGetLastError();"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("compiler", "language", "standard"), [("gcc", "c", "c11"), ("g++", "c++", "c++17")])
 def test_the_header_serves_c_and_cpp(kernels, name, compiler, language, standard, tmp_path):
@@ -232,6 +233,7 @@ int main()
 """
 
 
+@pytest.mark.slow
 def test_the_whole_file_compiles_and_refuses_bad_calls(kernels, tmp_path):
     """The checks come before the first call of CUDA, so they run where there is no GPU."""
     if nvcc.find() is None:

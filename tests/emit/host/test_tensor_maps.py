@@ -244,6 +244,7 @@ def test_the_launcher_computes_on_the_cpu(product: Kernel, tmp_path: Path) -> No
     assert (done.stdout.splitlines(), done.stderr) == (["0 0", "0 0", "1 0"], "")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("spec", [SPEC, CHAIN], ids=["product", "chain"])
 def test_nvcc_takes_the_whole_file_without_a_warning(spec: str, tmp_path: Path) -> None:
@@ -307,6 +308,7 @@ int main()
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 def test_the_driver_encodes_the_maps_and_gets_them_before_the_arguments(
     product: Kernel, tmp_path: Path, compiler: str

@@ -78,7 +78,7 @@ COPIED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("text", "shapes", "family"), COPIED.values(), ids=list(COPIED))
 def test_operands_are_copied_with_the_channels_last(text: str, shapes: dict[str, str], family: str) -> None:
     assert copies(text) == (shapes, family)
@@ -97,7 +97,7 @@ AS_THEY_ARE = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("text", AS_THEY_ARE.values(), ids=list(AS_THEY_ARE))
 def test_other_operands_stay_as_they_are(text: str) -> None:
     (spec,) = load_text(text)
@@ -132,7 +132,7 @@ VALUES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("text", VALUES.values(), ids=list(VALUES))
 def test_a_convolution_of_copies_equals_the_reference(small: None, text: str, target: str) -> None:
@@ -141,6 +141,7 @@ def test_a_convolution_of_copies_equals_the_reference(small: None, text: str, ta
     assert run.verification.passed, run.verification.messages
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("images", [1, 4])
 def test_copies_have_the_images_of_the_call(small: None, images: int) -> None:
     kernel = made(convolution(N="dynamic", H=5, W=7, C=16, K=32))

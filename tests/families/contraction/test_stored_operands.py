@@ -26,7 +26,7 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_computed_operand_is_stored_however_it_is_spelt(made, prove, spelling):
     spec = SCALED.format(k=260, compute=SPELLINGS[spelling])
@@ -75,7 +75,7 @@ compute: |
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("value", VALUES)
 def test_computed_operands_give_the_results_of_the_sum(made, prove, value):
     spec = COMPUTED.format(value=value)

@@ -53,6 +53,7 @@ def test_all_copies_of_an_element_have_the_same_names(made):
     assert "i0_in_" not in kernel.source
 
 
+@pytest.mark.slow
 def test_a_convolution_of_many_channels_is_taken_unasked(made):
     first = Convolution((28, 28), batch=8, channels=64, features=64, schedule="")
     last = replace(first, epilogue="select", is_last=True, weights="ktc", dtype="bfloat16")
@@ -60,6 +61,7 @@ def test_a_convolution_of_many_channels_is_taken_unasked(made):
         assert made(case.text).plan.kernels[-1].family == "gemm"
 
 
+@pytest.mark.slow
 def test_register_windows_are_left_those_of_few_features(planned, reasons):
     text = Convolution((224, 224), batch=8, channels=64, features=3, schedule="").text
     assert planned(text).family == "stencil"
@@ -68,6 +70,7 @@ def test_register_windows_are_left_those_of_few_features(planned, reasons):
     assert reasons("gemm", wider) == (Refusal("takes longer than register windows by the cost models"),)
 
 
+@pytest.mark.slow
 def test_the_sums_of_a_gated_convolution_are_implicit_gemms(made, prove):
     text = Convolution(is_last=True, schedule="", channels=32, features=48, batch=4).text
     total = text.split("= ")[-1].strip()
@@ -105,7 +108,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_results_agree_with_the_reference(made, prove, case):
     assert made(case.text).plan.kernels[-1].family == "gemm"
@@ -129,6 +132,7 @@ def test_traced_accesses_match_the_plan(made, case):
     assert not trace.mismatches
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "memory", ["texture", "readonly", "shared", "{space: shared, stages: 3}", "{space: shared, pad: 4}"]
 )
@@ -218,7 +222,7 @@ GRADIENTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", GRADIENTS.values(), ids=GRADIENTS)
 def test_gradients_of_a_convolution_are_implicit_gemms_too(planned, prove, text):
     assert planned(text).family == "gemm"

@@ -308,6 +308,7 @@ def test_candidates_have_every_reduction_of_split_k():
 SPLIT = SMALL + ", split_k: 4"
 
 
+@pytest.mark.slow
 def test_a_long_k_of_few_tiles_is_split(planned):
     split, whole = planned(gemm(64, 4096, 4096, schedule="")), planned(gemm(1536, 4096, 2816, schedule=""))
     unsplit = planned(gemm(64, 4096, 4096, schedule="split_k: 1"))

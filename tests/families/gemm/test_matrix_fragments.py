@@ -59,7 +59,7 @@ def instructions_of(kernel) -> set[str]:
 # When tensor cores are used
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("types", "target", "expected"),
     [
@@ -84,6 +84,7 @@ def test_small_types_multiply_on_tensor_cores_unasked_from_the_first_target_that
     assert instructions_of(kernel) == expected
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("target", "instruction"),
     [
@@ -104,7 +105,7 @@ def test_fast_sums_of_float8_are_within_their_wider_bounds(prove):
     prove(product_of(TYPES[4], 33, 67, 200, target="sm_89").replace("{tf32: true}", "{fp8: fast}"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("types", TYPES)
 def test_cuda_cores_multiply_where_they_are_requested(planned, types):
     kernel = planned(product_of(types, 256, 256, 256, schedule="family: gemm, cores: cuda"))
@@ -139,7 +140,7 @@ def test_what_tensor_cores_do_not_take_is_refused_with_a_reason(reasons, text, w
 # Tiles
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("step", [64, 128])
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
@@ -171,12 +172,13 @@ def test_results_are_right_at_odd_sizes(prove, types, k_major):
     prove(product_of(types, 33, 67, 71, k_major=k_major))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("types", TYPES[::2])
 def test_no_thread_races_with_another(prove, types):
     prove(product_of(types, 65, 65, 130), races=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -224,6 +226,7 @@ def test_results_are_right_with_stream_k(prove):
     prove(product_of(TYPES[1], 129, 640, 256, schedule=SMALL + ", stream_k: 1"))
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(data=st.data())
 def test_results_are_right_at_any_size_and_layout(prove, data):

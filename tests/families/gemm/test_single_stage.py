@@ -54,7 +54,7 @@ def test_operands_placed_with_one_stage_have_one(planned, placed):
     assert ", 1 stage" in kernel.reasons[0]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("schedule", ["", "family: gemm"])
 @pytest.mark.parametrize(
     "placed", [{"a": SHARED}, {"a": SHARED, "b": SHARED}, {"b": ", memory: {space: shared, pad: 4}"}]

@@ -49,7 +49,7 @@ def test_a_single_stage_has_no_bank_conflicts(made, dtype, transposed):
         assert {verdict for _, _, verdict in requests} == {"ideal"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transposed", ["", "b", "ab"])
 def test_requests_are_those_of_a_padded_tile(made, transposed):
     padded = wavefronts(made(gemm(128, 64, 128, transposed=transposed, schedule=WIDE + ", stages: 3")))

@@ -291,6 +291,7 @@ def test_traced_accesses_match_the_plan(made):
     assert trace.unknown == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", ["exp(A[m, k]) * B[k, n]", "(A[m, k] - s[k]) * (B[k, n] / s[k])"])
 def test_operands_that_are_stored_first_are_within_the_bounds_of_tf32(made, prove, value):
     text = f"""

@@ -41,6 +41,7 @@ def unasked(reduction: str) -> str:
     return term(reduction, 600, 100, 700, schedule="")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_any_term_of_two_elements_is_a_gemm(planned, reduction):
     assert planned(unasked(reduction)).family == "gemm"
@@ -88,7 +89,7 @@ def test_accumulators_begin_with_the_identity(planned):
 # Results
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("more", CONFIGS)
 def test_it_is_right(prove, reduction, more):

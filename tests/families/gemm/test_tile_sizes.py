@@ -87,6 +87,7 @@ def numbers(code: str) -> set[int]:
     return set(map(int, re.findall(r"(?<![\w.])\d+\b", code)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", KERNELS.values(), ids=KERNELS)
 def test_sizes_are_named_wherever_they_are_meant(made, text):
     sizes, code = sizes_and_code(made(text).source)
@@ -102,7 +103,7 @@ def test_every_size_that_is_named_is_used(made, text):
     assert all(re.search(rf"\b{name}\b", code) for name in sizes)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_tiles_of_the_gallery_have_named_extents_origins_and_loops(path):
     for spec in load_all(path):

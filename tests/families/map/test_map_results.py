@@ -59,6 +59,7 @@ def test_offsets_constants_and_repeated_indices_are_right(prove):
     )
 
 
+@pytest.mark.slow
 def test_temporaries_and_updates_of_a_fused_group_are_right(prove, planned, widths):
     text = (
         "params: {M: 19, N: 24}\narrays:\n  X: {shape: [M, N], dtype: float16}\n  Y: {shape: [M, N], dtype: float32}\n"

@@ -39,6 +39,7 @@ def arrays_between(text: str) -> list[str]:
     return [array.name for array in generate(load_text(text)[0], analysis=False).plan.workspace]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("height", "width", "dtype"), [(11, 11, "float32"), (7, 7, "float16"), (9, 5, "float64"), (13, 10, "bfloat16")]
 )

@@ -40,6 +40,7 @@ SMALL = "family: rowwise, cluster: %d, threads: %d"
 # When a row takes a cluster
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("n", "dtype", "cluster", "threads"),
     [

@@ -109,6 +109,7 @@ def test_a_plain_sum_of_rows_is_left_to_reduce(planned):
 # How a row is mapped to threads
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("n", "dtype", "block"),
     [

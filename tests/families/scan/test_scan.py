@@ -132,7 +132,7 @@ def test_short_and_reverse_rows_and_those_of_different_alignment_are_scanned_by_
         assert {a.width for a in accesses(planned(text).body) if a.array.space == "global"} == {1}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 127, 257, 1021, 4099])
 def test_unaligned_rows_are_right(prove, n):
     prove(matrix(9, n))

@@ -336,6 +336,7 @@ def test_reductions_of_different_lengths_share_the_name_of_their_index(prove):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -452,7 +453,7 @@ def test_the_step_of_a_walk_is_that_of_the_schedule(prove, planned):
     prove(text, races=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("outputs", [2, 3, 4, 8])
 @pytest.mark.parametrize("n", [1, 31, 127, 257, 512])
 def test_a_thread_of_a_walk_has_several_outputs(prove, planned, n, outputs):

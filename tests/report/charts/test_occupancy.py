@@ -25,6 +25,7 @@ def steps(chart: StepChart) -> list[tuple[float, float]]:
     return corners
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("file", ["gemm_f32.yaml", "transpose_padded.yaml", "gemm_wgmma_f16.yaml"])
 def test_the_kernel_is_on_the_steps_of_its_resources(file, gallery_pages):
     (page,) = gallery_pages(file)

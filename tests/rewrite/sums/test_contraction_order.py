@@ -79,6 +79,7 @@ def test_other_sums_stay_as_they_are(value):
     assert ordered(spec_of(f"y[m, n] = {value}", declared, "M: 7, N: 3, K: 5, L: 7")) is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("compute", "arrays", "families"),
     [

@@ -33,6 +33,7 @@ def test_narrow_types_go_to_tensor_cores():
     assert any("tensor cores by" in reason for reason in kernel.plan.kernels[0].reasons)
 
 
+@pytest.mark.slow
 def test_register_windows_keep_float32_with_few_channels():
     fewest = MIN_STORED_CHANNELS
     for size, outputs in (((24, 25), (48, 50)), ((200, 200), (400, 400))):
@@ -45,7 +46,7 @@ def test_few_products_or_an_unknown_number_are_not_stored(changes):
     assert "gemm" not in families(made(LARGE, is_channels_last=True, **changes))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "changes",
     [

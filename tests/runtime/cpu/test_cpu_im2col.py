@@ -187,6 +187,7 @@ def images_of(copy: Copy) -> Array:
     return np.random.default_rng(0).integers(1, 256, shape).astype(np.uint8)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(copy=copies())
@@ -277,7 +278,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize(("before", "after", "message"), PLANTED.values(), ids=list(PLANTED))
 def test_a_fault_planted_into_the_copy_of_a_convolution_is_named(

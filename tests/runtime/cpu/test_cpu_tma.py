@@ -151,6 +151,7 @@ def copies(draw: st.DrawFn) -> Copy:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(copy=copies())
@@ -165,6 +166,7 @@ def test_a_load_has_the_elements_of_the_box_and_zeros_outside(
     assert (loaded(make_job, copy, tensor, **options) == expected).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(copy=copies())

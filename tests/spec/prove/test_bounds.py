@@ -168,6 +168,7 @@ def test_a_static_read_is_accepted_exactly_where_no_point_is_outside(
     assert result.codes == (["CG1304"] if outside else [])
 
 
+@pytest.mark.slow
 @RELAXED
 @given(subscripts(), conditions(), st.integers(1, 9))
 def test_a_proof_for_all_sizes_holds_for_each(compute: Compute, subscript: str, condition: str, size: int) -> None:
@@ -216,6 +217,7 @@ def test_groups_of_any_size_are_proved(compute: Compute, value: str, g: int, of_
         assert grouped(compute, value, f"{{G: {g}, C: {g * of_input}, F: {g * of_output}}}") == []
 
 
+@pytest.mark.slow
 @RELAXED
 @given(
     st.sampled_from(GROUPED[:2]), st.integers(2, 12), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0, 1, 24])

@@ -27,6 +27,7 @@ def type_of(compute: Compute, expression: str, **arrays: str) -> str:
     return str(result.spec.array("t").dtype)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("a", NUMBERS)
 @pytest.mark.parametrize("b", NUMBERS)
 @pytest.mark.parametrize("operator", ["+", "/", "//", "%"])

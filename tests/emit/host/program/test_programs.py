@@ -52,6 +52,7 @@ def test_a_committed_program_is_what_the_spec_gives(gallery_kernel, golden, name
     golden(DATA / file, program(kind, kernel.context, kernel.manifest))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_program_runs_on_the_cpu_and_finds_no_wrong_element(gallery_kernel, run_on_cpu, name):
@@ -69,6 +70,7 @@ def test_a_program_runs_under_sanitizers(gallery_kernel, run_on_cpu, name):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OVERLAPPING)
 def test_parts_are_computed_and_a_timeline_is_printed(gallery_kernel, run_on_cpu, name):
@@ -83,7 +85,7 @@ def test_parts_are_computed_and_a_timeline_is_printed(gallery_kernel, run_on_cpu
     assert re.search(r"overlapped [\d.]+ ms: [\d.]+ times the longest of the three$", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     ("name", "kind"), [*((name, "main") for name in GALLERY), *((name, "main-overlap") for name in OVERLAPPING)]
 )

@@ -139,6 +139,7 @@ def test_functions_by_intrinsics_are_not_checked(kernel_of, value, is_checked):
     assert (f"// Not checked here: {reason}." in text) != is_checked
 
 
+@pytest.mark.slow
 def test_rows_are_left_out_where_the_host_takes_too_long(kernel_of):
     (body,), text = functions(
         kernel_of,

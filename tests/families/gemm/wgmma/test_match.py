@@ -197,6 +197,7 @@ def test_operands_that_no_copy_helps_are_not_copied(made) -> None:
         made(placed("A", "space: shared, pad: 8", k=260))
 
 
+@pytest.mark.slow
 def test_small_gemms_are_copied_only_on_request(made) -> None:
     """Of 2^24 multiply-adds with rows of whole words, which take less time than copies; of 2^25 they are, and with odd
     rows of 2^24."""

@@ -267,7 +267,7 @@ def drawn(seed: int) -> Draw:
     return Draw(text, source.choice(("", "sanitize", "races")))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_convolutions_equal_the_reference(prove, seed: int) -> None:
     draw = drawn(seed)
@@ -291,6 +291,7 @@ CLUSTERS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", CLUSTERS.values(), ids=list(CLUSTERS))
 def test_the_last_tile_of_a_cluster_may_begin_after_the_last_pixel(planned, prove, text: str) -> None:
     """Three tiles of 64 or one of 192 for two blocks: the map has no pixel after the last of a single image."""
@@ -309,6 +310,7 @@ def test_channels_are_padded_to_whole_k_tiles(planned, prove, channels: int, fil
     prove(text)
 
 
+@pytest.mark.slow
 def test_a_batch_of_images_known_at_launch_is_taken(made, prove) -> None:
     text = convolution(N="dynamic", C=24)
     assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
