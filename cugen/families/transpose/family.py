@@ -94,7 +94,7 @@ def _row_index(request: Request, form: FusedStatements, read: Read, across: str)
     memory = context.spec.array(read.array).memory
     if memory.space not in (None, "shared", "readonly", "texture", "register") or array.space not in IN_MEMORY:
         return None
-    if sum(across in free_indices(sub) for sub in subs) != 1 or step_along(array, subs, across, context) in (1, -1):
+    if sum(across in free_indices(sub) for sub in subs) != 1:
         return None
     names = dict.fromkeys(name for sub in subs if across not in free_indices(sub) for name in free_indices(sub))
     steps = {name: step_along(array, subs, name, context) for name in names}
