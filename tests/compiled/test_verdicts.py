@@ -44,7 +44,6 @@ def kernel_of(value: str, dtype: str, target: str) -> Kernel:
     return generate(spec, remarks="none")
 
 
-@pytest.mark.whole
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -60,7 +59,6 @@ def test_machine_code_of_the_gallery_has_no_branch_and_no_local_memory_without_a
     assert list(verdict_faults(generate(spec, remarks="none"), sizes_of(spec))) == []
 
 
-@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(DRAWN // PER_BATCH))
 def test_machine_code_of_drawn_kernels_has_no_branch_and_no_local_memory_without_a_verdict(batch):
@@ -81,7 +79,6 @@ def statement_lines(source, line):
     return set(range(first, line + 1))
 
 
-@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(DRAWN // PER_BATCH))
 def test_every_memory_instruction_of_drawn_kernels_is_of_an_access_by_space_and_width(batch):
