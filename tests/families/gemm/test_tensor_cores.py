@@ -48,7 +48,9 @@ def is_on_tensor_cores(kernel) -> bool:
         pytest.param(doubles(1024, 1024, 1024, schedule="cores: cuda"), False, id="CUDA cores requested"),
         pytest.param(doubles(1024, 1024, 1024, schedule="lanes: 4"), False, id="lanes requested"),
         pytest.param(gemm(1024, 1024, 1024, schedule=""), False, id="float32"),
-        pytest.param(doubles(1024, 1024, 1024, schedule="").replace("sum(A", "sum(2 * A"), False, id="scaled operand"),
+        pytest.param(
+            doubles(1024, 1024, 1024, schedule="").replace("sum(A", "sum(2 * A"), True, id="factor of all terms"
+        ),
     ],
 )
 def test_float64_uses_tensor_cores_on_devices_where_these_are_faster(planned, text, expected):
