@@ -14,7 +14,7 @@ Transaction = tuple[int, int]  # address, bytes
 
 LINE_BYTES = 128  # bytes
 
-SOME_LANES = "1.0 and 1.1 issue 16 transactions for an uncoalesced half-warp; inactive lanes are assumed to need none"
+SOME_LANES = "1.0 and 1.1 take 16 transactions for an uncoalesced half-warp; inactive lanes are assumed to need none"
 ATOMICS = "the transactions of global atomics are undocumented"
 
 
