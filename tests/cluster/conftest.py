@@ -19,9 +19,8 @@ from cugen.tune.devices import DeviceState
 from cugen.tune.timing import workers
 from cugen.tune.timing.gpus import Gpu
 from cugen.version import __version__
+from tests.tune.scale import FAKE, FOUR, SCALAR, TWO
 
-FAKE = Path(__file__).parents[1] / "tune" / "fake_worker.py"
-TWO, FOUR, SCALAR = "Vector<float, 2>", "Vector<float, 4>", "float x_i"
 TIMES = [[TWO, 5.0], [SCALAR, 20.0], [FOUR, 10.0]]
 UUIDS = {"gpu-0": "GPU-0", "gpu-1": "GPU-1"}
 

@@ -14,19 +14,10 @@ from pathlib import Path
 import pytest
 from distributed import Client
 
+from tests.tune.scale import SCALE
+
 WORKER = Path(__file__).parent / "process_worker.py"
 ROOT = Path(__file__).parents[2]
-SPEC = """\
-cugen: 1
-kernel: scale
-target: sm_90
-params: {N: 4096}
-arrays:
-  x: {shape: [N], dtype: float32}
-  y: {shape: [N], dtype: float32}
-compute: y[i] = 2 * x[i]
-schedule: {family: map}
-"""
 SCHEDULER = """
 import asyncio
 from distributed import Scheduler
@@ -47,7 +38,7 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "plan.json").write_text(json.dumps({"times": [["", 10.0]], "seconds": 0.3}))
-        (folder / "scale.yaml").write_text(SPEC)
+        (folder / "scale.yaml").write_text(SCALE.replace(", vectors: 1", ""))
         self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUGEN_CACHE_DIR": str(folder / "cache")}
         self.processes: dict[str, subprocess.Popen[str]] = {}
 

@@ -19,19 +19,10 @@ from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, Outcome, TuneError, search
 from cugen.tune.standings import Progress
+from tests.tune.scale import FOUR, SCALAR, SCALE, TWO
 
-from .conftest import FOUR, SCALAR, TWO, start_cluster
+from .conftest import start_cluster
 
-SCALE = """\
-cugen: 1
-kernel: scale
-params: {N: 4096}
-arrays:
-  x: {shape: [N], dtype: float32}
-  y: {shape: [N], dtype: float32}
-compute: y[i] = 2 * x[i]
-schedule: {family: map, vectors: 1}
-"""
 WINNER = (("y", Schedule("map", tunables=(("vector", 2), ("vectors", 1)))),)
 Search = Callable[..., Outcome]
 Plan = Callable[..., None]

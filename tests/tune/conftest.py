@@ -16,19 +16,8 @@ from cugen.spec.model import Spec
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.tuner import Options
 
-FAKE = Path(__file__).parent / "fake_worker.py"
-# Candidates: vectors of 4 (the generator's own choice), 2 and 1 elements.
-SCALE = """\
-cugen: 1
-kernel: scale
-params: {N: 4096}
-arrays:
-  x: {shape: [N], dtype: float32}
-  y: {shape: [N], dtype: float32}
-compute: y[i] = 2 * x[i]
-schedule: {family: map, vectors: 1}
-"""
-FOUR, TWO, SCALAR = "Vector<float, 4>", "Vector<float, 2>", "float x_i"
+from .scale import FAKE, FOUR, SCALAR, SCALE, TWO
+
 H200 = Gpu("NVIDIA H200", "sm_90")
 
 

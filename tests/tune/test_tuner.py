@@ -23,7 +23,8 @@ from cugen.tune.lockfile import block
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.tuner import Options, TuneError, search
 
-from .conftest import FOUR, H200, SCALAR, SCALE, TWO
+from .conftest import H200
+from .scale import FOUR, SCALAR, SCALE, TWO
 
 Made = Callable[..., Options]
 

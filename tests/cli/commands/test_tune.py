@@ -14,21 +14,10 @@ import pytest
 from cugen.abi.errors import RunError
 from cugen.tune.timing import gpus, workers
 from cugen.tune.timing.gpus import Gpu
+from tests.tune.scale import FAKE, SCALE
 
 from ..conftest import Answer, Cli
 
-FAKE = Path(__file__).parents[2] / "tune" / "fake_worker.py"
-SPEC = """\
-cugen: 1
-kernel: scale
-target: sm_90
-params: {N: 4096}
-arrays:
-  x: {shape: [N], dtype: float32}
-  y: {shape: [N], dtype: float32}
-compute: y[i] = 2 * x[i]
-schedule: {family: map, vectors: 1}
-"""
 BLOCK = """\
 # Schedules that `cugen tune` found: a block for each kernel and device, by name. `cugen generate` takes them from here.
 cugen_lock: 1
@@ -53,7 +42,7 @@ kernels:
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     path = tmp_path / "scale.yaml"
-    path.write_text(SPEC)
+    path.write_text(SCALE)
     return path
 
 
@@ -97,7 +86,7 @@ def test_the_winner_goes_to_the_lock_and_into_the_kernel(cli: Cli, spec: Path, m
 def test_a_spec_without_a_target_is_tuned_for_the_gpu_and_generated_for_it_only_if_asked(
     cli: Cli, spec: Path, machine: Path, tmp_path: Path
 ) -> None:
-    spec.write_text(SPEC.replace("target: sm_90\n", ""))
+    spec.write_text(SCALE.replace("target: sm_90\n", ""))
     answer = tuned(cli, spec)
     assert "target: sm_90a, of this device (the spec names none)\n" in answer.err
     assert "  target: sm_90a\n" in (tmp_path / "cugen.lock").read_text()
@@ -142,7 +131,7 @@ def test_a_generators_choice_that_is_wrong_ends_with_1(cli: Cli, spec: Path, mac
 
 def test_the_other_kernels_are_tuned_where_one_cannot_be(cli: Cli, spec: Path, machine: Path, tmp_path: Path) -> None:
     machine.write_text(json.dumps({"times": [["Vector<float, 2>", 5.0]], "die": [") wild("]}))
-    spec.write_text(SPEC.replace("kernel: scale", "kernel: wild") + "---\n" + SPEC)
+    spec.write_text(SCALE.replace("kernel: scale", "kernel: wild") + "---\n" + SCALE)
     answer = tuned(cli, spec)
     assert answer.status == 1
     assert "error: wild: the generator's own choice can't be timed: the process died" in answer.err
@@ -166,7 +155,7 @@ def test_a_schedule_that_no_longer_fits_is_a_warning_each_time_it_is_met(cli: Cl
     assert answer.status == 0
     assert "warning[CG2105]: the schedule of mine.lock for `scale` on NVIDIA H200 no longer fits" in answer.err
     assert "no longer fits" in (tmp_path / "scale.cu").read_text()
-    spec.write_text(SPEC.replace("4096", "8192"))
+    spec.write_text(SCALE.replace("4096", "8192"))
     answer = cli("generate", spec, "-o", tmp_path, "--lock", tmp_path / "mine.lock")
     assert "warning[CG2107]" in answer.err
 

@@ -18,7 +18,8 @@ from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, search, update
 from cugen.tune.timing.comparison import CannotCompare, compare
 
-from ..conftest import FOUR, H200, SCALAR, TWO
+from ..conftest import H200
+from ..scale import FOUR, SCALAR, TWO
 
 Command = Callable[..., tuple[str, ...]]
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
