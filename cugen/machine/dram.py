@@ -60,6 +60,7 @@ _BURSTS = {
     "HBM3": Burst(32, 8, "JEDEC JESD238"),
     "HBM3e": Burst(32, 8, "JEDEC JESD238"),
 }
+_PARTITIONS = {(1, 0): 6, (1, 3): 8}  # of G80 and GT200, by compute capability
 _MEMORIES = {
     "G80": Dram("GDDR3", 384, 900 * _MHZ, "GeForce 8800 GTX technical brief"),
     "C1060": Dram("GDDR3", 512, 800 * _MHZ, "Tesla C1060 board specification"),
@@ -89,8 +90,6 @@ def dram(device: Device) -> Dram:
 
 
 def memory_partitions(target: Target) -> int:
-    """Partitions of device memory, among which PARTITION_BYTES at a time are dealt out; 0 from 2.0 on, where NVIDIA
-    documents no rule."""
-    if target.capability >= (2, 0):
-        return 0
-    return 8 if target.capability >= (1, 2) else 6
+    """Partitions of device memory, among which PARTITION_BYTES at a time are dealt out; 0 where NVIDIA documents no
+    rule."""
+    return _PARTITIONS.get(target.capability, 0)

@@ -33,7 +33,7 @@ def test_memory_whose_standard_is_not_public_has_no_burst() -> None:
 
 
 @pytest.mark.parametrize("name", known_targets())
-def test_partitions_are_documented_before_2_0_only(name: str) -> None:
+def test_partitions_are_documented_of_g80_and_gt200_only(name: str) -> None:
     row = target(name)
-    expected = {(1, 0): 6, (1, 1): 6, (1, 2): 8, (1, 3): 8}.get(row.capability, 0)
+    expected = {(1, 0): 6, (1, 3): 8}.get(row.capability, 0)
     assert memory_partitions(row) == expected
