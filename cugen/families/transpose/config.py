@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import sympy
+
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.vectors import (
     MAX_ACCESS_BYTES,
@@ -13,13 +15,12 @@ from cugen.pieces.vectors import (
     ElementRef,
     have_equal_alignment,
     offset_of,
-    step_along,
     widest_at,
 )
 from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
-from cugen.plan.symbols import integer, symbol
+from cugen.plan.symbols import Integer, integer, symbol
 from cugen.spec.expressions import Index, Read
 
 BANKS = 32  # of shared memory, as many as lanes of a warp (CUDA programming guide)
@@ -134,9 +135,18 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
 def _starts_sectors(transpose: Transpose, reference: ElementRef, along: Index) -> bool:
     """Whether the rows of an access along an index start at sector boundaries."""
     context, array = transpose.request.context, transpose.arrays[reference[0]]
-    symbols = {index.name: symbol(f"index {index.name}") for index in transpose.order}
-    start = offset_of(transpose.arrays, reference, {**context.symbols, **symbols, along.name: integer(0)})
+    start = _offset(transpose, reference).xreplace({_symbol(along): integer(0)})
     return divisor(start.expand(), context) % (SECTOR_BYTES // array.dtype.bytes) == 0
+
+
+def _offset(transpose: Transpose, reference: ElementRef) -> Integer:
+    """Offset of an access in elements, over a symbol for each index."""
+    symbols = {index.name: _symbol(index) for index in transpose.order}
+    return offset_of(transpose.arrays, reference, {**transpose.request.context.symbols, **symbols}).expand()
+
+
+def _symbol(index: Index) -> sympy.Symbol:
+    return symbol(f"index {index.name}")
 
 
 def _fewest_loads(transpose: Transpose, shift: int, size: int, load: int, store: int) -> TransposeConfig:
@@ -180,10 +190,9 @@ def _shift(transpose: Transpose) -> int:
 
 def _has_adjacent_rows(transpose: Transpose) -> bool:
     """Whether the rows of a tile are adjacent in all outputs, so that only the tile's ends are inside of sectors."""
-    context, down = transpose.request.context, transpose.down.name
-    extent = context.static_extent(transpose.across)
-    steps = {step_along(transpose.arrays[name], subs, down, context) for name, subs in transpose.outputs}
-    return extent is not None and steps <= {extent, -extent}
+    extent = transpose.request.context.extent(transpose.across)
+    steps = (_offset(transpose, output).coeff(_symbol(transpose.down)) for output in transpose.outputs)
+    return all(0 in ((step - extent).expand(), (step + extent).expand()) for step in steps)
 
 
 def shared_bytes(transpose: Transpose, config: TransposeConfig) -> int:

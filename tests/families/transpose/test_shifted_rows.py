@@ -72,6 +72,11 @@ def test_short_adjacent_rows_are_stored_by_element_from_a_tile_that_fits(planned
     assert "misalignment" in made(ADJACENT % (rows + 20, 901, "float32", "float32")).source
 
 
+def test_adjacent_rows_of_a_short_length_known_at_launch_are_stored_by_element_too(made):
+    short = "{range: [1, 45]}"
+    assert "misalignment" not in made(ADJACENT % (short, 901, "bfloat16", "bfloat16")).source
+
+
 @pytest.mark.parametrize(("rows", "across"), [(107, 128), (131, 64), (219, 128)])
 def test_shifted_tiles_load_few_elements_past_the_ends_of_rows(planned, rows, across):
     kernel = planned(
