@@ -1,6 +1,6 @@
 """Verification of the gallery on the GPU, also under the four tools of compute-sanitizer.
 
-    python benchmarks/gallery_on_gpu.py docs/results/gallery_h200.json
+    python benchmarks/gallery_on_gpu.py docs/results/gallery_h100.json
 
 The file holds, for each kernel, its launches, registers, time and error, and each tool's summary of the whole gallery.
 """
@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +30,21 @@ from cugen.spec.load import load_all
 
 DYNAMIC = 1000  # value of dynamic params, rounded down to their `multiple_of`
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+PARTS = 4  # of the gallery, at once under each tool
 
 
-def run_gallery(repeat: int) -> list[dict[str, Any]]:
-    """Runs the gallery; returns a row for each kernel."""
+def run_gallery(repeat: int, part: int = 0, parts: int = 1) -> list[dict[str, Any]]:
+    """Runs every `parts`-th spec of the gallery from `part` on; returns a row for each kernel."""
     device = GpuDevice()
     rows = []
-    for path in sorted(data_folder("specs").glob("*.yaml")):
+    for path in sorted(data_folder("specs").glob("*.yaml"))[part::parts]:
         for spec in load_all(path):
             kernel = generate(spec)
-            sizes = {p.name: DYNAMIC // p.multiple_of * p.multiple_of for p in spec.params if p.is_dynamic}
+            sizes = {
+                p.name: min(max(DYNAMIC, p.minimum), p.maximum) // p.multiple_of * p.multiple_of
+                for p in spec.params
+                if p.value is None
+            }
             run = verify(kernel.spec, kernel.source, kernel.manifest, device, params=sizes, seed=1, repeat=repeat)
             verification, outcome = run.verification, run.outcome
             rows.append(
@@ -59,28 +65,29 @@ def run_gallery(repeat: int) -> list[dict[str, Any]]:
     return rows
 
 
-def sanitize(tool: str) -> dict[str, Any]:
-    """Runs the gallery under one tool of compute-sanitizer."""
-    command = ["compute-sanitizer", "--tool", tool, sys.executable, __file__, "--gallery-only"]
+def sanitize(tool: str, part: int) -> dict[str, Any]:
+    """Runs a part of the gallery under one tool of compute-sanitizer."""
+    command = ["compute-sanitizer", "--tool", tool, sys.executable, __file__, "--part", str(part)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=560)
     summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: .*", done.stdout + done.stderr)
     clean = done.returncode == 0 and bool(summary) and all(re.search(r"SUMMARY: 0 ", s) for s in summary)
+    kernels = len(re.findall(r"^ok  ", done.stdout, re.MULTILINE))
     tail = "" if clean else (done.stdout + done.stderr)[-3000:]
-    return {"tool": tool, "clean": clean, "summary": summary, "tail": tail}
+    return {"tool": tool, "part": part, "kernels": kernels, "clean": clean, "summary": summary, "tail": tail}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", nargs="?", type=Path)
-    parser.add_argument("--gallery-only", action="store_true", help="run and verify the gallery only")
+    parser.add_argument("--part", type=int, metavar="P", help=f"one of {PARTS} parts of the gallery, and no figures")
     options = parser.parse_args()
-    if options.gallery_only:
-        return 0 if all(row["passed"] for row in run_gallery(repeat=1)) else 1
+    if options.part is not None:
+        return 0 if all(row["passed"] for row in run_gallery(1, options.part, PARTS)) else 1
     rows = run_gallery(repeat=50)
     tools = []
     if shutil.which("compute-sanitizer"):
-        with concurrent.futures.ThreadPoolExecutor(len(TOOLS)) as pool:
-            tools = list(pool.map(sanitize, TOOLS))
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            tools = list(pool.map(sanitize, *zip(*product(TOOLS, range(PARTS)), strict=True)))
     import pycuda.driver as driver
 
     device = driver.Device(0)
@@ -91,7 +98,7 @@ def main() -> int:
         "date": datetime.date.today().isoformat(),
         "python": platform.python_version(),
         "cugen": cugen.__version__,
-        "command": "python benchmarks/gallery_on_gpu.py docs/results/gallery_h200.json",
+        "command": "python benchmarks/gallery_on_gpu.py docs/results/gallery_h100.json",
         "kernels": rows,
         "sanitizer": tools,
     }
@@ -99,7 +106,8 @@ def main() -> int:
     if options.output:
         options.output.write_text(text)
     for tool in tools:
-        print(tool["tool"], "clean" if tool["clean"] else "NOT CLEAN", *tool["summary"])
+        clean = "clean" if tool["clean"] else "NOT CLEAN"
+        print(tool["tool"], f"part {tool['part']}", f"{tool['kernels']} kernels", clean, *tool["summary"])
         if tool["tail"]:
             print(tool["tail"])
     return 0 if all(row["passed"] for row in rows) and all(tool["clean"] for tool in tools) else 1
