@@ -52,7 +52,7 @@ arrays:
   x: {shape: [M, N], dtype: float32}
   y: {shape: [M, N], dtype: float32}
 compute: y[i, j] = sum(sin(k * x[i, j]), k)
-indices: {k: 8}
+indices: {k: 64}
 """
 
 

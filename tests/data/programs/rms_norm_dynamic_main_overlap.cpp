@@ -39,7 +39,7 @@ constexpr long long x_elements = M * N;
 constexpr long long weight_elements = N;
 constexpr long long y_elements = M * N;
 // Parts begin at multiples of 4 rows, which the kernel and the alignment of the arrays allow.
-constexpr long long part_rows = (M / 16 / 4 + 1) * 4;
+constexpr long long part_rows = (M / 32 / 4 + 1) * 4;
 constexpr int parts = static_cast<int>((M + part_rows - 1) / part_rows);
 
 // Rows that are copied and computed at a time.

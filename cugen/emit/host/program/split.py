@@ -13,7 +13,7 @@ from cugen.spec.expressions import NOWHERE, Expr, IndexValue, ParamValue, Read, 
 from cugen.spec.model import Array, Param, Spec, Statement
 from cugen.spec.types import DTYPES
 
-PARTS = 16  # at most
+PARTS = 32  # at most
 _TEXTURE_ALIGNMENT = 512  # bytes, of the memory of a texture
 
 

@@ -75,6 +75,6 @@ def test_a_fixed_size_is_refused_with_a_cure(kernel_of):
 def test_a_last_part_that_the_kernel_refuses_is_refused_here(kernel_of):
     text = (HEAD % "" + "y[m, n] = w[n] * x[m, n]").replace("[1, 100000]", "[60, 100000]")
     with pytest.raises(
-        SpecError, match="the last of the parts would have 55 rows, and the kernel takes a whole number from 60"
+        SpecError, match="the last of the parts would have 8 rows, and the kernel takes a whole number from 60"
     ):
         split_of(kernel_of, text)
