@@ -1,10 +1,10 @@
-"""What a page's script needs to show a box of a tensor map over its array, and the 16-byte chunks of swizzled rows in
-shared memory, which TMA writes and reads and wgmma reads."""
+"""What a page's script needs to show a box of a tensor map over its array, of elements or of pixels, and the 16-byte
+chunks of swizzled rows in shared memory, which TMA writes and reads and wgmma reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 import sympy
 
@@ -37,6 +37,17 @@ class BoxMap:
 
 
 @dataclass(frozen=True, slots=True)
+class PixelMap(BoxMap):
+    """A box of pixels, the last but one of its numbers, that follow each other in the bounding box of a tensor map in
+    im2col mode (`PixelBox`), and of some channels of each. They are read at `offsets` along an image's dimensions."""
+
+    offsets: tuple[Tree, ...]
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkMap:
     """Which chunk of which row is in each 16 bytes of shared memory: `lines` of 128 bytes with pairs (row, chunk).
 
@@ -52,8 +63,8 @@ class ChunkMap:
 def instruction_map(
     site: Site, sizes: Mapping[sympy.Symbol, tuple[int, int]], walking: frozenset[int]
 ) -> BoxMap | ChunkMap | None:
-    """The map of an access by TMA or wgmma; None of any other, for boxes of pixels and where coordinates depend on
-    data. `sizes`, `walking`: as of `access_map`."""
+    """The map of an access by TMA or wgmma; None of any other, and where coordinates depend on data. `sizes`,
+    `walking`: as of `access_map`."""
     instruction, array = site.instruction, site.access.array
     if instruction is None or any(counter.count < 1 for counter in site.counters):
         return None
@@ -68,7 +79,7 @@ def instruction_map(
     if site.access is not mapped:
         swizzle = mapped.array.tensor_map.swizzle_bytes
         return ChunkMap(array.symbol, swizzle, chunks(swizzle), is_operand=False) if swizzle else None
-    return _box_map(site, sizes, walking) if mapped.array.tensor_map.pixels is None else None
+    return _box_map(site, instruction, sizes, walking)
 
 
 def chunks(swizzle_bytes: int) -> tuple[tuple[tuple[int, int], ...], ...]:
@@ -89,18 +100,25 @@ def _mapped(instruction: TensorLoad | TensorStore) -> Access:
     return instruction.source if isinstance(instruction, TensorLoad) else instruction.target
 
 
-def _box_map(site: Site, sizes: Mapping[sympy.Symbol, tuple[int, int]], walking: frozenset[int]) -> BoxMap | None:
+def _box_map(
+    site: Site,
+    instruction: TensorLoad | TensorStore,
+    sizes: Mapping[sympy.Symbol, tuple[int, int]],
+    walking: frozenset[int],
+) -> BoxMap | None:
     array, tensor_map = site.access.array, site.access.array.tensor_map
     assert tensor_map is not None
-    first, shape, strides = (
+    pixels = tensor_map.pixels
+    read_at = instruction.offsets if isinstance(instruction, TensorLoad) and pixels is not None else ()
+    first, shape, strides, offsets = (
         [expr.xreplace(site.definitions) for expr in exprs]
-        for exprs in (site.access.subscripts, array.shape, array.strides)
+        for exprs in (site.access.subscripts, array.shape, array.strides, read_at)
     )
-    used = names([*first, *shape, *strides]) | names_of(site.predicates)
+    used = names([*first, *shape, *strides, *offsets]) | names_of(site.predicates)
     variables = variables_of(site, used, sizes, walking)
     if site.opaque or used - set(THREAD) - {sympy.Symbol(v.name, integer=True) for v in variables}:
         return None
-    return BoxMap(
+    box = BoxMap(
         array.name,
         array.dtype.bytes,
         tuple(map(tree, first)),
@@ -111,3 +129,7 @@ def _box_map(site: Site, sizes: Mapping[sympy.Symbol, tuple[int, int]], walking:
         variables,
         tuple(map(condition_of, site.predicates)),
     )
+    if pixels is None:
+        return box
+    of_box = {field.name: getattr(box, field.name) for field in fields(box)}
+    return PixelMap(**of_box, offsets=tuple(map(tree, offsets)), **asdict(pixels))

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from cugen.machine.target import Target
-from cugen.report.boxes import BoxMap, ChunkMap
+from cugen.report.boxes import BoxMap, ChunkMap, PixelMap
 from cugen.report.maps import AccessMap
 from cugen.report.page import Entry, Launch, Page
 
-_MAPS: dict[type, str] = {AccessMap: "map", BoxMap: "box", ChunkMap: "chunks"}
+_MAPS: dict[type, str] = {AccessMap: "map", BoxMap: "box", PixelMap: "pixels", ChunkMap: "chunks"}
 
 
 def script_data(page: Page) -> str:

@@ -7,21 +7,27 @@ const boxes = ((requests) => {
   const mod = (a, b) => ((a % b) + b) % b;
   const thousands = (number) => number.toLocaleString("en-US");
 
-  // The boxes that threads of a block copy at some values of blocks and loops: the first coordinates, the part inside
-  // the array along each dimension, and its sectors, which each row of the box spans.
-  function of(map, block, uniform) {
+  // The threads of a block that copy a box at some values of blocks and loops, each with the values of all names.
+  function copiers(map, block, uniform) {
     const [x, y, z] = block, made = [];
-    const numbers = (trees, values) => trees.map((tree) => requests.evaluate(tree, values));
-    const shape = numbers(map.shape, uniform), strides = numbers(map.strides, uniform);
     for (let thread = 0; thread < x * y * z; thread++) {
       const indices = [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))];
       const values = { ...uniform, ...requests.threadOf(indices) };
-      if (!map.conditions.every((condition) => requests.holds(condition, values))) continue;
-      const first = numbers(map.first, values);
-      const inside = first.map((low, d) => [Math.max(low, 0), Math.min(low + map.box[d], shape[d])]);
-      made.push({ thread, first, inside, shape, strides, ...sectorsOf(map, inside, strides) });
+      if (map.conditions.every((condition) => requests.holds(condition, values))) made.push({ thread, values });
     }
     return made;
+  }
+
+  // The boxes of these threads: the first coordinates, the part inside the array along each dimension, and its sectors,
+  // which each row of the box spans.
+  function of(map, block, uniform) {
+    const numbers = (trees, values) => trees.map((tree) => requests.evaluate(tree, values));
+    const shape = numbers(map.shape, uniform), strides = numbers(map.strides, uniform);
+    return copiers(map, block, uniform).map(({ thread, values }) => {
+      const first = numbers(map.first, values);
+      const inside = first.map((low, d) => [Math.max(low, 0), Math.min(low + map.box[d], shape[d])]);
+      return { thread, first, inside, shape, strides, ...sectorsOf(map, inside, strides) };
+    });
   }
 
   function sectorsOf(map, inside, strides) {
@@ -122,7 +128,7 @@ const boxes = ((requests) => {
     return `<svg class="map" viewBox="0 0 ${full} ${height}" width="${full}" height="${height}" role="img" aria-label="${label}">${parts.join("")}</svg>`;
   }
 
-  return { of, picture, overview, chunkPicture };
+  return { copiers, of, picture, overview, chunkPicture };
 })(typeof module === "undefined" ? requests : require("./requests.js"));
 
 if (typeof module !== "undefined") module.exports = boxes;

@@ -88,7 +88,7 @@
   }
 
   function openMap(access) {
-    const hasMap = Boolean(access.map || access.box || access.chunks);
+    const hasMap = Boolean(access.map || access.box || access.pixels || access.chunks);
     byId("map-body").hidden = !hasMap;
     byId("map-reason").hidden = hasMap;
     all(".map-of-lanes").forEach((part) => { part.hidden = !access.map; });
@@ -97,7 +97,7 @@
       return;
     }
     if (access.map) openLanes(access);
-    else if (access.box) openBox(access);
+    else if (access.box || access.pixels) openBox(access, access.box || access.pixels);
     else openChunks(access);
   }
 
@@ -112,9 +112,9 @@
     draw(access);
   }
 
-  function openBox(access) {
-    state = { uniform: Object.fromEntries(access.box.variables.map(({ name, initial }) => [name, initial])) };
-    byId("map-controls").replaceChildren(...access.box.variables.map(variableControl));
+  function openBox(access, map) {
+    state = { uniform: Object.fromEntries(map.variables.map(({ name, initial }) => [name, initial])) };
+    byId("map-controls").replaceChildren(...map.variables.map(variableControl));
     draw(access);
   }
 
@@ -206,6 +206,7 @@
   function draw(access) {
     if (access.map) drawLanesMap(access);
     else if (access.box) drawBox(access);
+    else if (access.pixels) drawPixels(access);
     else drawChunks(access);
   }
 
@@ -230,6 +231,30 @@
       `${boxes.overview(first, `Where the box is in ${escaped(array)}`)}</div><p class="legend">` +
       `${swatch("style=\"background:var(--quarter-0)\"", "inside the array, with its sectors")} ` +
       `${outside ? swatch("data-kind=beyond", "beyond the edge: zeros are loaded, nothing is stored") : ""}</p>`;
+  }
+
+  function drawPixels(access) {
+    const copied = pixels.of(access.pixels, access.block, state.uniform), picture = byId("map-picture");
+    const { array, box, swizzle_bytes: swizzle } = access.pixels;
+    if (!copied.length) {
+      byId("map-figures").textContent = "";
+      picture.replaceChildren(element("p", {}, "No thread copies a box here."));
+      return;
+    }
+    const [first] = copied, [low, high] = first.part, rows = first.pixels.length;
+    byId("map-figures").innerHTML = `<strong class="${first.sectors > first.ideal ? "bad" : ""}">` +
+      `${unitOf(first.sectors, "sectors")}</strong>, ideal ${thousands(first.ideal)}, for a box of ${rows} pixels of ` +
+      `${box[box.length - 1]} channels, rows of ${swizzle} bytes swizzled in shared memory` +
+      (copied.length > 1 ? `; the first of ${copied.length} boxes of the block` : "");
+    const text = `The box has the channels ${low} to ${high - 1} of ${rows} pixels of ${escaped(array)} ` +
+      `(${first.shape.map(thousands).join(" × ")}) from (${first.first.slice(0, -1).join(", ")}) on, read at the offset ` +
+      `(${first.offsets.join(", ")}): ${counted(first.inside, "pixel")} inside` +
+      (first.inside < rows ? `, ${rows - first.inside} beyond the edge` : "");
+    const quarters = [0, 1, 2, 3].map((n) => swatch(`style="background:var(--quarter-${n})"`,
+      `rows ${Math.ceil((n * rows) / 4)}–${Math.ceil(((n + 1) * rows) / 4) - 1} of the tile`));
+    if (first.inside < rows) quarters.push(swatch("data-kind=beyond", "beyond the edge: zeros are loaded"));
+    picture.innerHTML = `<p>${text}.</p>${pixels.picture(first)}<p class="legend">${quarters.join(" ")} ` +
+      "Thick lines are the edges of an image.</p>";
   }
 
   function drawChunks(access) {

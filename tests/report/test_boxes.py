@@ -88,13 +88,6 @@ def test_operands_of_wgmma_and_tiles_of_tma_show_their_chunks(gallery_pages: Any
     assert [made.array for kind, made in maps if kind != "operand"] == ["As", "Bs", "c_tile"]
 
 
-@pytest.mark.slow
-def test_a_box_of_pixels_has_the_reason_in_place_of_a_map(gallery_pages: Any) -> None:
-    (made,) = gallery_pages("conv_wgmma_bf16.yaml")
-    (pixels,) = [entry for entry in made.entries if "x_map" in entry.report.text and entry.report.space == "global"]
-    assert pixels.lanes == "one instruction accesses a whole box or matrix"
-
-
 def test_the_page_shows_the_box_of_a_block(gallery_pages: Any, tab: Any) -> None:
     (made,) = gallery_pages(SPLIT)
     opened = tab.open(page_html(made))
