@@ -137,9 +137,30 @@ def baseline_of(kernel: str, kernels: int, baselines: Sequence[str], diff: str) 
     raise wrong_call(f"`--diff {diff}` has no kernel {kernel}", "name one: `--diff SPEC:KERNEL`")
 
 
-def baseline_specs(diff: str, args: argparse.Namespace) -> tuple[Spec, ...]:
-    """The specs of `--diff`: `SPEC`, or one kernel of it, `SPEC:KERNEL`."""
-    file, kernel = file_and_kernel(diff)
+def baselines(diff: str, specs: Sequence[Spec], args: argparse.Namespace) -> tuple[Spec, ...]:
+    """The specs of `--diff`, with the schedules of their lock files: those of another file, or, if it is a lock file,
+    `specs` with its schedules. Failure if it has none for one of them."""
+    from cugen.schedule import lock
+    from cugen.spec.diagnostics import SpecError
+
+    if Path(diff).suffix != ".lock":
+        return with_locks(kernels_of(diff, args), args)
+    try:
+        other = lock.read(diff)
+    except SpecError as error:
+        refuse(error.diagnostics)
+    for spec in specs:
+        if not any(args.device_name in ("", entry.device) for entry in other.of(spec)):
+            raise wrong_call(
+                f"`--diff {diff}` has no schedule of this version of {spec.kernel} for this target",
+                "`git show REVISION:SPEC > old.yaml` writes a spec of then",
+            )
+    return tuple(lock.apply(spec, other, args.device_name) for spec in specs)
+
+
+def kernels_of(text: str, args: argparse.Namespace) -> tuple[Spec, ...]:
+    """The specs of `SPEC`, or the one kernel of `SPEC:KERNEL`."""
+    file, kernel = file_and_kernel(text)
     if kernel is None:
         return load_files([file], args)
     from cugen.spec.load import load

@@ -8,7 +8,7 @@ from functools import cache
 import jinja2
 from markupsafe import Markup
 
-from cugen.analysis.launches.sentences import time_text
+from cugen.analysis.launches.sentences import growth_text, time_text
 from cugen.emit.environment import template_folder
 from cugen.version import __version__
 
@@ -76,6 +76,7 @@ def environment() -> jinja2.Environment:
         "bytes": bytes_text,
         "rate": rate_text,
         "time": time_text,
+        "growth": growth_text,
         "count": count_text,
         "times": _product_text,
         "sentence": _sentence,

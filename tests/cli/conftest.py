@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from cugen.cli.main import main
+from cugen.schedule.lock import Entry, Lock, Time, spec_key
+from cugen.spec.load import load_all
+from cugen.spec.model import Schedule
+from cugen.tune import lockfile
 
 SPEC = """\
 cugen: 1
@@ -73,6 +77,25 @@ def dynamic_spec(tmp_path: Path) -> Path:
     path = tmp_path / "shift.yaml"
     path.write_text(DYNAMIC)
     return path
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Callable[[str, int], Path]:
+    """A spec that leaves its schedule open, with `cugen.lock`, and a lock file of a name with another vector width."""
+    spec = tmp_path / "open.yaml"
+    spec.write_text(SPEC.replace("{N: 40}", "{N: 4096}").replace("schedule: {family: direct}\n", ""))
+
+    def write(name: str, vector: int) -> Path:
+        (known,) = load_all(spec)
+        schedules = (("y", Schedule("map", tunables=(("vector", vector),))),)
+        key, time = spec_key(known), Time(5, 4)
+        entry = Entry(known.kernel, key, known.target, "NVIDIA H200", schedules, time, time, "0.1.0")
+        path = tmp_path / name
+        path.write_text(lockfile.text(Lock(str(path), (entry,))))
+        return path
+
+    write("cugen.lock", 4)
+    return write
 
 
 @pytest.fixture(scope="session")

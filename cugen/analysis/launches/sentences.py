@@ -307,6 +307,14 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def growth_text(share: float | None) -> str:
+    """`-97%` with two digits, more of whole percents; empty without a change."""
+    if not share:
+        return ""
+    percent = 100 * share
+    return f"{percent:+,.0f}%" if abs(percent) >= 100 else f"{percent:+.2g}%"
+
+
 def time_text(seconds: float) -> str:
     """A time with three digits: `1.25 µs`."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):

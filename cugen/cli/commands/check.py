@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.checking import OF_REGISTERS, analysed, check_files
 from cugen.cli.failures import DONE, NO, WRONG_INPUT, wrong_call
-from cugen.cli.specs import add_lock_options, add_options, baseline_of, baseline_specs, refuse, with_locks
+from cugen.cli.specs import add_lock_options, add_options, baseline_of, baselines, kernels_of, refuse, with_locks
 from cugen.cli.text.terminal import note, progress
 
 FORMATS = ("text", "json", "github", "sarif")
@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--diff",
         metavar="OLD",
-        help="compare with OLD, a spec file or SPEC:KERNEL, access by access; here SPEC may be SPEC:KERNEL, too",
+        help="compare with OLD, access by access: a spec file or SPEC:KERNEL, as SPEC here may be, too, or a lock file "
+        "(OLD.lock), for the same kernels with its schedules",
     )
     add_options(parser)
     add_lock_options(parser)
@@ -79,8 +80,8 @@ def _diff(args: argparse.Namespace) -> int:
         raise wrong_call(f"`--diff` has no `--format {args.format}`", "choose text or json")
     if args.kernel and len(args.specs) > 1:
         raise wrong_call("`--kernel` chooses a kernel of one spec", "write SPEC:KERNEL")
-    given = [spec for text in dict.fromkeys(args.specs) for spec in baseline_specs(_with_kernel(text, args), args)]
-    new, old = with_locks(given, args), with_locks(baseline_specs(args.diff, args), args)
+    given = [spec for text in dict.fromkeys(args.specs) for spec in kernels_of(_with_kernel(text, args), args)]
+    new, old = with_locks(given, args), baselines(args.diff, given, args)
     names = [spec.kernel for spec in old]
     pairs = [(old[baseline_of(spec.kernel, len(new), names, args.diff)], spec) for spec in new]
     comparisons = [

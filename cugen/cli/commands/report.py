@@ -14,7 +14,7 @@ from cugen.cli.specs import (
     add_lock_options,
     add_options,
     baseline_of,
-    baseline_specs,
+    baselines,
     dynamic_params,
     file_and_kernel,
     known_device_of,
@@ -50,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel")
     parser.add_argument(
-        "--diff", metavar="OTHER", help="spec file, or SPEC:KERNEL, that each kernel is compared with, as the baseline"
+        "--diff",
+        metavar="OTHER",
+        help="what each kernel is compared with, as the baseline: a spec file, SPEC:KERNEL, or a lock file "
+        "(OTHER.lock), for the same kernels with its schedules",
     )
     parser.add_argument(
         "--counters", metavar="FILE", help="counters of a GPU, as `benchmarks/counters.py compare` writes them"
@@ -68,7 +71,7 @@ def execute(args: argparse.Namespace) -> int:
         raise wrong_call("give either `-o PATH` or `--serve PORT`", f"`-o {page}` writes what a browser opens")
     if args.serve is not None:
         return _serve(args)
-    specs = with_locks(_load(args), args)
+    specs = _load(args)
     output = Path(args.output)
     is_page = output.suffix.lower() in _PAGE
     if is_page and len(specs) > 1:
@@ -117,7 +120,7 @@ def _site(args: argparse.Namespace) -> Site:
     files = [*given, *(lock_of(file, args) for file in args.specs)]
     first = f"{_INDEX}.html"
     try:
-        specs = with_locks(_load(args), args)
+        specs = _load(args)
         files += [file for spec in specs for file in spec.dependencies]
         with_index = len(specs) > 1
         texts = _texts(specs, args, with_index=with_index)
@@ -139,7 +142,7 @@ def _load(args: argparse.Namespace) -> tuple[Spec, ...]:
 
 
 def _texts(specs: Sequence[Spec], args: argparse.Namespace, *, with_index: bool) -> dict[str, str]:
-    """The pages by file name."""
+    """The pages of the specs, with the schedules of their lock files, by file name."""
     from cugen.report.html import index_html
 
     names = [spec.kernel for spec in specs]
@@ -148,8 +151,9 @@ def _texts(specs: Sequence[Spec], args: argparse.Namespace, *, with_index: bool)
             raise wrong_call(
                 f"`{name}.html` would be written twice", "choose other files, or one kernel with `--kernel`"
             )
-    attachments = _attachments(args)
-    pages = [_page(spec, args) for spec in progress(specs, len(specs), "analysing", quiet=args.quiet)]
+    attachments = _attachments(specs, args)
+    tuned = with_locks(specs, args)
+    pages = [_page(spec, args) for spec in progress(tuned, len(tuned), "analysing", quiet=args.quiet)]
     texts = {f"{page.kernel.name}.html": _html(page, len(pages), attachments, args) for page in pages}
     if with_index:
         texts[f"{_INDEX}.html"] = index_html(pages)
@@ -165,18 +169,17 @@ class _Attachments:
     sass: str
 
 
-def _attachments(args: argparse.Namespace) -> _Attachments:
+def _attachments(specs: Sequence[Spec], args: argparse.Namespace) -> _Attachments:
     from cugen.report.attachments import counters
 
-    diff = with_locks(baseline_specs(args.diff, args), args) if args.diff else ()
-    baselines = tuple(_page(spec, args) for spec in diff)
+    others = baselines(args.diff, specs, args) if args.diff else ()
     read = None
     if args.counters:
         try:
             read = counters.read(_text(args.counters))
         except counters.UnreadableCounters as error:
             raise wrong_call(f"`--counters {args.counters}`: {error}") from None
-    return _Attachments(baselines, read, _text(args.sass) if args.sass else "")
+    return _Attachments(tuple(_page(spec, args) for spec in others), read, _text(args.sass) if args.sass else "")
 
 
 def _text(file: str) -> str:
@@ -201,9 +204,9 @@ def _html(page: Page, pages: int, attachments: _Attachments, args: argparse.Name
     from cugen.report.html import page_html
 
     baseline = None
-    if baselines := attachments.baselines:
-        names = [each.kernel.name for each in baselines]
-        baseline = baselines[baseline_of(page.kernel.name, pages, names, args.diff)]
+    if others := attachments.baselines:
+        names = [each.kernel.name for each in others]
+        baseline = others[baseline_of(page.kernel.name, pages, names, args.diff)]
     counters, sass = None, sass_of(page, attachments.sass)
     if attachments.counters is not None:
         try:

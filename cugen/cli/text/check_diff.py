@@ -19,6 +19,7 @@ from cugen.analysis.launches.comparison import (
     LaunchPair,
     Side,
 )
+from cugen.analysis.launches.sentences import growth_text
 from cugen.cli.text.layout import fit, table
 from cugen.cli.text.terminal import paint
 
@@ -41,7 +42,7 @@ def _lines(comparison: Comparison, shown: Sequence[str]) -> Iterator[str]:
             yield f"  {launch.before or 'no launch'} → {launch.after or 'no launch'}"
         yield from _table(rows, drop=(7, 5, 6))
     figures = [figure for figure in comparison.figures if figure.change in shown]
-    yield from _table([(f.change, f.name, f.before, "→", f.after, _growth(f.growth)) for f in figures], drop=(5,))
+    yield from _table([(f.change, f.name, f.before, "→", f.after, growth_text(f.growth)) for f in figures], drop=(5,))
     counts = [f"{comparison.count(change)} {change}" for change in _CHANGES if comparison.count(change)]
     worse = [figure.name for figure in comparison.figures if figure.change == WORSE]
     totals = f"worse in total: {', '.join(worse)}" if worse else "no total is worse"
@@ -53,21 +54,14 @@ def _rows(launch: LaunchPair, shown: Sequence[str]) -> Iterator[tuple[str, ...]]
         if pair.change in shown:
             texts = ", ".join((pair.after if pair.after.accesses else pair.before).texts)
             what = f"{pair.array}: {pair.space} {pair.role}"
-            yield pair.change, what, _cost(pair.before), "→", _cost(pair.after), pair.unit, _growth(pair.growth), texts
+            growth = growth_text(pair.growth)
+            yield pair.change, what, _cost(pair.before), "→", _cost(pair.after), pair.unit, growth, texts
 
 
 def _cost(side: Side) -> str:
     if not side.accesses:
         return "-"
     return "unknown" if side.cost is None else f"{side.cost:,}"
-
-
-def _growth(share: float | None) -> str:
-    """`-97%` with two digits, more of whole percents; empty without a change."""
-    if not share:
-        return ""
-    percent = 100 * share
-    return f"{percent:+,.0f}%" if abs(percent) >= 100 else f"{percent:+.2g}%"
 
 
 def _table(rows: Sequence[tuple[str, ...]], *, wrap: int = 1, drop: Sequence[int] = ()) -> Iterator[str]:

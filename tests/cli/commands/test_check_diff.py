@@ -75,6 +75,29 @@ def test_the_json_has_each_access_with_its_change(cli: Cli, padded: Callable[[in
     assert (better["before"]["cost"], better["after"]["cost"]) == (8192, 256)
 
 
+def test_the_schedules_of_two_lock_files_are_compared(cli: Cli, locked: Callable[[str, int], Path]) -> None:
+    old = locked("old.lock", 1)
+    spec = old.parent / "open.yaml"
+    answer = cli("check", "--diff", old, spec)
+    assert answer.out.startswith("scale of open.yaml compared with scale of open.yaml (baseline)\n")
+    assert ["schedule.y.vector", "1", "→", "4"] in [line.split() for line in answer.out.splitlines()]
+    same = cli("check", "--diff", old, spec, "--lock", old)
+    assert "schedule.y.vector" not in same.out
+
+
+def test_a_lock_file_without_the_kernel_is_no_baseline(cli: Cli, locked: Callable[[str, int], Path]) -> None:
+    old = locked("old.lock", 1)
+    spec = old.parent / "open.yaml"
+    edited = spec.with_name("edited.yaml")
+    edited.write_text(spec.read_text().replace("2 * x", "3 * x"))
+    for words in ((edited,), (spec, "--device-name", "H100")):
+        answer = cli("check", "--diff", old, *words)
+        assert (answer.status, answer.out) == (2, "")
+        assert "old.lock` has no schedule of this version of scale" in answer.err
+    old.write_text("cugen_lock: 7\nkernels: []\n")
+    assert "CG2106" in cli("check", "--diff", old, spec).err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -78,6 +78,14 @@ def test_a_baseline_and_files_that_fit_are_on_the_page(cli, spec, tmp_path):
     assert "Compared with wide of wide.yaml" in output.read_text()
 
 
+def test_a_lock_file_is_a_baseline(cli, locked, tmp_path):
+    old, output = locked("old.lock", 1), tmp_path / "page.html"
+    assert cli("report", tmp_path / "open.yaml", "-o", output, "--diff", old).status == 0
+    page = output.read_text()
+    assert "Compared with scale of open.yaml (baseline)" in page
+    assert '<tr><th scope="row">schedule.y.vector</th><td>1</td><td>4</td></tr>' in page
+
+
 def test_files_that_do_not_fit_are_refused(cli, spec, tmp_path):
     damaged = tmp_path / "counters.json"
     damaged.write_text("{}")
