@@ -12,10 +12,11 @@ from cugen.emit.resources import data_folder, explanations
 from cugen.machine import known_targets
 
 _SPECS = glob("*.yaml", "*.yml")
+_BASELINES = glob("*.yaml", "*.yml", "*.lock")
 _FILES = {
     "SPEC": _SPECS,
-    "OTHER": _SPECS,
-    "OLD": _SPECS,
+    "OTHER": _BASELINES,
+    "OLD": _BASELINES,
     "KERNEL.cu": glob("*.cu"),
     "FILE": FILE,
     "FILE.svg": FILE,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import pty
+import select
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,29 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
+# The function of the folder `$1`, and a key that prints the line and empties it.
+ZSH = """
+PS1='> '; fpath=($1 $fpath); autoload -Uz compinit && compinit -u -D
+show() { zle -I; print -r -- "<$BUFFER>"; BUFFER=''; }; zle -N show; bindkey '^X' show; print rea''dy
+"""
+LINES = [
+    (["ch"], {"check"}),
+    (["c"], {"check", "cpu", "config"}),
+    (["check", "--form"], {"--format"}),
+    (["check", "--format", ""], {"text", "json", "github", "sarif"}),
+    (["run", "scale.yaml", "--device", "g"], {"gpu"}),
+    (["run", "scal"], {"scale.yaml"}),
+    (["check", "scale.yaml", "sc"], {"scale.yaml", "scan.yml", "scratch"}),
+    (["check", "--diff", "o"], {"old.lock"}),
+    (["cpu", "sc"], {"scale.cu", "scratch"}),
+    (["generate", "scale.yaml", "-o", "sc"], {"scratch"}),
+    (["generate", "--target", "sm_90"], {"sm_90", "sm_90a"}),
+    (["new", "mine", "--from", "matmul_tile"], {"matmul_tiled", "matmul_tiled_even", "matmul_tile_variants"}),
+    (["explain", "CG120"], {f"CG120{digit}" for digit in range(1, 10)}),
+    (["config", "--completion", ""], {"bash", "zsh", "fish"}),
+]
+
+
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("completion")
@@ -34,7 +61,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("scale.yaml", "scan.yml", "scale.cu", "scale.txt"):
+    for name in ("scale.yaml", "scan.yml", "scale.cu", "scale.txt", "old.lock", "other.txt"):
         (tmp_path / name).write_text("")
     (tmp_path / "scratch").mkdir()
     return tmp_path
@@ -47,29 +74,89 @@ def options() -> Iterator[tuple[str, argparse.Action]]:
             yield name, action
 
 
-@pytest.mark.parametrize(
-    ("words", "completions"),
-    [
-        (["ch"], {"check"}),
-        (["c"], {"check", "cpu", "config"}),
-        (["check", "--form"], {"--format"}),
-        (["check", "--format", ""], {"text", "json", "github", "sarif"}),
-        (["run", "scale.yaml", "--device", "g"], {"gpu"}),
-        (["run", "scal"], {"scale.yaml"}),
-        (["check", "scale.yaml", "sc"], {"scale.yaml", "scan.yml", "scratch"}),
-        (["cpu", "sc"], {"scale.cu", "scratch"}),
-        (["generate", "scale.yaml", "-o", "sc"], {"scratch"}),
-        (["generate", "--target", "sm_90"], {"sm_90", "sm_90a"}),
-        (["new", "mine", "--from", "matmul_tile"], {"matmul_tiled", "matmul_tiled_even", "matmul_tile_variants"}),
-        (["explain", "CG120"], {f"CG120{digit}" for digit in range(1, 10)}),
-        (["config", "--completion", ""], {"bash", "zsh", "fish"}),
-    ],
-    ids=lambda value: " ".join(value if isinstance(value, list) else sorted(value)),
-)
+def told(value: list[str] | set[str]) -> str:
+    return " ".join(value if isinstance(value, list) else sorted(value))
+
+
+@pytest.mark.parametrize(("words", "completions"), LINES, ids=told)
 def test_bash_completes_a_line(scripts: dict[str, Path], folder: Path, words: list[str], completions: set[str]) -> None:
     command = ["bash", "--norc", "-c", COMPLETE, "bash", str(scripts["bash"]), "cugen", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
     assert set(done.stdout.split()) == completions
+
+
+@pytest.mark.parametrize(("words", "completions"), LINES, ids=told)
+def test_fish_completes_a_line(scripts: dict[str, Path], folder: Path, words: list[str], completions: set[str]) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("NO FISH, NOT TESTED: apt-get install fish")
+    script = f"source {scripts['fish']}; complete -C '{' '.join(['cugen', *words])}'"
+    command = ["fish", "--no-config", "-c", script]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
+    assert {line.partition("\t")[0].rstrip("/") for line in done.stdout.splitlines()} == completions
+
+
+@pytest.fixture(scope="module")
+def zsh(scripts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """An interactive zsh in a pseudo-terminal: what it prints as a line is typed, completed with Tab and shown."""
+    if shutil.which("zsh") is None:
+        pytest.skip("NO ZSH, NOT TESTED: apt-get install zsh")
+    folder = tmp_path_factory.mktemp("zsh")
+    (folder / "functions").mkdir()
+    (folder / "functions" / "_cugen").write_text(scripts["zsh"].read_text())
+    (folder / "scale.yaml").touch()
+    (folder / "setup").write_text(ZSH.replace("$1", str(folder / "functions")))
+    terminal, shell = pty.openpty()
+    environment = {**os.environ, "TERM": "dumb", "COLUMNS": "100", "HOME": str(folder)}
+    started = subprocess.Popen(
+        ["zsh", "-f", "-i"],
+        stdin=shell,
+        stdout=shell,
+        stderr=shell,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+    )
+    os.close(shell)
+
+    def said_until(end: str) -> str:
+        said, deadline = "", time.monotonic() + 60
+        while end not in said and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                said += os.read(terminal, 4096).decode()
+        assert end in said
+        return said
+
+    def typed(line: str) -> str:
+        os.write(terminal, f"{line}\t\x18".encode())
+        return said_until(">\r\n")
+
+    os.write(terminal, b"source ./setup\n")
+    said_until("ready")
+    yield typed
+    started.kill()
+    started.wait()
+    os.close(terminal)
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("cugen gen", "cugen generate "),
+        ("cugen check --form", "cugen check --format "),
+        ("cugen check --format sa", "cugen check --format sarif "),
+        ("cugen run scale.yaml --device g", "cugen run scale.yaml --device gpu "),
+        ("cugen run sc", "cugen run scale.yaml "),
+        ("cugen generate --target sm_103", "cugen generate --target sm_103 "),
+        ("cugen explain CG4005", "cugen explain CG4005 "),
+    ],
+)
+def test_zsh_completes_a_line(zsh: Callable[[str], str], line: str, completed: str) -> None:
+    assert f"<{completed}>" in zsh(line)
+
+
+def test_zsh_lists_the_values_of_an_option(zsh: Callable[[str], str]) -> None:
+    listed, _, _ = zsh("cugen check --format ").partition("> cugen")
+    assert {"text", "json", "github", "sarif"} <= set(listed.split())
 
 
 @pytest.mark.parametrize("shell", SHELLS)
