@@ -89,7 +89,7 @@ def failure_html(text: str) -> str:
 
 def live_html(text: str, version: str) -> str:
     """A page that reloads when the server has another version."""
-    script = f"\n{asset('live.js')}"
+    script = f"\n{asset('scripts/live.js')}"
     text = text.replace("script-src", f"connect-src 'self'; script-src '{_hash(script)}'", 1)
     text = text.replace("<body>", f'<body data-version="{version}">', 1)
     return text.replace("</body>", f"<script>{script}</script>\n</body>", 1)

@@ -69,7 +69,7 @@ def in_node() -> Callable[[str, str, list[Any]], list[Any]]:
             f"process.stdout.write(JSON.stringify(cases.map({expression})));"
         )
         done = subprocess.run(
-            [node, "-e", program, str(ROOT / "templates" / "report" / script)],
+            [node, "-e", program, str(ROOT / "templates" / "report" / "scripts" / script)],
             input=json.dumps(cases),
             capture_output=True,
             text=True,

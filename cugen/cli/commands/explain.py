@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, wrong_call
@@ -42,6 +43,11 @@ def execute(args: argparse.Namespace) -> int:
         return DONE
     code = _normal(args.code)
     if code not in known:
+        if Path(args.code).is_file():
+            raise wrong_call(
+                f"`{args.code}` is a file, and a code comes first",
+                f"`cugen check {args.code}` names codes; `cugen explain CODE {args.code}` shows one in this file",
+            )
         similar = nearest(code, known)
         help = f"did you mean `{similar}`?" if similar else "`cugen explain` lists all codes with their titles"
         raise wrong_call(f"unknown code `{args.code}`", help)

@@ -98,6 +98,6 @@ const pixels = ((requests, boxes) => {
   }
 
   return { of, picture };
-})(typeof module === "undefined" ? requests : require("./requests.js"), typeof module === "undefined" ? boxes : require("./boxes.js"));
+})(...(typeof module === "undefined" ? [requests, boxes] : [require("./requests.js"), require("./boxes.js")]));
 
 if (typeof module !== "undefined") module.exports = pixels;

@@ -2,10 +2,9 @@
 // rows in shared memory.
 "use strict";
 
-const boxes = ((requests) => {
+const boxes = ((requests, { thousands }) => {
   const SECTOR = 32;
   const mod = (a, b) => ((a % b) + b) % b;
-  const thousands = (number) => number.toLocaleString("en-US");
 
   // The threads of a block that copy a box at some values of blocks and loops, each with the values of all names.
   function copiers(map, block, uniform) {
@@ -129,6 +128,6 @@ const boxes = ((requests) => {
   }
 
   return { copiers, of, picture, overview, chunkPicture };
-})(typeof module === "undefined" ? requests : require("./requests.js"));
+})(...(typeof module === "undefined" ? [requests, words] : [require("./requests.js"), require("./words.js")]));
 
 if (typeof module !== "undefined") module.exports = boxes;
