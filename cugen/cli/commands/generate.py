@@ -6,43 +6,29 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.emission import (
-    Emission,
-    compiled,
-    embed_paths,
-    embedded,
-    emission,
-    is_current_embed,
-    program_path,
-    programs,
-    umbrella_text,
-)
+from cugen.cli.emission import Emission, embed_paths, emission, is_current_embed, program_path, umbrella_text
 from cugen.cli.emission import add_arguments as add_emission
-from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
+from cugen.cli.failures import DONE, NO, failure_of, files_of_the_user, wrong_call
 from cugen.cli.outlines import LOCK, Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
-from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
+from cugen.cli.parallel.generation import Made, Work, generate_all
+from cugen.cli.parallel.scheduler import add_scheduler_option
 from cugen.cli.specs import (
     add_lock_options,
     add_options,
     add_template_option,
     load_files,
-    refuse,
     templates_of,
-    warn,
     with_locks,
 )
-from cugen.cli.text.terminal import note, paint_findings, progress
+from cugen.cli.text.terminal import note, paint_findings
 from cugen.emit import files
 from cugen.emit.inputs import (
     REMARKS_MODES,
-    RemarksMode,
     input_files,
     input_hash,
     launch_input_hash,
@@ -53,39 +39,8 @@ from cugen.emit.orphans import orphans
 
 if TYPE_CHECKING:
     from cugen.emit.host.variants import Entry
-    from cugen.emit.overrides import Templates
-    from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
     from cugen.spec.siblings import Siblings
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """Files of a kernel, and for a variant the data of its selecting launcher."""
-
-    texts: files.Texts
-    entry: Entry | None
-    warnings: tuple[Diagnostic, ...] = ()
-    compiled: tuple[files.File, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """Compiler error that can be pickled, unlike cugen's exceptions."""
-
-    text: str
-    status: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """A spec, and the same for those of several targets that are architecture-specific."""
-
-    spec: Spec
-    specific: tuple[Spec, ...] = ()
-
-
-_Result = _Made | _Failed | tuple["Diagnostic", ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -192,7 +147,7 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
     needed = {spec.kernel for group in stale for spec in group.specs}
     wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, options, args)]
     specific = _load_specific([file for file in dict.fromkeys(args.specs) if file not in current], options, args)
-    made = _generate_all([_Work(spec, tuple(specific[spec.kernel])) for spec in wanted], options, args)
+    made = generate_all([Work(spec, tuple(specific[spec.kernel])) for spec in wanted], options, args)
     texts = [result.texts for result in made]
     entries = {result.texts.stem: result.entry for result in made if result.entry}
     headers = _headers(stale, entries, options, args)
@@ -328,7 +283,7 @@ def _umbrellas(
     options: Emission,
     kernels: Sequence[Spec | Outline],
     groups: Sequence[Siblings | OutlinedGroup],
-    made: Sequence[_Made],
+    made: Sequence[Made],
     headers: Sequence[files.File],
     args: argparse.Namespace,
 ) -> list[files.File]:
@@ -373,79 +328,6 @@ def _launch_header(path: Path, every: bool) -> list[files.File]:
     from cugen.emit.host.launch_header import launch_header
 
     return [files.File(path, launch_header().encode())]
-
-
-def _generate_all(work: Sequence[_Work], options: Emission, args: argparse.Namespace) -> list[_Made]:
-    """Generates all kernels. Failure with all findings if one is rejected."""
-    made: list[_Made] = []
-    findings: list[Diagnostic] = []
-    make = partial(
-        _generate,
-        remarks=args.remarks,
-        templates=templates_of(args),
-        options=options,
-        folder=args.output,
-        check=args.check,
-    )
-    for result in progress(_results(work, args, make), len(work), "generating", quiet=args.quiet):
-        if isinstance(result, _Failed):
-            raise Failure(result.text, result.status)
-        if isinstance(result, _Made):
-            made.append(result)
-            warn(result.warnings, args)
-        else:
-            findings += result
-    refuse(findings)
-    return made
-
-
-def _results(work: Sequence[_Work], args: argparse.Namespace, make: Callable[[_Work], _Result]) -> Iterator[_Result]:
-    if args.scheduler and work:
-        from cugen.cluster.mapping import mapped
-
-        with cluster_of(args) as cluster:
-            yield from mapped(cluster, make, work)
-    elif args.jobs == 1 or len(work) < 2:
-        yield from map(make, work)
-    else:
-        from cugen.cli.parallel.processes import in_processes
-
-        yield from in_processes(make, work, args.jobs)
-
-
-def _generate(
-    work: _Work, *, remarks: RemarksMode, templates: Templates, options: Emission, folder: Path, check: bool
-) -> _Result:
-    """Generates one kernel, in a worker process. Errors are returned, since cugen's exceptions can't be pickled."""
-    from cugen.emit.host.variants import make_entry
-    from cugen.emit.overrides import TemplateError
-    from cugen.kernel import generate
-    from cugen.kernel_price import price_warnings
-    from cugen.schedule.lock import refused_warning
-    from cugen.spec.diagnostics import SpecError
-    from cugen.toolchain.errors import CompileError, ToolMissing
-
-    spec = work.spec
-    try:
-        kernel = generate(spec, remarks=remarks, templates=templates)
-        specific = [generate(variant, remarks=remarks, templates=templates) for variant in work.specific]
-        others = list(compiled(kernel, specific, options, folder))
-        if "embed" in options.kinds:
-            stamp = input_hash(spec, remarks=remarks, templates=templates)
-            others += embedded(kernel, specific, stamp, options, folder, check=check)
-        stamp = program_input_hash(spec, remarks=remarks, templates=templates)
-        others += programs(kernel, stamp, options, folder)
-    except SpecError as error:
-        return error.diagnostics
-    except (CompileError, TemplateError, ToolMissing) as error:
-        failure = failure_of(error)
-        if failure is None:
-            raise
-        return _Failed(failure.text, failure.status)
-    entry = make_entry(kernel.context, kernel.plan, kernel.manifest) if spec.variant else None
-    warnings = refused_warning(kernel.spec) + (price_warnings(kernel) if remarks != "none" else ())
-    texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json(), kernel.typed_header)
-    return _Made(texts, entry, warnings, tuple(others))
 
 
 def _check(

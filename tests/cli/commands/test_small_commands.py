@@ -148,6 +148,13 @@ def test_a_word_that_is_like_no_code_is_answered_with_where_they_are_listed(cli:
     assert "= help: `cugen explain` lists all codes with their titles" in cli("explain", "histogram").err
 
 
+def test_a_file_in_place_of_a_code_is_told_from_a_misspelt_one(cli: Cli, spec: Path) -> None:
+    answer = cli("explain", spec)
+    assert answer.status == 2
+    assert f"`{spec}` is a file, and a code comes first" in answer.err
+    assert f"`cugen explain CODE {spec}`" in answer.err
+
+
 def test_a_misspelt_code_suggests_the_nearest(cli: Cli) -> None:
     assert "did you mean `CG1048`?" in cli("explain", "CG1O48").err
 

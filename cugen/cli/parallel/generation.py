@@ -1,0 +1,126 @@
+"""Kernels with their files, generated one after the other, in processes, or on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cugen.cli.emission import Emission, compiled, embedded, programs
+from cugen.cli.failures import Failure, failure_of
+from cugen.cli.parallel.scheduler import cluster_of
+from cugen.cli.specs import refuse, templates_of, warn
+from cugen.cli.text.terminal import progress
+from cugen.emit import files
+from cugen.emit.inputs import RemarksMode, input_hash, program_input_hash
+
+if TYPE_CHECKING:
+    from cugen.emit.host.variants import Entry
+    from cugen.emit.overrides import Templates
+    from cugen.spec.diagnostics import Diagnostic
+    from cugen.spec.model import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Files of a kernel, and for a variant the data of its selecting launcher."""
+
+    texts: files.Texts
+    entry: Entry | None
+    warnings: tuple[Diagnostic, ...] = ()
+    compiled: tuple[files.File, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """Compiler error that can be pickled, unlike cugen's exceptions."""
+
+    text: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A spec, and the same for those of several targets that are architecture-specific."""
+
+    spec: Spec
+    specific: tuple[Spec, ...] = ()
+
+
+_Result = Made | _Failed | tuple["Diagnostic", ...]
+
+
+def generate_all(work: Sequence[Work], options: Emission, args: argparse.Namespace) -> list[Made]:
+    """Generates all kernels. Failure with all findings if one is rejected."""
+    made: list[Made] = []
+    findings: list[Diagnostic] = []
+    make = partial(
+        _generate,
+        remarks=args.remarks,
+        templates=templates_of(args),
+        options=options,
+        folder=args.output,
+        check=args.check,
+    )
+    for result in progress(_results(work, args, make), len(work), "generating", quiet=args.quiet):
+        if isinstance(result, _Failed):
+            raise Failure(result.text, result.status)
+        if isinstance(result, Made):
+            made.append(result)
+            warn(result.warnings, args)
+        else:
+            findings += result
+    refuse(findings)
+    return made
+
+
+def _results(work: Sequence[Work], args: argparse.Namespace, make: Callable[[Work], _Result]) -> Iterator[_Result]:
+    if args.scheduler and work:
+        from cugen.cluster.mapping import mapped
+
+        with cluster_of(args) as cluster:
+            yield from mapped(cluster, make, work)
+    elif args.jobs == 1 or len(work) < 2:
+        yield from map(make, work)
+    else:
+        from cugen.cli.parallel.processes import in_processes
+
+        yield from in_processes(make, work, args.jobs)
+
+
+def _generate(
+    work: Work, *, remarks: RemarksMode, templates: Templates, options: Emission, folder: Path, check: bool
+) -> _Result:
+    """Generates one kernel, in a worker process. Errors are returned, since cugen's exceptions can't be pickled."""
+    from cugen.emit.host.variants import make_entry
+    from cugen.emit.overrides import TemplateError
+    from cugen.kernel import generate
+    from cugen.kernel_price import price_warnings
+    from cugen.schedule.lock import refused_warning
+    from cugen.spec.diagnostics import SpecError
+    from cugen.toolchain.errors import CompileError, ToolMissing
+
+    spec = work.spec
+    try:
+        kernel = generate(spec, remarks=remarks, templates=templates)
+        specific = [generate(variant, remarks=remarks, templates=templates) for variant in work.specific]
+        others = list(compiled(kernel, specific, options, folder))
+        if "embed" in options.kinds:
+            stamp = input_hash(spec, remarks=remarks, templates=templates)
+            others += embedded(kernel, specific, stamp, options, folder, check=check)
+        stamp = program_input_hash(spec, remarks=remarks, templates=templates)
+        others += programs(kernel, stamp, options, folder)
+    except SpecError as error:
+        return error.diagnostics
+    except (CompileError, TemplateError, ToolMissing) as error:
+        failure = failure_of(error)
+        if failure is None:
+            raise
+        return _Failed(failure.text, failure.status)
+    entry = make_entry(kernel.context, kernel.plan, kernel.manifest) if spec.variant else None
+    warnings = refused_warning(kernel.spec) + (price_warnings(kernel) if remarks != "none" else ())
+    texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json(), kernel.typed_header)
+    return Made(texts, entry, warnings, tuple(others))
