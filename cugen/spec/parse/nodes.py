@@ -15,7 +15,7 @@ import yaml
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.parse import core_schema
+from cugen.spec.parse import core_schema, idioms
 from cugen.spec.parse.keys import MAX_REQUIREMENTS, MAX_STATEMENTS
 from cugen.spec.parse.source import Source, scalar_text
 from cugen.spec.parse.syntax import Text
@@ -198,8 +198,10 @@ def _syntax_help(problem: str, text: str, offset: int) -> str:
         return "close what is opened here"
     if "mapping values" in problem:
         line = text[text.rfind("\n", 0, offset) + 1 : offset]
-        choice = "; a choice is `a if condition else b`" if " ? " in line else ""
-        return f"put text that holds `: ` between quotes, or write it as a block after `|`{choice}"
+        statement = line.partition(": ")[2]
+        found = idioms.head(statement, 0)
+        instead = "; a choice is `a if condition else b`" if " ? " in line else f"; {found[1]}" if found else ""
+        return f"put text that holds `: ` between quotes, or write it as a block after `|`{instead}"
     if "cannot start any token" in problem:
         return "put the text between quotes"
     if "directive" in problem or "YAML document" in problem:

@@ -160,6 +160,15 @@ def test_a_reduction_without_an_index_is_answered_with_one(call: str, cure: str)
             "put text that holds `: ` between quotes, or write it as a block after `|`; "
             "a choice is `a if condition else b`",
         ),
+        (
+            "compute: for i in range(N): y[i] = x[i]",
+            f"put text that holds `: ` between quotes, or write it as a block after `|`; {LOOP}",
+        ),
+        (
+            "compute: if x[i] > 0: y[i] = x[i]",
+            "put text that holds `: ` between quotes, or write it as a block after `|`; "
+            "each element has one value: `y[i] = a if condition else b`",
+        ),
         ("doc: nothing", "add `cugen: 1`"),
     ],
 )
