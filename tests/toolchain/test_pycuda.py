@@ -61,6 +61,22 @@ def test_the_headers_beside_the_nvcc_of_path_are_taken(tmp_path: Path, monkeypat
     assert pycuda.header_folders() == (headers,)
 
 
+def test_the_headers_of_the_usual_place_are_taken_where_no_other_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "usr/local").mkdir(parents=True)
+    headers = toolkit(tmp_path / "opt/cuda-13.0")
+    (tmp_path / "usr/local/cuda").symlink_to(tmp_path / "opt/cuda-13.0")
+    usual = locations._candidates
+    moved = {Path("/usr/local/cuda"): tmp_path / "usr/local/cuda"}
+    monkeypatch.setattr(locations, "_candidates", lambda: (moved.get(path, path) for path in usual()))
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    assert [folder.resolve() for folder in pycuda.header_folders()] == [headers]
+
+
 @pytest.mark.usefixtures("only_named_folders")
 def test_a_link_to_nvcc_leads_to_the_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = toolkit(tmp_path / "cuda")
