@@ -130,7 +130,8 @@ def compare(before: Compared, after: Compared) -> Comparison:
     """The comparison of a kernel with a baseline. Launches are compared by position."""
     names = [f"{side.spec.kernel} of {side.spec.file}" for side in (before, after)]
     if names[0] == names[1]:
-        names[0] += " (baseline)"
+        locks = [side.spec.tuned.file if side.spec.tuned is not None else "" for side in (before, after)]
+        names[0] += f" with {locks[0]}" if locks[0] not in ("", locks[1]) else " (baseline)"
     launches = tuple(_launch(*pair) for pair in zip_longest(before.launches, after.launches))
     figures = tuple(_figures(before.launches, after.launches))
     return Comparison(names[0], names[1], tuple(_settings(before, after)), figures, launches)

@@ -79,7 +79,7 @@ def test_the_schedules_of_two_lock_files_are_compared(cli: Cli, locked: Callable
     old = locked("old.lock", 1)
     spec = old.parent / "open.yaml"
     answer = cli("check", "--diff", old, spec)
-    assert answer.out.startswith("scale of open.yaml compared with scale of open.yaml (baseline)\n")
+    assert answer.out.startswith("scale of open.yaml compared with scale of open.yaml with old.lock\n")
     assert ["schedule.y.vector", "1", "→", "4"] in [line.split() for line in answer.out.splitlines()]
     same = cli("check", "--diff", old, spec, "--lock", old)
     assert "schedule.y.vector" not in same.out

@@ -82,7 +82,7 @@ def test_a_lock_file_is_a_baseline(cli, locked, tmp_path):
     old, output = locked("old.lock", 1), tmp_path / "page.html"
     assert cli("report", tmp_path / "open.yaml", "-o", output, "--diff", old).status == 0
     page = output.read_text()
-    assert "Compared with scale of open.yaml (baseline)" in page
+    assert "Compared with scale of open.yaml with old.lock" in page
     assert '<tr><th scope="row">schedule.y.vector</th><td>1</td><td>4</td></tr>' in page
 
 
