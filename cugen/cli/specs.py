@@ -146,16 +146,16 @@ def baselines(diff: str, specs: Sequence[Spec], args: argparse.Namespace) -> tup
     if Path(diff).suffix != ".lock":
         return with_locks(kernels_of(diff, args), args)
     try:
-        other = lock.read(diff)
+        baseline = lock.read(diff)
     except SpecError as error:
         refuse(error.diagnostics)
     for spec in specs:
-        if not any(args.device_name in ("", entry.device) for entry in other.of(spec)):
+        if not any(args.device_name in ("", entry.device) for entry in baseline.of(spec)):
             raise wrong_call(
                 f"`--diff {diff}` has no schedule of this version of {spec.kernel} for this target",
                 "`git show REVISION:SPEC > old.yaml` writes a spec of then",
             )
-    return tuple(lock.apply(spec, other, args.device_name) for spec in specs)
+    return tuple(lock.apply(spec, baseline, args.device_name) for spec in specs)
 
 
 def kernels_of(text: str, args: argparse.Namespace) -> tuple[Spec, ...]:

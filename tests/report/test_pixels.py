@@ -41,13 +41,13 @@ schedule: {family: wgmma}
 
 
 def pixels_of(page: Page) -> tuple[Entry, PixelMap, tuple[int, int, int]]:
-    (found,) = (
+    ((entry, pixels, block),) = (
         (entry, entry.lanes, launch.planned.block)
         for launch in page.launches
         for entry in launch.entries
         if isinstance(entry.lanes, PixelMap)
     )
-    return found
+    return entry, pixels, block
 
 
 def all_boxes(page: Page, in_node: Any) -> list[tuple[dict[str, int], list[dict[str, Any]]]]:
@@ -84,8 +84,7 @@ def test_the_rows_of_a_tile_are_the_pixels_that_its_outputs_read_at_a_tap(galler
     for values, (box,) in all_boxes(page, in_node):
         first, (r, s) = 64 * (values["blockIdx.x"] % 3), divmod(values["rsc0"], 3)
         expected = [[n, 2 * p + r - 1, 2 * q + s - 1] for n, p, q in outputs[first : first + 64]]
-        found = [pixel["at"] for pixel in box["pixels"]]
-        assert found[: len(expected)] == expected
+        assert [pixel["at"] for pixel in box["pixels"]][: len(expected)] == expected
         inside = [0 <= y < height and 0 <= x < width for _, y, x in expected]
         assert [pixel["isInside"] for pixel in box["pixels"]] == inside + [False] * (64 - len(expected))
         sectors += box["sectors"]

@@ -199,8 +199,8 @@ def _syntax_help(problem: str, text: str, offset: int) -> str:
     if "mapping values" in problem:
         line = text[text.rfind("\n", 0, offset) + 1 : offset]
         statement = line.partition(": ")[2]
-        found = idioms.head(statement, 0)
-        instead = "; a choice is `a if condition else b`" if " ? " in line else f"; {found[1]}" if found else ""
+        foreign = idioms.head(statement, 0)
+        instead = "; a choice is `a if condition else b`" if " ? " in line else f"; {foreign[1]}" if foreign else ""
         return f"put text that holds `: ` between quotes, or write it as a block after `|`{instead}"
     if "cannot start any token" in problem:
         return "put the text between quotes"

@@ -74,18 +74,18 @@ def options() -> Iterator[tuple[str, argparse.Action]]:
             yield name, action
 
 
-def told(value: list[str] | set[str]) -> str:
+def name_of(value: list[str] | set[str]) -> str:
     return " ".join(value if isinstance(value, list) else sorted(value))
 
 
-@pytest.mark.parametrize(("words", "completions"), LINES, ids=told)
+@pytest.mark.parametrize(("words", "completions"), LINES, ids=name_of)
 def test_bash_completes_a_line(scripts: dict[str, Path], folder: Path, words: list[str], completions: set[str]) -> None:
     command = ["bash", "--norc", "-c", COMPLETE, "bash", str(scripts["bash"]), "cugen", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
     assert set(done.stdout.split()) == completions
 
 
-@pytest.mark.parametrize(("words", "completions"), LINES, ids=told)
+@pytest.mark.parametrize(("words", "completions"), LINES, ids=name_of)
 def test_fish_completes_a_line(scripts: dict[str, Path], folder: Path, words: list[str], completions: set[str]) -> None:
     if shutil.which("fish") is None:
         pytest.skip("NO FISH, NOT TESTED: apt-get install fish")
