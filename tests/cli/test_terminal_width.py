@@ -101,6 +101,7 @@ def calls(specs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     ]
     words += [("check", file) for file in files]
     words += [("inspect", "--what", what, file) for what in ("plan", "analysis") for file in files]
+    words += [("inspect", "--threads", "256", "--registers", "33", "--target", "sm_90")]
     words += [("fix", file) for file in files[:1]]
     words += [("generate", "bad.yaml"), ("explain", "CG1304", "bad.yaml"), ("check", "--format", "tekst", "bad.yaml")]
     words += [

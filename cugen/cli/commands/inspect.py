@@ -20,7 +20,7 @@ from cugen.cli.specs import (
     templates_of,
     with_locks,
 )
-from cugen.cli.text.terminal import paint, paint_code, paint_findings
+from cugen.cli.text.terminal import paint, paint_code, paint_findings, show
 
 if TYPE_CHECKING:
     from cugen.kernel import Kernel
@@ -45,7 +45,7 @@ def execute(args: argparse.Namespace) -> int:
     if what_if.is_requested(args):
         specs = with_locks(load_one_file(args), args) if args.spec is not None else (None,)
         for spec in specs:
-            print(what_if.occupancy_text(args, spec))
+            show(what_if.occupancy_text(args, spec))
         return DONE
     whats = list(_SECTIONS) if args.what == "all" else [args.what]
     specs = with_locks(load_one_file(args), args)
