@@ -3,26 +3,22 @@ each call."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cugen.abi.limits import dynamic_limits
-from cugen.abi.manifest import ArrayArgument, LaunchEntry, ParamArgument, ScalarArgument
-from cugen.abi.sizes import evaluate, evaluate_all
-from cugen.abi.textures import ADDRESS_MODES, texture_memory
-from cugen.emit.host.embed import Code, Embedded, Image, embed, images_of
+from cugen.abi.manifest import ScalarArgument
+from cugen.emit.host.embed import Embedded, Image, embed, images_of
 from cugen.emit.host.launcher import make_launcher
 from cugen.kernel import Kernel, generate
-from cugen.spec.load import load_all, load_text
+from cugen.spec.load import load_all
 from cugen.spec.types import DTYPES
-from cugen.toolchain import locations
 from cugen.toolchain.cuda import compile_cubin
+from tests.emit.host.recording_driver import PLAY, compiled, driver_for, expected
 
 NAMES = ("full", "large_tiles", "outside", "waits")  # of kernels in launchers.yaml
 # The arguments of each call as C++ writes them, and the values of the params.
@@ -44,10 +40,6 @@ REFUSED = [
     "full_launch(at(1), at(2), bf(3), s, 7, 8, 3, nullptr, stream)",
     "outside_launch(ch(1), -1, stream)",
 ]
-
-TENSOR_MAP_BYTES = 128
-FORMATS = {"float32": 32, "float16": 16}  # CU_AD_FORMAT_*
-DRIVER = (Path(__file__).parents[2] / "data" / "recording_driver.h").read_text()
 
 MAIN = """
 #include "driver.h"
@@ -85,7 +77,6 @@ REFUSED
 }
 """
 WORDS = "`M` is 6; the kernel was made for multiples of 4"
-WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +108,6 @@ def folder(embedded: dict[str, Embedded], tmp_path_factory: pytest.TempPathFacto
     return sources
 
 
-def compiled(folder: Path, *words: str) -> None:
-    includes = [f"-isystem{path}" for path in locations.include_folders()]
-    done = subprocess.run([*words, *WARNINGS, *includes], cwd=folder, text=True, capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture(scope="module")
 def played(kernels: dict[str, Kernel], cubins: dict[str, bytes], folder: Path) -> list[str]:
     """The calls of the driver and their results, line by line."""
@@ -138,97 +123,6 @@ def played(kernels: dict[str, Kernel], cubins: dict[str, bytes], folder: Path) -
     done = subprocess.run([str(folder / "program")], text=True, capture_output=True, timeout=60)
     assert done.returncode == 0
     return done.stdout.splitlines()
-
-
-def driver_for(kernels: Iterable[Kernel], image_bytes: int) -> str:
-    known = ", ".join(
-        f'{{"{launch.kernel}", {{{", ".join(map(str, [*sizes(kernel, launch), 0]))}}}}}'
-        for kernel in kernels
-        for launch in kernel.manifest.launches
-    )
-    return DRIVER.replace("{KNOWN}", f"{{{known}}}").replace("IMAGE_BYTES", str(image_bytes))
-
-
-def sizes(kernel: Kernel, launch: LaunchEntry) -> Iterator[int]:
-    """Bytes of each parameter of a launch."""
-    scalars = {a.name: DTYPES[a.dtype].bytes for a in kernel.manifest.arguments if not isinstance(a, ArrayArgument)}
-    yield from (TENSOR_MAP_BYTES for _ in launch.tensor_maps)
-    yield from (scalars.get(name, 8) for name in launch.arguments)
-
-
-def expected(
-    kernel: Kernel,
-    params: dict[str, int],
-    scalars: dict[str, bytes],
-    *,
-    given: bool,
-    with_textures: bool = True,
-    with_event: bool = True,
-) -> list[str]:
-    """The calls that a manifest requires. Arrays are at 1 << 32, 2 << 32, … in their order, the workspace at 9 << 32
-    where it is given. A texture object is 7 more than the address; `with_textures`, they are made by this call,
-    `with_event`, the event that serialises calls."""
-    manifest = kernel.manifest
-    addresses = [a.name for a in manifest.arguments if isinstance(a, ArrayArgument)]
-    values = {name: ((number + 1) << 32).to_bytes(8, "little") for number, name in enumerate(addresses)}
-    start, total = (9 << 32 if given else 0x500000000000), 0
-    for space in manifest.workspace:
-        values[space.name] = (start + total).to_bytes(8, "little")
-        total += (evaluate(space.elements, params) * DTYPES[space.dtype].bytes + 255) // 256 * 256
-    for argument in manifest.arguments:
-        if isinstance(argument, ParamArgument):
-            values[argument.name] = params[argument.name].to_bytes(4, "little")
-        elif isinstance(argument, ScalarArgument):
-            values[argument.name] = scalars[argument.name]
-    lines = []
-    for name, memory in texture_memory(manifest, {**manifest.params, **params}) if with_textures else ():
-        address, kind = int.from_bytes(values[name], "little"), FORMATS[memory.dtype]
-        text = f"texture {2 + memory.is_2d} {address:x}, "
-        if memory.is_2d:
-            text += f"{memory.width} x {memory.height}, pitch {memory.pitch}, of format {kind} x 1, "
-            mode = ADDRESS_MODES.index(memory.address_mode)
-            flags = 3 if memory.is_normalized else 1
-            lines.append(f"{text}modes {mode} {mode}, filter {int(memory.is_linear)}, flags {flags}")
-        else:
-            lines.append(f"{text}{memory.bytes} bytes of format {kind} x 1, flags 1")
-    for array in manifest.texture_arguments():
-        values[array.name] = (int.from_bytes(values[array.name], "little") + 7).to_bytes(8, "little")
-    if manifest.workspace and not given:
-        lines.append(f"allocate {total}")
-    for entry in manifest.tensor_maps:
-        address = int.from_bytes(values[entry.argument], "little")
-        lines.append(f"{'im2col' if entry.steps else 'tensor'} map of rank {len(entry.sizes)} at {address:x}")
-        values[entry.name] = address.to_bytes(TENSOR_MAP_BYTES, "little")
-    if manifest.uploads:
-        lines += ["event of context 5, flags 2"] * with_event + ["wait 5"]
-    for upload in manifest.uploads:
-        lines.append(f"symbol {upload.symbol}")
-        content = values[upload.argument]
-        if upload.argument in addresses:
-            lines.append(f"on the device 700 {int.from_bytes(content, 'little'):x} {upload.bytes}")
-        else:
-            lines.append(f"from the host 700:{content.hex()}")
-    for space in manifest.workspace:
-        if space.zeroed:
-            size = evaluate(space.elements, params) * DTYPES[space.dtype].bytes
-            lines.append(f"fill {int.from_bytes(values[space.name], 'little'):x} with 0, {size}")
-    for launch in manifest.launches:
-        grid = evaluate_all(launch.grid, params)
-        if 0 in grid:
-            continue
-        if any(known.carveout is not None for known in manifest.launches):
-            carveout = -1 if launch.carveout is None else launch.carveout
-            lines.append(f"attribute 9 of {launch.kernel} is {carveout} on 3")
-        if launch.kernel in dynamic_limits(manifest):
-            lines.append(f"attribute 8 of {launch.kernel} is {launch.dynamic_shared_bytes} on 3")
-        arguments = "".join(f" {values[name].hex()}" for name in (*launch.tensor_maps, *launch.arguments))
-        shared = launch.dynamic_shared_bytes
-        lines.append(f"launch {launch.kernel} {grid} {launch.block} {shared} on the stream{arguments}")
-    if manifest.uploads:
-        lines.append("record 5")
-    if manifest.workspace and not given:
-        lines.append(f"free {start:x}")
-    return [*lines, "0"]
 
 
 @pytest.mark.slow
@@ -290,28 +184,6 @@ def test_nothing_of_the_runtime_is_included(embedded) -> None:
         assert "cuda_runtime" not in files.header + files.typed_header + files.source
 
 
-PLAY = """
-#include "driver.h"
-#include <chrono>
-INCLUDES
-
-template <typename T>
-static T of_ones()
-{
-    T value;
-    std::memset(static_cast<void*>(&value), 1, sizeof value);
-    return value;
-}
-
-int main()
-{
-    const CUstream stream = reinterpret_cast<CUstream>(0x77);
-CALLS
-    return 0;
-}
-"""
-
-
 def argument(text: str, number: int, params: dict[str, int]) -> str:
     """A value for a parameter of the launcher as C declares it."""
     kind, _, name = text.rpartition(" ")
@@ -351,276 +223,3 @@ def test_the_whole_gallery_is_launched_as_the_manifests_say(tmp_path: Path) -> N
     done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
     assert done.returncode == 0
     assert [line for line in done.stdout.splitlines() if not line.startswith("load ")] == wanted
-
-
-TEXTURES = """
-cugen: 1
-kernel: fetches
-params: {N: dynamic}
-arrays:
-  x: {shape: [N], dtype: float16, memory: texture}
-  w: {shape: [3], dtype: float32, memory: texture}
-  y: {shape: [N], dtype: float32}
-compute: y[i] = x[i] * w[1]
-"""
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
-def test_a_texture_object_is_made_once_for_each_address(tmp_path: Path, compiler: str) -> None:
-    if shutil.which("g++") is None or shutil.which("gcc") is None:
-        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
-    (spec,) = load_text(TEXTURES)
-    kernel = generate(spec, analysis=False)
-    texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
-    for file, text in texts.texts(kernel.name).items():
-        (tmp_path / file).write_text(text)
-    (tmp_path / "driver.h").write_text(driver_for([kernel], 64))
-    calls = [
-        f'    std::printf("%d\\n", fetches_launch(reinterpret_cast<const __half*>({x}ULL << 32), '
-        f"reinterpret_cast<const float*>(2ULL << 32), reinterpret_cast<float*>(3ULL << 32), {n}, stream));"
-        for x, n in ((1, 100), (1, 100), (4, 100), (1, 0))
-    ]
-    main = PLAY.replace("INCLUDES", '#include "fetches_embed.h"').replace("CALLS", "\n".join(calls))
-    (tmp_path / "main.cpp").write_text(main)
-    compiled(tmp_path, *compiler.split(), "-c", "fetches_embed.c")
-    compiled(tmp_path, "g++", "-std=c++17", "main.cpp", "fetches_embed.o", "-o", "program")
-    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("load ")]
-    first = expected(kernel, {"N": 100}, {}, given=False)
-    second = expected(kernel, {"N": 100}, {}, given=False, with_textures=False)
-    assert lines[: len(first) + len(second)] == first + second
-    third = lines[len(first) + len(second) :]
-    assert third[0] == "texture 2 400000000, 200 bytes of format 16 x 1, flags 1"
-    assert [line.split()[0] for line in third] == ["texture", "launch", "0", "0"]
-
-
-TEXTURES_2D = """
-cugen: 1
-kernel: fetches
-params: {H: dynamic}
-arrays:
-  x: {shape: [H, 96], dtype: float16, memory: {space: texture, dims: 2}, boundary: MODE}
-  w: {shape: [3], dtype: float32, memory: texture}
-  y: {shape: [H, 96], dtype: float32}
-compute: y[i, j] = x[i, j - 1] * w[1]
-"""
-
-
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
-@pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "symmetric"])
-def test_a_2d_texture_object_is_made_once_for_each_address_and_size(tmp_path: Path, compiler: str, mode: str) -> None:
-    if shutil.which("g++") is None or shutil.which("gcc") is None:
-        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
-    (spec,) = load_text(TEXTURES_2D.replace("MODE", mode))
-    kernel = generate(spec, analysis=False)
-    texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
-    for file, text in texts.texts(kernel.name).items():
-        (tmp_path / file).write_text(text)
-    (tmp_path / "driver.h").write_text(driver_for([kernel], 64))
-    calls = [
-        f'    std::printf("%d\\n", fetches_launch(reinterpret_cast<const __half*>({x}ULL << 32), '
-        f"reinterpret_cast<const float*>(2ULL << 32), reinterpret_cast<float*>(3ULL << 32), {h}, stream));"
-        for x, h in ((1, 100), (1, 100), (4, 100), (1, 50), (1, 65001))
-    ]
-    main = PLAY.replace("INCLUDES", '#include "fetches_embed.h"').replace("CALLS", "\n".join(calls))
-    (tmp_path / "main.cpp").write_text(main)
-    compiled(tmp_path, *compiler.split(), "-c", "fetches_embed.c")
-    compiled(tmp_path, "g++", "-std=c++17", "main.cpp", "fetches_embed.o", "-o", "program")
-    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("load ")]
-    first = expected(kernel, {"H": 100}, {}, given=False)
-    second = expected(kernel, {"H": 100}, {}, given=False, with_textures=False)
-    assert lines[: len(first) + len(second)] == first + second
-    others = [line for line in lines[len(first) + len(second) :] if not line.startswith("launch")]
-    made = [line for line in others if line.startswith("texture 3")]
-    assert [line.partition(",")[0] for line in made] == ["texture 3 400000000", "texture 3 100000000"]
-    assert "96 x 50, pitch 192," in made[1]
-    assert [line for line in others if not line.startswith("texture")] == ["0", "0", "1"]
-
-
-CONSTANTS = """
-cugen: 1
-kernel: weigh
-params: {N: dynamic}
-scalars: {c: {dtype: int32, memory: constant}}
-arrays:
-  launched: {shape: [N], dtype: int32}
-  y: {shape: [N], dtype: int32}
-compute: y[i] = launched[i] * c
-"""
-# The code is loaded first: threads may load it at once, and would print amid the lines of a call.
-THREADS = """
-    weigh_load();
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < 4; ++thread)
-        threads.emplace_back([=] {
-            for (int call = 0; call < 50; ++call)
-                LAUNCH(thread);
-        });
-    for (std::thread& thread : threads)
-        thread.join();
-"""
-LAUNCH = """#define LAUNCH(c) \\
-    weigh_launch(reinterpret_cast<const int*>(1ULL << 32), reinterpret_cast<int*>(2ULL << 32), c, 100, stream)"""
-
-
-def words_of_constant_calls(folder: Path, compiler: str, calls: str) -> list[str]:
-    """The first word of each line of a driver."""
-    if shutil.which("g++") is None or shutil.which("gcc") is None:
-        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
-    (spec,) = load_text(CONSTANTS)
-    kernel = generate(spec, analysis=False)
-    texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
-    for file, text in texts.texts(kernel.name).items():
-        (folder / file).write_text(text)
-    (folder / "driver.h").write_text(driver_for([kernel], 64))
-    main = PLAY.replace("INCLUDES", f'#include <vector>\n#include "weigh_embed.h"\n{LAUNCH}').replace("CALLS", calls)
-    (folder / "main.cpp").write_text(main)
-    compiled(folder, *compiler.split(), "-c", "weigh_embed.c")
-    compiled(folder, "g++", "-std=c++17", "main.cpp", "weigh_embed.o", "-pthread", "-o", "program")
-    done = subprocess.run([str(folder / "program")], text=True, capture_output=True, timeout=60)
-    assert done.returncode == 0
-    return [line.split()[0] for line in done.stdout.splitlines() if not line.startswith("load ")]
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
-def test_constants_wait_for_the_launches_of_the_call_before_in_each_context(tmp_path: Path, compiler: str) -> None:
-    calls = "LAUNCH(1); LAUNCH(2); current_context = 6; LAUNCH(3); current_context = 5; LAUNCH(4);"
-    words = words_of_constant_calls(tmp_path, compiler, calls)
-    call = ["wait", "symbol", "from", "launch", "record"]
-    assert words == ["event", *call, *call, "event", *call, *call]
-
-
-def test_a_captured_call_waits_for_nothing_outside_of_its_graph(tmp_path: Path) -> None:
-    words = words_of_constant_calls(tmp_path, "gcc -std=c11", "capturing = true; LAUNCH(1);")
-    assert words == ["symbol", "from", "launch"]
-
-
-def test_a_call_that_can_not_wait_changes_no_constant_and_ends_its_lock(tmp_path: Path) -> None:
-    calls = 'waiting = CUDA_ERROR_INVALID_HANDLE; std::printf("%d\\n", LAUNCH(1)); waiting = CUDA_SUCCESS; LAUNCH(2);'
-    words = words_of_constant_calls(tmp_path, "gcc -std=c11", calls)
-    assert words == ["event", "wait", "400", "wait", "symbol", "from", "launch", "record"]
-
-
-def test_calls_of_several_threads_upload_and_launch_one_after_the_other(tmp_path: Path) -> None:
-    words = words_of_constant_calls(tmp_path, "gcc -std=c11", THREADS)
-    assert words == ["event", *["wait", "symbol", "from", "launch", "record"] * 200]
-
-
-def test_each_2d_texture_object_has_its_filter() -> None:
-    (spec,) = load_text("""
-cugen: 1
-kernel: k
-params: {H: 8, W: 8}
-arrays:
-  u: {shape: [H, W], dtype: float32, memory: {space: texture, dims: 2, filter: linear}, boundary: clamp}
-  x: {shape: [H, W], dtype: float32, memory: {space: texture, dims: 2}, boundary: clamp}
-  y: {shape: [H, W], dtype: float32}
-compute: y[i, j] = u[i + 0.5, j] + x[i + 1, j]
-""")
-    kernel = generate(spec, analysis=False)
-    texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
-    source = texts.texts(kernel.name)["k_embed.c"]
-    assert re.findall(r"\(CUdeviceptr\)(\w),[^;]*CU_TR_FILTER_MODE_(\w+)", source) == [("u", "LINEAR"), ("x", "POINT")]
-    assert kernel.manifest.requires == ("texture_linear", "texture_2d")
-    calls = re.findall(r"k_texture_2d\((\w),[^;]*cudaFilterMode(\w+)", kernel.source)
-    assert calls == [("u", "Linear"), ("x", "Point")]
-
-
-# For sm_90 split along K, through a workspace; for sm_90a by wgmma, without.
-PRODUCT = """
-cugen: 1
-kernel: product
-params: {M: {range: [64, 64]}, N: 64, K: 16384}
-arrays:
-  A: {shape: [M, K], dtype: bfloat16}
-  B: {shape: [K, N], dtype: bfloat16}
-  C: {shape: [M, N], dtype: bfloat16}
-compute: C[m, n] = sum(A[m, k] * B[k, n], k)
-"""
-CHOOSE = """
-#include "driver.h"
-#include <chrono>
-#include "product_embed.h"
-
-int main()
-{
-    const CUstream stream = reinterpret_cast<CUstream>(0x77);
-    for (int device : {80, 90, 90, 100}) {
-        capability = device;
-        std::printf("device %d: %d, %zu\\n", device, product_load(), product_workspace_bytes(64));
-        std::printf("%d\\n", product_launch(nullptr, nullptr, nullptr, 64, nullptr, stream));
-    }
-    return 0;
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def products() -> tuple[Kernel, Kernel]:
-    """For sm_90 and sm_90a."""
-    portable, specific = (
-        generate(spec, analysis=False) for name in ("sm_90", "sm_90a") for spec in load_text(PRODUCT, target=name)
-    )
-    assert (bool(portable.manifest.workspace), bool(specific.manifest.workspace)) == (True, False)
-    return portable, specific
-
-
-def embedded_both(portable: Kernel, specific: Kernel) -> Embedded:
-    images = Image(bytes(64), ("sm_80", "sm_90"), "nobody"), Image(bytes(range(72)), ("sm_90a",), "somebody")
-    code = Code(specific.context, specific.plan, specific.manifest, images[1])
-    return embed(portable.context, portable.plan, portable.manifest, images[0], [code])
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
-def test_a_device_runs_the_code_of_its_own_architecture(
-    products: tuple[Kernel, Kernel], tmp_path: Path, compiler: str
-) -> None:
-    if shutil.which("g++") is None or shutil.which("gcc") is None:
-        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
-    for file, text in embedded_both(*products).texts("product").items():
-        (tmp_path / file).write_text(text)
-    (tmp_path / "driver.h").write_text(DRIVER.replace("{KNOWN}", '{{"product", {0}}}').replace("IMAGE_BYTES", "64"))
-    (tmp_path / "main.cpp").write_text(CHOOSE)
-    compiled(tmp_path, *compiler.split(), "-c", "product_embed.c")
-    compiled(tmp_path, "g++", "-std=c++17", "main.cpp", "product_embed.o", "-o", "program")
-    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("attribute")]
-
-    def launch(kernel: Kernel) -> str:
-        (entry,) = kernel.manifest.launches
-        grid = evaluate_all(entry.grid, {"M": 64})
-        return f"launch product {grid} {entry.block} {entry.dynamic_shared_bytes} on the stream"
-
-    size = sum(
-        (evaluate(space.elements, {"M": 64}) * DTYPES[space.dtype].bytes + 255) // 256 * 256
-        for space in products[0].manifest.workspace
-    )
-    (fill,) = {line for line in lines if line.startswith("fill")}
-    plain = [f"allocate {size}", fill, launch(products[0]), "free 500000000000", "0"]
-    loads = [f"load {zlib.crc32(image)}" for image in (bytes(64), bytes(range(64)))]
-    assert lines == [
-        *(loads[0], f"device 80: 0, {size}", *plain),
-        *(loads[1], f"device 90: 0, {size}", *["tensor map of rank 2 at 0"] * 2, launch(products[1]), "0"),
-        *(f"device 90: 0, {size}", *["tensor map of rank 2 at 0"] * 2, launch(products[1]), "0"),
-        *(f"device 100: 0, {size}", *plain),
-    ]
-
-
-def test_alignments_of_all_codes_are_named_and_checked(products: tuple[Kernel, Kernel]) -> None:
-    files = embedded_both(*products)
-    assert [product.manifest.arguments[0].alignment for product in products] == [2, 16]
-    assert "// Devices of compute capability 9.0 run code for sm_90a.\n" in files.header
-    assert "// There A must be aligned to 16 bytes.\n" in files.header
-    assert re.search(r'array\("A", A, \{.*?\}, \{.*?\}, 16\b', files.typed_header)
-
-
-def test_the_codes_of_several_sources_can_be_read_back(products: tuple[Kernel, Kernel]) -> None:
-    assert images_of(embedded_both(*products).source) == (
-        Image(bytes(64), ("sm_80", "sm_90"), "nobody"),
-        Image(bytes(range(72)), ("sm_90a",), "somebody"),
-    )
