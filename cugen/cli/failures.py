@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,6 +18,16 @@ CANNOT_HERE = 3  # the machine lacks a requirement
 OWN_FAULT = 4
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+# The modules of the packages that cugen depends on.
+PACKAGES = {
+    "jinja2": "jinja2",
+    "sympy": "sympy",
+    "numpy": "numpy",
+    "yaml": "pyyaml",
+    "ml_dtypes": "ml_dtypes",
+    "shtab": "shtab",
+}
 
 _MACHINE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE)
 
@@ -80,6 +91,12 @@ def failure_of(error: BaseException, *, gnu: bool = False) -> Failure | None:
             return Failure(str(error), CANNOT_HERE)
         case CompileError(code=code) if code != COMPILE_FAILED:
             return Failure(str(error), CANNOT_HERE)
+        case ModuleNotFoundError(name=str(module)) if module in PACKAGES:
+            return Failure(
+                f"error: the Python package {PACKAGES[module]} is not installed\n"
+                f"  = help: {sys.executable} -m pip install {PACKAGES[module]}",
+                CANNOT_HERE,
+            )
         case MemoryError():
             return Failure(
                 f"error: out of memory{f': {error}' if str(error) else ''}\n"

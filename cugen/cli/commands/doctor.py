@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cugen.cli.failures import CANNOT_HERE, DONE
+from cugen.cli.failures import CANNOT_HERE, DONE, PACKAGES
 from cugen.cli.text.layout import fit
 from cugen.cli.text.terminal import paint, show
 from cugen.version import __version__
@@ -64,6 +65,14 @@ def _platform() -> Finding:
         return Finding("platform", "", version=name, needed=True)
     cure = "use Linux on x86-64 or AArch64; generating works everywhere"
     return Finding("platform", "running kernels", lack=f"{name} is not supported", cure=cure, needed=True)
+
+
+def _packages() -> Finding:
+    missing = [package for module, package in PACKAGES.items() if importlib.util.find_spec(module) is None]
+    if not missing:
+        return Finding("packages", "", version=", ".join(PACKAGES.values()), needed=True)
+    lack, cure = f"{', '.join(missing)} of Python", f"{sys.executable} -m pip install {' '.join(missing)}"
+    return Finding("packages", "all commands", lack=lack, cure=cure, needed=True)
 
 
 def _cache() -> Finding:
@@ -193,6 +202,7 @@ def _first_line(text: str) -> str:
 
 _CHECKS: tuple[Callable[[], Finding], ...] = (
     _platform,
+    _packages,
     _cache,
     _host_compiler,
     _sanitizers,

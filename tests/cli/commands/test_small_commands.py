@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cugen.cli import failures
 from cugen.cli.commands import doctor
 from cugen.emit.resources import SCHEMA, data_folder
 from cugen.runtime import libcuda
@@ -19,6 +22,7 @@ from cugen.toolchain.errors import CompileError, ToolMissing
 from cugen.version import __version__
 
 Cli = Callable[..., Any]
+ROOT = Path(__file__).parents[3]
 _EXAMPLES = sorted(path.stem for path in data_folder("specs").glob("*.yaml"))
 
 
@@ -296,6 +300,31 @@ def test_doctor_exits_3_without_a_working_compiler_and_gives_the_cure(
     assert "fix: " in answer.out
     assert "apt install" in answer.out
     assert "doesn't work" in answer.out
+
+
+def test_doctor_exits_3_without_a_package_of_python_and_gives_the_cure(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert re.search(r"^ok       packages +jinja2, ", cli("doctor").out, re.MULTILINE)
+    monkeypatch.setitem(failures.PACKAGES, "no_such_module", "no-such-package")
+    answer = cli("doctor")
+    assert answer.status == 3
+    assert "missing  packages       no-such-package of Python" in answer.out
+    assert "-m pip install no-such-package" in answer.out.replace("\n", "")
+
+
+def test_a_missing_package_is_no_internal_error() -> None:
+    failure = failures.failure_of(ModuleNotFoundError("No module named 'yaml'", name="yaml"))
+    assert failure is not None
+    assert failure.status == 3
+    assert failure.text.startswith("error: the Python package pyyaml is not installed\n")
+    assert failure.text.endswith(" -m pip install pyyaml")
+    assert failures.failure_of(ModuleNotFoundError(name="cugen.nothing")) is None
+
+
+def test_the_packages_are_those_that_are_installed_with_cugen() -> None:
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert sorted(failures.PACKAGES.values()) == sorted(text.partition(">=")[0] for text in dependencies)
 
 
 def test_doctor_names_a_cache_that_cannot_be_written_and_does_without(
