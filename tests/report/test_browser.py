@@ -57,7 +57,7 @@ def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Any, galler
         page.emulate_media(color_scheme=scheme)
         papers[scheme] = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert papers == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 28)"}
-    for width in (1400, 800, 400):
+    for width in (1400, 800, 400, 360):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
