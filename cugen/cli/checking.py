@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.failures import CANNOT_HERE, OWN_FAULT, Failure
 from cugen.cli.resources import Resources, resources_of
-from cugen.cli.specs import dynamic_params, known_device_of, settings_of, with_locks
+from cugen.cli.specs import dynamic_params, known_device_of, settings_of, warn, with_locks
 from cugen.cli.text.terminal import progress
 
 if TYPE_CHECKING:
@@ -80,8 +80,10 @@ def analysed(spec: Spec, args: argparse.Namespace, *, compiles: bool) -> Checked
     from cugen.cli.text.quoted_source import printed_launches
     from cugen.kernel import generate
     from cugen.kernel_report import settled_by_compiler
+    from cugen.schedule.lock import refused_warning
 
     kernel = generate(spec)
+    warn(refused_warning(kernel.spec), args)
     context = kernel.context
     params = _params(spec, args)
     values = {context.symbols[name].name: value for name, value in params.items()}

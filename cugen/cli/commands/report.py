@@ -21,6 +21,7 @@ from cugen.cli.specs import (
     load_files,
     lock_of,
     settings_of,
+    warn,
     with_locks,
 )
 from cugen.cli.text.terminal import note, progress
@@ -191,8 +192,10 @@ def _page(spec: Spec, args: argparse.Namespace) -> Page:
     from cugen.kernel import generate
     from cugen.kernel_report import analyze
     from cugen.report.page import page
+    from cugen.schedule.lock import refused_warning
 
     kernel, params = generate(spec), dynamic_params(spec, args)
+    warn(refused_warning(kernel.spec), args)
     report = analyze(kernel, params=params, device=known_device_of(spec, args.device_name))
     return page(kernel, report, params)
 

@@ -85,6 +85,13 @@ def test_the_schedules_of_two_lock_files_are_compared(cli: Cli, locked: Callable
     assert "schedule.y.vector" not in same.out
 
 
+def test_a_schedule_that_no_longer_fits_is_no_baseline_in_silence(cli: Cli, locked: Callable[[str, int], Path]) -> None:
+    old = locked("old.lock", 16)
+    answer = cli("check", "--diff", old, old.parent / "open.yaml")
+    assert "warning[CG2105]: the schedule of old.lock for `scale` on NVIDIA H200 no longer fits" in answer.err
+    assert ["schedule.y.vector", "-", "→", "4"] in [line.split() for line in answer.out.splitlines()]
+
+
 def test_a_lock_file_without_the_kernel_is_no_baseline(cli: Cli, locked: Callable[[str, int], Path]) -> None:
     old = locked("old.lock", 1)
     spec = old.parent / "open.yaml"
