@@ -118,7 +118,8 @@ def _path_help(path: Path) -> str:
     if path.is_dir():
         return f"name its files, as in `{path / '*.yaml'}`"
     siblings = [sibling.name for sibling in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-    similar = nearest(path.name, sorted(siblings))
+    similar = next((f"{path.name}{end}" for end in (".yaml", ".yml") if f"{path.name}{end}" in siblings), None)
+    similar = similar or nearest(path.name, sorted(siblings))
     return f"did you mean `{printable(str(path.with_name(similar)))}`?" if similar else "check the path"
 
 

@@ -181,9 +181,10 @@ def test_texts_without_a_spec(text: str, code: str) -> None:
     assert [c for c, _ in refused(lambda: load_text(text))] == [code]
 
 
-def test_a_misspelt_file_is_answered_with_the_nearest_beside_it(file: Path) -> None:
+@pytest.mark.parametrize("suffix", [".yml", ""])
+def test_a_misspelt_file_is_answered_with_the_nearest_beside_it(file: Path, suffix: str) -> None:
     with pytest.raises(SpecError) as caught:
-        load(file.with_suffix(".yml"))
+        load(file.with_suffix(suffix))
     assert caught.value.diagnostics[0].help == f"did you mean `{file}`?"
 
 
