@@ -1,0 +1,163 @@
+"""Latencies of the memories of a GPU, by chases of pointers, and what a sector of a row costs by the pitch of the rows.
+
+    python benchmarks/latencies.py [--output docs/results/latencies_h100.json]
+
+A chase is one thread that loads the address of its next load, in an order drawn at random over so many bytes; it is
+warmed where a cache holds them. Each figure is the least of five. Sectors are read once, with cold caches, a warp's
+lanes in 32 rows; rows are 2^20 for every pitch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import datetime
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from figures import command, save
+from numpy.typing import NDArray
+
+import cugen
+from cugen.abi.textures import TextureMemory
+from cugen.bench.protocol import Contender, Plan, measure
+from cugen.bench.session import Session, session
+from cugen.runtime.libcuda import Driver, driver
+from cugen.toolchain.cuda import compile_cubin
+
+SOURCE = Path(__file__).with_suffix(".cu")
+KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
+LINE = 128  # bytes between the elements of a chase
+SETS = {"l1": (16 * KB, 64 * KB, 128 * KB), "l2": (1 * MB, 8 * MB, 16 * MB), "dram": (256 * MB, GB)}
+CONSTANTS = (1 * KB, 16 * KB, 64 * KB)
+MAX_STEPS, REPEATS = 4096, 5
+ROWS = 1 << 20
+PITCHES = (32, 64, 128, 256, 512, 1024, 1056, 2048, 2080, 4096, 4128, 8192, 8224, 16384, 16416)
+
+
+class Probes:
+    """The kernels of `latencies.cu` in a session."""
+
+    def __init__(self, opened: Session, cuda: Driver) -> None:
+        self.opened, self.cuda = opened, cuda
+        self._module = cuda.load(compile_cubin(SOURCE.read_text(), "latencies", opened.capability).image)
+        self._found = opened.allocate(24)
+
+    def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
+        function = self.cuda.function(self._module, name)
+        content = [bytes(argument) for argument in arguments]
+        self.cuda.launch(function, (blocks, 1, 1), (threads, 1, 1), 0, self.opened.stream, content)
+
+    def chase(self, unit: str, size: int, warm: int, steps: int, *arguments: Any) -> dict[str, Any]:
+        """The least cycles of a step, and the clock in MHz."""
+        found = []
+        for _ in range(REPEATS):
+            if not warm:
+                flush(self.opened)
+            counts = (*map(ctypes.c_int, (warm, steps)), ctypes.c_uint64(self._found))
+            self.launch(f"chase_{unit}", 1, 1, *arguments, *counts)
+            cycles, nanoseconds, _ = self.opened.fetch(self._found, 3, np.dtype(np.uint64))
+            found.append((float(cycles) / steps, float(cycles) / float(nanoseconds) * 1e3))
+        cycles, clock = min(found)
+        return {"unit": unit, "bytes": size, "cycles": cycles, "mhz": clock}
+
+    def set_constants(self, content: NDArray[np.uint32]) -> None:
+        self.opened.upload(self.cuda.symbol(self._module, "constants"), content)
+
+
+def flush(opened: Session) -> None:
+    """Evicts what L2 has."""
+    size = 3 * opened.l2_bytes
+    address = opened.allocate(size)
+    opened.read(address, size)
+    opened.synchronize()
+    opened.release(address)
+
+
+def cycle(count: int, seed: int = 1) -> NDArray[np.int64]:
+    """The successor of each of so many elements on one cycle through all of them in random order, from element 0 on."""
+    order = np.concatenate(([0], 1 + np.random.default_rng(seed).permutation(count - 1)))
+    following = np.empty(count, np.int64)
+    following[order] = np.roll(order, -1)
+    return following
+
+
+def chases(probes: Probes) -> Iterator[dict[str, Any]]:
+    """A figure for each memory and size."""
+    opened = probes.opened
+    yield probes.chase("registers", 4, MAX_STEPS, 16 * MAX_STEPS, ctypes.c_float(0.5), ctypes.c_float(1.0))
+    yield probes.chase("shared", 4 * KB, 1024, MAX_STEPS)
+    for size in CONSTANTS:
+        elements = np.zeros((size // 64, 16), np.uint32)  # 64 bytes apart
+        elements[:, 0] = cycle(len(elements)) * 64
+        probes.set_constants(elements)
+        yield probes.chase("constant", size, 2 * len(elements), MAX_STEPS)
+    address = opened.allocate(max(size for sizes in SETS.values() for size in sizes))
+    indices = np.zeros((16 * KB // LINE, LINE // 4), np.int32)
+    indices[:, 0] = cycle(len(indices)) * (LINE // 4)
+    opened.upload(address, indices)
+    texture = probes.cuda.create_texture(address, TextureMemory("int32", indices.size))
+    yield probes.chase("texture", 16 * KB, 2 * len(indices), MAX_STEPS, ctypes.c_uint64(texture))
+    probes.cuda.destroy_texture(texture)
+    for level, sizes in SETS.items():
+        for size in sizes:
+            pointers = np.zeros((size // LINE, LINE // 8), np.uint64)
+            pointers[:, 0] = address + cycle(len(pointers)) * LINE
+            opened.upload(address, pointers)
+            warm = 0 if level == "dram" else 2 * len(pointers)
+            row = probes.chase("l1" if level == "l1" else "l2", size, warm, MAX_STEPS, ctypes.c_uint64(address))
+            yield row | {"unit": level}
+    opened.release(address)
+
+
+def sectors(probes: Probes) -> Iterator[dict[str, Any]]:
+    """Cold medians of reading a sector of each row, by the pitch of the rows in bytes."""
+    opened = probes.opened
+    size = ROWS * max(PITCHES)
+    rows, flushed, never = (opened.allocate(bytes_) for bytes_ in (size, 3 * opened.l2_bytes, 4))
+    opened.fill(rows, "uint32", size // 4, 0, (0, 2**31), whole=True)
+
+    def contender(pitch: int) -> Contender:
+        arguments = (*map(ctypes.c_uint64, (rows, pitch, never)),)
+        return Contender(str(pitch), lambda _: probes.launch("sectors", ROWS // 256, 256, *arguments))
+
+    plan = Plan(1, lambda: opened.read(flushed, 3 * opened.l2_bytes), samples=40)
+    cold = measure([contender(pitch) for pitch in PITCHES], opened, plan)["cold"]
+    for pitch in PITCHES:
+        us = cold[str(pitch)].median
+        yield {"pitch": pitch, "cold_us": us, "gb_per_s": ROWS * 32 / us / 1e3}
+    for address in (rows, flushed, never):
+        opened.release(address)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="JSON file of the figures")
+    args = parser.parse_args()
+    found: dict[str, list[dict[str, Any]]] = {"chases": [], "sectors": []}
+    with session() as opened:
+        probes = Probes(opened, driver())
+        for row in chases(probes):
+            found["chases"].append(row)
+            print(
+                f"{row['unit']:10} {row['bytes']:14,} bytes  {row['cycles']:7.1f} cycles at {row['mhz']:.0f} MHz",
+                flush=True,
+            )
+        for row in sectors(probes):
+            found["sectors"].append(row)
+            print(
+                f"a sector of each {row['pitch']:6} bytes  {row['cold_us']:8.2f} us  {row['gb_per_s']:7.1f} GB/s",
+                flush=True,
+            )
+        device = opened.device
+    if args.output:
+        head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
+        save(args.output, head | {"command": command()} | found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
