@@ -18,7 +18,7 @@ __device__ void chase(Position position, int warm, int steps, u64* found, Next n
         position = next(position);
     const u64 before = nanoseconds();
     const long long start = clock64();
-#pragma unroll 16
+#pragma unroll 128
     for (int k = 0; k < steps; ++k)
         position = next(position);
     const long long end = clock64();
@@ -75,6 +75,16 @@ extern "C" __global__ void chase_texture(cudaTextureObject_t elements, int warm,
 extern "C" __global__ void chase_registers(float factor, float term, int warm, int steps, u64* found)
 {
     chase(factor, warm, steps, found, [=](float position) { return fmaf(position, factor, term); });
+}
+
+// Reads memory once, by loads whose lines are the first to be evicted.
+extern "C" __global__ void read_evicted_first(const uint4* in, u64 count, unsigned* never)
+{
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) {
+        const uint4 four = __ldcs(in + i);
+        if ((four.x ^ four.y ^ four.z ^ four.w) == 0xdeadbeef)
+            *never = four.x;
+    }
 }
 
 // Reads a sector of each row; a warp's lanes are in 32 rows.

@@ -3,8 +3,9 @@
     python benchmarks/latencies.py [--output docs/results/latencies_h100.json]
 
 A chase is one thread that loads the address of its next load, in an order drawn at random over so many bytes; it is
-warmed where a cache holds them. Each figure is the least of five. Sectors are read once, with cold caches, a warp's
-lanes in 32 rows; rows are 2^20 for every pitch.
+warmed where a cache holds them. For device memory L2 is flushed after that, as `bench` does it, and for comparison by
+loads whose lines are evicted first. Each figure is the median of five. Sectors are read once, with cold caches, a
+warp's lanes in 32 rows; rows are 2^20 for every pitch.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import argparse
 import ctypes
 import datetime
+import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,8 @@ from cugen.toolchain.cuda import compile_cubin
 SOURCE = Path(__file__).with_suffix(".cu")
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 LINE = 128  # bytes between the elements of a chase
-SETS = {"l1": (16 * KB, 64 * KB, 128 * KB), "l2": (1 * MB, 8 * MB, 16 * MB), "dram": (256 * MB, GB)}
+SETS = {"l1": (16 * KB, 64 * KB, 128 * KB), "l2": (1 * MB, 8 * MB, 16 * MB)}
+FLUSHED, FAR = (1 * MB, 16 * MB), GB
 CONSTANTS = (1 * KB, 16 * KB, 64 * KB)
 MAX_STEPS, REPEATS = 4096, 5
 ROWS = 1 << 20
@@ -52,35 +55,36 @@ class Probes:
         self.cuda.launch(function, (blocks, 1, 1), (threads, 1, 1), 0, self.opened.stream, content)
 
     def chase(self, unit: str, size: int, warm: int, steps: int, *arguments: Any) -> dict[str, Any]:
-        """The least cycles of a step, and the clock in MHz."""
-        found = []
-        for _ in range(REPEATS):
-            if not warm:
-                flush(self.opened)
-            counts = (*map(ctypes.c_int, (warm, steps)), ctypes.c_uint64(self._found))
-            self.launch(f"chase_{unit}", 1, 1, *arguments, *counts)
-            cycles, nanoseconds, _ = self.opened.fetch(self._found, 3, np.dtype(np.uint64))
-            found.append((float(cycles) / steps, float(cycles) / float(nanoseconds) * 1e3))
-        cycles, clock = min(found)
-        return {"unit": unit, "bytes": size, "cycles": cycles, "mhz": clock}
+        """The cycles of a step, and the clock in MHz."""
+        return median(unit, size, [self.once(unit, warm, steps, *arguments) for _ in range(REPEATS)])
+
+    def once(self, unit: str, warm: int, steps: int, *arguments: Any) -> tuple[float, float]:
+        counts = (*map(ctypes.c_int, (warm, steps)), ctypes.c_uint64(self._found))
+        self.launch(f"chase_{unit}", 1, 1, *arguments, *counts)
+        cycles, nanoseconds, _ = self.opened.fetch(self._found, 3, np.dtype(np.uint64))
+        return float(cycles) / steps, float(cycles) / float(nanoseconds) * 1e3
+
+    def read_evicted_first(self, address: int, size: int) -> None:
+        arguments = (ctypes.c_uint64(address), ctypes.c_uint64(size // 16), ctypes.c_uint64(self._found))
+        self.launch("read_evicted_first", 16 * self.opened.sms, 256, *arguments)
 
     def set_constants(self, content: NDArray[np.uint32]) -> None:
         self.opened.upload(self.cuda.symbol(self._module, "constants"), content)
 
 
-def flush(opened: Session) -> None:
-    """Evicts what L2 has."""
-    size = 3 * opened.l2_bytes
-    address = opened.allocate(size)
-    opened.read(address, size)
-    opened.synchronize()
-    opened.release(address)
+def median(unit: str, size: int, found: list[tuple[float, float]]) -> dict[str, Any]:
+    cycles, clocks = (statistics.median(figures) for figures in zip(*found, strict=True))
+    return {"unit": unit, "bytes": size, "cycles": cycles, "mhz": clocks}
 
 
-def cycle(count: int, seed: int = 1) -> NDArray[np.int64]:
-    """The successor of each of so many elements on one cycle through all of them in random order, from element 0 on."""
-    order = np.concatenate(([0], 1 + np.random.default_rng(seed).permutation(count - 1)))
-    following = np.empty(count, np.int64)
+def random_order(count: int, seed: int = 1) -> NDArray[np.int64]:
+    """So many elements in random order, from element 0 on."""
+    return np.concatenate(([0], 1 + np.random.default_rng(seed).permutation(count - 1)))
+
+
+def cycle(count: int) -> NDArray[np.int64]:
+    """The successor of each of so many elements on the cycle through all of them in random order."""
+    order, following = random_order(count), np.empty(count, np.int64)
     following[order] = np.roll(order, -1)
     return following
 
@@ -95,7 +99,7 @@ def chases(probes: Probes) -> Iterator[dict[str, Any]]:
         elements[:, 0] = cycle(len(elements)) * 64
         probes.set_constants(elements)
         yield probes.chase("constant", size, 2 * len(elements), MAX_STEPS)
-    address = opened.allocate(max(size for sizes in SETS.values() for size in sizes))
+    address = opened.allocate(FAR)
     indices = np.zeros((16 * KB // LINE, LINE // 4), np.int32)
     indices[:, 0] = cycle(len(indices)) * (LINE // 4)
     opened.upload(address, indices)
@@ -104,13 +108,42 @@ def chases(probes: Probes) -> Iterator[dict[str, Any]]:
     probes.cuda.destroy_texture(texture)
     for level, sizes in SETS.items():
         for size in sizes:
-            pointers = np.zeros((size // LINE, LINE // 8), np.uint64)
-            pointers[:, 0] = address + cycle(len(pointers)) * LINE
-            opened.upload(address, pointers)
-            warm = 0 if level == "dram" else 2 * len(pointers)
-            row = probes.chase("l1" if level == "l1" else "l2", size, warm, MAX_STEPS, ctypes.c_uint64(address))
-            yield row | {"unit": level}
+            lines = upload_pointers(opened, address, size)
+            yield probes.chase(level, size, 2 * lines, MAX_STEPS, ctypes.c_uint64(address))
+    yield from device_memory(probes, address)
     opened.release(address)
+
+
+def device_memory(probes: Probes, address: int) -> Iterator[dict[str, Any]]:
+    """Chases that L2 doesn't hold any more, and one that it can't hold."""
+    opened, flushed_bytes = probes.opened, 3 * probes.opened.l2_bytes
+    flushed = opened.allocate(flushed_bytes)
+    flushes: dict[str, Callable[[int, int], None]] = {
+        "dram": opened.read,
+        "evicted first": probes.read_evicted_first,
+    }
+    for size in FLUSHED:
+        lines = upload_pointers(opened, address, size)
+        for unit, flush in flushes.items():
+            found = []
+            for _ in range(REPEATS):
+                probes.once("l2", 2 * lines, 1, ctypes.c_uint64(address))
+                flush(flushed, flushed_bytes)
+                found.append(probes.once("l2", 0, MAX_STEPS, ctypes.c_uint64(address)))
+            yield median(unit, size, found)
+    order = random_order(upload_pointers(opened, address, FAR))
+    opened.read(flushed, flushed_bytes)
+    starts = [int(order[2 * MAX_STEPS * repeat]) * LINE for repeat in range(REPEATS)]  # no line is read twice
+    yield median("dram", FAR, [probes.once("l2", 0, MAX_STEPS, ctypes.c_uint64(address + start)) for start in starts])
+    opened.release(flushed)
+
+
+def upload_pointers(opened: Session, address: int, size: int) -> int:
+    """Fills memory with a chase through all of its lines, whose number is returned."""
+    pointers = np.zeros((size // LINE, LINE // 8), np.uint64)
+    pointers[:, 0] = address + cycle(len(pointers)) * LINE
+    opened.upload(address, pointers)
+    return len(pointers)
 
 
 def sectors(probes: Probes) -> Iterator[dict[str, Any]]:
@@ -143,7 +176,7 @@ def main() -> int:
         for row in chases(probes):
             found["chases"].append(row)
             print(
-                f"{row['unit']:10} {row['bytes']:14,} bytes  {row['cycles']:7.1f} cycles at {row['mhz']:.0f} MHz",
+                f"{row['unit']:13} {row['bytes']:14,} bytes  {row['cycles']:7.1f} cycles at {row['mhz']:.0f} MHz",
                 flush=True,
             )
         for row in sectors(probes):

@@ -4,6 +4,7 @@
 
 The first variant of a case has none of its options. Variants of a case are timed with interleaved samples and cold
 caches, after a sample of their results was compared with the reference. `unroll` tries each loop that the kernel has.
+Of tiles, `taken` is the one that a launcher of variants would call.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from cugen.bench.measure import own_contender
 from cugen.bench.protocol import Contender, Plan, measure
 from cugen.bench.session import Session, session
 from cugen.kernel import Kernel, generate
+from cugen.kernel_choice import fastest_that_fits
 from cugen.runtime.gpu import target_for
 from cugen.runtime.inputs import known_params
+from cugen.runtime.libcuda import driver
 from cugen.schedule.unrolling import loops_of
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load
@@ -38,7 +41,7 @@ from cugen.toolchain.cuda import Cubin, compile_cubin
 
 SPECS = Path(__file__).parents[1] / "specs"
 OPTIONS = ("unroll", "max_registers", "fast_math", "carveout")
-WITHOUT = "without"
+WITHOUT, TILE = "without", "tile"
 
 Document = dict[str, Any]
 
@@ -62,7 +65,7 @@ class Edit:
 @dataclass(frozen=True)
 class Case:
     """A kernel of the gallery with other params, and the values of an option: of its schedule, or of `arrays`. Those of
-    `unroll` are for each loop of the kernel."""
+    `unroll` are for each loop of the kernel; a `tile` is a block of as many rows and columns."""
 
     option: str
     kernel: str
@@ -75,6 +78,8 @@ class Case:
         """The spec without options."""
         document: Document = yaml.safe_load((SPECS / f"{self.kernel}.yaml").read_text())
         document["params"] |= self.params
+        if self.option == TILE:
+            del document["variants"], document["schedule"]
         for key in OPTIONS:
             document.get("schedule", {}).pop(key, None)
         for name in self.arrays:
@@ -89,7 +94,9 @@ class Case:
                 yield from ((f"{name}: {factor}", Edit({"unroll": {name: factor}})) for factor in self.values)
             return
         for value in self.values:
-            if self.arrays:
+            if self.option == TILE:
+                yield words(value), Edit({"block": {"m": value, "n": value}, "step": {"k": value}})
+            elif self.arrays:
                 yield words(value), Edit(arrays=dict.fromkeys(self.arrays, self._keys(value)))
             else:
                 yield words(value), Edit({self.option: value})
@@ -132,6 +139,9 @@ CASES = (
     Case("load", "pitched_copy", {"M": 4096, "N": 4096}, LOADS, ("dense",)),
     Case("store", "pitched_copy", {"M": 4096, "N": 4096}, STORES, ("pitched",)),
     Case("load", "matmul_naive", SQUARE, LOADS, ("A", "B")),
+    Case(TILE, "matmul_tile_variants", SQUARE, (8, 16, 32)),
+    Case(TILE, "matmul_tile_variants", {"M": 128, "N": 128, "K": 1024}, (8, 16, 32)),
+    Case(TILE, "matmul_tile_variants", {"M": 64, "N": 4096, "K": 256}, (8, 16, 32)),
     Case("memory", "tone_curve", IMAGE, ("global", "readonly", "texture", "constant", "shared"), ("curve",)),
     Case("memory", "polynomial", {"N": 1 << 25}, ("global", "readonly", "constant", "register"), ("c",)),
     Case("memory", "transpose_shared", {"M": 4096, "N": 4096}, TILES, ("A",)),
@@ -206,7 +216,12 @@ def row(opened: Session, case: Case, variants: Variants) -> dict[str, Any]:
         name: [variants.cubins[name].kernels[launch.kernel].registers for launch in kernel.manifest.launches]
         for name, kernel in kernels.items()
     }
-    return names | {"cold_us": times, "registers": registers, "same": same, "wrong": wrong}
+    row = names | {"cold_us": times, "registers": registers, "same": same, "wrong": wrong}
+    if case.option == TILE:
+        tiles = {name: kernel for name, kernel in kernels.items() if name != WITHOUT}
+        taken = fastest_that_fits(tuple(tiles.values()), driver().limits(opened.ordinal), opened.sms)
+        row["taken"] = next(name for name, kernel in tiles.items() if kernel is taken)
+    return row
 
 
 def rows(opened: Session, cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
