@@ -72,8 +72,8 @@ class Probes:
         self.opened.upload(self.cuda.symbol(self._module, "constants"), content)
 
 
-def median(unit: str, size: int, found: list[tuple[float, float]]) -> dict[str, Any]:
-    cycles, clocks = (statistics.median(figures) for figures in zip(*found, strict=True))
+def median(unit: str, size: int, figures: list[tuple[float, float]]) -> dict[str, Any]:
+    cycles, clocks = (statistics.median(column) for column in zip(*figures, strict=True))
     return {"unit": unit, "bytes": size, "cycles": cycles, "mhz": clocks}
 
 
@@ -125,12 +125,12 @@ def device_memory(probes: Probes, address: int) -> Iterator[dict[str, Any]]:
     for size in FLUSHED:
         lines = upload_pointers(opened, address, size)
         for unit, flush in flushes.items():
-            found = []
+            figures = []
             for _ in range(REPEATS):
                 probes.once("l2", 2 * lines, 1, ctypes.c_uint64(address))
                 flush(flushed, flushed_bytes)
-                found.append(probes.once("l2", 0, MAX_STEPS, ctypes.c_uint64(address)))
-            yield median(unit, size, found)
+                figures.append(probes.once("l2", 0, MAX_STEPS, ctypes.c_uint64(address)))
+            yield median(unit, size, figures)
     order = random_order(upload_pointers(opened, address, FAR))
     opened.read(flushed, flushed_bytes)
     starts = [int(order[2 * MAX_STEPS * repeat]) * LINE for repeat in range(REPEATS)]  # no line is read twice
@@ -170,17 +170,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, metavar="FILE", help="JSON file of the figures")
     args = parser.parse_args()
-    found: dict[str, list[dict[str, Any]]] = {"chases": [], "sectors": []}
+    figures: dict[str, list[dict[str, Any]]] = {"chases": [], "sectors": []}
     with session() as opened:
         probes = Probes(opened, driver())
         for row in chases(probes):
-            found["chases"].append(row)
+            figures["chases"].append(row)
             print(
                 f"{row['unit']:13} {row['bytes']:14,} bytes  {row['cycles']:7.1f} cycles at {row['mhz']:.0f} MHz",
                 flush=True,
             )
         for row in sectors(probes):
-            found["sectors"].append(row)
+            figures["sectors"].append(row)
             print(
                 f"a sector of each {row['pitch']:6} bytes  {row['cold_us']:8.2f} us  {row['gb_per_s']:7.1f} GB/s",
                 flush=True,
@@ -188,7 +188,7 @@ def main() -> int:
         device = opened.device
     if args.output:
         head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-        save(args.output, head | {"command": command()} | found)
+        save(args.output, head | {"command": command()} | figures)
     return 0
 
 

@@ -107,11 +107,11 @@ class Case:
 
     def variants(self) -> dict[str, Kernel]:
         """Kernels by variant, without those that are refused."""
-        found: dict[str, Kernel] = {}
+        kernels: dict[str, Kernel] = {}
         for name, edit in self.edits():
             with suppress(SpecError):
-                found[name] = planned(edit.apply(self.document))
-        return found
+                kernels[name] = planned(edit.apply(self.document))
+        return kernels
 
 
 def words(value: Any) -> str:
@@ -183,7 +183,7 @@ class Variants:
 def row(opened: Session, case: Case, variants: Variants) -> dict[str, Any]:
     """Cold times of the variants in microseconds, and the registers of a thread; of what is wrong, why."""
     contenders: list[Contender] = []
-    held: list[Buffers] = []
+    used: list[Buffers] = []
     wrong: dict[str, str] = {}
     same = variants.same
     kernels = {name: kernel for name, kernel in variants.kernels.items() if name not in same}
@@ -191,7 +191,7 @@ def row(opened: Session, case: Case, variants: Variants) -> dict[str, Any]:
     try:
         for name, kernel in kernels.items():
             buffers = Buffers(opened, kernel.spec, kernel.manifest, known_params(kernel.spec, {}), 0)
-            held.append(buffers)
+            used.append(buffers)
             contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, {}, 0)
             contender.run(0)
             verdict = check(opened, kernel.spec, buffers, {}, scalars, 0)
@@ -199,12 +199,12 @@ def row(opened: Session, case: Case, variants: Variants) -> dict[str, Any]:
                 contenders.append(Contender(name, contender.run))
             else:
                 wrong[name] = "; ".join(verdict.messages)
-        sets = min(buffers.count for buffers in held)
+        sets = min(buffers.count for buffers in used)
         plan = Plan(sets, lambda: opened.read(flushed, 3 * opened.l2_bytes), samples=40, budget_us=5e4)
         cold = measure(contenders, opened, plan)["cold"] if contenders else {}
         opened.synchronize()
     finally:
-        for buffers in held:
+        for buffers in used:
             buffers.release()
         opened.release(flushed)
     times = {
@@ -238,16 +238,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, metavar="FILE", help="JSON file of the rows")
     args = parser.parse_args()
-    found: list[dict[str, Any]] = []
+    cases: list[dict[str, Any]] = []
     with session() as opened:
         for measured in rows(opened, CASES):
-            found.append(measured)
+            cases.append(measured)
             times = "  ".join(f"{name} {us['median']:.2f}" for name, us in measured["cold_us"].items())
             print(f"{measured['option']:13} {measured['kernel']:22} {times} {measured['wrong'] or ''}", flush=True)
         device = opened.device
     if args.output:
         head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-        save(args.output, head | {"command": command(), "cases": found})
+        save(args.output, head | {"command": command(), "cases": cases})
     return 0
 
 

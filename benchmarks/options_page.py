@@ -85,9 +85,9 @@ def _known() -> dict[str, str]:
     """The figures of the analysis for this GPU, each with its source."""
     row, gpu = target("sm_90"), device("H100")
     units = {unit: unit_latency(unit, row) for unit in UNITS}
-    found = {unit: f"{known.cycles:g} ({known.source})" for unit, known in units.items() if known.cycles is not None}
+    figures = {unit: f"{known.cycles:g} ({known.source})" for unit, known in units.items() if known.cycles is not None}
     memory = memory_latency(gpu)
-    return found | {"dram": f"{memory.cycles} ({memory.source})"}
+    return figures | {"dram": f"{memory.cycles} ({memory.source})"}
 
 
 def main() -> int:

@@ -37,9 +37,12 @@ class Candidate:
     blocks: int  # of the grid
     blocks_per_sm: int
 
+    def time(self, sms: int) -> float:
+        return self.cost.time(self.blocks, self.blocks_per_sm, sms)
+
 
 def fastest(candidates: Sequence[Candidate], sms: int) -> int:
     """Index of the candidate that takes least by the model, of equal ones the first. The launcher of the variants'
     `<name>.h` makes the same choice."""
-    times = [one.cost.time(one.blocks, one.blocks_per_sm, sms) for one in candidates]
+    times = [candidate.time(sms) for candidate in candidates]
     return times.index(min(times))

@@ -1,4 +1,4 @@
-"""Variants with their machine code in C: which one a call launches, and what the driver is asked before."""
+"""Variants with their machine code in C: which one a call launches, and what the driver is expected before."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ def test_the_driver_counts_the_resident_blocks_of_each_before_one_is_launched(
         compiled(tmp_path, "gcc", "-std=c11", "-c", f"{kernel.name}_embed.c")
     compiled(tmp_path, "g++", "-std=c++17", "main.cpp", *(f"{k.name}_embed.o" for k in kernels), "-o", "program")
     done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
-    asked = []
+    expected = []
     for kernel in kernels:
         (entry,) = kernel.manifest.launches
         shared, threads = entry.dynamic_shared_bytes, entry.block[0] * entry.block[1]
         allowed = [f"attribute 8 of {kernel.name} is {shared} on 3"] if shared > 48 * 1024 else []
-        asked += [f"attribute 9 of {kernel.name} is 50 on 3", *allowed]
-        asked += [f"blocks of {kernel.name} with {threads} threads and {shared} bytes"]
+        expected += [f"attribute 9 of {kernel.name} is 50 on 3", *allowed]
+        expected += [f"blocks of {kernel.name} with {threads} threads and {shared} bytes"]
     lines = [line for line in done.stdout.splitlines() if not line.startswith("load ")]
-    assert lines[: len(asked)] == asked
+    assert lines[: len(expected)] == expected
     assert re.match(r"launch product__32 \(16, 3125, 1\)", lines[-2])
-    assert any(line.startswith("attribute 8 ") for line in asked)
+    assert any(line.startswith("attribute 8 ") for line in expected)
 
 
 def test_the_code_for_each_architecture_counts_its_own_blocks(kernels: tuple[Kernel, ...]) -> None:
@@ -94,5 +94,5 @@ def test_the_code_for_each_architecture_counts_its_own_blocks(kernels: tuple[Ker
     specific = generate(load_text(SPEC, target="sm_90a")[0], analysis=False)
     code = Code(specific.context, specific.plan, specific.manifest, CODE)
     source = embed(kernel.context, kernel.plan, kernel.manifest, CODE, [code]).source
-    found = re.findall(r"^(?:static )?CUresult (\w+)_blocks_per_sm\(int\* blocks\)", source, re.MULTILINE)
-    assert found == ["product__32_portable", "product__32_sm_90a", "product__32"]
+    names = re.findall(r"^(?:static )?CUresult (\w+)_blocks_per_sm\(int\* blocks\)", source, re.MULTILINE)
+    assert names == ["product__32_portable", "product__32_sm_90a", "product__32"]

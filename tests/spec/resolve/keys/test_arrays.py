@@ -117,9 +117,9 @@ def test_keys_of_an_array_that_are_rejected(diagnose: Diagnose, extra: str, code
 def test_a_word_of_cuda_that_is_no_placement_has_what_takes_its_place(
     diagnose: Diagnose, form: str, word: str, instead: str
 ) -> None:
-    (found,) = diagnose(matrix(f", memory: {form.format(word)}"))
-    assert found.code == "CG2001"
-    assert instead in found.help
+    (diagnostic,) = diagnose(matrix(f", memory: {form.format(word)}"))
+    assert diagnostic.code == "CG2001"
+    assert instead in diagnostic.help
 
 
 @pytest.mark.parametrize(
