@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input f66d0f8cea665d2d, text 307a9bcb488da46d.
+// Input 4659803837a3ab04, text 2502371acf63d9e6.

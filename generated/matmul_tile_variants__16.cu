@@ -9,7 +9,7 @@
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: C[m * N + n], 6 sectors, ideal 4; 5.2 on average (128 bytes in 2 runs)
 //
-// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 35c536eac18a3a65) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash d623af90914d43db) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[ty][tx]  1 wavefront, ideal 1 (conflict-free)
@@ -70,6 +70,12 @@ extern "C" cudaError_t matmul_tile_variants__16_launch(
 {
     matmul_tile_variants__16<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16), 0, stream>>>(A, B, C);
     return cudaGetLastError();
+}
+
+// Blocks that are resident at once on an SM of the current device.
+extern "C" cudaError_t matmul_tile_variants__16_blocks_per_sm(int* blocks)
+{
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, matmul_tile_variants__16, 256, 0);
 }
 
 #endif

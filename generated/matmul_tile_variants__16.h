@@ -7,7 +7,7 @@
 // C         output, float32 [70, 83]
 // launch    grid (6, 5, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 //
-// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 35c536eac18a3a65) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash d623af90914d43db) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,6 +18,9 @@ extern "C" {
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
 cudaError_t matmul_tile_variants__16_launch(const float* A, const float* B, float* C, cudaStream_t stream);
+
+// Blocks that are resident at once on an SM of the current device.
+cudaError_t matmul_tile_variants__16_blocks_per_sm(int* blocks);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 // matmul_tile_variants__16_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 35c536eac18a3a65) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash d623af90914d43db) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

@@ -9,7 +9,7 @@
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: A[m * K + k0 + tx], 5 sectors, ideal 4; 3.69 on average (misaligned by 20 bytes)
 //
-// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash ce59b0bd3a3042e6) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 55e67cae73541546) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[ty][tx]  1 wavefront, ideal 1 (conflict-free)
@@ -70,6 +70,12 @@ extern "C" cudaError_t matmul_tile_variants__32_launch(
 {
     matmul_tile_variants__32<<<dim3((N + 31) / 32, (M + 31) / 32), dim3(32, 32), 0, stream>>>(A, B, C);
     return cudaGetLastError();
+}
+
+// Blocks that are resident at once on an SM of the current device.
+extern "C" cudaError_t matmul_tile_variants__32_blocks_per_sm(int* blocks)
+{
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, matmul_tile_variants__32, 1024, 0);
 }
 
 #endif

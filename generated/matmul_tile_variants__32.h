@@ -7,7 +7,7 @@
 // C         output, float32 [70, 83]
 // launch    grid (3, 3, 1), block (32, 32, 1), 8192 bytes of shared memory; family tiled
 //
-// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash ce59b0bd3a3042e6) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 55e67cae73541546) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,6 +18,9 @@ extern "C" {
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
 cudaError_t matmul_tile_variants__32_launch(const float* A, const float* B, float* C, cudaStream_t stream);
+
+// Blocks that are resident at once on an SM of the current device.
+cudaError_t matmul_tile_variants__32_blocks_per_sm(int* blocks);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 // matmul_tile_variants__32_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash ce59b0bd3a3042e6) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 55e67cae73541546) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

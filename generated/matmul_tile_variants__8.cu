@@ -9,7 +9,7 @@
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: C[m * N + n], 8 sectors, ideal 4; 7.06 on average (128 bytes in 4 runs)
 //
-// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 641a8d20604ace2d) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash d3f3e111a66f0651) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[ty][tx]  1 wavefront, ideal 1 (conflict-free)
@@ -70,6 +70,12 @@ extern "C" cudaError_t matmul_tile_variants__8_launch(
 {
     matmul_tile_variants__8<<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8), 0, stream>>>(A, B, C);
     return cudaGetLastError();
+}
+
+// Blocks that are resident at once on an SM of the current device.
+extern "C" cudaError_t matmul_tile_variants__8_blocks_per_sm(int* blocks)
+{
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, matmul_tile_variants__8, 64, 0);
 }
 
 #endif

@@ -1,6 +1,6 @@
 // matmul_tile_variants__8_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 641a8d20604ace2d) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash d3f3e111a66f0651) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

@@ -73,22 +73,18 @@ def check_launch(
 def largest_that_fits(kernels: Sequence[AnyVariant], limits: Limits) -> AnyVariant:
     """The variant with the most shared memory, then the most threads, per block that fits the device.
 
-    The launcher of the variants' `<name>.h` makes the same choice. RunError (CG5010) where none fits, ValueError for
-    an empty sequence."""
+    The launcher of the variants' `<name>.h` makes the same choice where the cost of one is unknown. RunError (CG5010)
+    where none fits, ValueError for an empty sequence."""
     if not kernels:
         raise ValueError("no kernels to choose from")
     ordered = sorted(kernels, key=lambda kernel: demand(kernel.manifest).size, reverse=True)
-    allowed = {
-        "threads": limits.threads,
-        "static": min(limits.shared_bytes, STATIC_SHARED_BYTES),
-        "dynamic": limits.shared_bytes,
-    }
+    amounts = allowed(limits)
     for kernel in ordered:
-        if demand(kernel.manifest).fits(allowed):
+        if demand(kernel.manifest).fits(amounts):
             return kernel
     smallest = ordered[-1]
     needed = demand(smallest.manifest)
-    texts = [f"{allowed[key]} {UNITS[key]}" for key in needed.amounts()]
+    texts = [f"{amounts[key]} {UNITS[key]}" for key in needed.amounts()]
     raise RunError(
         OVER_A_LIMIT,
         wording.OVER_A_LIMIT.format(
@@ -96,6 +92,15 @@ def largest_that_fits(kernels: Sequence[AnyVariant], limits: Limits) -> AnyVaria
         ),
         "add a variant with smaller tiles",
     )
+
+
+def allowed(limits: Limits) -> dict[str, int]:
+    """What a block may have on a device, by the keys of UNITS."""
+    return {
+        "threads": limits.threads,
+        "static": min(limits.shared_bytes, STATIC_SHARED_BYTES),
+        "dynamic": limits.shared_bytes,
+    }
 
 
 def dynamic_limits(manifest: Manifest) -> dict[str, int]:

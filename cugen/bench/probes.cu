@@ -76,7 +76,8 @@ extern "C" __global__ void gate(volatile int* gate, u64 patience_ns)
     }
 }
 
-// Reads `count` vectors once and writes nothing, which the compiler can't know: the ceiling of reductions.
+// Reads `count` vectors once and writes nothing, which the compiler can't know: the ceiling of reductions, and the flush
+// of L2. Lines of `__ldcs` would be the first to be evicted, and leave in L2 what was there before.
 extern "C" __global__ void __launch_bounds__(256) read_all(const uint4* __restrict__ in, u64 count, unsigned* never)
 {
     unsigned seen = 0;
@@ -86,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256) read_all(const uint4* __restri
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
             const u64 i = start + k * blockDim.x + threadIdx.x;
-            held[k] = i < count ? __ldcs(in + i) : make_uint4(0, 0, 0, 0);
+            held[k] = i < count ? __ldcg(in + i) : make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
         for (int k = 0; k < 8; ++k)

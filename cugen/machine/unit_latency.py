@@ -15,6 +15,7 @@ _GUIDE_7 = "CUDA programming guide, multiprocessor level, of 7.x"
 _WONG = "Wong and others, Demystifying GPU Microarchitecture (2010), a GTX 280"
 _JIA = "Jia and others, arXiv 1804.06826, a V100"
 _LUO = "Luo and others, arXiv 2402.13499,"
+_H100 = "measured on an H100 SXM, benchmarks/latencies.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,20 @@ _FIGURES = {
         ((2, 0), (2, 1), 22, _GUIDE),
         ((3, 0), (3, 7), 11, _GUIDE),
         ((7, 0), (7, 5), 4, _GUIDE_7),
+        ((9, 0), (9, 0), 4, _H100),
     ),
     "shared": (
         ((1, 0), (1, 3), 38, _WONG),
         ((7, 0), (7, 2), 19, _JIA),
         ((8, 0), (8, 0), 29.0, f"{_LUO} an A100"),
         ((8, 9), (8, 9), 30.1, f"{_LUO} an RTX 4090"),
-        ((9, 0), (9, 0), 29.0, f"{_LUO} an H100 PCIe"),
+        ((9, 0), (9, 0), 23, _H100),
     ),
-    "constant": (((1, 0), (1, 3), 8, _WONG),),
-    "texture": (((1, 0), (1, 3), 261, _WONG),),
+    "constant": (((1, 0), (1, 3), 8, _WONG), ((9, 0), (9, 0), 28, _H100)),
+    "texture": (((1, 0), (1, 3), 261, _WONG), ((9, 0), (9, 0), 88, _H100)),
 }
-# Units whose latency newer targets are taken to keep.
-_KEPT = ("registers",)
+# Units whose latency newer targets are taken to keep, from a compute capability on.
+_KEPT = {"registers": (7, 0)}
 UNITS = tuple(_FIGURES)
 
 
@@ -64,6 +66,6 @@ def unit_latency(unit: str, target: Target) -> UnitLatency:
     _, last, cycles, source = rows[-1]
     if target.capability <= last:
         return UnitLatency(unit, cycles, source)
-    if unit in _KEPT and len(rows) == len(_FIGURES[unit]):
+    if unit in _KEPT and target.capability >= _KEPT[unit]:
         return UnitLatency(unit, cycles, source, assumed=True)
     return UnitLatency(unit, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from cugen.abi.manifest import Manifest
 from cugen.runtime.bindings import missing_pycuda
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.device import Device
@@ -21,6 +22,12 @@ class Choice:
     device: Device
     reason: str = ""
     note: str = ""
+
+    def note_on(self, manifest: Manifest) -> str:
+        """What else runs a kernel than the device does; else empty."""
+        if self.note or self.device.name != GpuDevice.name or not manifest.tensor_maps:
+            return ""
+        return f"{manifest.kernel}: PyCUDA has no arguments for tensor maps; the CUDA driver launches it beside PyCUDA"
 
 
 def choose(name: DeviceName, *, sanitize: bool = False, shuffle: int | None = None) -> Choice:

@@ -124,7 +124,7 @@ class Lock:
 def spec_key(spec: Spec) -> str:
     """The key of a spec's entries: the first digits of a hash of the computation, target and fixed schedule."""
     written = spec.schedules if spec.tuned is None else spec.tuned.written
-    return replace(spec, doc="", check=Check(), schedules=written).hash[:_HASH_DIGITS]
+    return replace(spec, doc="", check=Check(), schedules=written, is_choice=False).hash[:_HASH_DIGITS]
 
 
 def apply(spec: Spec, lock: Lock, device: str = "") -> Spec:

@@ -14,6 +14,7 @@ from cugen.machine import architecture_specific
 from cugen.spec.expressions import NOWHERE, Boundary, Expr, Index, Span
 from cugen.spec.types import DType
 
+_COMMON_SIZE = 1024
 _HASHED_IF_SET = {"hashed": "if set"}  # a field that came later: specs without it keep their hash
 
 
@@ -39,6 +40,14 @@ class Param:
     def allows(self, value: int) -> bool:
         """Whether a dynamic param may have the value."""
         return self.minimum <= value <= self.maximum and value % self.multiple_of == 0
+
+    @property
+    def typical(self) -> int:
+        """The value; of a dynamic param its default, or a common size that it may have."""
+        if self.value is not None or self.default is not None:
+            return self.value if self.value is not None else self.default or 0
+        multiple = self.multiple_of
+        return max(self.minimum, min(self.maximum, _COMMON_SIZE)) // multiple * multiple or multiple
 
     @property
     def allowed(self) -> str:
@@ -261,6 +270,7 @@ class Spec:
     schedules: tuple[tuple[str, Schedule], ...] = ()
     check: Check = Check()
     variant: tuple[tuple[str, int | float | str | bool], ...] = ()
+    is_choice: bool = field(default=False, metadata=_HASHED_IF_SET)  # of variants that differ in schedule or placement
     precision: Precision = field(default=Precision(), metadata=_HASHED_IF_SET)
     file: str = field(default="", compare=False)  # the file's name, without its folder
     text: str = field(default="", compare=False)  # the file's text, for quoting lines

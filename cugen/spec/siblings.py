@@ -53,7 +53,16 @@ def _semantic_hash(spec: Spec) -> str:
     arrays = tuple(replace(array, memory=Memory()) for array in spec.arrays)
     scalars = tuple(replace(scalar, constant=False) for scalar in spec.scalars)
     return replace(
-        spec, kernel="", doc="", params=params, arrays=arrays, scalars=scalars, schedules=(), check=Check(), variant=()
+        spec,
+        kernel="",
+        doc="",
+        params=params,
+        arrays=arrays,
+        scalars=scalars,
+        schedules=(),
+        check=Check(),
+        variant=(),
+        is_choice=False,
     ).hash
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -28,10 +28,13 @@ _NAME_PART = re.compile(r"[A-Za-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """One kernel of a document: its YAML tree after substitution, and the values that were substituted."""
+    """One kernel of a document: its YAML tree after substitution, and the values that were substituted.
+
+    `is_choice`: whether other values of a variant change its schedule or placements alone."""
 
     document: YamlMapping
     variant: tuple[tuple[str, Value], ...] = ()
+    is_choice: bool = False
 
     @property
     def suffix(self) -> str:
@@ -65,14 +68,46 @@ def expand(document: YamlMapping, report: Reporter) -> list[Expanded]:
         )
         return []
     failures = len(report.diagnostics)
+    is_choice = _has_choice(body, axes)
     result: list[Expanded] = []
     for values in product(*axes.values()):
         bindings = dict(zip(axes, values, strict=True))
         node = _Substitution(bindings, report).mapping(body, top=True)
-        result.append(Expanded(node, tuple(bindings.items())))
+        result.append(Expanded(node, tuple(bindings.items()), is_choice))
         if len(report.diagnostics) > failures:
             return []
     return result
+
+
+def _has_choice(body: YamlMapping, axes: Mapping[str, object]) -> bool:
+    """Whether a variant occurs in the schedule or in placements, and nowhere that changes results or arguments."""
+    chosen: set[str] = set()
+    others: set[str] = set()
+    for entry in body.entries:
+        if entry.name == "schedule":
+            chosen.update(_references(entry.value))
+        elif entry.name == "arrays" and isinstance(entry.value, YamlMapping):
+            for array in entry.value.entries:
+                others.update(_references(array.key))
+                keys = array.value.entries if isinstance(array.value, YamlMapping) else ()
+                for key in keys:
+                    (chosen if key.name == "memory" else others).update(_references(key.value))
+        elif entry.name not in ("doc", "check"):
+            others.update(_references(entry.value))
+    return any(name in axes and name not in others for name in chosen)
+
+
+def _references(node: YamlNode) -> Iterator[str]:
+    match node:
+        case YamlMapping():
+            for entry in node.entries:
+                yield from _references(entry.key)
+                yield from _references(entry.value)
+        case YamlSequence():
+            for item in node.items:
+                yield from _references(item)
+        case YamlScalar():
+            yield from map(_name, _REFERENCE.finditer(node.string))
 
 
 def _read_axes(node: YamlNode, report: Reporter) -> dict[str, list[Value]] | None:

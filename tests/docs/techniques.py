@@ -32,7 +32,7 @@ class Technique:
     file: str = ""
     needs_gpu: bool = False
     test: str = ""
-    lacks: str = ""
+    instead: str = ""
     is_hardware: bool = False
 
     def __str__(self) -> str:
@@ -95,8 +95,8 @@ def _row(line: Technique) -> str:
     if line.test:
         path, _, _ = line.test.partition("::")
         shown.append(f"a test in [{Path(path).name}](../{path})")
-    if line.lacks:
-        shown.append(f"not there: {line.lacks}")
+    if line.instead:
+        shown.append(f"instead {line.instead}")
     if line.is_hardware:
         shown.append("says nothing about software")
     return f"| {line.row} | {line.teaches} | {command} | {'; '.join(shown)} |\n"

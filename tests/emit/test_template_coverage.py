@@ -19,6 +19,7 @@ from cugen.emit.printer.ctypes import c_name
 from cugen.emit.printer.functions import function_text
 from cugen.emit.source import render_raw
 from cugen.kernel import generate
+from cugen.kernel_choice import block_cost
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal.walking import accesses
 from cugen.schedule.planner import make_plan
@@ -64,6 +65,16 @@ variants: {size: [64, 128]}
 arrays: {A: {shape: [512], dtype: float32}, Y: {shape: [512], dtype: float32}}
 compute: Y[i] = A[i]
 schedule: {family: direct, block: {i: $size}}
+"""
+DYNAMIC_VARIANTS = """
+cugen: 1
+kernel: tiles
+variants: {pad: [400, 500]}
+arrays:
+  A: {shape: [64, 64], dtype: float32, memory: {space: shared, dynamic: true, pad: $pad}}
+  B: {shape: [64, 64], dtype: float32}
+compute: B[j, i] = A[i, j]
+schedule: {block: {i: 32, j: 32}, thread: {i: 4}, carveout: 100}
 """
 SIZE_VARIANTS = VARIANTS.replace("M: dynamic", "M: $size, L: $size")
 
@@ -113,6 +124,7 @@ def counted():
     specs = [spec for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
     specs += load_all(TEMPLATE_SPECS)
     specs += load_text(SPLIT_ALONG_K, target="sm_90a")
+    specs += load_text(DYNAMIC_VARIANTS)
     for spec in specs:
         context, plan = plan_context(spec), make_plan(spec)
         first = next(iter(_accesses(plan))).serial
@@ -144,12 +156,19 @@ def counted():
         codes = [Code(k.context, k.plan, k.manifest, Image(b"code", (k.spec.target,), "nobody")) for k in by_target]
         for code in codes:  # with and without a workspace
             cugen.emit.host.embed.embed(code.context, code.plan, code.manifest, code.image, codes)
-        for text in (VARIANTS, PLAIN_VARIANTS, SIZE_VARIANTS):
+        for text in (VARIANTS, PLAIN_VARIANTS, DYNAMIC_VARIANTS, SIZE_VARIANTS):
             specs_of_text = load_text(text)
             (group,) = siblings(specs_of_text)
-            made = [(kernel.context, kernel.plan, kernel.manifest) for kernel in map(generate, specs_of_text)]
-            entries = [cugen.emit.host.variants.make_entry(*planned) for planned in made]
-            cugen.emit.host.variants.variants_headers(group, entries)
+            kernels = tuple(map(generate, specs_of_text))
+            for cost in (block_cost, lambda kernel: None):
+                made = [(kernel.context, kernel.plan, kernel.manifest, cost(kernel)) for kernel in kernels]
+                entries = [cugen.emit.host.variants.make_entry(*planned) for planned in made]
+                cugen.emit.host.variants.variants_headers(group, entries)
+        for spec in (*load_text(DYNAMIC_VARIANTS), *load_text(PLAIN_VARIANTS)):
+            kernel = generate(spec)
+            code = Code(kernel.context, kernel.plan, kernel.manifest, Image(b"code", (spec.target,), "nobody"))
+            cugen.emit.host.embed.embed(code.context, code.plan, code.manifest, code.image)
+            cugen.emit.host.embed.embed(code.context, code.plan, code.manifest, code.image, [code])
     return loader
 
 

@@ -14,6 +14,7 @@ from cugen.emit.host.launch_header import launch_header
 from cugen.emit.host.variants import make_entry, variants_headers
 from cugen.emit.inputs import shared_input_hash
 from cugen.kernel import Kernel, generate
+from cugen.kernel_choice import block_cost
 from cugen.spec.model import Spec
 from cugen.spec.siblings import siblings
 from cugen.toolchain import locations
@@ -38,7 +39,8 @@ def test_a_committed_header_for_variants_is_what_they_give(
 ) -> None:
     for group in siblings(tuple(gallery.values())):
         kernels = map(generate, group.specs)
-        made = variants_headers(group, [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in kernels])
+        entries = [make_entry(k.context, k.plan, k.manifest, block_cost(k)) for k in kernels]
+        made = variants_headers(group, entries)
         for suffix, text in ((".h", made.header), (".hpp", made.typed_header)):
             golden(root / "generated" / f"{group.name}{suffix}", stamped(text, shared_input_hash(group.specs)))
 

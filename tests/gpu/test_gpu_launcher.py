@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from cugen.abi.demand import demand
 from cugen.emit.host.embed import Image, embed
 from cugen.emit.host.variants import make_entry, variants_headers
 from cugen.kernel import generate
+from cugen.kernel_choice import block_cost, fastest_that_fits
 from cugen.runtime.libcuda import driver
 from cugen.spec.load import load_text
 from cugen.spec.siblings import siblings
@@ -302,3 +304,55 @@ def test_the_variant_for_a_size_and_the_one_for_any_give_the_product(device, tmp
     subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
     done = subprocess.run([tmp_path / "run"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "16 16.25 0.25 ")
+
+
+TILES = """
+cugen: 1
+kernel: product
+variants: {tile: [16, 32], pad: [0, 900]}
+params: {M: dynamic}
+arrays:
+  A: {shape: [M, 64], dtype: float32, memory: {space: shared, dynamic: true, pad: $pad}}
+  B: {shape: [64, 64], dtype: float32, memory: shared}
+  C: {shape: [M, 64], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {block: {m: $tile, n: $tile}, step: {k: $tile}}
+"""
+TILES_MAIN = """
+#include <cstdio>
+#include "product.h"
+
+int main()
+{
+    for (int M : {1, 40, 1000, 100000}) {
+        int variant = -1;
+        const cudaError_t status = product_variant(M, &variant, nullptr);
+        std::printf("%d %d\\n", status, variant);
+    }
+    return 0;
+}
+"""
+
+
+def test_the_launcher_chooses_by_the_resident_blocks_that_python_computes(device, tmp_path: Path):
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("NO GPU, NOT TESTED: nvcc is not on the PATH")
+    (group,) = siblings(load_text(TILES, target=driver().capability(0)))
+    kernels = [generate(spec) for spec in group.specs]
+    entries = [make_entry(k.context, k.plan, k.manifest, block_cost(k)) for k in kernels]
+    headers = variants_headers(group, entries)
+    files = {"product.h": headers.header, "product.hpp": headers.typed_header, "main.cu": TILES_MAIN}
+    for kernel in kernels:
+        files |= {f"{kernel.name}.cu": kernel.source, **kernel.headers}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    sources = [f"{kernel.name}.cu" for kernel in kernels]
+    command = [nvcc, "-arch=native", "-std=c++17", "-o", "run", "main.cu", *sources]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    done = subprocess.run([tmp_path / "run"], capture_output=True, text=True, timeout=60)
+    largest_first = sorted(kernels, key=lambda kernel: demand(kernel.manifest).size, reverse=True)
+    limits, sms = driver().limits(0), driver().figure(16, 0)  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    chosen = [fastest_that_fits(kernels, limits, sms, {"M": M}) for M in (1, 40, 1000, 100000)]
+    assert done.stdout.splitlines() == [f"0 {largest_first.index(kernel)}" for kernel in chosen]
+    assert chosen[-1].name != largest_first[0].name  # more blocks are resident without the pad

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from cugen.kernel_report import analyze
@@ -9,6 +12,8 @@ from cugen.machine import known_targets, target
 from cugen.machine.latency import issue_cycles
 from cugen.machine.unit_latency import UNITS, unit_latency
 from cugen.spec.load import load_text
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", known_targets())
@@ -30,10 +35,12 @@ def test_a_figure_has_a_source_and_what_has_none_no_figure(unit: str, name: str)
         ("shared", "sm_10", 38),
         ("shared", "sm_70", 19),
         ("shared", "sm_86", None),
-        ("shared", "sm_90a", 29),
+        ("registers", "sm_86", 4),
+        ("registers", "sm_120", 4),
         ("constant", "sm_13", 8),
-        ("constant", "sm_90", None),
+        ("constant", "sm_80", None),
         ("texture", "sm_13", 261),
+        ("texture", "sm_100", None),
     ],
 )
 def test_figures_are_those_of_the_targets_they_were_measured_on(unit: str, name: str, cycles: float | None) -> None:
@@ -41,8 +48,15 @@ def test_figures_are_those_of_the_targets_they_were_measured_on(unit: str, name:
 
 
 def test_newer_targets_are_assumed_to_keep_the_latency_of_registers() -> None:
-    assert unit_latency("registers", target("sm_90")).assumed
-    assert not unit_latency("registers", target("sm_70")).assumed
+    assumed = [name for name in known_targets() if unit_latency("registers", target(name)).assumed]
+    assert set(assumed) == {name for name in known_targets() if target(name).capability >= (8, 0)} - {"sm_90", "sm_90a"}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_figures_of_sm_90_are_those_that_were_measured(unit: str) -> None:
+    content = json.loads((ROOT / "docs" / "results" / "latencies_h100.json").read_text())
+    first = next(row["cycles"] for row in content["chases"] if row["unit"] == unit)  # the fewest bytes
+    assert unit_latency(unit, target("sm_90a")).cycles == round(first)
 
 
 def test_six_warps_hide_the_latency_of_registers_on_old_schedulers() -> None:

@@ -317,6 +317,22 @@ def test_without_pycuda_the_choice_says_what_runs_and_what_builds_it(driver, nam
     assert choose("cpu").note == ""
 
 
+def test_what_pycuda_does_not_launch_is_said(driver: FakeGpu, manifest: Manifest) -> None:
+    chosen, entry = choose("gpu"), TensorMapEntry("A_map", "A", "float32", ("M",), (), (8,), 0)
+    assert chosen.note_on(manifest) == ""
+    said = chosen.note_on(replace(manifest, tensor_maps=(entry,)))
+    assert ("scale: PyCUDA has no arguments for tensor maps" in said) == (not bindings.missing_pycuda())
+    assert choose("cpu").note_on(replace(manifest, tensor_maps=(entry,))) == ""
+
+
+def test_with_pycuda_the_launches_of_a_run_are_its_own(driver: FakeGpu, manifest: Manifest, scale: None) -> None:
+    loaded = []
+    original = libcuda.driver().load
+    libcuda.driver().load = lambda image: loaded.append(image) or original(image)  # type: ignore[method-assign]
+    gpu.GpuDevice().run(job(manifest))
+    assert bool(loaded) == bool(bindings.missing_pycuda())
+
+
 @pytest.mark.parametrize(
     ("name", "value", "raw"),
     [

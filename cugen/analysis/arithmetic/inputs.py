@@ -20,14 +20,13 @@ from cugen.spec.expressions import (
     Scan,
     walk,
 )
-from cugen.spec.model import Array, Param, Spec, Statement
+from cugen.spec.model import Array, Spec, Statement
 from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import DType
 
 MAX_CASES = 1 << 16  # combinations of values that are tried
 MAX_EVALUATIONS = 1 << 22  # of the parts of a statement, in all cases; bounds the time of a check
 _KNOWN_BITS = 16  # of the widest elements that are taken to have any value of their type
-_ORDINARY_SIZE = 1024  # of a dynamic param
 _MAX_NODES = 4000  # of a value with its temporaries expanded; bounds the time of a check
 
 
@@ -85,7 +84,7 @@ class Sources:
 
     def point(self, indices: tuple[Index, ...], where: int) -> Point | None:
         """The point at the first (0), middle (1) or last (2) value of all indices; None if one has none."""
-        values = {param.name: _ordinary(param) for param in self.spec.params}
+        values = {param.name: param.typical for param in self.spec.params}
         return with_indices(Point(values), indices, where)
 
     def of_read(self, read: Read, point: Point) -> Input | int | Statement | None:
@@ -224,14 +223,6 @@ def cases(inputs: tuple[Input, ...], parts: int) -> dict[Input, Numbers]:
 
 def _numbers(domain: Sequence[int]) -> Numbers:
     return np.array(domain, dtype=np.int64)
-
-
-def _ordinary(param: Param) -> int:
-    """The value of a param, of a dynamic one its default or a common size."""
-    if param.value is not None or param.default is not None:
-        return param.value if param.value is not None else param.default or 0
-    multiple = param.multiple_of
-    return max(param.minimum, min(param.maximum, _ORDINARY_SIZE)) // multiple * multiple or multiple
 
 
 def _defines_everything(statement: Statement) -> bool:

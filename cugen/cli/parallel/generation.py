@@ -98,6 +98,7 @@ def _generate(
     from cugen.emit.host.variants import make_entry
     from cugen.emit.overrides import TemplateError
     from cugen.kernel import generate
+    from cugen.kernel_choice import block_cost
     from cugen.kernel_price import price_warnings
     from cugen.schedule.lock import refused_warning
     from cugen.spec.diagnostics import SpecError
@@ -120,7 +121,10 @@ def _generate(
         if failure is None:
             raise
         return _Failed(failure.text, failure.status)
-    entry = make_entry(kernel.context, kernel.plan, kernel.manifest) if spec.variant else None
+    entry = None
+    if spec.variant:
+        cost = block_cost(kernel) if spec.is_choice else None
+        entry = make_entry(kernel.context, kernel.plan, kernel.manifest, cost)
     warnings = refused_warning(kernel.spec) + (price_warnings(kernel) if remarks != "none" else ())
     texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json(), kernel.typed_header)
     return Made(texts, entry, warnings, tuple(others))

@@ -22,6 +22,7 @@ class Api:
     current_device: str
     device_attribute: str
     limits: Mapping[str, str]
+    sms: str  # the attribute
 
 
 RUNTIME = Api(
@@ -41,6 +42,7 @@ RUNTIME = Api(
         "static": "cudaDevAttrMaxSharedMemoryPerBlock",
         "dynamic": "cudaDevAttrMaxSharedMemoryPerBlockOptin",
     },
+    "cudaDevAttrMultiProcessorCount",
 )
 DRIVER = Api(
     "cuda.h",
@@ -59,4 +61,5 @@ DRIVER = Api(
         "static": "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK",
         "dynamic": "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
     },
+    "CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT",
 )

@@ -15,7 +15,7 @@ from cugen.emit.files import LAUNCH_HEADER
 from cugen.emit.host.apis import DRIVER
 from cugen.emit.host.c_sizes import SizePrinter
 from cugen.emit.host.launch_header import launch_header
-from cugen.emit.host.launcher import Launcher, c_names, make_launcher
+from cugen.emit.host.launcher import Launcher, c_names, is_chosen, make_launcher
 from cugen.emit.host.tensor_maps import data_type, swizzle_mode
 from cugen.emit.host.typed import make_typed, size_names
 from cugen.emit.layout import tidy, unwrapped
@@ -108,12 +108,14 @@ class _TensorMap:
 @dataclass(frozen=True, slots=True)
 class _Choice:
     """Code for devices of one compute capability, such as "90", or portable code; `name` is the prefix of its functions
-    in C, `workspace` whether its launcher has one, `arguments` are those of a call of its launcher."""
+    in C, `workspace` whether its launcher has one, `arguments` are those of a call of its launcher, `counts_blocks`
+    whether it has a function for its resident blocks."""
 
     name: str
     capability: str
     workspace: bool
     arguments: str
+    counts_blocks: bool
 
 
 def embed(context: Context, plan: Plan, manifest: Manifest, image: Image, specific: Sequence[Code] = ()) -> Embedded:
@@ -175,6 +177,7 @@ def _choice(code: Code, launcher: Launcher, names: Mapping[str, str]) -> _Choice
         "{}{}".format(*chosen.capability),
         bool(code.plan.workspace),
         ", ".join([*arguments, "stream"]),
+        is_chosen(code.context.spec, code.plan),
     )
 
 

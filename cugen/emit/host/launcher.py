@@ -20,7 +20,7 @@ from cugen.plan.names import Names
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.plan.textures.limits import limits
 from cugen.spec.expressions import Expr, ParamValue, walk
-from cugen.spec.model import Param
+from cugen.spec.model import Param, Spec
 
 _ALLOCATIONS = {
     "managed": "managed memory, of cudaMallocManaged",
@@ -87,6 +87,7 @@ class Launcher:
     includes: tuple[str, ...]
     lines_in_c: tuple[str, ...]  # what declares types in C that C++ has, or that CUDA's headers name differently
     notes: tuple[str, ...]
+    block_threads: int  # of the launch whose resident blocks a function counts; 0 without one
 
     def declaration(self, api: Api) -> dict[str, Any]:
         """Variables of the header templates."""
@@ -99,6 +100,7 @@ class Launcher:
             "workspace": self.workspace,
             "size_parameters": self.size_parameters,
             "all_parameters": ", ".join([*self.parameters, f"{api.stream_type} stream"]),
+            "block_threads": self.block_threads,
         }
 
     def variables(self) -> dict[str, Any]:
@@ -217,7 +219,13 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         tuple(dict.fromkeys(header for dtype in types if (header := header_of(dtype)))),
         tuple(dict.fromkeys(line for dtype in types if (line := declaration_in_c(dtype)))),
         tuple(notes),
+        plan.kernels[0].threads if is_chosen(spec, plan) else 0,
     )
+
+
+def is_chosen(spec: Spec, plan: Plan) -> bool:
+    """Whether a launcher of variants may choose the kernel by its resident blocks: those of a single launch."""
+    return spec.is_choice and len(plan.kernels) == 1
 
 
 def c_names(context: Context) -> dict[str, str]:

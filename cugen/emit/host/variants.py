@@ -1,5 +1,5 @@
-"""`<name>.h` and `<name>.hpp` of a kernel's variants: C++ launchers that choose one by the sizes of a call and the
-device's limits."""
+"""`<name>.h` and `<name>.hpp` of a kernel's variants: C++ launchers that choose one by the sizes of a call, the limits
+of the device, and what a block costs (`cugen.abi.choice`)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from cugen.abi import wording
+from cugen.abi.choice import BlockCost
 from cugen.abi.codes import OVER_A_LIMIT, PARAM_REFUSED
 from cugen.abi.demand import UNITS, Demand, demand
-from cugen.abi.manifest import Manifest
+from cugen.abi.manifest import Manifest, ParamArgument
 from cugen.emit.describe import harmless
 from cugen.emit.environment import environment
 from cugen.emit.host.apis import RUNTIME, Api
+from cugen.emit.host.c_sizes import SizePrinter
 from cugen.emit.host.launcher import c_names, make_launcher
 from cugen.emit.host.sentences import terms
-from cugen.emit.host.typed import Typed, make_typed
+from cugen.emit.host.typed import Typed, make_typed, size_names
 from cugen.emit.layout import tidy
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
@@ -28,16 +30,23 @@ from cugen.version import __version__
 
 # C++ variables of the device limits, by resource.
 _VARIABLES = {"threads": "threads", "static": "shared", "dynamic": "shared_opt_in"}
+_LOCALS = ("device", "reason", "refused", "variant", "bytes", "sms", "candidates")
 _WORKSPACE = "void* workspace"
 _UNBOUNDED = Param("", None)
-_RULE = "the largest of these variants, per block, that fits the current device"
+_LARGEST = "the largest of these variants, per block, that fits the current device"
+_FASTEST = "of these variants the one that takes least on the current device, by what its resident blocks can move"
 _RULE_OF_SIZES = "the first of these variants that matches the sizes of the call and fits the current device"
+_FASTEST_OF_SIZES = (
+    "of the first of these variants that match the sizes of the call and fit the current device the one that takes "
+    "least, by what its resident blocks can move"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One variant: C declarations and names of its arrays and scalars, its params with their C names, its C++ launcher,
-    and its demand."""
+    its demand, and what a block costs, if that is known. `blocks` are those of its grid, from the sizes of the call
+    `block_sizes`."""
 
     name: str
     arguments: tuple[tuple[str, str], ...]
@@ -47,6 +56,9 @@ class Entry:
     has_workspace: bool
     notes: tuple[str, ...]
     demand: Demand
+    cost: BlockCost | None = None
+    blocks: str = ""
+    block_sizes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +71,14 @@ class VariantsHeaders:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Variants for the same sizes, largest first. `condition` is that of the sizes, "" where there is one case."""
+    """Variants for the same sizes, largest first. `condition` is that of the sizes, "" where there is one case.
+    `is_modelled`: whether what they cost is compared, as `candidates`; else the first that fits is taken."""
 
     condition: str
     entries: tuple[Entry, ...]
+    is_modelled: bool = False
     attempts: tuple[tuple[str, int], ...] = ()  # device limits required, and the variant's index
+    candidates: tuple[str, ...] = ()  # initialisers in C++
     shortage: str = ""  # C++ message: demand of the smallest variant, and the device limits
 
 
@@ -75,8 +90,8 @@ class _Call:
     text: str
 
 
-def make_entry(context: Context, plan: Plan, manifest: Manifest) -> Entry:
-    """The entry of this variant in the common launcher."""
+def make_entry(context: Context, plan: Plan, manifest: Manifest, cost: BlockCost | None = None) -> Entry:
+    """The entry of this variant in the common launcher. `cost`: `cugen.kernel_choice.block_cost`."""
     launcher = make_launcher(context, plan)
     names = c_names(context)
     sizes = {names[param.name] for param in context.spec.params}
@@ -90,7 +105,25 @@ def make_entry(context: Context, plan: Plan, manifest: Manifest) -> Entry:
         _WORKSPACE in launcher.parameters,
         launcher.notes,
         demand(manifest),
+        *(_grid(manifest, names, cost) if launcher.block_threads else ()),
     )
+
+
+def _grid(
+    manifest: Manifest, names: Mapping[str, str], cost: BlockCost | None
+) -> tuple[BlockCost | None, str, tuple[str, ...]]:
+    """The cost, the number of blocks, and the sizes that it depends on; no cost for a grid that C++ operators alone
+    don't give."""
+    printer = SizePrinter(size_names(manifest, names), wide=True)
+    (launch,) = manifest.launches
+    fixed = prod(extent for extent in launch.grid if isinstance(extent, int))
+    open_extents = [extent for extent in launch.grid if isinstance(extent, str)]
+    text = " * ".join([*(f"({extent})" for extent in open_extents), *([str(fixed)] if fixed != 1 else [])]) or "1"
+    blocks = printer.print(text)
+    if printer.helpers:
+        return None, "", ()
+    params = [argument.name for argument in manifest.arguments if isinstance(argument, ParamArgument)]
+    return cost, blocks, tuple(names[name] for name in wording.mentioned(text, params))
 
 
 def _extents(spec: Spec, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -104,20 +137,23 @@ def _extents(spec: Spec, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def variants_headers(siblings: Siblings, entries: Sequence[Entry], api: Api = RUNTIME) -> VariantsHeaders:
     """Texts of the headers. `entries` are those of the siblings, in their order.
 
-    Variants for fewer sizes are tried first, then larger ones; of equal ones only the first in the document is used."""
+    Variants for fewer sizes are tried first. Of those for the same sizes the one that takes least is used; where the
+    cost of one is unknown the largest that fits, of equal ones the first in the document."""
     first, spec = entries[0], siblings.specs[0]
     choosing, parameters = _choosing(entries), _size_parameters(entries)
     cases = _cases(entries, choosing)
     ordered = [entry for case in cases for entry in case.entries]
     deduced = {name: extent for name, extent in reversed(first.extents) if name in parameters}
+    modelled = [entry for case in cases if case.is_modelled for entry in case.entries]
+    given = [size for size in parameters if size in choosing or any(size in entry.block_sizes for entry in modelled)]
     workspace = any(entry.has_workspace for entry in entries)
     names = Names()
     for argument in (*(name for _, name in first.arguments), *parameters):
         names.allocate(argument)
-    local = {name: names.allocate(name) for name in ("device", "reason", "refused", "variant", "bytes")}
+    local = {name: names.allocate(name) for name in _LOCALS}
     resources = [key for key in UNITS if any(key in entry.demand.amounts() for entry in ordered)]
     limits = {key: names.allocate(_VARIABLES[key]) for key in resources}
-    choice = [*choosing, f"&{local['variant']}"]
+    choice = [*given, f"&{local['variant']}"]
     sizes = [f"int {size}" for size in parameters]
     reason = f"std::string* {local['reason']}"
     last = [*([_WORKSPACE] if workspace else []), f"{api.stream_type} stream"]
@@ -131,12 +167,18 @@ def variants_headers(siblings: Siblings, entries: Sequence[Entry], api: Api = RU
         **local,
     }
     header = {
-        "rule": _RULE_OF_SIZES if choosing else _RULE,
+        "rule": _rule(cases, by_size=bool(choosing)),
         "lines": [f"{entry.name}: {_sizes_of(entry, choosing)}{entry.demand}" for entry in ordered],
         "choosing_parameters": ", ".join(
-            [*(f"long long {size}" for size in choosing), f"int* {local['variant']}", reason]
+            [*(f"long long {size}" for size in given), f"int* {local['variant']}", reason]
         ),
-        "queries": [(limits[key], api.limits[key]) for key in resources],
+        "queries": [
+            *((limits[key], api.limits[key]) for key in resources),
+            *([(local["sms"], api.sms)] if modelled else []),
+        ],
+        "headers": [*(["algorithm"] if workspace or modelled else []), "string"],
+        "is_modelled": bool(modelled),
+        "saturating": _double(modelled[0].cost.saturating) if modelled and modelled[0].cost else "",
         "by_size": bool(choosing),
         "cases": [_completed(case, ordered, limits) for case in cases],
         "no_variant": _no_variant(siblings.name, choosing, [case.entries[0] for case in cases]) if choosing else "",
@@ -157,7 +199,7 @@ def variants_headers(siblings: Siblings, entries: Sequence[Entry], api: Api = RU
                 *last,
             ]
         ),
-        "typed_sizes": [(size, deduced[size]) for size in choosing if size in deduced],
+        "typed_sizes": [(size, deduced[size]) for size in given if size in deduced],
         "choice_of_spans": ", ".join([*choice, f"&{local['reason']}"]),
         "typed_calls": _labelled(_typed_call(entry) for entry in ordered),
         "codes": {"param": PARAM_REFUSED, "limit": OVER_A_LIMIT},
@@ -188,8 +230,20 @@ def _cases(entries: Sequence[Entry], choosing: Sequence[str]) -> list[_Case]:
     for entry in sorted(entries, key=lambda entry: entry.demand.size, reverse=True):
         condition = " && ".join(c for name, param in entry.params if name in choosing for c in _conditions(name, param))
         groups.setdefault(condition, []).append(entry)
-    cases = [_Case(condition, tuple(_reachable(group))) for condition, group in groups.items()]
+    cases = [_case(condition, group) for condition, group in groups.items()]
     return sorted(cases, key=lambda case: prod(_count(p) for name, p in case.entries[0].params if name in choosing))
+
+
+def _case(condition: str, ordered: Sequence[Entry]) -> _Case:
+    if len(ordered) > 1 and all(entry.cost is not None for entry in ordered):
+        return _Case(condition, tuple(ordered), is_modelled=True)
+    return _Case(condition, tuple(_reachable(ordered)))
+
+
+def _rule(cases: Sequence[_Case], *, by_size: bool) -> str:
+    if any(case.is_modelled for case in cases):
+        return _FASTEST_OF_SIZES if by_size else _FASTEST
+    return _RULE_OF_SIZES if by_size else _LARGEST
 
 
 def _count(param: Param) -> int:
@@ -243,6 +297,12 @@ def _reachable(ordered: Sequence[Entry]) -> list[Entry]:
 
 def _completed(case: _Case, ordered: Sequence[Entry], limits: Mapping[str, str]) -> _Case:
     attempts = tuple((_allows(entry, limits), ordered.index(entry)) for entry in case.entries)
+    candidates = tuple(
+        f"{number}, {condition}, double({entry.blocks}), {entry.cost.moved:g}, {entry.cost.in_flight:g}, "
+        f"::{entry.name}_blocks_per_sm"
+        for (condition, number), entry in zip(attempts, case.entries, strict=True)
+        if case.is_modelled and entry.cost
+    )
     smallest = case.entries[-1]
     keys = list(smallest.demand.amounts())
     allowed = " and ".join(f"{{{key}}} {UNITS[key]}" for key in keys)
@@ -250,11 +310,17 @@ def _completed(case: _Case, ordered: Sequence[Entry], limits: Mapping[str, str])
         name=smallest.name, needed=smallest.demand, device="the device", allowed=allowed
     )
     shortage = " + ".join(terms(sentence, {key: f"std::to_string({limits[key]})" for key in keys}))
-    return replace(case, attempts=attempts, shortage=shortage)
+    return replace(case, attempts=attempts, candidates=candidates, shortage=shortage)
 
 
 def _allows(entry: Entry, limits: Mapping[str, str]) -> str:
     return " && ".join(f"{limits[key]} >= {amount}" for key, amount in entry.demand.amounts().items())
+
+
+def _double(number: float) -> str:
+    """A literal of C++."""
+    text = f"{number:g}"
+    return text if "." in text or "e" in text else f"{text}.0"
 
 
 def _labelled(calls: Iterable[str]) -> list[_Call]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
@@ -164,9 +164,16 @@ def _out_of_range(node: YamlScalar, report: Reporter, key: str, allowed: str) ->
 
 
 def read_choice(
-    node: YamlNode, choices: Sequence[str], report: Reporter, *, key: str, what: str, code: str = "CG1052"
+    node: YamlNode,
+    choices: Sequence[str],
+    report: Reporter,
+    *,
+    key: str,
+    what: str,
+    code: str = "CG1052",
+    instead: Mapping[str, str] | None = None,
 ) -> str | None:
-    """One of the given option values; `what` names the option in messages."""
+    """One of the given option values; `what` names the option in messages, `instead` has the cure for other words."""
     if not isinstance(node, YamlScalar) or node.value is None:
         wrong_type(node, f"one of {', '.join(choices)}", report, key=key)
         return None
@@ -177,7 +184,7 @@ def read_choice(
             first_line(node),
             key=key,
             label=f"unknown {what}",
-            help=did_you_mean(node.string, choices, what=plural(what)),
+            help=(instead or {}).get(node.string) or did_you_mean(node.string, choices, what=plural(what)),
         )
         return None
     return node.string

@@ -98,6 +98,7 @@ def build(
         schedules=schedules,
         check=check,
         variant=expanded.variant,
+        is_choice=expanded.is_choice,
         precision=declarations.precision,
         states_target=target is not None or "target" in entries,
     )

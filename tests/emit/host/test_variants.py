@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from cugen.abi.choice import Candidate, fastest
 from cugen.emit.host.apis import DRIVER
 from cugen.emit.host.embed import Image, embed
 from cugen.emit.host.variants import VariantsHeaders, make_entry, variants_headers
 from cugen.kernel import Kernel, generate
+from cugen.kernel_choice import block_cost
 from cugen.spec.load import load_text
 from cugen.spec.siblings import siblings
 from cugen.toolchain import host, locations, process
@@ -68,10 +71,11 @@ class Family:
 
 
 @cache
-def family(text: str = SPEC) -> Family:
+def family(text: str = SPEC, *, is_modelled: bool = True) -> Family:
     (group,) = siblings(load_text(text))
     kernels = tuple(map(generate, group.specs))
-    entries = [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in kernels]
+    costs = [block_cost(kernel) if is_modelled else None for kernel in kernels]
+    entries = [make_entry(k.context, k.plan, k.manifest, cost) for k, cost in zip(kernels, costs, strict=True)]
     return Family(group.name, variants_headers(group, entries), kernels)
 
 
@@ -80,8 +84,8 @@ def files(made: Family) -> dict[str, str]:
     return texts | {name: text for kernel in made.kernels for name, text in kernel.headers.items()}
 
 
-def test_the_largest_is_tried_first_with_what_its_block_needs() -> None:
-    attempts = re.findall(r"if \((threads .*)\) \{\n +\*variant = (.);", family().header)
+def test_the_largest_is_tried_first_where_no_cost_is_known() -> None:
+    attempts = re.findall(r"if \((threads .*)\) \{\n +\*variant = (.);", family(is_modelled=False).header)
     assert attempts == [
         ("threads >= 1024 && shared >= 8192", "0"),
         ("threads >= 256 && shared >= 2048", "1"),
@@ -105,7 +109,8 @@ def test_the_parameters_are_those_of_the_variants_and_a_reason() -> None:
 
 
 def test_a_variant_that_asks_for_as_much_as_one_before_is_not_tried() -> None:
-    made = family(SPEC.replace("{tile: [8, 32, 16]}", "{tile: [8, 16], spills: [1, 2]}\ncheck: {spills: $spills}"))
+    text = SPEC.replace("{tile: [8, 32, 16]}", "{tile: [8, 16], spills: [1, 2]}\ncheck: {spills: $spills}")
+    made = family(text, is_modelled=False)
     assert set(re.findall(r"return ::(\w+)_launch", made.header)) == {"product__16__1", "product__8__1"}
     assert made.header.count('#include "product__') == 4
 
@@ -201,24 +206,34 @@ cudaError_t cudaGetDevice(int* device) { *device = 0; return cudaSuccess; }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int)
 {
-    *value = attribute == cudaDevAttrMaxThreadsPerBlock ? threads : 49152;
+    *value = attribute == cudaDevAttrMaxThreadsPerBlock ? threads
+        : attribute == cudaDevAttrMultiProcessorCount ? 132 : 49152;
     return cudaSuccess;
 }
 
-#define FIXED(name) \
+#define OCCUPANCY(name, blocks_of_all_threads) \
+    extern "C" cudaError_t product__##name##_blocks_per_sm(int* blocks) \
+    { \
+        *blocks = blocks_of_all_threads; \
+        return cudaSuccess; \
+    }
+
+#define FIXED(name, blocks_of_all_threads) \
+    OCCUPANCY(name, blocks_of_all_threads) \
     extern "C" cudaError_t product__##name##_launch(const float*, const float*, float*, int N, cudaStream_t) \
     { \
         std::printf("%s N=%d", #name, N); \
         return cudaSuccess; \
     }
-#define OPEN(name) \
+#define OPEN(name, blocks_of_all_threads) \
+    OCCUPANCY(name, blocks_of_all_threads) \
     extern "C" cudaError_t product__##name##_launch(const float*, const float*, float*, int M, int N, cudaStream_t) \
     { \
         std::printf("%s M=%d N=%d", #name, M, N); \
         return cudaSuccess; \
     }
-FIXED(64__32__8) FIXED(64__32__16) FIXED(64__64__8) FIXED(64__64__16)
-OPEN(dynamic__32__8) OPEN(dynamic__32__16) OPEN(dynamic__64__8) OPEN(dynamic__64__16)
+FIXED(64__32__8, 32) FIXED(64__32__16, 8) FIXED(64__64__8, 32) FIXED(64__64__16, 8)
+OPEN(dynamic__32__8, 32) OPEN(dynamic__32__16, 8) OPEN(dynamic__64__8, 32) OPEN(dynamic__64__16, 8)
 
 static float a[4096], b[8000], c[8000];
 
@@ -273,6 +288,7 @@ enum cudaError_t {
 enum cudaDeviceAttr {
     cudaDevAttrMaxThreadsPerBlock = 1,
     cudaDevAttrMaxSharedMemoryPerBlock = 8,
+    cudaDevAttrMultiProcessorCount = 16,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
 inline const char* cudaGetErrorString(cudaError_t) { return "refused"; }
@@ -285,7 +301,7 @@ PROGRAM = """\
 #include <cstdlib>
 #include "product.h"
 
-static int current, threads, shared, on_request;
+static int current, threads, shared, on_request, sms = 132;
 
 cudaError_t cudaGetDevice(int* device)
 {
@@ -298,13 +314,20 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     if (device != 3)
         return cudaErrorNoDevice;
     *value = attribute == cudaDevAttrMaxThreadsPerBlock ? threads
-        : attribute == cudaDevAttrMaxSharedMemoryPerBlock ? shared : on_request;
+        : attribute == cudaDevAttrMaxSharedMemoryPerBlock ? shared
+        : attribute == cudaDevAttrMultiProcessorCount ? sms : on_request;
     return cudaSuccess;
 }
 
 static float a, b, result;
 
 #define VARIANT(tile) \\
+    static int resident_##tile = 2048 / (tile * tile); \\
+    extern "C" cudaError_t product__##tile##_blocks_per_sm(int* blocks) \\
+    { \\
+        *blocks = resident_##tile; \\
+        return cudaSuccess; \\
+    } \\
     extern "C" cudaError_t product__##tile##_launch( \\
         const float* A, const float* B, float* C, float c, int M, cudaStream_t stream) \\
     { \\
@@ -377,3 +400,69 @@ def test_dynamic_tiles_may_be_larger_than_static_ones(launch: Launch) -> None:
 
 def test_without_a_device_the_runtimes_own_error_comes_back(launch: Launch) -> None:
     assert launch(device=0) == "|100|"
+
+
+CHOOSING = """\
+#include <cstdio>
+#include <cstdlib>
+#include "product.h"
+
+static int sms, resident[3];
+
+cudaError_t cudaGetDevice(int* device) { *device = 0; return cudaSuccess; }
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int)
+{
+    *value = attribute == cudaDevAttrMultiProcessorCount ? sms
+        : attribute == cudaDevAttrMaxThreadsPerBlock ? 1024 : 49152;
+    return cudaSuccess;
+}
+
+#define VARIANT(number, tile) \\
+    extern "C" cudaError_t product__##tile##_blocks_per_sm(int* blocks) \\
+    { \\
+        *blocks = resident[number]; \\
+        return cudaSuccess; \\
+    } \\
+    extern "C" cudaError_t product__##tile##_launch(const float*, const float*, float*, float, int, cudaStream_t) \\
+    { \\
+        return cudaSuccess; \\
+    }
+VARIANT(0, 32)
+VARIANT(1, 16)
+VARIANT(2, 8)
+
+int main(int count, char** numbers)
+{
+    for (int first = 1; first + 4 < count; first += 5) {
+        sms = std::atoi(numbers[first + 1]);
+        for (int k = 0; k < 3; ++k)
+            resident[k] = std::atoi(numbers[first + 2 + k]);
+        int variant = -1;
+        const cudaError_t status = product_variant(std::atoi(numbers[first]), &variant, nullptr);
+        std::printf("%d %d\\n", status, variant);
+    }
+}
+"""
+RESIDENT = tuple(itertools.product((0, 1, 2), (0, 1, 8), (0, 4, 32)))  # blocks of 32, 16 and 8 threads squared
+
+
+def test_a_choice_is_that_of_python_whatever_the_sizes_and_the_device() -> None:
+    compiler()
+    made = family()
+    built = host.build(
+        files(made) | {"main.cpp": CHOOSING, "cuda_runtime_api.h": RUNTIME},
+        "main.cpp",
+        ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-I."),
+    )
+    calls = list(itertools.product((1, 33, 257, 1000), (1, 20, 132), RESIDENT))
+    numbers = [str(number) for M, sms, resident in calls for number in (M, sms, *resident)]
+    finished = process.run([str(built.path), *numbers], "main.cpp")
+    largest_first = sorted(made.kernels, key=lambda kernel: -int(kernel.name.rpartition("_")[2]))
+    costs = [cost for kernel in largest_first if (cost := block_cost(kernel)) is not None]
+    expected = []
+    for M, sms, resident in calls:
+        blocks = [-(-M // tile) * -(-50 // tile) for tile in (32, 16, 8)]
+        expected.append(fastest(list(map(Candidate, costs, blocks, resident)), sms))
+    assert finished.output.splitlines() == [f"0 {number}" for number in expected]
+    assert set(expected) == {0, 1, 2}

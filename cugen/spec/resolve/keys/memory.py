@@ -24,18 +24,27 @@ from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode
 from cugen.spec.parse.reading import read_bool, read_choice, read_integer, read_keys
 from cugen.spec.resolve.keys.scope import Scope
 
+# Words of CUDA that are no placements, and what takes their place.
+_INSTEAD = {
+    "device": "a `__device__` variable that kernels write would be shared by calls that run beside each other: what a "
+    "later launch reads is in `scratch` memory, of which each call has its own",
+    "local": "local memory is where a compiler keeps what registers don't hold: `register` is for small arrays with "
+    "fixed subscripts",
+    "surface": "a surface writes a CUDA array, whose layout isn't published: write `global` memory, which a later "
+    "launch may read as a `texture` with `dims: 2`",
+}
 UNCACHED_SPACES = ("constant", "readonly", "texture")  # without cache operators
 
 
 def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
     """A memory space by name, or a mapping with `space` and tile options; invalid options keep their defaults."""
     if not isinstance(node, YamlMapping):
-        return _placed(read_choice(node, SPACES, report, key=key, what="memory space", code="CG2001"), node)
+        return _placed(_read_space(node, report, key), node)
     options = read_keys(node, MEMORY_KEYS, report, key=key, required=("space",)) or {}
     space = None
     if "space" in options:
         entry = options["space"]
-        space = read_choice(entry.value, SPACES, report, key=f"{key}.space", what="memory space", code="CG2001")
+        space = _read_space(entry.value, report, f"{key}.space")
         if space is not None and space != "shared":
             _reject_tile_keys(options, space, report, key)
         if space is not None and space != "texture":
@@ -75,6 +84,10 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
         return Memory(load=load, store=store, allocation=space, span=node.span)
     is_single_stage = "stages" in options and stages == 1
     return Memory(space, pad, swizzle, dynamic, stages, is_single_stage, dims, filter, load, store, span=node.span)
+
+
+def _read_space(node: YamlNode, report: Reporter, key: str) -> str | None:
+    return read_choice(node, SPACES, report, key=key, what="memory space", code="CG2001", instead=_INSTEAD)
 
 
 def _placed(space: str | None, node: YamlNode) -> Memory:

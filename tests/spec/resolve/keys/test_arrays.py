@@ -110,6 +110,18 @@ def test_keys_of_an_array_that_are_rejected(diagnose: Diagnose, extra: str, code
     assert all(d.span.line == 5 for d in actual)
 
 
+@pytest.mark.parametrize("form", ["{}", "{{space: {}}}"])
+@pytest.mark.parametrize(
+    ("word", "instead"), [("device", "`scratch` memory"), ("local", "`register` is"), ("surface", "`global` memory")]
+)
+def test_a_word_of_cuda_that_is_no_placement_has_what_takes_its_place(
+    diagnose: Diagnose, form: str, word: str, instead: str
+) -> None:
+    (diagnostic,) = diagnose(matrix(f", memory: {form.format(word)}"))
+    assert diagnostic.code == "CG2001"
+    assert instead in diagnostic.help
+
+
 @pytest.mark.parametrize(
     ("shape", "code"),
     [
