@@ -52,22 +52,24 @@ class ThreadGroup:
 class Accumulator:
     """A thread's partial result in the mutable local `value`.
 
-    For argmax and argmin, `value` is the position (-1: none yet) and `extreme` the element there."""
+    For argmax and argmin, `value` is the position (-1: none yet) and `extreme` the element there. `first` is the
+    position of the thread's first element, where it has one for certain; the accumulator begins there."""
 
     kind: str
     value: Local
     extreme: Local | None = None
+    first: Expr | None = None
 
     @property
     def locals(self) -> tuple[Local, ...]:
         return (self.value,) if self.extreme is None else (self.value, self.extreme)
 
     @property
-    def identities(self) -> tuple[Const, ...]:
+    def identities(self) -> tuple[Expr, ...]:
         """What the locals hold before the first element."""
         if self.extreme is None:
             return (identity(self.kind, self.value.dtype),)
-        return Const(-1, INT64), identity(self.kind.removeprefix("arg"), self.extreme.dtype)
+        return self.first or Const(-1, INT64), identity(self.kind.removeprefix("arg"), self.extreme.dtype)
 
 
 def partial_bytes(reductions: Iterable[Reduce]) -> int:
@@ -187,6 +189,10 @@ def merge(accumulator: Accumulator, partial: Sequence[Expr]) -> tuple[Node, ...]
     position, extreme = partial
     update = (Assign(accumulator.value, position), Assign(accumulator.extreme, extreme))
     wins = _takes_precedence(accumulator.kind, (position, extreme), (accumulator.value, accumulator.extreme))
+    if accumulator.first is None:
+        none_yet = _op("lt", accumulator.value, Const(0, INT64))
+        exists = _op("ge", position, Const(0, INT64))
+        wins = _op("and", exists, _op("or", none_yet, wins))
     return (If(wins, update),)
 
 
@@ -247,10 +253,7 @@ def _takes_precedence(kind: str, candidate: tuple[Expr, Expr], current: tuple[Ex
         nan, current_nan = _op("ne", value, value), _op("ne", current_value, current_value)
         better = _op("or", better, _op("and", nan, _op("not", current_nan)))
         tied = _op("or", tied, _op("and", nan, current_nan))
-    earlier = _op("and", tied, _op("lt", position, current_position))
-    none_yet = _op("lt", current_position, Const(0, INT64))
-    exists = _op("ge", position, Const(0, INT64))
-    return _op("and", exists, _op("or", none_yet, _op("or", better, earlier)))
+    return _op("or", better, _op("and", tied, _op("lt", position, current_position)))
 
 
 def _op(name: str, *args: Expr) -> Op:

@@ -6,7 +6,7 @@ import math
 
 from cugen.families.reduce.columns import ColumnConfig, column_width
 from cugen.families.reduce.recognition import ReductionProblem
-from cugen.families.reduce.rows import RowConfig, row_width
+from cugen.families.reduce.rows import RowConfig, has_scalar_head, row_width
 from cugen.families.reduce.short_rows import ShortRowConfig, short_row_config
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.target import STATIC_SHARED_BYTES
@@ -33,10 +33,15 @@ MAX_BYTE_COLUMNS_PER_THREAD = 4  # of one byte: more accumulators would limit th
 NARROW_BLOCK_THREADS = 8  # along few columns, or as many as read a cache line
 LINE_BYTES = 128  # a cache line (CUDA programming guide)
 MAX_THREADS_PER_COLUMN = 128
+MIN_POSITION_THREADS = 4  # per column of argmin and argmax (measured on H100)
 MIN_ROWS_PER_THREAD = 16  # of columns with several threads to fill the device
+MAX_CACHED_COLUMN_ELEMENTS = 1024  # half of the registers of a block with a warp's columns
+MIN_COLUMN_BLOCKS = 200  # of up to 1024 threads
 BYTES_IN_FLIGHT = 64  # per thread
 MAX_UNROLLED_ROWS = 8  # per thread; more rows in flight lower the DRAM throughput
-MAX_UNROLLED_FULL_ROWS = 4  # where a block reads whole rows
+MAX_UNROLLED_FULL_ROWS = 4  # where a block reads whole rows, or accesses are narrow (the latter measured on H100)
+NARROW_ACCESS_BYTES = 4
+NARROW_ELEMENT_BYTES = 2
 _THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
@@ -80,6 +85,19 @@ def choose_config(problem: ReductionProblem) -> ThreadConfig:
     return short or _row_config(problem)
 
 
+def is_cached_once(problem: ReductionProblem) -> bool:
+    """Whether dependent reductions are left to a family that caches what they read: rows of any length, and columns
+    that the registers of a block hold, where blocks of a warp's columns are enough."""
+    if len(problem.stages) == 1 or problem.request.schedule.family == "reduce":
+        return False
+    if not problem.column_index:
+        return True
+    longest = max(point_count(problem, stage.indices) for stage in problem.stages)
+    blocks = -(-point_count(problem, problem.output_indices) // WARP)
+    is_word = all(problem.arrays[r.array].dtype.bytes <= 4 for stage in problem.stages for r in stage.reads)
+    return is_word and longest <= MAX_CACHED_COLUMN_ELEMENTS and blocks >= MIN_COLUMN_BLOCKS
+
+
 def point_count(problem: ReductionProblem, indices: tuple[Index, ...]) -> int:
     """The number of points of an index space, for the largest extents."""
     return math.prod(problem.context.max_extent(index) for index in indices)
@@ -101,7 +119,9 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
     else:
         vectors = -(-longest // width)
         fits_warp = vectors <= MAX_VECTORS_PER_LANE * WARP
-        threads = _lanes(vectors) if fits_warp else power_of_two(vectors // VECTORS_PER_THREAD)
+        is_narrow = _min_element_bytes(problem) <= NARROW_ELEMENT_BYTES
+        has_head = is_narrow and any(has_scalar_head(problem, stage) for stage in problem.stages)
+        threads = _lanes(vectors, has_head) if fits_warp else power_of_two(vectors // VECTORS_PER_THREAD)
         threads = min(threads, MAX_ROW_THREADS)
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and vectors >= WARP:
             threads = min(power_of_two(vectors), MAX_BLOCK_THREADS)
@@ -117,9 +137,10 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
     return RowConfig(threads, outer_threads, rows, width, int(tunables.get("unroll", _unroll(problem, width))))
 
 
-def _lanes(vectors: int) -> int:
-    """Lanes for a short row: two vectors each where that leaves no lane idle, else three."""
-    per_lane = 2 if vectors == power_of_two(vectors) else 3
+def _lanes(vectors: int, has_head: bool) -> int:
+    """Lanes for a short row: two vectors each where that leaves no lane idle, else three, or four of narrow elements
+    where each also tests for those before and after them."""
+    per_lane = 4 if has_head else 2 if vectors == power_of_two(vectors) else 3
     return min(max(power_of_two(vectors // per_lane + 1) // 2, 1), WARP)
 
 
@@ -144,7 +165,8 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     per_column = int(tunables.get("rows", _threads_per_column(problem, threads, results, longest, width)))
     if per_column == 1 and "threads" not in tunables:
         threads = max(threads, min(power_of_two(vectors), BLOCK_THREADS))
-    max_unroll = MAX_UNROLLED_FULL_ROWS if threads == vectors else MAX_UNROLLED_ROWS
+    has_few_unrolled = threads == vectors or access_bytes <= NARROW_ACCESS_BYTES
+    max_unroll = MAX_UNROLLED_FULL_ROWS if has_few_unrolled else MAX_UNROLLED_ROWS
     unroll = min(_unroll(problem, width), max_unroll)
     return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)))
 
@@ -153,7 +175,7 @@ def _threads_along_columns(vectors: int, access_bytes: int) -> int:
     """Threads of a block along columns: for all of them if they are few (none is idle), else for a run of each row."""
     if vectors <= MAX_VECTORS_OF_FULL_ROWS and vectors * _rows_of_whole_warps(vectors) <= BLOCK_THREADS:
         return max(vectors, 1)
-    run_bytes = COLUMN_RUN_BYTES if access_bytes > 4 else NARROW_COLUMN_RUN_BYTES
+    run_bytes = COLUMN_RUN_BYTES if access_bytes > NARROW_ACCESS_BYTES else NARROW_COLUMN_RUN_BYTES
     return min(run_bytes // access_bytes, BLOCK_THREADS)
 
 
@@ -164,6 +186,14 @@ def part_block(problem: ReductionProblem, config: ColumnConfig) -> tuple[int, in
     return threads, min(WARP, MAX_BLOCK_THREADS // threads)
 
 
+def max_threads_per_column(problem: ReductionProblem, threads: int) -> int:
+    """The most threads per column in a block of so many columns. Argmin and argmax take a few, as one thread merges
+    what all have found, but four warps."""
+    maximum = MAX_BLOCK_THREADS // threads
+    has_position = any(reduction.is_position for stage in problem.stages for reduction in stage.reductions)
+    return min(maximum, max(MIN_POSITION_THREADS, 4 * WARP // threads)) if has_position else maximum
+
+
 def _takes_narrow_blocks(results: int, longest: int) -> bool:
     """Whether wide blocks would be too few: less than one warp of results per multiprocessor."""
     return results < PLANNING_DEVICE.sms * WARP and longest >= 2 * MAX_THREADS_PER_COLUMN
@@ -172,7 +202,7 @@ def _takes_narrow_blocks(results: int, longest: int) -> bool:
 def _threads_per_column(problem: ReductionProblem, threads: int, results: int, longest: int, width: int) -> int:
     """Enough threads per column to fill the device, with several loads each."""
     max_threads = MAX_THREADS_PER_COLUMN if _takes_narrow_blocks(results, longest) else WARP
-    max_threads = min(max_threads, MAX_BLOCK_THREADS // threads)
+    max_threads = min(max_threads, max_threads_per_column(problem, threads))
     column_bytes = sum(partial_bytes(stage.reductions) for stage in problem.stages)  # each has arrays of its own
     max_threads = min(max_threads, STATIC_SHARED_BYTES // (threads * width * column_bytes))
     per_column = _rows_of_whole_warps(threads)

@@ -7,7 +7,7 @@ from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request
 from cugen.families.reduce.columns import ColumnConfig, ColumnKernel
-from cugen.families.reduce.config import TUNABLES, ThreadConfig, choose_config, point_count, reasons
+from cugen.families.reduce.config import TUNABLES, ThreadConfig, choose_config, is_cached_once, point_count, reasons
 from cugen.families.reduce.recognition import ReductionProblem, match_reductions
 from cugen.families.reduce.rows import RowConfig, RowKernel
 from cugen.families.reduce.short_rows import ShortRowConfig, ShortRowKernel
@@ -34,8 +34,9 @@ def match(request: Request) -> Match | Refusals:
 def _size_refusals(request: Request, problem: ReductionProblem, config: ThreadConfig) -> Iterator[Refusal]:
     tunables = dict(request.schedule.tunables)
     is_requested = request.schedule.family == "reduce"
-    if len(problem.stages) > 1 and not problem.column_index and not is_requested:
-        yield Refusal("reads a row once per dependent reduction; a family that caches rows reads it once")
+    if is_cached_once(problem):
+        what = "column" if problem.column_index else "row"
+        yield Refusal(f"reads a {what} once per dependent reduction; a family that caches {what}s reads it once")
     if int(tunables.get("vector", 1)) > config.width:
         (why,) = reasons(problem, config)[1:]
         yield Refusal(f"a load has at most {config.width} elements: {why}", "schedule.vector")

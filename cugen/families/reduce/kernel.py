@@ -103,13 +103,21 @@ class ReductionKernel:
 
     def of_lane(self, lane: Integer) -> tuple[Accumulator, ...]:
         """The accumulators of element `lane`, where a thread has a vector of them."""
-        return tuple(Accumulator(a.kind, *(component(local, lane) for local in a.locals)) for a in self.accumulators)
+        return tuple(
+            replace(
+                a,
+                value=component(a.value, lane),
+                extreme=None if a.extreme is None else component(a.extreme, lane),
+            )
+            for a in self.accumulators
+        )
 
     def accumulate_element(self, stage: Stage, scope: Scope, lane: Integer = sympy.S.Zero) -> None:
         """Updates the accumulators by the element of the current indices: the section `accumulate`."""
         self.remember_results(scope, lane)
         for reduction, accumulator in zip(stage.reductions, self.of_lane(lane), strict=True):
-            accumulate(self.lowering, reduction, accumulator.value, scope, accumulator.extreme)
+            begun = accumulator.first is not None
+            accumulate(self.lowering, reduction, accumulator.value, scope, accumulator.extreme, begun=begun)
         append_section(scope, "accumulate")
 
     def named_element(self, read: Read, element: Expr, stage: Stage, scope: Scope) -> Expr:

@@ -54,6 +54,13 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     return Width(count, f"rows of {array.name} are not aligned to {count} elements: a scalar head precedes the vectors")
 
 
+def has_scalar_head(problem: ReductionProblem, stage: Stage) -> bool:
+    """Whether vectors are wider than the alignment of the rows: they start after a scalar head."""
+    along = stage.fastest.name
+    widths = [problem.widest_access(read, along).count for read in problem.wide_reads(stage, along)]
+    return bool(widths) and row_width(problem, stage).count > min(widths)
+
+
 class RowKernel(StagedKernel):
     """The kernel of one group: each thread accumulates its elements of the row, then the thread group reduces."""
 

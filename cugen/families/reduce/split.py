@@ -3,7 +3,15 @@ them. Windows with short rows: their columns are reduced first."""
 
 from __future__ import annotations
 
-from cugen.families.reduce.config import THREADS_PER_SM, choose_config, part_block, point_count
+from cugen.families.reduce.config import (
+    MIN_COLUMN_BLOCKS,
+    THREADS_PER_SM,
+    choose_config,
+    is_cached_once,
+    max_threads_per_column,
+    part_block,
+    point_count,
+)
 from cugen.families.reduce.recognition import ReductionProblem, match_reductions
 from cugen.families.reduce.rows import RowConfig
 from cugen.families.reduce.short_rows import ShortRowConfig
@@ -15,9 +23,9 @@ from cugen.spec.model import Schedule
 
 # Heuristics, tuned on H200.
 MIN_ROW_BLOCKS = 2 * PLANNING_DEVICE.sms  # two per multiprocessor keep the device busy in a single pass
-MIN_COLUMN_BLOCKS = 200  # of up to 1024 threads
 MIN_USED_FRACTION = 0.6  # of the waves of such blocks, each of which takes as long as the launch
 EVEN_FRACTION = 0.95  # of the waves of parts
+SATURATING_THREADS = 768 * PLANNING_DEVICE.sms  # with 64 bytes in flight each
 MAX_WAVES = 4  # of the first pass: the partial last wave costs little
 PLANNED_ROW_BLOCK_THREADS = 512
 MIN_BYTES_PER_BLOCK = 3 << 17  # read in about the time of a second launch
@@ -37,7 +45,7 @@ def split(single: Single) -> Steps | None:
     if isinstance(config, RowConfig) and (steps := with_stored_columns(single, config)) is not None:
         return steps
     parts = _part_count(problem)
-    if parts < 2:
+    if parts < 2 or (problem.column_index and is_cached_once(problem)):
         return None
     (statement,), stages = problem.unfused, [stage.indices for stage in problem.stages]
     aligned = () if problem.column_index else [stage.fastest for stage in problem.stages]
@@ -68,6 +76,9 @@ def _part_count(problem: ReductionProblem) -> int:
         threads, per_column = part_block(problem, config)
         wave, part_blocks = _resident_blocks(threads * per_column), -(-results // (threads * config.width))
         parts = _even_parts(part_blocks, wave, longest // MIN_ROWS_PER_PART)
+        # Blocks may have fewer threads than those of a wave.
+        part_threads = part_blocks * threads * min(per_column, max_threads_per_column(problem, threads))
+        parts = max(parts, min(SATURATING_THREADS // part_threads, longest // MIN_ROWS_PER_PART))
         fills_device = blocks >= MIN_COLUMN_BLOCKS and _used_fraction(blocks, wave) >= MIN_USED_FRACTION
     busy = max(min(blocks, PLANNING_DEVICE.sms), 1)
     if fills_device or results * longest * element_bytes // busy < MIN_BYTES_PER_BLOCK:

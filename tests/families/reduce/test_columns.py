@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import cugen
 from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.plan.traversal.walking import accesses
@@ -241,3 +245,54 @@ def test_random_shapes(prove, m, n, threads, rows, value):
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS)
 def test_every_kind_compiles_without_warnings(compiled, value, dtype, out):
     compiled(columns("{range: [1, 3000]}", "{range: [8, 4000], multiple_of: 8}", value, dtype, out))
+
+
+# Positions of extremes
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("kind", ["argmin", "argmax"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param({}, id="finite"),
+        pytest.param({0: math.inf, 1: -math.inf}, id="infinities"),
+        pytest.param({33: math.nan, 35: math.nan}, id="the first NaN"),
+        pytest.param({140: math.nan, 13: math.nan}, id="the first NaN of another thread"),
+        pytest.param({0: math.nan}, id="NaN first"),
+        pytest.param(dict.fromkeys(range(150), math.inf), id="all inf"),
+        pytest.param(dict.fromkeys(range(150), -math.inf), id="all -inf"),
+        pytest.param(dict.fromkeys(range(150), 1.0), id="all equal"),
+    ],
+)
+def test_positions_of_extremes_are_those_of_numpy(made, kind, column):
+    kernel = made(columns(150, 64, f"{kind}(x[i, j], i)", out="int64"))
+    x = np.random.default_rng(5).standard_normal((150, 64), np.float32)
+    for row, value in column.items():
+        x[row, ::3] = value
+    outputs = cugen.run(kernel, {"x": x}, device="cpu")
+    np.testing.assert_array_equal(outputs["y"], getattr(np, kind)(x, axis=0))
+
+
+def test_threads_without_a_row_for_certain_have_no_position_at_first(made):
+    dynamic = columns("{range: [1, 3000]}", 512, "argmax(x[i, j], i)", out="int64")
+    assert "data[v] = -1;" in made(dynamic).source
+    assert "data[v] = threadIdx.y;" in made(columns(300, 512, "argmax(x[i, j], i)", out="int64")).source
+
+
+# Dependent reductions
+
+DEVIATION = """
+params: {B: 70, S: %s, D: 500}
+arrays:
+  x: {shape: [B, S, D], dtype: float32}
+  y: {shape: [B, D], dtype: float32}
+compute: y[b, d] = sqrt(var(x[b, s, d], s, ddof=1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("length", "families"), [(900, ["rowwise"]), (1024, ["rowwise"]), (5000, ["reduce", "reduce"])]
+)
+def test_columns_that_registers_hold_are_read_once(made, length, families):
+    assert [kernel.family for kernel in made(DEVIATION % length).plan.kernels][: len(families)] == families

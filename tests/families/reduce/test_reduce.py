@@ -91,6 +91,11 @@ def test_loads_are_as_wide_as_alignment_allows(planned):
     assert widths(rows("dynamic", "{range: [0, 5000], multiple_of: 8}")) == [4]
 
 
+@pytest.mark.parametrize(("n", "block"), [(418, (8, 32, 1)), (270, (8, 32, 1)), (778, (16, 16, 1)), (416, (16, 16, 1))])
+def test_lanes_that_test_for_both_ends_of_a_row_have_more_of_it(planned, n, block):
+    assert planned(rows(300_000, n, dtype="bfloat16", out="bfloat16")).block == block
+
+
 def test_a_warp_per_row_needs_neither_shared_memory_nor_a_barrier(planned):
     kernel = planned(rows(300, 1024, schedule=", threads: 32"))
     assert kernel.shared_bytes == 0
