@@ -51,17 +51,30 @@ def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJ
         """Whether no family computes one of two reductions better in a kernel of its own."""
         if may_join is None or not _has_reduction((statement,)) or not _has_reduction(groups[-1]):
             return True
+        return is_computed_there(statement)
+
+    def is_computed_there(statement: Statement) -> bool:
         group = tuple(groups[-1])
-        return may_join(group, statement, _stored(spec, (*group, statement), readers_of, position + 1))
+        stored = _stored(spec, (*group, statement), readers_of, position + 1)
+        return may_join is None or may_join(group, statement, stored)
+
+    def completes_last(statement: Statement) -> bool:
+        """Whether it is a map of what the last group reduces."""
+        if _has_reduction((statement,)) or not _has_reduction(groups[-1]):
+            return False
+        targets = {s.target for s in groups[-1]}
+        return any(read.array in targets for read in array_reads(statement)) and is_computed_there(statement)
 
     while position < len(statements):
         statement = statements[position]
-        run = _longest_mixed_run(spec, statements, readers_of, position, can_fuse) if can_fuse else 0
+        aligned = fused.aligned(statement) if fused else None
+        starts_run = can_fuse is not None and (aligned is None or not completes_last(aligned))
+        run = _longest_mixed_run(spec, statements, readers_of, position, can_fuse) if can_fuse and starts_run else 0
         if run:
             mixed[len(groups)] = None
             groups.append(statements[position : position + run])
             fused = None
-        elif fused and (aligned := fused.aligned(statement)) and joins_last(aligned):
+        elif fused and aligned and joins_last(aligned):
             groups[-1].append(aligned)
             fused.add(aligned)
         else:
@@ -90,13 +103,13 @@ def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJ
 
 def _longest_mixed_run(spec: Spec, statements: list[Statement], readers: Readers, first: int, can_fuse: CanFuse) -> int:
     """The length of the longest mixed group that starts at `first`; 0 where there is none."""
-    end = min(len(statements), first + _MAX_MIXED_STATEMENTS)
-    max_count = 1
-    while first + max_count < end and _is_related(statements, readers, first, first + max_count):
-        max_count += 1
-    elementwise_count = _elementwise_count(statements[first : first + max_count])
-    for count in range(max_count, max(elementwise_count, 1), -1):
-        run = tuple(statements[first : first + count])
+    candidates = statements[first : first + _MAX_MIXED_STATEMENTS]
+    touched = [{s.target, *readers.in_value[n]} for n, s in enumerate(candidates, first)]
+    elementwise_count = _elementwise_count(candidates)
+    for count in range(len(candidates), max(elementwise_count, 1), -1):
+        run = tuple(candidates[:count])
+        if not _are_related(touched[:count]):
+            continue
         has_shared = any(spec.array(s.target).memory.space == "shared" for s in run)
         if not has_shared and not _has_reduction(run):
             return 0
@@ -126,10 +139,13 @@ def _elementwise_count(statements: Sequence[Statement]) -> int:
     return len(statements)
 
 
-def _is_related(statements: list[Statement], readers: Readers, first: int, last: int) -> bool:
-    """Whether the last statement accesses an array that an earlier one accesses."""
-    touched = [{statements[n].target, *readers.in_value[n]} for n in range(first, last + 1)]
-    return any(touched[-1] & earlier for earlier in touched[:-1])
+def _are_related(touched: Sequence[set[str]]) -> bool:
+    """Whether statements that access these arrays are connected by common ones."""
+    related, others = set(touched[0]), list(touched[1:])
+    while connected := [arrays for arrays in others if arrays & related]:
+        related |= set().union(*connected)
+        others = [arrays for arrays in others if not arrays <= related]
+    return not others
 
 
 def inlined_statements(spec: Spec) -> tuple[Statement, ...]:

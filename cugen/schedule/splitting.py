@@ -22,6 +22,7 @@ from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
+from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
@@ -66,7 +67,8 @@ def split_statements(spec: Spec) -> Spec:
 
     Temporaries are inlined after that. A step that its family then refuses is no step: the statement is split as it is
     with its temporaries inlined, or not at all."""
-    spec = _with_inlined_operands(_with_split_dimensions(with_hoisted_reductions(spec)))
+    spec = with_hoisted_reductions(_with_row_terms(spec))
+    spec = _with_inlined_operands(_with_split_dimensions(spec))
     inlined: dict[Target, None] = {}
     whole: dict[Target, None] = {}
     while True:
@@ -97,6 +99,28 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
             stored |= {name for name in read if spec.array(name).is_temporary}
     arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
     return replace(spec, arrays=tuple(arrays)) if stored else spec
+
+
+def _with_row_terms(spec: Spec) -> Spec:
+    """The spec with reductions over values of rows as one term per row, where a launch that reduces the row takes that;
+    the same object if there are none."""
+    position = 0
+    while position < len(spec.statements):
+        placed = _is_placed(spec.statements[position], spec)
+        terms = None if placed else with_row_terms(spec, position)
+        if terms is not None and _is_of_rows(terms):
+            spec, position = terms.spec, position + 1
+        position += 1
+    return spec
+
+
+def _is_of_rows(terms: RowTerms) -> bool:
+    """Whether a family computes the terms together with what their rows are reduced to."""
+    context = make_context(terms.spec)
+    grouping = group(context)
+    (planned,) = (g for g in grouping.groups if any(s.target == terms.target for s in g.statements))
+    request = Request("", planned, context, Schedule(), target(terms.spec.target), grouping.stored)
+    return any(family.mixes and family.takes(request) for family in families())
 
 
 def with_hoisted_reductions(spec: Spec) -> Spec:

@@ -20,6 +20,7 @@ from cugen.families.rowwise.row_vectors import (
     aligned_accesses,
     contiguous_row,
     is_narrow,
+    is_placed,
     peeled_width,
     row_width,
 )
@@ -37,6 +38,13 @@ SHORT_ROW_BLOCK_THREADS = 128  # per block of several rows
 MIN_ACCESSES_PER_THREAD = 2  # per row, for rows of up to 256 threads
 MIN_ELEMENTS_PER_THREAD = 8
 ROWS_PER_STRIDED_BLOCK = 32  # a warp of adjacent rows, where these are contiguous and columns strided
+WIDE_STRIDED_BLOCKS = (
+    128,
+    64,
+)  # adjacent rows of short columns, which fewer blocks split between them (measured on H100)
+NARROW_STRIDED_BLOCKS = (32, 16, 8)  # of columns that fewer rows leave room for (measured on H100)
+ELEMENTS_PER_WIDE_STRIDED_THREAD = 24  # of these (measured on H100)
+MIN_WIDE_STRIDED_BLOCKS = 264  # two per multiprocessor of an H100
 ELEMENTS_PER_STRIDED_THREAD = 16
 FLOATS_PER_ACCESS = MAX_ACCESS_BYTES // 4
 MAX_ELEMENTS_PER_THREAD = 32  # of long rows: with blocks of 1024, a thread has 64 registers
@@ -140,15 +148,11 @@ def _config(problem: RowProblem, width: Width) -> RowConfig:
     length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW, 1)
     along_row = contiguous_row(problem)
     tunables = _tunables(request)
-    rows = tunables.get("rows", ROWS_PER_STRIDED_BLOCK if along_row else 0)
+    rows = tunables.get("rows", _rows_of_strided_block(problem, length, is_known=is_known) if along_row else 0)
     one_block = along_row or rows > 1
     cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest, length))
     length = -(-length // cluster)
-    threads = (
-        min(power_of_two(-(-length // ELEMENTS_PER_STRIDED_THREAD)), 1024 // rows)
-        if along_row
-        else _threads(problem, length, width.count)
-    )
+    threads = _strided_threads(length, rows) if along_row else _threads(problem, length, width.count)
     threads = tunables.get("threads", threads)
     if "rows" not in tunables:
         is_single = cluster > 1 or not problem.domain.rows
@@ -156,8 +160,7 @@ def _config(problem: RowProblem, width: Width) -> RowConfig:
     slots = -(-length // (threads * width.count))
     levels = _storage_levels(problem, threads * rows, width.count, slots)
     overlapped: tuple[StorageLevel, ...] = ()
-    is_placed = any(array.memory.space for array in request.touched())
-    is_free = not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed
+    is_free = not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed(problem)
     if is_free and (cluster > 1 or (is_narrow(problem) and levels[-1].storage == Storage.SHARED)):
         block_threads = OVERLAPPED_CLUSTER_THREADS if cluster > 1 else OVERLAPPED_ROW_THREADS
         overlapped = _overlapped_levels(problem, length, width.count, block_threads)
@@ -182,6 +185,25 @@ def _config(problem: RowProblem, width: Width) -> RowConfig:
     is_small = not overlapped and threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD
     min_blocks = 1024 // threads if cluster > 1 and is_small else 0
     return RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
+
+
+def _rows_of_strided_block(problem: RowProblem, length: int, *, is_known: bool) -> int:
+    """Adjacent rows of a block whose columns are strided: many of short columns, whose accesses are then long runs; of
+    long ones as many as registers and shared memory hold all elements of."""
+    row_count = math.prod(map(problem.request.context.max_extent, problem.domain.rows))
+    for rows in WIDE_STRIDED_BLOCKS:
+        if length <= ELEMENTS_PER_WIDE_STRIDED_THREAD * (1024 // rows) and row_count >= rows * MIN_WIDE_STRIDED_BLOCKS:
+            return rows
+    for rows in NARROW_STRIDED_BLOCKS if is_known else ():
+        threads = _strided_threads(length, rows)
+        if _storage_levels(problem, threads * rows, 1, -(-length // threads))[-1].is_cached:
+            return rows
+    return ROWS_PER_STRIDED_BLOCK
+
+
+def _strided_threads(length: int, rows: int) -> int:
+    per_thread = ELEMENTS_PER_WIDE_STRIDED_THREAD if rows in WIDE_STRIDED_BLOCKS else ELEMENTS_PER_STRIDED_THREAD
+    return min(power_of_two(-(-length // per_thread)), 1024 // rows)
 
 
 def _cluster(problem: RowProblem, shortest: int, length: int) -> int:

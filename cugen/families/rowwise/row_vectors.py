@@ -45,8 +45,7 @@ def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...
     subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec."""
     context, along = problem.request.context, problem.column.name
     length = context.static_extent(problem.column)
-    placed = any(array.memory.space for array in problem.request.touched())
-    if length is None or placed or contiguous_row(problem):
+    if length is None or is_placed(problem) or contiguous_row(problem):
         return ()
     indices = (*problem.domain.rows, problem.column)
     names = {index.name for index in indices}
@@ -66,6 +65,11 @@ def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...
     bytes_per_element = max(problem.arrays[array].dtype.bytes for array, _ in aligned)
     is_wide = min(peeled.count * bytes_per_element, MIN_ACCESS_BYTES) <= width.count * bytes_per_element
     return () if is_wide or length < MIN_PEELED_ROW_VECTORS * peeled.count else aligned
+
+
+def is_placed(problem: RowProblem) -> bool:
+    """Whether the spec places an array in a memory other than the workspace."""
+    return any(array.memory.space not in (None, "scratch") for array in problem.request.touched())
 
 
 def peeled_width(problem: RowProblem, aligned: tuple[ElementRef, ...]) -> Width:

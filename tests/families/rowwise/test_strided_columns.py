@@ -1,0 +1,53 @@
+"""Columns that are strided in memory, beside rows that are contiguous: how many rows a block has."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SOFTMAX = """
+params: {N: %s, C: %s, S: %s}
+arrays:
+  x: {shape: [N, C, S], dtype: %s}
+  y: {shape: [N, C, S], dtype: %s}
+compute: y[n, c, s] = softmax(x[n, c, s], c)
+"""
+
+
+def channels(batch: int, columns: int, rows: int, dtype: str = "float32") -> str:
+    return SOFTMAX % (batch, columns, rows, dtype, dtype)
+
+
+@pytest.mark.parametrize(
+    ("batch", "columns", "rows", "block"),
+    [
+        (12, 96, 13310, (128, 4, 1)),
+        (24, 64, 20003, (128, 4, 1)),
+        (9, 300, 12001, (64, 16, 1)),
+        (9, 500, 12001, (32, 32, 1)),
+        (2, 96, 3000, (32, 8, 1)),
+        (1, 4000, 6500, (16, 64, 1)),
+        (1, 6000, 6500, (8, 128, 1)),
+    ],
+    ids=["short", "shorter", "medium", "long", "few rows", "of shared memory", "of more shared memory"],
+)
+def test_blocks_have_as_many_rows_as_their_columns_leave_room_for(planned, batch, columns, rows, block):
+    assert planned(channels(batch, columns, rows)).block == block
+
+
+def test_all_elements_of_a_long_column_are_cached(planned):
+    (what, *_) = planned(channels(1, 4000, 6500)).reasons
+    assert "cached" in what
+    assert "reloaded" not in what
+
+
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None)
+@given(
+    columns=st.integers(1, 140),
+    rows=st.integers(33_792, 34_000),
+    dtype=st.sampled_from(["float32", "bfloat16"]),
+)
+def test_wide_blocks_are_right(prove, columns, rows, dtype):
+    prove(channels(1, columns, rows, dtype))
