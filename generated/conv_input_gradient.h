@@ -6,7 +6,7 @@
 // dy                          input, float32 [4, 32, 12, 10], outside: zero
 // w                           input, float32 [32, 24, 3, 3]
 // dx                          output, float32 [4, 24, 12, 10], aligned to 16 bytes
-// conv_input_gradient_w_last  grid (1, 2, 24), block (16, 16, 1); family map
+// conv_input_gradient_w_last  grid (1, 2, 24), block (9, 28, 1); family map
 // conv_input_gradient_dx      grid (16, 1, 4), block (256, 1, 1), clusters of 4, 26112 bytes of dynamic shared
 //                             memory; family gemm
 //

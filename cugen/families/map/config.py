@@ -40,14 +40,16 @@ class VectorConfig:
     @property
     def step(self) -> int:
         """The distance between a thread's vectors, in elements along `axis`."""
-        return self.per_thread(self.axis) * self.threads[self.axis]
+        return self.span(self.axis) // self.vectors
 
     def span(self, axis: int) -> int:
         """Elements of a block along an axis."""
-        if axis >= len(self.threads):
-            return 1
-        single = self.per_thread(axis) * self.threads[axis]
+        single = self.per_thread(axis) * self.threads_along(axis)
         return single * self.vectors if axis == self.axis else single
+
+    def threads_along(self, axis: int) -> int:
+        """Threads of a block along an axis: one along all past the third."""
+        return self.threads[axis] if axis < len(self.threads) else 1
 
 
 def choose_config(work: Work, extents: list[Integer]) -> VectorConfig:
@@ -75,8 +77,19 @@ def choose_config(work: Work, extents: list[Integer]) -> VectorConfig:
     threads = (across, down, deep)
     vectors, reason = _vectors(work, width, math.prod(max_extents) // width)
     has_tail = divisor(extents[0], work.request.context) % width != 0
-    axis = 1 if len(extents) > 1 and max_extents[1] >= vectors * threads[1] and not has_tail else 0
+    axis = 0 if has_tail else _axis_of_vectors(slots, max_extents, threads, vectors)
     return VectorConfig(width, vectors, axis, threads, reason=reason)
+
+
+def _axis_of_vectors(slots: int, extents: list[int], threads: tuple[int, int, int], vectors: int) -> int:
+    """The axis of a thread's vectors: along rows, so that each is of another row, or along the first axis, else along
+    the next one with room for all of them where the first has none for two."""
+    sizes = (*threads, *[1] * len(extents))
+    with_room = [
+        n for n, (extent, size) in enumerate(zip(extents, sizes, strict=False)) if n and extent >= vectors * size
+    ]
+    is_along_rows = with_room[:1] == [1]
+    return with_room[0] if is_along_rows or (with_room and slots <= threads[0]) else 0
 
 
 def _shift(work: Work, longest: int) -> int:
@@ -127,15 +140,18 @@ def _vectors(work: Work, width: int, slots: int) -> tuple[int, str]:
 
 
 def _block_shape(slots: int, rows: int, *, aligned: bool) -> tuple[int, int]:
-    """32 × 8 threads, or more along one axis where the other extent is shorter.
+    """32 × 8 threads, or more along one axis where the other extent is shorter: then all of it, where the next power of
+    two leaves many threads idle.
 
     Unaligned rows get wide blocks: two adjacent blocks write to the sector between them."""
-    max_columns, max_rows = power_of_two(slots), power_of_two(rows)
-    columns = min(32, max_columns)
 
     def is_mostly_busy(threads: int) -> bool:
         return -(-slots // threads) * threads * (MAX_IDLE_FRACTION - 1) <= slots * MAX_IDLE_FRACTION
 
+    max_columns, max_rows = power_of_two(slots), power_of_two(rows)
+    columns = min(32, max_columns)
+    if slots < columns and not is_mostly_busy(columns):
+        return slots, min(THREADS_PER_BLOCK // slots, max_rows)
     while not aligned and columns < THREADS_PER_BLOCK and is_mostly_busy(2 * columns):
         columns *= 2
     down = min(THREADS_PER_BLOCK // columns, max_rows)
