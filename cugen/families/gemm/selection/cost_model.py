@@ -58,6 +58,8 @@ class Calibration:
     unhidden_fraction: float = 0.1152  # of the shorter of two overlapping activities
     single_warp_factor: float = 1.168  # on a k-tile's cycles, with one warp per scheduler: it waits for shared memory
     small_block_factor: float = 1.092  # on a k-tile's cycles, with fewer warps in a block than schedulers
+    loop_instructions: int = 1920  # of a k-tile's terms: these and others fit an instruction cache of 32 KB
+    long_loop_factor: float = 1.1  # on a k-tile's cycles, with more (distances of 20 to 73 features, on an H100)
     stream_k_factor: float = 1.038  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
     launch_seconds: float = 4.425e-6  # launch, first copies and last stores
     stream_k_seconds: float = 4.84e-6  # dynamic block ids and the fix-up
@@ -93,6 +95,7 @@ H200_TENSOR = Calibration(
     unhidden_fraction=0.09953,
     single_warp_factor=1.239,
     small_block_factor=1.082,
+    long_loop_factor=1.0,
     launch_seconds=4.51e-6,
     l2_bytes_per_second=6.2e12,
 )
@@ -138,6 +141,12 @@ def _occupied_multiprocessors(config: TileConfig, target_device: Device) -> int:
         return target_device.sms
     idle = dict(H200.cluster_idle_multiprocessors)[config.split_k]
     return target_device.sms - -(-target_device.sms * idle // device(H200.device).sms)
+
+
+def is_loop_cached(problem: Problem, config: TileConfig) -> bool:
+    """Whether the instructions of a k-tile's terms, where each takes several, fit the instruction cache."""
+    terms = problem.sums * config.thread_m * config.thread_n * config.warp_k
+    return problem.term_instructions == 1 or terms * problem.term_instructions <= H200.loop_instructions
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +291,7 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
             busy *= h200.single_warp_factor
         elif warps < schedulers:
             busy *= h200.small_block_factor
+        busy *= 1 if is_loop_cached(problem, config) else h200.long_loop_factor
         busy *= h200.stream_k_factor if config.stream_k and config.stages > 2 else 1
         busy += h200.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
         k_tile = busy + max(0.0, h200.copy_latency_cycles - (config.stages - 1) * busy)

@@ -24,7 +24,7 @@ from cugen.families.gemm.config import (
 )
 from cugen.families.gemm.problem import device_of, problem_of, registers_with_copies, requested_stages, why_invalid
 from cugen.families.gemm.selection.candidate_tiles import EVEN_K, stage_counts, tile_configs
-from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm, store_overhead
+from cugen.families.gemm.selection.cost_model import is_loop_cached, resident_blocks_per_sm, store_overhead
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
 from cugen.machine.features import CLUSTERS, SPIN_WAITS
@@ -94,7 +94,8 @@ def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
 
 
 def _with_small_residue(contraction: Contraction) -> Iterator[TileConfig]:
-    """Tiles with another BK, where that pads a short K by considerably less."""
+    """Tiles with another BK, where that pads a short K by considerably less: the largest whose loop stays in the
+    instruction cache."""
     k = static_extents(contraction)[2]
     if not k or contraction.request.schedule.step:
         return
@@ -102,10 +103,11 @@ def _with_small_residue(contraction: Contraction) -> Iterator[TileConfig]:
     def padded(block_k: int) -> int:
         return -(-k // block_k) * block_k
 
-    block_k = min(EVEN_K, key=lambda size: (padded(size), -size))
+    problem, shortest_k = problem_of(contraction), min(map(padded, EVEN_K))
     for config in tile_configs(None):
-        if config.sliced_k == 1 and config.block_k in EVEN_K and padded(block_k) < _MAX_PADDED * padded(config.block_k):
-            yield replace(config, block_k=block_k)
+        if config.sliced_k == 1 and config.block_k in EVEN_K and shortest_k < _MAX_PADDED * padded(config.block_k):
+            smallest, *others = (replace(config, block_k=size) for size in EVEN_K if padded(size) == shortest_k)
+            yield max((c for c in others if is_loop_cached(problem, c)), key=lambda c: c.block_k, default=smallest)
 
 
 def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig | None:
