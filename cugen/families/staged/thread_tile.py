@@ -11,6 +11,7 @@ from cugen.families.staged.walk import UNROLL, Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.occupancy import occupancy
 from cugen.machine.requests.warp import WARP_SIZE
+from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import AXES
 from cugen.plan.request import Request
 from cugen.spec import expressions as spec
@@ -26,6 +27,8 @@ MAX_SHARED_BYTES = 24 << 10  # of 256 threads, unasked: eight times as many fit 
 CHAINS_TO_HIDE_LATENCY = 64  # of dependent instructions: outputs of a multiprocessor's warps (heuristic)
 MAX_CHAINS = 4  # of a warp that the compiler interleaves (heuristic)
 EXPOSED = 0.25  # of the latency that missing chains would hide: unrolled steps are independent (heuristic)
+CHAINS_TO_FILL_SLOTS = 128  # of a multiprocessor's warps, up to which further ones still find idle slots
+IDLE_SLOTS = 0.05  # of the time, for each doubling that is missing (n-body of 17,805 and 51,702, on an H100)
 COMBINED = 4  # instructions per partial result of a slice: store, load, address, combine (heuristic)
 FUNCTION = 4  # instructions of a function, such as a square root (heuristic)
 POSITION = 4  # instructions by which an argmin or argmax takes a term: two comparisons, two selections
@@ -163,6 +166,12 @@ def _of_sum(node: Reduce) -> int:
     return 0 if is_fused else 1
 
 
+def _with_idle_schedulers(warps: int) -> int:
+    """The warps of a block, with those that schedulers with fewer lack: other blocks fill up those of large ones
+    (measured on H100: three warps take as long as four)."""
+    return power_of_two(warps) if warps < SCHEDULERS else warps
+
+
 class _Body:
     """The instructions of one term."""
 
@@ -215,10 +224,11 @@ class _Body:
         warps = -(-tile.block // WARP_SIZE)
         chains = concurrent * warps * min(tile.outputs, MAX_CHAINS)
         idle = max(1.0, 1 + (CHAINS_TO_HIDE_LATENCY / chains - 1) * EXPOSED)
+        idle += IDLE_SLOTS * max(0.0, math.log2(CHAINS_TO_FILL_SLOTS / chains))
         exposed = (BLOCK_CYCLES + TILE_CYCLES * terms / TILE_TERMS) / concurrent
         # The slices of a warp read terms that are in the same banks.
         wavefronts = min(-(-WARP_SIZE // tile.threads), tile.slices)
         shared_loads = terms / tile.slices * LOAD * self.loads * warps * wavefronts
-        issue = per_thread * warps / SCHEDULERS * idle
+        issue = per_thread * _with_idle_schedulers(warps) / SCHEDULERS * idle
         cycles = max(issue, shared_loads) + EXPOSED * min(issue, shared_loads) + exposed
         return (waves * resident + busiest) * cycles
