@@ -50,7 +50,7 @@ def _initialisation_faults(pipeline: Pipeline) -> Iterator[Fault]:
     if not inits:
         return
     by = events[inits[0]].threads
-    if any(events[n].threads != by or not events[n].scope.certain for n in inits):
+    if any(events[n].threads != by or not events[n].scope.always for n in inits):
         yield Fault("different threads initialise barriers", refutes=False)
     fences = [n for n, e in enumerate(events) if isinstance(e.node, FenceBarrierInit) and by <= e.threads]
     fence = next((n for n in fences if n > inits[-1]), None)
@@ -83,7 +83,7 @@ def expected_bytes(pipeline: Pipeline) -> Claim:
 
 def _bytes_faults(pipeline: Pipeline) -> Iterator[Fault]:
     arrivals = at_barrier(pipeline.producer.body, ArriveBarrier, pipeline.full)
-    if not all(event.scope.certain for event in (*arrivals, *pipeline.loads)):
+    if not all(event.scope.always for event in (*arrivals, *pipeline.loads)):
         raise NotRecognised("loads, or the arrival that expects them, are under a condition of data or sizes")
     expected = 0
     for event in arrivals:
@@ -149,7 +149,7 @@ def _waits(
         yield Fault(f"`{array}` is awaited more than once in a k-tile", refutes=False)
     wait = waits[0]
     assert isinstance(wait.node, AwaitBarrier)
-    if not threads <= wait.threads or not wait.scope.certain:
+    if not threads <= wait.threads or not wait.scope.always:
         yield Fault(f"not all threads that use a stage wait for `{array}`", refutes=False)
     if wait.scope.first > 0:
         yield Fault(f"the first k-tiles of an output tile don't wait for `{array}`", stages * distance, 0)

@@ -4,6 +4,7 @@ warpgroups take no more registers than others give, or they would wait forever."
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, product
 
 from cugen.analysis.pipelines.claims import Claim, Fault, claim_of
 from cugen.analysis.pipelines.roles import Event, Role
@@ -24,13 +25,16 @@ def accumulators(pipeline: Pipeline) -> Claim:
 
 
 def _accumulator_faults(role: Role) -> Iterator[Fault]:
-    """Of the events of two output tiles, with one k-tile and with three: what a k-tile leaves pending doesn't grow."""
+    """Of the events of two output tiles, with one k-tile and with three: what a k-tile leaves pending doesn't grow.
+    Events that some k-tiles have are in each of them or not, in all ways."""
     wgmmas = [event.node for event in role.body if isinstance(event.node, Wgmma)]
     names = {access.array.symbol for node in wgmmas for access in (node.acc_upper, node.acc_lower)}
-    for k_tiles in (1, 3):
+    always = tuple(event for event in role.body if not event.scope.chosen)
+    bodies = (role.body,) if len(always) == len(role.body) else (role.body, always)
+    for way in (*product(bodies, repeat=1), *product(bodies, repeat=3)):
         pending: list[int] = []  # committed groups' wgmmas
         uncommitted, is_fenced = 0, False
-        for event in 2 * (*role.tile_before, *k_tiles * role.body, *role.tile_after):
+        for event in 2 * (*role.tile_before, *chain(*way), *role.tile_after):
             match event.node:
                 case Wgmma():
                     if not is_fenced:
@@ -95,7 +99,7 @@ def _role_faults(role: Role, events: list[Event], launched: int) -> Iterator[Fau
         assert isinstance(node, SetMaxRegisters)
         if not whole_warps(event.all_threads, WARPGROUP):
             yield Fault("a warpgroup doesn't set its registers together")
-        if not event.scope.certain or event not in role.before:
+        if not event.scope.always or event not in role.before:
             yield Fault("a warpgroup may set its registers never, or several times", refutes=False)
         elif waits and role.events.index(event) > waits[0]:
             yield Fault("a warpgroup waits before it sets its registers, perhaps for one that waits for these")

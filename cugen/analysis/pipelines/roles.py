@@ -51,15 +51,21 @@ _MAX_UNROLLED = 256
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Where a node is: the threads that get there, the values of its indices, and `first`, the first k-tile of an
-    output tile in which it runs. `times`: trips of loops round it, None if unknown. `certain`: under no other
-    condition. `base`: the value of FILL over WAVE and K_TILE, None before the loop over k-tiles."""
+    output tile in which it runs. `chosen`: other conditions on the k-tile, which are those of the whole block. `times`:
+    trips of loops round it, None if unknown. `certain`: under no condition of data or sizes. `base`: the value of FILL over WAVE and K_TILE, None before the loop over k-tiles."""
 
     threads: frozenset[int]
     values: Mapping[sympy.Symbol, Integer]
     base: Integer | None = None
     first: int = 0
+    chosen: tuple[Comparison, ...] = ()
     times: int | None = 1
     certain: bool = True
+
+    @property
+    def always(self) -> bool:
+        """Whether it runs in each k-tile from `first` on."""
+        return self.certain and not self.chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +257,7 @@ class _Walk:
         over_k = not any(isinstance(inner, For) and _is_pipeline_loop(inner) for inner in walk_nodes(node.body))
         if THREAD in start.free_symbols | stop.free_symbols or loop.downward or loop.halves or loop.doubles:
             raise NotRecognised("threads have different bounds of a loop over k-tiles")
-        if not scope.certain:
+        if not scope.always:
             raise NotRecognised("a loop over k-tiles is in a branch")
         values = dict(scope.values)
         if not over_k:
@@ -330,8 +336,13 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
             then = replace(then, threads=frozenset(int(t) for t in threads[np.asarray(holds, dtype=bool)]))
             continue
         depends_on_thread_alone = False
-        first = _first_k_tile(Comparison(left, term.operator, right))
-        then = replace(then, certain=False) if first is None else replace(then, first=max(then.first, first))
+        compared = Comparison(left, term.operator, right)
+        if (first := _first_k_tile(compared)) is not None:
+            then = replace(then, first=max(then.first, first))
+        elif (left - right).free_symbols <= {K_TILE, WAVE, BLOCK}:
+            then = replace(then, chosen=(*then.chosen, compared))
+        else:
+            then = replace(then, certain=False)
     if depends_on_thread_alone:
         return then, replace(scope, threads=scope.threads - then.threads)
     return then, replace(scope, certain=False)

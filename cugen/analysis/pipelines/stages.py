@@ -51,7 +51,7 @@ def _copy_faults(pipeline: Pipeline) -> Iterator[Fault]:
         assert isinstance(load.node, TensorLoad)
         if load.threads != pipeline.producing_threads or load.scope.first:
             yield Fault("a load isn't executed for each k-tile by the producer's thread", 0, 0)
-        elif not load.scope.certain:
+        elif not load.scope.always:
             yield Fault("a load is under a condition of data or sizes", refutes=False)
         yield from deviating(pipeline, load, "the barrier of a load")
         yield from _other_stage(pipeline, load, load.node.target, "is copied to")
@@ -98,7 +98,7 @@ def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
         awaited = pipeline.empty if role is pipeline.producer else pipeline.full
         if awaited and at_barrier(role.events, ArriveBarrier, awaited):
             yield Fault(f"a role arrives at `{awaited}`, which it awaits", refutes=False)
-        if any(not event.scope.certain for event in at_barrier(role.events, ArriveBarrier, array)):
+        if any(not event.scope.always for event in at_barrier(role.events, ArriveBarrier, array)):
             raise NotRecognised(f"the condition of an arrival at `{array}` isn't one of threads and k-tiles")
     filling = at_barrier(pipeline.producer.body, ArriveBarrier, pipeline.full)
     if len(at_barrier(pipeline.producer.events, ArriveBarrier, pipeline.full)) > len(filling):
@@ -238,21 +238,23 @@ def _read_faults(pipeline: Pipeline, role: Role) -> Iterator[Fault]:
             stop = body.index(releases.within)
             lag = releases.lag
             between = (*following, *(lag - 1) * body, *body[:stop]) if lag else body[position + 1 : stop]
-            if (not lag and stop < position) or not is_complete(between):
+            if (not lag and stop < position) or not is_complete(event, between):
                 yield Fault("a stage is released while a wgmma reads it: the producer may overwrite it", 0, 0)
         for lag, release in releases.after.items():
-            if not is_complete((*following, *lag * body, *after[: after.index(release)])):
+            if not is_complete(event, (*following, *lag * body, *after[: after.index(release)])):
                 yield Fault("the last stage of an output tile is released while a wgmma reads it", 0, 0)
 
 
-def is_complete(after: Sequence[Event]) -> bool:
+def is_complete(wgmma: Event, after: Sequence[Event]) -> bool:
     """Whether a wgmma is complete after these events of its warpgroup: its group has been committed, and a wait leaves
-    no more groups pending than were committed since."""
+    no more groups pending than were committed since. Of groups under other conditions there may be none."""
     newer: int | None = None
     for event in after:
         match event.node:
-            case CommitWgmmas():
-                newer = 0 if newer is None else newer + 1
+            case CommitWgmmas() if newer is None and event.scope.chosen in ((), wgmma.scope.chosen):
+                newer = 0
+            case CommitWgmmas() if newer is not None and not event.scope.chosen:
+                newer += 1
             case AwaitWgmmas(pending=pending) if newer is not None and pending <= newer:
                 return True
     return False

@@ -121,7 +121,7 @@ class _Buffers:
         """Changes the states by an event; the fault, if it isn't allowed."""
         everyone = frozenset(self.role.threads)
         node, states = event.node, self.states
-        if not event.scope.certain and isinstance(node, _STORING):
+        if not event.scope.always and isinstance(node, _STORING):
             raise NotRecognised(f"{type(node).__name__} is under a condition of data or sizes")
         match node:
             case Barrier() | NamedBarrier() if everyone <= event.threads:

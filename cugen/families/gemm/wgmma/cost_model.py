@@ -10,16 +10,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
-from cugen.families.gemm.wgmma.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of
 from cugen.machine.mma import WORD_BYTES
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
 from cugen.plan.alignment import divisor
+from cugen.plan.symbols import bounds
 
 _INSTRUCTIONS = 4  # of a k-tile, each of 32 bytes of k
 _ENOUGH_STAGES = 4  # that hide the latency of copies
@@ -84,9 +85,10 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     active = min(tiles, resident) * config.cluster
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
     l2 = _l2_rows(contraction, config, fitted) * SWIZZLED_ROW_BYTES * active / fitted.l2
-    shared = block_m // WGMMA_M * _INSTRUCTIONS * operand_wavefronts(WGMMA_M + block_n)
+    instructions = _instructions(contraction, config)
+    shared = block_m // WGMMA_M * instructions * operand_wavefronts(WGMMA_M + block_n)
     shared += sum(tile_rows(operand, config) for operand in contraction.operands)  # that TMA writes, a wavefront each
-    k_tile = max(max(block_m * block_n / 32, l2) + fitted.k_tile, shared + fitted.shared_k_tile)
+    k_tile = max(max(instructions * block_m * block_n / 128, l2) + fitted.k_tile, shared + fitted.shared_k_tile)
     if config.promotes:
         k_tile += fitted.overlapped_promotion if config.gives_registers else fitted.promotion
     k_tile += fitted.multicast_k_tile if config.multicast > 1 else 0.0
@@ -98,12 +100,11 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     tile = k_tiles * k_tile + epilogue * block_n * config.matrices_m
     computation = waves * tile / fitted.clock
     read = sum(
-        (problem.m if o.is_along_m else problem.n)
+        _elements(contraction, o)
         * o.array.dtype.bytes
         * (fitted.half_line_read if begins_within_a_line(o, config) else 1.0)
         for o in contraction.operands
     )
-    read *= problem.k
     written = problem.m * problem.n * problem.output_bytes
     seconds = (read / fitted.read + written / fitted.write) * problem.batch / device.bandwidth
     overlapped: float = math.hypot(computation**2, (1e6 * seconds) ** 2) ** 0.5  # nearly the longer one
@@ -111,6 +112,22 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     exchange += fitted.multicast if config.multicast > 1 else 0.0
     latency = fitted.latency * min(k_tiles, fitted.latency_k_tiles) / fitted.latency_k_tiles
     return fitted.launch + fitted.consumer * config.consumers + latency + overlapped + exchange
+
+
+def _instructions(contraction: Contraction, config: WgmmaConfig) -> float:
+    """Instructions of a k-tile, on average."""
+    last, row = LastTile.of(contraction, config.wgmma), int(config.block_k)
+    return _INSTRUCTIONS if last is None else _INSTRUCTIONS - (row - last.terms) / config.wgmma.k * row / last.length
+
+
+def _elements(contraction: Contraction, operand: Operand) -> int:
+    """Elements of a matrix of the batch, or of the images in place of it, which several taps read."""
+    problem = problem_of(contraction)
+    elements = (problem.m if operand.is_along_m else problem.n) * problem.k
+    if operand.window is None:
+        return elements
+    images = math.prod(bounds(extent, contraction.context.ranges)[1] for extent in operand.array.shape)
+    return min(elements, images // problem.batch)
 
 
 def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) -> float:

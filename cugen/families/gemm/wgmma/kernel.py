@@ -23,7 +23,7 @@ from cugen.families.gemm.wgmma.config import (
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
 from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
-from cugen.families.gemm.wgmma.pixels import PixelTiles, TapTiles, padded_channels, window_images
+from cugen.families.gemm.wgmma.pixels import LastTile, PixelTiles, TapTiles, padded_channels, window_images
 from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_index, define_size, digits
@@ -98,6 +98,7 @@ class WgmmaKernel:
         self.tiles_m = self._count("TILES_M", contraction.m.name, config.block_m)
         self.tiles_n = self._count("TILES_N", contraction.n.name, config.block_n)
         self.channels = self._padded_channels()
+        self.last_tile = LastTile.of(contraction, config.wgmma)
         self.k_tiles = self._count("K_TILES", contraction.k.name, config.block_k)
 
     def _padded_channels(self) -> Integer | None:
@@ -438,16 +439,30 @@ class WgmmaKernel:
 
     def _multiplied(self, accumulators: Array, before: Integer) -> tuple[Section, ...]:
         """The multiplication of a k-tile, once it has been copied; `before` terms are in the accumulators."""
+        config, last = self.config, self.last_tile
         return (
             Section("stage", tuple(self.fill_definitions)),
             Section("await_full", (self.pipeline.await_full(self.filled_stage, self.fill),)),
             Section("fence", (FenceWgmma(),)),
-            Section("multiply", self._multiply(accumulators, before)),
+            Section("multiply", self._multiply(accumulators, before, 0, last.terms if last else config.block_k)),
             Section("commit", (CommitWgmmas(),)),
+            Section("multiply_rest", self._multiply_rest(accumulators, before)),
         )
 
-    def _multiply(self, accumulators: Array, before: Integer) -> tuple[Node, ...]:
-        """The instructions of a k-tile."""
+    def _multiply_rest(self, accumulators: Array, before: Integer) -> tuple[Node, ...]:
+        """The other instructions of k-tiles that are longer than the last one, as a group of their own: ptxas
+        serialises wgmmas of a group in a branch."""
+        last, block_k = self.last_tile, self.config.block_k
+        if last is None or last.length == block_k:
+            return ()
+        k, length = self.k_offset + self.k0.symbol, self.extents[self.contraction.k.name]
+        if self.channels is not None:
+            k, length = Mod(k, self.channels), self.channels
+        body = (FenceWgmma(), *self._multiply(accumulators, before, last.terms, block_k), CommitWgmmas())
+        return Comment("zeros follow the first terms of the last k-tile"), when(k, "<", length - integer(block_k), body)
+
+    def _multiply(self, accumulators: Array, before: Integer, start: int, stop: int) -> tuple[Node, ...]:
+        """The instructions of terms of a k-tile."""
         config, thread, (a, b), stage = self.config, self.thread, self.tiles, self.filled_stage
         k = thread.loop_index(self.contraction.k.name, config.block_k)
         matrix = thread.loop_index("matrix", config.matrices_m)
@@ -465,7 +480,7 @@ class WgmmaKernel:
             b.block_bytes,
         )
         body = repeated(matrix, (node,), config.matrices_m)
-        return (For(Loop(k, integer(0), integer(config.block_k), config.wgmma.k, unroll=True), body),)
+        return (For(Loop(k, integer(start), integer(stop), config.wgmma.k, unroll=True), body),)
 
     def _reason(self) -> str:
         config = self.config

@@ -16,7 +16,7 @@ import sympy
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.operands import OperandTiles, tensor_array
 from cugen.machine.target import TENSOR_ALIGNMENT
-from cugen.machine.wgmma import SWIZZLED_ROW_BYTES
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.blocks import define_indices, digits
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
@@ -28,6 +28,7 @@ from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, free_indices
 
 _MAX_STEP = 8
+_FEW_ZEROS = 16  # terms for each zero that a k-tile's branch is not worth (heuristic)
 _CORNER_BITS = {3: 16, 4: 8, 5: 5}  # of a signed corner and of an unsigned offset, by dimensions of the array
 
 
@@ -142,11 +143,16 @@ def window_images(contraction: Contraction) -> Images | None:
     return next((images for images in found if isinstance(images, Images)), None)
 
 
+def _channels(contraction: Contraction) -> int:
+    """Channels of a tap of a window that TMA copies; 0 without one."""
+    images = window_images(contraction)
+    return 0 if images is None else contraction.context.static_extent(images.channels) or 0
+
+
 def padded_channels(contraction: Contraction, block_k: int) -> int | None:
     """Channels with which each tap of a window is whole k-tiles, if these are more than there are; TMA copies zeros for
     them. None where each tap is whole k-tiles, and without a window."""
-    images = window_images(contraction)
-    channels = 0 if images is None else contraction.context.static_extent(images.channels) or 0
+    channels = _channels(contraction)
     return -(-channels // block_k) * block_k if channels % block_k else None
 
 
@@ -164,10 +170,27 @@ def padding_refusal(contraction: Contraction, block_k: int) -> str:
 
 def k_tiles_of(contraction: Contraction, k: int, block_k: int) -> int:
     """K-tiles of a sum of `k` terms."""
-    images, padded = window_images(contraction), padded_channels(contraction, block_k)
-    if images is None or padded is None:
-        return -(-k // block_k)
-    return k // (contraction.context.static_extent(images.channels) or 1) * padded // block_k
+    padded = padded_channels(contraction, block_k)
+    return -(-k // block_k) if padded is None else k // _channels(contraction) * padded // block_k
+
+
+@dataclass(frozen=True, slots=True)
+class LastTile:
+    """The last k-tile of each `length` terms: `terms` of it are multiplied, in whole instructions, and zeros aren't."""
+
+    length: int
+    terms: int
+
+    @staticmethod
+    def of(contraction: Contraction, instruction: WgmmaInstruction) -> LastTile | None:
+        """That of a tap of a window, or of K. None where it is as long as others, and where its zeros are few."""
+        row = SWIZZLED_ROW_BYTES // instruction.element_bytes
+        length = _channels(contraction) or contraction.context.static_extent(contraction.k) or 0
+        terms = -(-(length % row) // instruction.k) * instruction.k
+        padded = -(-length // row) * row
+        if not terms or (row - terms) * _FEW_ZEROS < padded:
+            return None
+        return LastTile(padded, terms)
 
 
 @dataclass(frozen=True)
