@@ -52,7 +52,8 @@ _MAX_UNROLLED = 256
 class Scope:
     """Where a node is: the threads that get there, the values of its indices, and `first`, the first k-tile of an
     output tile in which it runs. `chosen`: other conditions on the k-tile, which are those of the whole block. `times`:
-    trips of loops round it, None if unknown. `certain`: under no condition of data or sizes. `base`: the value of FILL over WAVE and K_TILE, None before the loop over k-tiles."""
+    trips of loops round it, None if unknown. `certain`: under no condition of data or sizes. `base`: the value of FILL
+    over WAVE and K_TILE, None before the loop over k-tiles."""
 
     threads: frozenset[int]
     values: Mapping[sympy.Symbol, Integer]

@@ -34,6 +34,17 @@ def k_bounds_refusal(request: Request, reduction: Reduce, mn: tuple[str, str], b
     return None
 
 
+def grows_with(request: Request, conditions: tuple[Expr, ...], k: str, mn: str) -> bool:
+    """Whether the K range of a sum under such conditions is longer for larger values of an index."""
+    lowering = new_lowering(request)
+    indices = (index.name for index in request.group.statements[0].indices)
+    names = {name: symbol(f"{name} of the spec") for name in (*indices, k)}
+    lowering.symbols.update(names)
+    bounds = [loop_bound(lowering, condition, names[k]) for condition in conditions]
+    slopes = [bound.right.coeff(names[mn]) * (1 if bound.operator == "<" else -1) for bound in bounds if bound]
+    return sum(slopes) > 0
+
+
 @dataclass(frozen=True, slots=True)
 class KBounds:
     """The bounds of k by a sum's conditions in a block tile; `block_tile` has its extents along m and n by name."""

@@ -13,6 +13,7 @@ from functools import partial
 
 import sympy
 
+from cugen.families.contraction.k_range import grows_with
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Stores, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
@@ -238,6 +239,8 @@ class GemmKernel:
         if config.raster > 1:
             nodes.append(Comment(f"raster: {config.raster} rows of tiles at a time, column by column"))
             y, x = y * config.raster + Mod(x, integer(config.raster)), FloorDiv(x, integer(config.raster))
+        elif contraction.conditions:
+            y, x = self._longest_first(y, x, nodes)
         origin = {}
         for index, tile, size in ((contraction.m, y, config.block_m), (contraction.n, x, config.block_n)):
             offset = tile * integer(size)
@@ -245,6 +248,19 @@ class GemmKernel:
                 offset = Minimum(offset, self.extents[index.name] - integer(size))
             origin[index.name] = self._named(f"{index.name}0", offset, nodes)
         return origin, self._k_residue(nodes)
+
+    def _longest_first(self, y: Integer, x: Integer, nodes: list[Node]) -> tuple[Integer, Integer]:
+        """The tile's row and column, reversed where its range of k grows with them, so that no long one begins last."""
+        contraction, context = self.contraction, self.request.context
+        counts = self._grid_counts()[::-1]
+        tiles = []
+        for index, tile, count in zip((contraction.m, contraction.n), (y, x), counts, strict=True):
+            is_known = context.static(self._unnamed(count)) is not None
+            is_reversed = is_known and grows_with(self.request, contraction.conditions, contraction.k.name, index.name)
+            tiles.append(count - 1 - tile if is_reversed else tile)
+        if tiles != [y, x]:
+            nodes.append(Comment("from the tiles with the longest ranges of k on"))
+        return tiles[0], tiles[1]
 
     def _thread_coordinates(
         self, tile_origin: dict[str, Integer], k_residue: Integer, k_offset: Integer

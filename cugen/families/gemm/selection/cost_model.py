@@ -17,6 +17,7 @@ from cugen.families.gemm.problem import (
     Problem,
     device_of,
     fragment_width,
+    read_elements,
     registers_with_copies,
     shared_bytes,
 )
@@ -320,12 +321,14 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
         )
     computing = cycles / clock
 
-    def bytes_of_operands(m: int, n: int) -> int:
-        """Bytes for each k, of `m` and `n` elements of the operands along M and N."""
-        return sum(operand.of(m, n) * operand.element_bytes for operand in problem.operands)
-
-    copied = tiles * k_tiles * config.block_k * bytes_of_operands(config.block_m, config.block_n)
-    moved = problem.batch * problem.k * bytes_of_operands(problem.m, problem.n) if target_device.l2_bytes else copied
+    copied = (
+        tiles
+        * k_tiles
+        * config.block_k
+        * sum(operand.of(config.block_m, config.block_n) * operand.element_bytes for operand in problem.operands)
+    )
+    read = sum(read_elements(problem, operand) * operand.element_bytes for operand in problem.operands)
+    moved = read if target_device.l2_bytes else copied
     moved += problem.batch * problem.m * problem.n * problem.output_bytes
     loading = copied / (h200.l2_bytes_per_second * target_device.peak("float32") / device(H200.device).peak("float32"))
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"

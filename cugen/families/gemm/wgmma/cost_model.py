@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cugen.families.contraction.recognition import Contraction, Operand
-from cugen.families.gemm.problem import device_of, problem_of
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
@@ -20,7 +20,6 @@ from cugen.machine.mma import WORD_BYTES
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
 from cugen.plan.alignment import divisor
-from cugen.plan.symbols import bounds
 
 _INSTRUCTIONS = 4  # of a k-tile, each of 32 bytes of k
 _ENOUGH_STAGES = 4  # that hide the latency of copies
@@ -100,13 +99,13 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     tile = k_tiles * k_tile + epilogue * block_n * config.matrices_m
     computation = waves * tile / fitted.clock
     read = sum(
-        _elements(contraction, o)
-        * o.array.dtype.bytes
-        * (fitted.half_line_read if begins_within_a_line(o, config) else 1.0)
-        for o in contraction.operands
+        read_elements(problem, tile)
+        * tile.element_bytes
+        * (fitted.half_line_read if begins_within_a_line(operand, config) else 1.0)
+        for operand, tile in zip(contraction.operands, problem.operands, strict=True)
     )
-    written = problem.m * problem.n * problem.output_bytes
-    seconds = (read / fitted.read + written / fitted.write) * problem.batch / device.bandwidth
+    written = problem.batch * problem.m * problem.n * problem.output_bytes
+    seconds = (read / fitted.read + written / fitted.write) / device.bandwidth
     overlapped: float = math.hypot(computation**2, (1e6 * seconds) ** 2) ** 0.5  # nearly the longer one
     exchange = fitted.exchange + fitted.exchange_of_element * block_m * block_n if config.split_k > 1 else 0.0
     exchange += fitted.multicast if config.multicast > 1 else 0.0
@@ -118,16 +117,6 @@ def _instructions(contraction: Contraction, config: WgmmaConfig) -> float:
     """Instructions of a k-tile, on average."""
     last, row = LastTile.of(contraction, config.wgmma), int(config.block_k)
     return _INSTRUCTIONS if last is None else _INSTRUCTIONS - (row - last.terms) / config.wgmma.k * row / last.length
-
-
-def _elements(contraction: Contraction, operand: Operand) -> int:
-    """Elements of a matrix of the batch, or of the images in place of it, which several taps read."""
-    problem = problem_of(contraction)
-    elements = (problem.m if operand.is_along_m else problem.n) * problem.k
-    if operand.window is None:
-        return elements
-    images = math.prod(bounds(extent, contraction.context.ranges)[1] for extent in operand.array.shape)
-    return min(elements, images // problem.batch)
 
 
 def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) -> float:
