@@ -53,7 +53,8 @@ SYNCHRONISATION = (
     Barrier,
     NamedBarrier,
 )
-# Persistent with one consumer, two, and three; of MN-major operands; without TMA stores; with one tile for a block.
+# Persistent with one consumer, two, and three; of MN-major operands; without TMA stores; with one tile for a block;
+# with wgmmas that the last k-tile leaves out.
 KERNELS = {
     "one consumer": lambda: gemm(schedule="block: {m: 64, n: 256}"),
     "two consumers": lambda: gemm(schedule="block: {m: 128, n: 192}, stages: 3"),
@@ -62,6 +63,7 @@ KERNELS = {
     "MN-major": lambda: gemm(layouts="KM KN"),
     "stores of registers": lambda: gemm(types=("bfloat16", "float32")),
     "one tile": lambda: gemm(256, 256, 4096, schedule="block: {m: 64, n: 128}, split_k: 1"),
+    "a short k-tile": lambda: gemm(k=200),
 }
 # Without a refill of stages; with K split by a cluster, whose partial sums are in the memory of the stages; with tiles
 # of B that the blocks of a cluster copy for each other; with sums that threads add in float32.
@@ -72,6 +74,10 @@ FORMS = {
     "multicast": lambda: gemm(layouts="MK NK", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "MN-major multicast": lambda: gemm(layouts="KM KN", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "float8": lambda: gemm(types=("float8_e4m3", "float32"), schedule="block: {m: 128, n: 192}"),
+    "a short k-tile of float8": lambda: gemm(
+        k=160, types=("float8_e4m3", "float32"), schedule="block: {m: 128, n: 192}"
+    ),
+    "a short k-tile of split-K": lambda: gemm(64, 256, 520, schedule="block: {m: 64, n: 64}, split_k: 4, stages: 2"),
 }
 
 
@@ -291,6 +297,42 @@ def test_waits_behind_their_uses_are_refuted():
 def test_a_commit_in_front_of_its_wgmmas_is_refuted():
     kernel = moved(gemm(), CommitWgmmas, 0, FenceWgmma, 0)
     assert "reads" in refuted(kernel)
+
+
+def of_long_k_tiles(node: Node) -> bool:
+    """Whether a node is the branch with wgmmas that the last k-tile leaves out."""
+    return isinstance(node, If) and any(isinstance(inner, CommitWgmmas) for inner in node.then)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_no_kernel_that_lacks_the_commit_of_a_group_is_proved(position):
+    """Of each k-tile, and of all but the last."""
+    assert "reads" in refuted(nth(gemm(k=200), CommitWgmmas, position, lambda _: ()))
+
+
+def test_a_group_of_some_k_tiles_does_not_count_in_others():
+    """Two groups may be pending of all k-tiles but the last, whose stage may be overwritten then."""
+    kernel = gemm(k=200)
+    wait = nodes_of(kernel, AwaitWgmmas)[0]
+    assert refuted(nth(kernel, AwaitWgmmas, 0, lambda _: (replace(wait, pending=2),))) == ["reads"]
+
+
+def test_a_group_of_some_threads_is_not_proved():
+    def by_half(node: Node) -> tuple[Node, ...] | None:
+        half = Comparison(symbol("threadIdx.x"), "<", integer(64))
+        return (replace(node, condition=Guard((half,))),) if of_long_k_tiles(node) else None
+
+    assert proof_of(changed(gemm(k=200), by_half)).verdict != "proved"
+
+
+def test_a_wait_in_some_k_tiles_is_not_proved():
+    kernel = gemm(k=200)
+    wait = nodes_of(kernel, AwaitWgmmas)[0]
+
+    def inside(node: Node) -> tuple[Node, ...] | None:
+        return (replace(node, then=(*node.then, wait)),) if of_long_k_tiles(node) else None
+
+    assert proof_of(changed(nth(kernel, AwaitWgmmas, 0, lambda _: ()), inside)).verdict != "proved"
 
 
 def with_loop(kernel: Kernel, name: str, position: int, change) -> Kernel:

@@ -42,6 +42,21 @@ def test_a_block_takes_the_k_tiles_with_an_unmasked_term(made, condition, offset
         assert definition(kernel, "k_offset") == offset
 
 
+@pytest.mark.parametrize(
+    ("condition", "origin_m", "origin_n"),
+    [
+        ("k <= m", "((M + BM - 1) / BM - blockIdx.y - 1) * BM", "blockIdx.x * BN"),
+        ("k >= m", "blockIdx.y * BM", "blockIdx.x * BN"),
+        ("m <= k <= n", "blockIdx.y * BM", "((N + BN - 1) / BN - blockIdx.x - 1) * BN"),
+        ("n <= k <= m", "((M + BM - 1) / BM - blockIdx.y - 1) * BM", "blockIdx.x * BN"),
+        ("m - 8 <= k <= m", "blockIdx.y * BM", "blockIdx.x * BN"),
+    ],
+)
+def test_blocks_begin_with_the_tiles_of_the_longest_k_ranges(made, condition, origin_m, origin_n):
+    kernel = made(masked(condition, 256, 256, 256, schedule=SMALL))
+    assert (definition(kernel, "m0"), definition(kernel, "n0")) == (origin_m, origin_n)
+
+
 def test_k_tiles_without_a_masked_term_are_multiplied_without_a_mask(planned):
     kernel = planned(masked("k <= m", schedule=SMALL))
     branches = [node for node in nodes(kernel, If) if node.orelse]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
 from cugen.families.gemm.wgmma.pixels import Axis
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import PixelBox
+from cugen.plan.nodes import For
+from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.symbols import symbol
+from tests.families.gemm.test_gemm import nodes
 
 SAME = "y[n, h, q, k] = sum(x[n, h + r - 1, q + s - 1, c] * w[k, r, s, c], r, s, c)"
 LINE = "y[n, q, k] = sum(x[n, {q}, c] * w[k, s, c], s, c)"
@@ -308,6 +312,20 @@ def test_channels_are_padded_to_whole_k_tiles(planned, prove, channels: int, fil
     (taps,) = [array for array in planned(text).tensor_maps if array.name == "w"]
     assert tuple(map(str, taps.shape)) == (("9", "K", "C") if filters.startswith("K") else ("9", "C", "K"))
     prove(text)
+
+
+@pytest.mark.parametrize(
+    ("channels", "terms"),
+    [(8, [16]), (24, [32]), (40, [48]), (56, [64]), (64, [64]), (72, [16, 48]), (96, [32, 32]), (200, [16, 48])],
+)
+def test_zeros_behind_the_channels_of_a_tap_are_not_multiplied(planned, channels: int, terms: list[int]) -> None:
+    """In the last k-tile of a tap; those of longer ones that it lacks are in a branch."""
+    kernel = planned(convolution(C=channels))
+    sizes = {name: low for name, (low, high) in kernel.ranges if low == high}
+    loops = [node.loop for node in nodes(kernel, For) if isinstance(node.body[0], Wgmma)]
+    ends = [0, *(int(loop.stop.xreplace(sizes)) for loop in loops)]
+    assert [after - before for before, after in pairwise(ends)] == terms
+    assert [int(loop.start) for loop in loops] == ends[:-1]
 
 
 @pytest.mark.slow
