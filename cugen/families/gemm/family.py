@@ -104,7 +104,6 @@ def _left_to_tiled(contraction: Contraction) -> Iterator[Refusal]:
     is_taken = is_neutral and not _has_window(contraction)
     what = {
         "a single stage": requested_stages(contraction) == 1,
-        "sums under a condition": is_taken and bool(contraction.conditions),
         "several sums": is_taken and len(contraction.reductions) > 1,
         "several operands along one index": is_neutral and len(contraction.operands) > 2,
         contraction.request.target.name: contraction.request.target.shared_rule == "half_warps",  # vectors conflict

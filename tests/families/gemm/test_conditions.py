@@ -85,10 +85,9 @@ def test_blocks_are_not_shifted_inward_as_ranges_begin_at_multiples_of_the_tile(
     assert "min(blockIdx" not in made(masked("k <= m", schedule=SMALL)).source
 
 
-def test_tiled_takes_a_condition_that_nobody_requests_of_gemm(planned, reasons):
-    text = masked("k <= m", 1024, 1024, 1024, schedule="")
-    assert planned(text).family == "tiled"
-    assert any("leaves sums under a condition to `tiled`" in refusal.reason for refusal in reasons("gemm", text))
+@pytest.mark.parametrize(("extent", "family"), [(1024, "gemm"), (64, "tiled")])
+def test_sums_under_a_condition_are_taken_unasked_if_they_are_no_small_ones(planned, extent, family):
+    assert planned(masked("k <= m", extent, extent, extent, schedule="")).family == family
 
 
 def test_stages_of_an_operand_request_gemm(planned):

@@ -15,7 +15,7 @@ from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
-from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of
+from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of, padded_channels
 from cugen.machine.mma import WORD_BYTES
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
@@ -29,17 +29,20 @@ _ENOUGH_STAGES = 4  # that hide the latency of copies
 class Calibration:
     """What was measured, in microseconds and in cycles of a multiprocessor at `clock` MHz.
 
-    `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at most.
-    `k_tile`: cycles beside the multiplication of a k-tile, or its copies from L2, and `shared_k_tile` beside its
-    accesses of shared memory; `promotion` more where its sums are added in float32, or `overlapped_promotion` by
-    consumers that have registers for two sets of sums and multiply in turns, `third_consumer` where three warpgroups
-    multiply, `second_matrix` where each multiplies two matrices, and `few_stages` with fewer than four. `l2`: its bytes
-    per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and `narrow_pitch_factor` times as
-    long for other pitches, and `half_line_factor` for rows that begin within a line, of which memory reads
-    `half_line_read` times as many bytes. `epilogue`: cycles for each accumulator of a thread's matrix,
-    `halves_epilogue` where threads store elements below a word. `exchange` of a cluster's partial sums, and for each
-    element of a tile; `multicast`, and for each k-tile. `read` and `write`: fractions of the memory bandwidth.
-    `cluster_idle_multiprocessors`: how many clusters of each size leave idle."""
+    `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at
+    most. `k_tile`: cycles beside the multiplication of a k-tile, or its copies from L2, and `shared_k_tile` beside
+    its accesses of shared memory; `promotion` more where its sums are added in float32, or `overlapped_promotion`
+    by consumers that have registers for two sets of sums and multiply in turns, `third_consumer` where three
+    warpgroups multiply, `second_matrix` where each multiplies two matrices, and `few_stages` with fewer than four.
+    `l2`: its bytes per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and
+    `narrow_pitch_factor` times as long for other pitches, and `half_line_factor` for rows that begin within a line,
+    of which memory reads `half_line_read` times as many bytes. `pixel`: cycles of a multiprocessor for each pixel
+    that it copies, whatever the channels; `narrow_taps_factor`: that of filters whose taps are apart in their map,
+    for pitches that aren't multiples of sectors. `epilogue`: cycles for each accumulator of a thread's matrix,
+    `halves_epilogue` where threads store elements below a word. `exchange` of a cluster's partial sums, and for
+    each element of a tile; `multicast`, and for each k-tile, or for one of pixels, which the blocks of a cluster
+    copy at different speeds. `read` and `write`: fractions of the memory bandwidth. `cluster_idle_multiprocessors`:
+    how many clusters of each size leave idle."""
 
     launch: float = 3.45
     consumer: float = 0.5
@@ -58,18 +61,22 @@ class Calibration:
     narrow_pitch_factor: float = 3.2
     half_line_factor: float = 2.8
     half_line_read: float = 1.12
+    pixel: float = 3.5
+    narrow_taps_factor: float = 9
     epilogue: float = 12.2
     halves_epilogue: float = 40
     exchange: float = 1.45
     exchange_of_element: float = 1.7e-4
     multicast: float = 1.2
     multicast_k_tile: float = 9
+    multicast_pixels: float = 100
     read: float = 0.805
     write: float = 0.743
     cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((1, 0), (2, 0), (4, 12), (8, 12))
 
 
-# 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv).
+# 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv). Of pixels and
+# taps: 52 configs of 13 convolutions there.
 HOPPER = Calibration()
 
 
@@ -84,13 +91,15 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     active = min(tiles, resident) * config.cluster
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
     l2 = _l2_rows(contraction, config, fitted) * SWIZZLED_ROW_BYTES * active / fitted.l2
+    l2 += fitted.pixel * sum(tile_rows(o, config) for o in contraction.operands if o.window is not None)
     instructions = _instructions(contraction, config)
     shared = block_m // WGMMA_M * instructions * operand_wavefronts(WGMMA_M + block_n)
     shared += sum(tile_rows(operand, config) for operand in contraction.operands)  # that TMA writes, a wavefront each
     k_tile = max(max(instructions * block_m * block_n / 128, l2) + fitted.k_tile, shared + fitted.shared_k_tile)
     if config.promotes:
         k_tile += fitted.overlapped_promotion if config.gives_registers else fitted.promotion
-    k_tile += fitted.multicast_k_tile if config.multicast > 1 else 0.0
+    if config.multicast > 1:
+        k_tile += fitted.multicast_pixels if any(o.window for o in contraction.operands) else fitted.multicast_k_tile
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0
     k_tile += fitted.second_matrix if config.matrices_m > 1 else 0.0
     k_tile += fitted.few_stages if config.stages < min(_ENOUGH_STAGES, k_tiles) else 0.0
@@ -120,14 +129,18 @@ def _instructions(contraction: Contraction, config: WgmmaConfig) -> float:
 
 
 def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) -> float:
-    """Rows of 128 bytes of a k-tile, those that aren't aligned to lines for as many as they take."""
+    """Rows of 128 bytes of a k-tile's matrices, those that aren't aligned to lines for as many as they take."""
     rows = 0.0
+    has_taps = padded_channels(contraction, int(config.block_k)) is not None
+    narrow_pitch_factor = fitted.narrow_taps_factor if has_taps else fitted.narrow_pitch_factor
     for operand in contraction.operands:
+        if operand.window is not None:
+            continue
         pitches = (stride for stride in operand.array.strides if stride != 1)
         pitch_bytes = min((divisor(s, contraction.context) * operand.array.dtype.bytes for s in pitches), default=0)
         factor = 1.0
         if pitch_bytes % SWIZZLED_ROW_BYTES:
-            factor = fitted.narrow_pitch_factor if pitch_bytes % SECTOR_BYTES else fitted.sector_pitch_factor
+            factor = narrow_pitch_factor if pitch_bytes % SECTOR_BYTES else fitted.sector_pitch_factor
         if begins_within_a_line(operand, config):
             factor = max(factor, fitted.half_line_factor)
         rows += factor * tile_rows(operand, config) / (1 if operand.is_along_m else config.multicast)
