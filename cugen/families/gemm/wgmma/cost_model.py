@@ -76,7 +76,7 @@ class Calibration:
 
 
 # 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv). Of pixels and
-# taps: 52 configs of 13 convolutions there.
+# taps: 56 configs of 14 convolutions there (tests/data/wgmma_convolutions_h100.csv).
 HOPPER = Calibration()
 
 

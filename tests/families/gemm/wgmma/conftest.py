@@ -52,6 +52,6 @@ schedule: {{{schedule}}}
 def contraction_of(text: str) -> Contraction:
     (spec,) = load_text(f"cugen: 1\nkernel: k\n{text}")
     context = make_context(spec)
-    contraction = recognise(next(iter(requests(context, group(context)))))
+    contraction = recognise(next(iter(requests(context, group(context)))), takes_windows=True)
     assert isinstance(contraction, Contraction)
     return contraction

@@ -1,4 +1,5 @@
-"""The cost model of wgmma GEMMs against measured kernels: `wgmma_drawn_h100.csv` and `wgmma_tiles_h100.csv`."""
+"""The cost model of wgmma GEMMs against measured kernels: `wgmma_drawn_h100.csv`, `wgmma_tiles_h100.csv` and
+`wgmma_convolutions_h100.csv`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.wgmma import cost_model
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.selection import configs
@@ -114,3 +116,46 @@ def test_tiles_that_begin_within_a_line_take_longer_to_copy() -> None:
     assert predicted["nn", 128, 224, 1, 1] > predicted["nt", 128, 224, 1, 1]
     assert predicted["nn", 128, 224, 1, 1] > predicted["nn", 128, 256, 1, 1]
     assert predicted["nn", 128, 256, 1, 1] == predicted["nt", 128, 256, 1, 1]
+
+
+def convolution(row: dict[str, str]) -> str:
+    """The spec of a timed convolution."""
+    sizes, taps = (list(map(int, row[name].split("x"))) for name in ("sizes", "taps"))
+    stride, count = int(row["stride"]), len(sizes)
+    pads = [tap // 2 for tap in taps]
+    outputs = [(size + 2 * pad - tap) // stride + 1 for size, pad, tap in zip(sizes, pads, taps, strict=True)]
+    moving, summed = "ijl"[:count], "rst"[:count]
+    subscripts = ", ".join(f"{stride}*{i} + {r} - {p}" for i, r, p in zip(moving, summed, pads, strict=True))
+    channels, features, dtype = row["channels"], row["features"], row["dtype"]
+    return (
+        "target: sm_90a\narrays:\n"
+        f"  x: {{shape: {[int(row['batch']), *sizes, int(channels)]}, dtype: {dtype}, boundary: zero}}\n"
+        f"  w: {{shape: {[int(features), *taps, int(channels)]}, dtype: {dtype}}}\n"
+        f"  y: {{shape: {[int(row['batch']), *outputs, int(features)]}, dtype: {dtype}}}\n"
+        f"compute: y[n, {', '.join(moving)}, k] = sum(x[n, {subscripts}, c] * w[k, {', '.join(summed)}, c], "
+        f"{', '.join(summed)}, c)\n"
+    )
+
+
+@pytest.mark.slow
+def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within 15 percent in root mean square; picks within 4 percent of the fastest in geometric mean."""
+    monkeypatch.setattr(cost_model, "device_of", lambda _: device("H100"))
+    path = Path(__file__).parents[3] / "data" / "wgmma_convolutions_h100.csv"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    timings: dict[str, list[Timed]] = defaultdict(list)
+    proposed: dict[str, tuple[Contraction, dict[tuple[int, ...], WgmmaConfig]]] = {}
+    for row in csv.DictReader(lines):
+        text = convolution(row)
+        if text not in proposed:
+            contraction = contraction_of(text)
+            found = {sizes(config): config for config in configs(contraction, INSTRUCTIONS[row["dtype"], row["dtype"]])}
+            proposed[text] = contraction, found
+        contraction, found = proposed[text]
+        config = found[int(row["block_m"]), int(row["block_n"]), 1, int(row["multicast"])]
+        timings[text].append(Timed(float(row["us"]), cost_model.predict(contraction, config)))
+    errors = [math.log(config.predicted / config.us) for of_shape in timings.values() for config in of_shape]
+    regrets = [pick(of_shape).us / fastest(of_shape) for of_shape in timings.values()]
+    assert len(timings) == 14
+    assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.15
+    assert math.prod(regrets) ** (1 / len(regrets)) < 1.04
