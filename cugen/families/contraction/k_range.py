@@ -42,7 +42,7 @@ def grows_with(request: Request, conditions: tuple[Expr, ...], k: str, mn: str) 
     lowering.symbols.update(names)
     bounds = [loop_bound(lowering, condition, names[k]) for condition in conditions]
     slopes = [bound.right.coeff(names[mn]) * (1 if bound.operator == "<" else -1) for bound in bounds if bound]
-    return sum(slopes) > 0
+    return bool(sum(slopes) > 0)
 
 
 @dataclass(frozen=True, slots=True)
