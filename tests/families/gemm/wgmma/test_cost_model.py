@@ -149,10 +149,12 @@ def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) 
         text = convolution(row)
         if text not in proposed:
             contraction = contraction_of(text)
-            found = {sizes(config): config for config in configs(contraction, INSTRUCTIONS[row["dtype"], row["dtype"]])}
-            proposed[text] = contraction, found
-        contraction, found = proposed[text]
-        config = found[int(row["block_m"]), int(row["block_n"]), 1, int(row["multicast"])]
+            by_sizes = {
+                sizes(config): config for config in configs(contraction, INSTRUCTIONS[row["dtype"], row["dtype"]])
+            }
+            proposed[text] = contraction, by_sizes
+        contraction, by_sizes = proposed[text]
+        config = by_sizes[int(row["block_m"]), int(row["block_n"]), 1, int(row["multicast"])]
         timings[text].append(Timed(float(row["us"]), cost_model.predict(contraction, config)))
     errors = [math.log(config.predicted / config.us) for of_shape in timings.values() for config in of_shape]
     regrets = [pick(of_shape).us / fastest(of_shape) for of_shape in timings.values()]
