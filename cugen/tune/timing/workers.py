@@ -16,12 +16,13 @@ from threading import Event, Thread, Timer
 from typing import Protocol
 
 from cugen.tune.timing.gpus import Gpu
-from cugen.tune.timing.messages import Message
+from cugen.tune.timing.messages import READY, Message, request
 
 COMMAND = (sys.executable, "-m", "cugen.tune.timing.worker")
 PATIENCE_S = 60.0  # seconds until a missing answer counts as a hang
 _REQUESTS_PER_PROCESS = 200  # then restarted: modules and workspaces of candidates accumulate on the GPU (heuristic)
 _STDERR_TAIL_BYTES = 4000  # searched for the last line of a dead process
+VERIFY = request((), samples=0, budget_us=0)  # times nothing, but checks the opening's code
 Answer = Message | str  # or the reason of a failure
 Events = SimpleQueue[Callable[[], None]]
 
@@ -135,12 +136,23 @@ class Worker:
         self._served = 0
         self._is_closing = False
         self._thread = Thread(target=self._work, name=f"tune {gpu.uuid or gpu.name}", daemon=True)
-        self._thread.start()
 
-    def submit(self, request: Message, then: Callable[[Answer], None]) -> None:
-        """Sends a request and calls `then` with its answer."""
+    @property
+    def is_used(self) -> bool:
+        """Whether it was sent a request."""
+        return self._thread.ident is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a process."""
+        return self._process is not None
+
+    def submit(self, message: Message, then: Callable[[Answer], None]) -> None:
+        """Sends a request and calls `then` with its answer; the first one starts the process."""
+        if not self.is_used:
+            self._thread.start()
         self.is_busy = True
-        self._requests.put((request, then))
+        self._requests.put((message, then))
 
     def close(self) -> None:
         """Kills the process immediately."""
@@ -148,16 +160,17 @@ class Worker:
         self._requests.put(None)
         if (process := self._process) is not None:
             process.kill()
-        self._thread.join()
+        if self.is_used:
+            self._thread.join()
 
     def _work(self) -> None:
         while (queued := self._requests.get()) is not None:
-            request, then = queued
+            message, then = queued
             opened = is_interrupted = False
             try:
                 process = self._opened()
                 opened = True
-                answer: Answer = process.ask(request)
+                answer: Answer = process.ask(message)
             except WorkerFault as fault:
                 self._process = None
                 answer, is_interrupted = str(fault), isinstance(fault, Interrupted)
@@ -182,7 +195,8 @@ class Worker:
             self._process = self._start(self.gpu)
             if self._is_closing:
                 self._process.kill()
-            self._process.ask(self._opening)
+            for message in (READY, self._opening, READY, VERIFY):
+                self._process.ask(message)
         self._served += 1
         return self._process
 
