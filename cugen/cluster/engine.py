@@ -30,6 +30,7 @@ class ClusterEngine(Exclusive):
     Raises ClusterError if no GPU worker can."""
 
     final_gpus = 2
+    depth = 2
 
     def __init__(self, cluster: Cluster, device: str | None = None) -> None:
         self._cluster = cluster
@@ -53,7 +54,13 @@ class ClusterEngine(Exclusive):
 
     def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
         """Result of a function on a CPU worker."""
-        with self.pool() as pool:
+        return self.call_in(self.pool(), function, *args, **kwargs)
+
+    def call_in(
+        self, pool: Executor, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> _Result:
+        """Result of a function in one of the engine's pools."""
+        with pool:
             try:
                 return pool.submit(function, *args, **kwargs).result()
             except CancelledError:

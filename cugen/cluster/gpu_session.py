@@ -51,6 +51,11 @@ def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
     return answer
 
 
+def answer_beside_gpu(session: str, gpu: Gpu, message: Message) -> Message:
+    """Answer that needs no GPU."""
+    return answer_on_gpu(session, gpu, message)
+
+
 def end(session: str) -> None:
     """Ends the timing process of a session."""
     if session in _SESSIONS:

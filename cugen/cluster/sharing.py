@@ -60,7 +60,7 @@ class SharedEngine:
 class Share:
     """The engine of one search among several."""
 
-    final_gpus = ClusterEngine.final_gpus
+    final_gpus, depth = ClusterEngine.final_gpus, ClusterEngine.depth
 
     def __init__(self, owner: SharedEngine, engine: ClusterEngine, number: int) -> None:
         self._owner, self._engine, self._number = owner, engine, number
@@ -79,10 +79,10 @@ class Share:
 
     def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
         """Result of a function on a CPU worker."""
-        return self._engine.call(function, *args, **kwargs)
+        return self._engine.call_in(self.pool(), function, *args, **kwargs)
 
     def pool(self) -> Executor:
-        """Executor on the CPU workers, which prefer the candidates of earlier searches."""
+        """Executor on the CPU workers, which prefer the work of earlier searches."""
         return self._engine.pool(-self._number)
 
     def start(self, gpu: Gpu) -> TimingProcess:

@@ -13,7 +13,7 @@ from distributed import KilledWorker, fire_and_forget
 
 from cugen.cluster.connection import Cluster, beside_gpu_options, gpu_options
 from cugen.cluster.errors import ClusterError
-from cugen.cluster.gpu_session import GONE, answer_on_gpu, end, start
+from cugen.cluster.gpu_session import GONE, answer_beside_gpu, answer_on_gpu, end, start
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.messages import READY, Message
 from cugen.tune.timing.workers import Interrupted, WorkerFault
@@ -60,8 +60,12 @@ class RemoteProcess:
         if not self._address:
             self._address = self._address_of(self._gpu)
             self._result(start, self._session, self._gpu, **beside_gpu_options(self._address))
-        options = (beside_gpu_options if message is READY else gpu_options)(self._address)
-        answer: Message = self._result(answer_on_gpu, self._session, self._gpu, message, **options)
+        answer: Message
+        if message is READY:
+            options = beside_gpu_options(self._address)
+            answer = self._result(answer_beside_gpu, self._session, self._gpu, message, **options)
+        else:
+            answer = self._result(answer_on_gpu, self._session, self._gpu, message, **gpu_options(self._address))
         return answer
 
     def _result(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -19,8 +19,8 @@ _Result = TypeVar("_Result")
 
 class Engine(Protocol):
     """Where a search prepares and times candidates. `gpus` are of one model; on those `held` at the moment it may time,
-    on those `announced` it will. `jobs` candidates are prepared in parallel; the final comparison is repeated on
-    `final_gpus` of the GPUs."""
+    on those `announced` it will. `jobs` candidates are prepared in parallel, and `depth` requests sent to a GPU ahead.
+    The final comparison is repeated on `final_gpus` of the GPUs."""
 
     @property
     def gpus(self) -> Sequence[Gpu]: ...
@@ -30,6 +30,8 @@ class Engine(Protocol):
     def announced(self) -> Sequence[Gpu]: ...
     @property
     def jobs(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
     @property
     def final_gpus(self) -> int: ...
 
@@ -90,6 +92,7 @@ class Machine(Exclusive):
     patience_s: float
     preparing: int = 0
     final_gpus: int = 1
+    depth: int = 1
 
     @property
     def jobs(self) -> int:

@@ -156,7 +156,7 @@ class _Search:
         with ExitStack() as stack:
             stack.callback(self._standings.release)
             for gpu in self._gpus:
-                worker = Worker(gpu, self._engine.start, first, self._events)
+                worker = Worker(gpu, self._engine.start, first, self._events, self._engine.depth)
                 stack.callback(worker.close)
                 self._workers.append(worker)
             pool = stack.enter_context(self._engine.pool())
@@ -271,7 +271,7 @@ class _Search:
     def _time_more(self) -> None:
         """Submits ready candidates to idle workers: by modelled cost class, then in the strategy's order."""
         self._ready.sort(key=lambda trial: (_class(trial.code.cost), self._proposed_order[trial.candidate]))
-        for worker in self._idle():
+        for worker in (worker for _ in range(self._engine.depth) for worker in self._idle()):
             if (trial := self._next()) is not None:
                 best = self._standings.best
                 worker.submit(_request([trial, best]), partial(self._timed, worker, trial, best))
@@ -333,9 +333,10 @@ class _Search:
         return [worker for worker in self._workers if not (worker.is_lost or worker.gpu.uuid in self._left_out)]
 
     def _idle(self) -> list[Worker]:
-        """Workers that can time now."""
+        """Workers that take a request now, those without any first."""
         held = self._engine.held
-        return [worker for worker in self._usable() if worker.gpu in held and not worker.is_busy]
+        waiting = [worker for worker in self._usable() if worker.gpu in held and worker.has_room]
+        return sorted(waiting, key=lambda worker: worker.is_busy)
 
     def _wait(self) -> None:
         """Handles the next event, or returns after `_REPORT_INTERVAL_S`. Raises an exception if the engine was lost."""

@@ -147,8 +147,8 @@ def _on_cluster(
 ) -> Iterator[Callable[[], Outcome]]:
     from cugen.cluster.searches import searched
 
-    for future in searched(engine, searches):
-        yield future.result
+    with searched(engine, searches) as futures:
+        yield from (future.result for future in futures)
 
 
 def _gpus(name: str | None) -> tuple[Gpu, ...]:
