@@ -4,6 +4,7 @@ workspaces, constants, textures and tensor maps are those of the GPU."""
 from __future__ import annotations
 
 import ctypes
+import json
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ import pytest
 
 import cugen
 from cugen.abi.errors import RunError
+from cugen.cli.main import main
 from cugen.kernel import generate
 from cugen.runtime.gpu import GpuDevice
 from cugen.runtime.libcuda import driver
@@ -210,3 +212,14 @@ def test_the_launcher_has_constants_on_each_gpu(gpus: Sequence[int], tmp_path: P
         np.testing.assert_allclose(sums, np.arange(ROUNDS) * 1e6 * (gpu + 1), rtol=1e-5)
 
     at_once(work, gpus)
+
+
+def test_a_kernel_is_timed_on_every_gpu(
+    gpus: Sequence[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "slide.yaml"
+    file.write_text(SLIDE)
+    assert main(["bench", str(file), "--gpus", "all", "--json", "--samples", "20"]) == 0
+    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert len({kernel["gpu"] for kernel in kernels}) == len(gpus)
+    assert all(0.5 < kernel["to_median"] < 2 for kernel in kernels)
