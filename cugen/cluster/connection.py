@@ -146,5 +146,7 @@ def beside_gpu_options(address: str) -> dict[str, Any]:
 def pool_options(cluster: Cluster) -> dict[str, Any]:
     """Options with which a task is submitted to CPU workers, and to others only if there are none any more. A task
     whose worker died is tried again on another."""
-    addresses = [worker.address for worker in cluster.cpu_workers()]
-    return {"workers": addresses, "allow_other_workers": True, "pure": False}
+    preferred = cluster.cpu_workers()
+    if len(preferred) == len(cluster.workers()):
+        return {"pure": False}  # a list of workers costs the scheduler time for each of them, for each task
+    return {"workers": [worker.address for worker in preferred], "allow_other_workers": True, "pure": False}
