@@ -169,19 +169,14 @@ def measured(workers: int, gpu_workers: int, tasks: int, seconds: float) -> dict
         took, used = time.perf_counter() - begun, _cpu_seconds(scheduler) - used
         megabytes = scheduler.memory_info().rss / 2**20
     assert done == tasks
-    row = {
-        "workers": workers,
-        "gpu_workers": gpu_workers,
-        "tasks": tasks,
-        "seconds": took,
-        "scheduler_ms_per_task": used / tasks * 1e3,
-    }
+    cost_ms = used / tasks * 1e3
     print(
-        f"{workers:5} CPU and {gpu_workers} GPU workers, {tasks:7,} tasks: {took:7.1f} s, {row['scheduler_ms_per_task']:.2f} ms of the "
+        f"{workers:5} CPU and {gpu_workers} GPU workers, {tasks:7,} tasks: {took:7.1f} s, {cost_ms:.2f} ms of the "
         f"scheduler for each, {megabytes:.0f} MB",
         flush=True,
     )
-    return row | {"scheduler_mb": megabytes}
+    row = {"workers": workers, "gpu_workers": gpu_workers, "tasks": tasks, "seconds": took}
+    return row | {"scheduler_ms_per_task": cost_ms, "scheduler_mb": megabytes}
 
 
 def _cpu_seconds(process: psutil.Process) -> float:

@@ -7,6 +7,7 @@ import ctypes
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -212,6 +213,12 @@ def test_the_launcher_has_constants_on_each_gpu(gpus: Sequence[int], tmp_path: P
         np.testing.assert_allclose(sums, np.arange(ROUNDS) * 1e6 * (gpu + 1), rtol=1e-5)
 
     at_once(work, gpus)
+
+
+def test_the_example_shares_a_batch_out(torch: Any) -> None:
+    example = Path(__file__).parents[2] / "examples" / "torch_op" / "shard.py"
+    done = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True, timeout=200)
+    assert f"cuda:{driver().count() - 1} agree with PyTorch" in done.stdout
 
 
 def test_a_kernel_is_timed_on_every_gpu(
