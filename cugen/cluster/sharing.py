@@ -7,11 +7,12 @@ waits for are given to those that time. A search that has timed its candidates g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import Executor
 from threading import RLock
 from typing import ParamSpec, TypeVar
 
 from cugen.cluster.engine import ClusterEngine
+from cugen.cluster.errors import ClusterError
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.workers import TimingProcess
 
@@ -107,9 +108,9 @@ class Share:
             self._owner.assign()
 
     def require(self) -> None:
-        """Raises ClusterError if the scheduler was lost, CancelledError once all searches are ended."""
+        """Raises ClusterError if the scheduler was lost, or all searches are stopped."""
         if self._owner.is_stopped:
-            raise CancelledError
+            raise ClusterError("the search was stopped", "repeat the command: finished work is kept")
         self._engine.require()
 
 
