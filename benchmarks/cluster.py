@@ -1,6 +1,6 @@
 """Tunes GEMMs of drawn shapes with `--scheduler local`, on all GPUs of this host and on one of them.
 
-    python benchmarks/cluster.py docs/results/cluster_h100.json [--gemms 24] [--candidates 12] [--seed 1]
+    python benchmarks/cluster.py docs/results/cluster_h100.json [--gemms 24] [--candidates 20] [--seed 1]
 
 Both searches consider the same candidates of each GEMM, and start with an empty cache: no machine code, no journal.
 Prints how many times as fast all GPUs are, and for which share of that time each one was in use: timing, checking, or
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any
 
 from cases import spec_text
@@ -44,14 +45,15 @@ from cugen.tune.engine import Engine
 from cugen.tune.timing.comparison import compare
 
 TYPES = ("float32", "bfloat16", "float16")
-_SMALLEST, _LARGEST, _STEP = 512, 4096, 64
+_STEP = 64  # of M, N and K
 _UNLIMITED_S = 3600.0  # the candidates are the budget
 _SAME = 0.01  # ratio of times, less one
 
 
 @dataclass(frozen=True)
 class Part:
-    """The tuning of all GEMMs on some GPUs. `busy`: share of the time in which each GPU was in use, by its worker."""
+    """The tuning of all GEMMs on some GPUs. `busy`: share of the time in which each GPU was in use, by its worker.
+    `cpu_tasks_s`: seconds of each task on CPU workers, most of which prepare a candidate."""
 
     gpus: int
     workers: int
@@ -59,7 +61,13 @@ class Part:
     seconds: float
     busy: Mapping[str, float]
     first_answer_s: float
+    cpu_tasks_s: Sequence[float]
     outcomes: Sequence[Outcome]
+
+    @property
+    def cpu_busy(self) -> float:
+        """Share of the time of all CPU workers that tasks took."""
+        return sum(self.cpu_tasks_s) / (self.seconds * self.workers)
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -75,6 +83,8 @@ class Part:
             "seconds": self.seconds,
             "seconds_to_the_first_answer": self.first_answer_s,
             "busy": list(self.busy.values()),
+            "cpu_workers_busy": self.cpu_busy,
+            "seconds_of_a_cpu_task": fmean(self.cpu_tasks_s),
             "timed": sum(progress.timed for progress in progresses),
             "dropped": sum(progress.dropped for progress in progresses),
             "failed": sum(progress.failed for progress in progresses),
@@ -87,10 +97,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
     parser.add_argument("--gemms", type=int, default=24)
-    parser.add_argument("--candidates", type=int, default=12, help="of each GEMM, besides the generator's choice")
+    parser.add_argument("--candidates", type=int, default=20, help="of each GEMM, besides the generator's choice")
+    parser.add_argument("--sizes", type=int, nargs=2, default=(1024, 6144), help="the least and the most of M, N and K")
     parser.add_argument("--seed", type=int, default=1, help="of the shapes")
     options = parser.parse_args()
-    texts = drawn(Random(options.seed), options.gemms)
+    texts = drawn(Random(options.seed), options.gemms, *options.sizes)
     content: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
         "cugen": cugen.__version__,
@@ -122,12 +133,12 @@ def main() -> int:
     return 0
 
 
-def drawn(random: Random, count: int) -> list[str]:
+def drawn(random: Random, count: int, smallest: int, largest: int) -> list[str]:
     """Specs of GEMMs whose M, N and K are log-uniform, in multiples of 64; each type in turn."""
     texts = []
     for number in range(count):
         dtype = TYPES[number % len(TYPES)]
-        m, n, k = (int(_SMALLEST * (_LARGEST / _SMALLEST) ** random.random()) // _STEP * _STEP for _ in range(3))
+        m, n, k = (int(smallest * (largest / smallest) ** random.random()) // _STEP * _STEP for _ in range(3))
         arrays = {"A": f"[M, K] | {dtype}", "B": f"[K, N] | {dtype}", "C": f"[M, N] | {dtype}"}
         kernel = f"gemm_{number}_{m}_{n}_{k}"
         texts.append(spec_text(kernel, {"M": m, "N": n, "K": k}, arrays, "C[m, n] = sum(A[m, k] * B[k, n], k)"))
@@ -171,9 +182,22 @@ def tuned(cluster: Cluster, engine: ClusterEngine, specs: Sequence[Spec], candid
     busy = {worker: sum(end - start for start, end in used.get(worker, ())) / seconds for worker in engine.addresses}
     first = min((spans[0][1] - begun_at for spans in used.values() if spans), default=math.nan)
     timed = sum(outcome.progress.timed for outcome in outcomes)
-    print(f"{seconds:.1f} s, {timed} timed, the first answer after {first:.1f} s; busy:", flush=True)
-    print(*(f"{share:.0%}" for share in busy.values()), flush=True)
-    return Part(len(engine.gpus), len(cluster.cpu_workers()), started_s, seconds, busy, first, outcomes)
+    cpu_tasks = [
+        part["stop"] - part["start"]
+        for task in stream.data
+        for part in task["startstops"]
+        if task["worker"] not in used
+        and part["action"] == "compute"
+        and begun_at <= part["start"] <= begun_at + seconds
+    ]
+    done = Part(len(engine.gpus), len(cluster.cpu_workers()), started_s, seconds, busy, first, cpu_tasks, outcomes)
+    print(
+        f"{seconds:.1f} s, {timed} timed, the first answer after {first:.1f} s; GPUs busy "
+        f"{' '.join(f'{share:.0%}' for share in busy.values())}, CPU workers {done.cpu_busy:.0%}, "
+        f"{fmean(cpu_tasks):.2f} s for each of {len(cpu_tasks)} tasks",
+        flush=True,
+    )
+    return done
 
 
 def _search(spec: Spec, options: Options, engine: Engine) -> Outcome:

@@ -353,30 +353,36 @@ class _Search:
                 self._engine.refuse(worker.gpu)
 
     def _finals(self) -> Sequence[Mapping[int, Time]]:
-        """Times of the final comparison, from one interleaved run on each of the engine's final GPUs; times of the
-        search if no GPU is left for it."""
+        """Times of the final comparison: an interleaved run of the fastest on one GPU; on further ones a run of those
+        that have beaten the generator's choice so far, while there are any. Times of the search if no GPU is left."""
         untuned = self._standings.untuned
         finalists = [trial for trial in self._standings.fastest() if trial is not untuned][:_FINALISTS]
         entrants = [*finalists, untuned]
-        answers: list[tuple[Gpu, Answer]] = []
-        by_effort = sorted(self._usable(), key=lambda worker: not worker.is_open)
-        repeating = by_effort[: self._engine.final_gpus] if finalists else []
-
-        def then(gpu: Gpu, answer: Answer) -> None:
-            answers.append((gpu, answer))
-
-        for worker in repeating:
-            worker.submit(_request(entrants, is_final=True), partial(then, worker.gpu))
-        while len(answers) < len(repeating):
-            self._wait()
-        runs = [
-            {int(number): Time(cold, warm) for number, (cold, warm) in answer["times"].items()}
-            for gpu, answer in answers
-            if not (isinstance(answer, str) or self._is_out_after(gpu, untuned, answer)) and answer["times"]
-        ]
-        if finalists and not runs and self._engine.final_gpus > 1:
+        runs: list[Mapping[int, Time]] = []
+        asked: set[Gpu] = set()
+        while finalists and len(runs) < self._engine.final_gpus:
+            waiting = [worker for worker in self._usable() if worker.gpu not in asked]
+            if not waiting:
+                break
+            worker = min(waiting, key=lambda worker: not worker.is_open)
+            asked.add(worker.gpu)
+            if (run := self._final_run(worker, [*finalists, untuned])) is not None:
+                runs.append(run)
+                finalists = [trial for trial in finalists if finals.beats_untuned(run, trial.candidate.number)]
+        if len(entrants) > 1 and not runs and self._engine.final_gpus > 1:
             raise TuneError(f"no GPU is left for the final comparison{self._reasons()}; what was timed is kept")
         return runs or [{trial.candidate.number: Time(trial.cold, trial.warm) for trial in entrants}]
+
+    def _final_run(self, worker: Worker, entrants: Sequence[Trial]) -> Mapping[int, Time] | None:
+        """Times of an interleaved run; None if it failed or the GPU doesn't count."""
+        answers: list[Answer] = []
+        worker.submit(_request(entrants, is_final=True), answers.append)
+        while not answers:
+            self._wait()
+        (answer,) = answers
+        if isinstance(answer, str) or self._is_out_after(worker.gpu, self._standings.untuned, answer):
+            return None
+        return {int(number): Time(cold, warm) for number, (cold, warm) in answer["times"].items()} or None
 
     def _entry(self, runs: Sequence[Mapping[int, Time]]) -> Entry:
         trials, times = self._standings.trials, runs[0]
