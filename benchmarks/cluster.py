@@ -126,10 +126,9 @@ def main() -> int:
         save(options.output, content)
         content["winners"] = ratios(cluster, specs, everywhere, alone, every_worker)
         save(options.output, content)
-    apart = [abs(ratio - 1) for ratio in content["winners"].values()]
-    print(
-        f"winners: at most {max(apart, default=0.0):.2%} apart, {sum(ratio > 0.01 for ratio in apart)} by more than 1 %"
-    )
+    differences = [abs(ratio - 1) for ratio in content["winners"].values()]
+    many = sum(difference > 0.01 for difference in differences)
+    print(f"winners differ by at most {max(differences, default=0.0):.2%}, {many} by more than 1 %")
     return 0
 
 
@@ -236,22 +235,22 @@ def ratios(
 ) -> dict[str, float]:
     """Time of the first winner over that of the second, interleaved on one GPU, of the GEMMs whose winners differ."""
     pairs = [
-        (spec, one, other)
-        for spec, one, other in zip(specs, first.entries, second.entries, strict=True)
-        if one.schedules != other.schedules
+        (spec, *entries)
+        for spec, *entries in zip(specs, first.entries, second.entries, strict=True)
+        if entries[0].schedules != entries[1].schedules
     ]
     print(f"{len(specs) - len(pairs)} of {len(specs)} GEMMs have equal winners; the ratios of the others:", flush=True)
-    found = {}
+    ratio_by_kernel = {}
     for (spec, _, _), ratio in zip(pairs, mapped(cluster, _ratio, pairs, gpu_workers=workers), strict=True):
-        found[spec.kernel] = ratio
+        ratio_by_kernel[spec.kernel] = ratio
         print(f"{spec.kernel:26} {ratio:.4f}", flush=True)
-    return found
+    return ratio_by_kernel
 
 
 def _ratio(pair: tuple[Spec, Entry, Entry]) -> float:
     """Runs on a GPU worker."""
-    spec, one, other = pair
-    times = compare(spec, [one.schedules, other.schedules])
+    spec, *entries = pair
+    times = compare(spec, [entry.schedules for entry in entries])
     return times[0].cold / times[1].cold
 
 

@@ -14,10 +14,10 @@ def with_medians(contents: Sequence[Content]) -> list[Content]:
     for a kernel with wrong results."""
     times = [_cold_us(content) for content in contents]
     result = []
-    for content, own in zip(contents, times, strict=True):
+    for content, time in zip(contents, times, strict=True):
         model = content["device"]
-        others = [t for c, t in zip(contents, times, strict=True) if t is not None and c["device"] == model]
-        result.append({**content, "to_median": own / median(others) if own is not None else None})
+        of_model = [t for c, t in zip(contents, times, strict=True) if t is not None and c["device"] == model]
+        result.append({**content, "to_median": time / median(of_model) if time is not None else None})
     return result
 
 

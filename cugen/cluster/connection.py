@@ -138,7 +138,7 @@ def gpu_options(*addresses: str) -> dict[str, Any]:
     return {"workers": list(addresses), "allow_other_workers": False, "resources": {"GPU": 1}, "pure": False}
 
 
-def beside_gpu_options(address: str) -> dict[str, Any]:
+def cpu_options(address: str) -> dict[str, Any]:
     """Options with which a task that needs no GPU is submitted to a GPU worker, also while the GPU is in use."""
     return {"workers": [address], "allow_other_workers": False, "pure": False}
 

@@ -51,7 +51,7 @@ def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
     return answer
 
 
-def answer_beside_gpu(session: str, gpu: Gpu, message: Message) -> Message:
+def answer_on_cpu(session: str, gpu: Gpu, message: Message) -> Message:
     """Answer that needs no GPU."""
     return answer_on_gpu(session, gpu, message)
 

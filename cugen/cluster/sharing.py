@@ -39,14 +39,16 @@ class SharedEngine:
         one with the fewest GPUs. Then each GPU is announced to one of those that still wait."""
         with self._lock:
             searching = [share for share in self.shares if share.is_searching]
-            taken = {gpu for share in searching for gpu in share.held}
+            taken = {gpu for share in searching for gpu in share.assigned}
             for gpu in self.engine.gpus:
                 willing = [share for share in searching if gpu not in share.refused]
-                waiting = [share for share in willing if not share.held]
+                waiting = [share for share in willing if not share.assigned]
                 if gpu not in taken and willing:
-                    chosen = min(waiting or willing, key=lambda share: (len(share.held), gpu not in share.announced))
-                    chosen.held = (*chosen.held, gpu)
-            self._announce([share for share in searching if not share.held])
+                    chosen = min(
+                        waiting or willing, key=lambda share: (len(share.assigned), gpu not in share.announced)
+                    )
+                    chosen.assigned = (*chosen.assigned, gpu)
+            self._announce([share for share in searching if not share.assigned])
         for share in searching:
             share.notify()
 
@@ -67,7 +69,7 @@ class Share:
         self._owner, self._engine, self._number = owner, engine, number
         first = number % len(engine.gpus)
         self.gpus: Sequence[Gpu] = (*engine.gpus[first:], *engine.gpus[:first])
-        self.held: tuple[Gpu, ...] = ()
+        self.assigned: tuple[Gpu, ...] = ()
         self.announced: tuple[Gpu, ...] = ()
         self.refused: frozenset[Gpu] = frozenset()
         self.is_searching = True
@@ -76,7 +78,7 @@ class Share:
     @property
     def jobs(self) -> int:
         """Candidates that are prepared in parallel: its part of the workers."""
-        return -(-self._engine.jobs * max(1, len(self.held)) // len(self.gpus))
+        return -(-self._engine.jobs * max(1, len(self.assigned)) // len(self.gpus))
 
     def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
         """Result of a function on a CPU worker."""
@@ -91,13 +93,13 @@ class Share:
         return self._engine.start(gpu)
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Calls `changed` when other GPUs are held or announced."""
+        """Calls `changed` when other GPUs are assigned or announced."""
         self.notify = changed
 
     def refuse(self, gpu: Gpu) -> None:
         """The search doesn't use a GPU any more."""
         self.refused |= {gpu}
-        self.held = tuple(held for held in self.held if held != gpu)
+        self.assigned = tuple(assigned for assigned in self.assigned if assigned != gpu)
         self.announced = tuple(announced for announced in self.announced if announced != gpu)
         self._owner.assign()
 

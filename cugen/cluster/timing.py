@@ -11,9 +11,9 @@ from typing import Any
 
 from distributed import KilledWorker, fire_and_forget
 
-from cugen.cluster.connection import Cluster, beside_gpu_options, gpu_options
+from cugen.cluster.connection import Cluster, cpu_options, gpu_options
 from cugen.cluster.errors import ClusterError
-from cugen.cluster.gpu_session import GONE, answer_beside_gpu, answer_on_gpu, end, start
+from cugen.cluster.gpu_session import GONE, answer_on_cpu, answer_on_gpu, end, start
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.messages import READY, Message
 from cugen.tune.timing.workers import Interrupted, WorkerFault
@@ -54,16 +54,16 @@ class RemoteProcess:
         self._is_killed = True
         with suppress(ClusterError, OSError):
             if self._has_worker():
-                fire_and_forget(self._cluster.client.submit(end, self._session, **beside_gpu_options(self._address)))
+                fire_and_forget(self._cluster.client.submit(end, self._session, **cpu_options(self._address)))
 
     def _answer(self, message: Message) -> Message:
         if not self._address:
             self._address = self._address_of(self._gpu)
-            self._result(start, self._session, self._gpu, **beside_gpu_options(self._address))
+            self._result(start, self._session, self._gpu, **cpu_options(self._address))
         answer: Message
         if message is READY:
-            options = beside_gpu_options(self._address)
-            answer = self._result(answer_beside_gpu, self._session, self._gpu, message, **options)
+            options = cpu_options(self._address)
+            answer = self._result(answer_on_cpu, self._session, self._gpu, message, **options)
         else:
             answer = self._result(answer_on_gpu, self._session, self._gpu, message, **gpu_options(self._address))
         return answer

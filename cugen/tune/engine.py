@@ -18,14 +18,14 @@ _Result = TypeVar("_Result")
 
 
 class Engine(Protocol):
-    """Where a search prepares and times candidates. `gpus` are of one model; on those `held` at the moment it may time,
-    on those `announced` it will. `jobs` candidates are prepared in parallel, and `depth` requests sent to a GPU ahead.
+    """Where a search prepares and times candidates. `gpus` are of one model; on those `assigned` now it may time, on
+    those `announced` it will. `jobs` candidates are prepared in parallel, and `depth` requests sent to a GPU ahead.
     The final comparison is repeated on `final_gpus` of the GPUs."""
 
     @property
     def gpus(self) -> Sequence[Gpu]: ...
     @property
-    def held(self) -> Sequence[Gpu]: ...
+    def assigned(self) -> Sequence[Gpu]: ...
     @property
     def announced(self) -> Sequence[Gpu]: ...
     @property
@@ -48,7 +48,7 @@ class Engine(Protocol):
         ...
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Calls `changed`, in any thread, when other GPUs are held or announced."""
+        """Calls `changed`, in any thread, when other GPUs are assigned or announced."""
         ...
 
     def refuse(self, gpu: Gpu) -> None:
@@ -71,7 +71,7 @@ class Exclusive:
     announced: Sequence[Gpu] = ()
 
     @property
-    def held(self) -> Sequence[Gpu]:
+    def assigned(self) -> Sequence[Gpu]:
         """All GPUs."""
         return self.gpus
 

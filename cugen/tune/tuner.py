@@ -173,7 +173,7 @@ class _Search:
 
     def _wait_for_gpu(self, pool: Executor) -> None:
         """Waits for the first GPU; prepares candidates meanwhile, and opens the process on a GPU that is announced."""
-        while self._usable() and not self._engine.held:
+        while self._usable() and not self._engine.assigned:
             self._prepare_more(pool)
             for worker in self._usable():
                 if worker.gpu in self._engine.announced and not worker.is_used:
@@ -185,7 +185,7 @@ class _Search:
             self._faults.append(answer)
 
     def _time_untuned(self) -> None:
-        """Times the generator's choice on every GPU that is held, or, if none of them counts, on the next ones."""
+        """Times the generator's choice on every GPU that is assigned, or, if none of them counts, on the next ones."""
         untuned = self._standings.untuned
         while not (untuned.is_timed or self._is_untuned_at_fault) and self._usable():
             if self._idle():
@@ -239,7 +239,7 @@ class _Search:
 
     def _prepare_more(self, pool: Executor) -> None:
         while not self._is_exhausted and len(self._preparing) + len(self._ready) < _CANDIDATES_AHEAD * (
-            self._engine.jobs + len(self._engine.held)
+            self._engine.jobs + len(self._engine.assigned)
         ):
             candidate = self._strategy.ask()
             if candidate is None:
@@ -334,8 +334,8 @@ class _Search:
 
     def _idle(self) -> list[Worker]:
         """Workers that take a request now, those without any first."""
-        held = self._engine.held
-        waiting = [worker for worker in self._usable() if worker.gpu in held and worker.has_room]
+        assigned = self._engine.assigned
+        waiting = [worker for worker in self._usable() if worker.gpu in assigned and worker.has_room]
         return sorted(waiting, key=lambda worker: worker.is_busy)
 
     def _wait(self) -> None:
@@ -359,13 +359,13 @@ class _Search:
         finalists = [trial for trial in self._standings.fastest() if trial is not untuned][:_FINALISTS]
         entrants = [*finalists, untuned]
         runs: list[Mapping[int, Time]] = []
-        asked: set[Gpu] = set()
+        tried: set[Gpu] = set()
         while finalists and len(runs) < self._engine.final_gpus:
-            waiting = [worker for worker in self._usable() if worker.gpu not in asked]
+            waiting = [worker for worker in self._usable() if worker.gpu not in tried]
             if not waiting:
                 break
             worker = min(waiting, key=lambda worker: not worker.is_open)
-            asked.add(worker.gpu)
+            tried.add(worker.gpu)
             if (run := self._final_run(worker, [*finalists, untuned])) is not None:
                 runs.append(run)
                 finalists = [trial for trial in finalists if finals.beats_untuned(run, trial.candidate.number)]
