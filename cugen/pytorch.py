@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ _TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn"}
 _NAMES = {torch: ours for ours, torch in _TORCH_NAMES.items()}
 _HASH_DIGITS = 8
 _operators: dict[str, Any] = {}
+_making = threading.Lock()
 
 
 def torch_op(kernel_or_spec: Kernel | Spec, /) -> Any:
@@ -25,9 +27,9 @@ def torch_op(kernel_or_spec: Kernel | Spec, /) -> Any:
 
     Parameters are the inputs in the order of the spec, scalars without a value, and dynamic params that can't be
     deduced from an input; it returns new tensors in the layout of the spec and updates `inout` arrays in place. On GPU
-    tensors it runs asynchronously on the current stream, with workspaces of PyTorch's allocator, and can be captured in
-    a CUDA graph after a first call has compiled the kernel. On CPU tensors it runs on the CPU device. Gradients are
-    registered by `op.register_autograd(…)`.
+    tensors it runs asynchronously on the current stream of their GPU, with workspaces of PyTorch's allocator, and can
+    be captured in a CUDA graph after a first call has compiled the kernel. On CPU tensors it runs on the CPU device.
+    Threads may call it at once. Gradients are registered by `op.register_autograd(…)`.
 
     A spec without a target is generated for the architecture-specific one of the current GPU, such as `sm_90a`.
     SpecError where a spec can't be generated; calls raise RunError for invalid tensors (CG5002 to CG5009), and on a GPU
@@ -38,12 +40,13 @@ def torch_op(kernel_or_spec: Kernel | Spec, /) -> Any:
         kernel_or_spec = generate(kernel_or_spec.for_device(_capability(torch)))
     kernel = kernel_or_spec
     name = f"cugen::{kernel.name}_{kernel.manifest.source_hash[:_HASH_DIGITS]}"
-    if name not in _operators:
-        operator = _Operator(torch, kernel)
-        signature = operator.signature
-        made = torch.library.custom_op(name, operator, mutates_args=signature.updated, schema=signature.schema)
-        made.register_fake(operator.outputs)
-        _operators[name] = made
+    with _making:
+        if name not in _operators:
+            operator = _Operator(torch, kernel)
+            signature = operator.signature
+            made = torch.library.custom_op(name, operator, mutates_args=signature.updated, schema=signature.schema)
+            made.register_fake(operator.outputs)
+            _operators[name] = made
     return _operators[name]
 
 
@@ -116,7 +119,7 @@ class _Operator:
             return int(workspaces[-1].data_ptr())
 
         with torch.cuda.device(device):
-            self._gpu.queue(arguments, torch.cuda.current_stream(device).cuda_stream, allocate)
+            self._gpu.queue(arguments, torch.cuda.current_stream(device).cuda_stream, allocate, device.index)
 
     def _plain(self, value: Any) -> Any:
         """Detached tensors: those that require grad don't export their memory."""

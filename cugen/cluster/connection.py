@@ -133,13 +133,20 @@ def _wait_for_workers(cluster: Cluster) -> None:
         ) from error
 
 
-def gpu_options(*addresses: str) -> Mapping[str, Any]:
+def gpu_options(*addresses: str) -> dict[str, Any]:
     """Options with which a task is submitted to one of these GPU workers, each of which runs one at a time."""
     return {"workers": list(addresses), "allow_other_workers": False, "resources": {"GPU": 1}, "pure": False}
 
 
-def pool_options(cluster: Cluster) -> Mapping[str, Any]:
+def cpu_options(address: str) -> dict[str, Any]:
+    """Options with which a task that needs no GPU is submitted to a GPU worker, also while the GPU is in use."""
+    return {"workers": [address], "allow_other_workers": False, "pure": False}
+
+
+def pool_options(cluster: Cluster) -> dict[str, Any]:
     """Options with which a task is submitted to CPU workers, and to others only if there are none any more. A task
     whose worker died is tried again on another."""
-    addresses = [worker.address for worker in cluster.cpu_workers()]
-    return {"workers": addresses, "allow_other_workers": True, "pure": False}
+    preferred = cluster.cpu_workers()
+    if len(preferred) == len(cluster.workers()):
+        return {"pure": False}  # a list of workers costs the scheduler time for each of them, for each task
+    return {"workers": [worker.address for worker in preferred], "allow_other_workers": True, "pure": False}

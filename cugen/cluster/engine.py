@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from distributed import KilledWorker
 from distributed.cfexecutor import ClientExecutor
@@ -14,19 +14,23 @@ from cugen.cluster.connection import Cluster, pool_options
 from cugen.cluster.description import unusable_gpu_workers
 from cugen.cluster.errors import ClusterError
 from cugen.cluster.timing import RemoteProcess
+from cugen.tune.engine import Exclusive
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.prepare import Dropped
 from cugen.tune.timing.workers import WorkerFault
 
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 _RETURN_S = 30.0  # seconds in which the worker of a GPU may be started again
 
 
-class ClusterEngine:
+class ClusterEngine(Exclusive):
     """The engine of searches on the GPUs of one model. `unusable`: GPU workers that can't time, with the reasons.
 
     Raises ClusterError if no GPU worker can."""
 
     final_gpus = 2
+    depth = 2
 
     def __init__(self, cluster: Cluster, device: str | None = None) -> None:
         self._cluster = cluster
@@ -48,9 +52,24 @@ class ClusterEngine:
         """Candidates that are prepared in parallel."""
         return sum(worker.threads for worker in self._cluster.cpu_workers())
 
-    def pool(self) -> Executor:
-        """Executor on the CPU workers."""
-        return _Pool(self._cluster)
+    def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        """Result of a function on a CPU worker."""
+        return self.call_in(self.pool(), function, *args, **kwargs)
+
+    def call_in(
+        self, pool: Executor, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> _Result:
+        """Result of a function in one of the engine's pools."""
+        with pool:
+            try:
+                return pool.submit(function, *args, **kwargs).result()
+            except CancelledError:
+                self.require()
+                raise
+
+    def pool(self, priority: int = 0) -> Executor:
+        """Executor on the CPU workers, which take tasks of higher priority first."""
+        return _Pool(self._cluster, priority)
 
     def start(self, gpu: Gpu) -> RemoteProcess:
         """A timing process on a GPU's worker."""
@@ -93,12 +112,13 @@ def _nothing_found(usable: list[Gpu], device: str | None, unusable: Mapping[str,
 class _Pool(ClientExecutor):  # type: ignore[misc]
     """Executor on the CPU workers of the moment. A candidate at which workers die is dropped."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, priority: int) -> None:
         super().__init__(cluster.client)
-        self._cluster = cluster
+        self._cluster, self._priority = cluster, priority
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        submitted = super().submit(fn, *args, **kwargs, **pool_options(self._cluster))
+        options = pool_options(self._cluster) | {"priority": self._priority}
+        submitted = super().submit(fn, *args, **kwargs, **options)
         result: Future[Any] = Future()
 
         def pass_on(done: Future[Any]) -> None:

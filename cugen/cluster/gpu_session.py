@@ -1,4 +1,4 @@
-"""Timing processes on a GPU worker. These functions run there, one at a time."""
+"""Timing processes on a GPU worker. These functions run there; those that use the GPU one at a time."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class _Session:
 _SESSIONS: dict[str, _Session] = {}
 
 
+def start(session: str, gpu: Gpu) -> None:
+    """Starts the timing process of a session."""
+    end(session)
+    _SESSIONS[session] = _Session(Process(workers.COMMAND, gpu, PATIENCE_S), Timer(0, end))
+
+
 def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
-    """Answer of a session's timing process, with the state of its GPU; the opening message starts the process. Faults
-    are answers, too."""
-    if "open" in message:
-        end(session)
-        _SESSIONS[session] = _Session(Process(workers.COMMAND, gpu, PATIENCE_S), Timer(0, end))
+    """Answer of a session's timing process, with the state of its GPU after times. Faults are answers, too."""
     if session not in _SESSIONS:
         return {GONE: True}
     current = _SESSIONS[session]
@@ -44,13 +46,19 @@ def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
     current.timer = Timer(_IDLE_S, end, [session])
     current.timer.daemon = True
     current.timer.start()
-    if "times" in answer:
+    if answer.get("times"):
         answer["state"] = asdict(gpu_state(gpu.uuid, len(_SESSIONS)))
     return answer
 
 
+def answer_on_cpu(session: str, gpu: Gpu, message: Message) -> Message:
+    """Answer that needs no GPU."""
+    return answer_on_gpu(session, gpu, message)
+
+
 def end(session: str) -> None:
     """Ends the timing process of a session."""
-    if (ended := _SESSIONS.pop(session, None)) is not None:
-        ended.timer.cancel()
-        ended.process.close()
+    if session in _SESSIONS:
+        _SESSIONS[session].timer.cancel()
+        _SESSIONS[session].process.close()  # before it is forgotten: another session counts the processes of its GPU
+        _SESSIONS.pop(session, None)

@@ -11,11 +11,11 @@ from typing import Any
 
 from distributed import KilledWorker, fire_and_forget
 
-from cugen.cluster.connection import Cluster, gpu_options
+from cugen.cluster.connection import Cluster, cpu_options, gpu_options
 from cugen.cluster.errors import ClusterError
-from cugen.cluster.gpu_session import GONE, answer_on_gpu, end
+from cugen.cluster.gpu_session import GONE, answer_on_cpu, answer_on_gpu, end, start
 from cugen.tune.timing.gpus import Gpu
-from cugen.tune.timing.messages import Message
+from cugen.tune.timing.messages import READY, Message
 from cugen.tune.timing.workers import Interrupted, WorkerFault
 
 _POLL_S = 0.5  # seconds between looks whether the worker still exists
@@ -54,21 +54,30 @@ class RemoteProcess:
         self._is_killed = True
         with suppress(ClusterError, OSError):
             if self._has_worker():
-                fire_and_forget(self._cluster.client.submit(end, self._session, **gpu_options(self._address)))
+                fire_and_forget(self._cluster.client.submit(end, self._session, **cpu_options(self._address)))
 
     def _answer(self, message: Message) -> Message:
-        if "open" in message:
+        if not self._address:
             self._address = self._address_of(self._gpu)
-        options = gpu_options(self._address)
-        future: Any = self._cluster.client.submit(answer_on_gpu, self._session, self._gpu, message, **options)
+            self._result(start, self._session, self._gpu, **cpu_options(self._address))
+        answer: Message
+        if message is READY:
+            options = cpu_options(self._address)
+            answer = self._result(answer_on_cpu, self._session, self._gpu, message, **options)
+        else:
+            answer = self._result(answer_on_gpu, self._session, self._gpu, message, **gpu_options(self._address))
+        return answer
+
+    def _result(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Result of a function on the worker."""
+        future: Any = self._cluster.client.submit(function, *arguments, **options)
         is_done = Event()
         future.add_done_callback(lambda done: is_done.set())
         while not is_done.wait(_POLL_S):
             if self._is_killed or not self._has_worker():
                 future.cancel()
                 raise Interrupted(f"the worker of {self._gpu.uuid} was lost")
-        answer: Message = future.result()
-        return answer
+        return future.result()
 
     def _has_worker(self) -> bool:
         return any(worker.address == self._address for worker in self._cluster.workers())

@@ -148,11 +148,13 @@ class Driver:
             raise RunError(NO_GPU, f"the CUDA driver can't be used: {self._message(status)}")
 
     @contextmanager
-    def context(self) -> Iterator[tuple[int, int]]:
-        """Handle and GPU of the current context; without one, of GPU 0's primary context, current until exit."""
+    def context(self, of_gpu: int | None = None) -> Iterator[tuple[int, int]]:
+        """Handle and GPU of the current context; without one, of GPU 0's primary context, current until exit. `of_gpu`:
+        of this GPU's primary context instead."""
         handle = ctypes.c_void_p()
-        self.call("cuCtxGetCurrent", ctypes.byref(handle))
-        with nullcontext(handle.value) if handle.value else self.primary(0) as current:
+        if of_gpu is None:
+            self.call("cuCtxGetCurrent", ctypes.byref(handle))
+        with nullcontext(handle.value) if handle.value else self.primary(of_gpu or 0) as current:
             ordinal = ctypes.c_int()
             self.call("cuCtxGetDevice", ctypes.byref(ordinal))
             yield current, ordinal.value

@@ -84,6 +84,9 @@ class SpecError(Exception):
         self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.file, d.span.line, d.span.column, d.code)))
         super().__init__("\n\n".join(d.render() for d in self.diagnostics))
 
+    def __reduce__(self) -> tuple[type[SpecError], tuple[tuple[Diagnostic, ...]]]:
+        return SpecError, (self.diagnostics,)  # errors of other processes
+
     @property
     def summary(self) -> str:
         """The first diagnostic in one line."""

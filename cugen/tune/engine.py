@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.orphans import serve_parent
 from cugen.tune.timing.workers import Process, TimingProcess
 
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
 
 class Engine(Protocol):
-    """Where a search prepares and times candidates. `gpus` are of one model; `jobs` candidates are prepared in
-    parallel; the final comparison is repeated on `final_gpus` of the GPUs."""
+    """Where a search prepares and times candidates. `gpus` are of one model; on those `assigned` now it may time, on
+    those `announced` it will. `jobs` candidates are prepared in parallel, and `depth` requests sent to a GPU ahead.
+    The final comparison is repeated on `final_gpus` of the GPUs."""
 
     @property
     def gpus(self) -> Sequence[Gpu]: ...
     @property
+    def assigned(self) -> Sequence[Gpu]: ...
+    @property
+    def announced(self) -> Sequence[Gpu]: ...
+    @property
     def jobs(self) -> int: ...
     @property
+    def depth(self) -> int: ...
+    @property
     def final_gpus(self) -> int: ...
+
+    def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        """Result of a function that needs much time of a CPU core."""
+        ...
 
     def pool(self) -> Executor:
         """Executor that prepares candidates."""
@@ -33,13 +47,43 @@ class Engine(Protocol):
         """Starts a process that times on a GPU. Raises WorkerFault."""
         ...
 
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Calls `changed`, in any thread, when other GPUs are assigned or announced."""
+        ...
+
+    def refuse(self, gpu: Gpu) -> None:
+        """Gives up a GPU for good."""
+        ...
+
+    def release(self) -> None:
+        """Gives back all GPUs, before the final comparison."""
+        ...
+
     def require(self) -> None:
         """Raises an exception if the engine can't go on."""
         ...
 
 
+class Exclusive:
+    """The part of an engine whose GPUs a search has for itself."""
+
+    gpus: Sequence[Gpu]
+    announced: Sequence[Gpu] = ()
+
+    @property
+    def assigned(self) -> Sequence[Gpu]:
+        """All GPUs."""
+        return self.gpus
+
+    def subscribe(self, changed: Callable[[], None]) -> None: ...
+
+    def refuse(self, gpu: Gpu) -> None: ...
+
+    def release(self) -> None: ...
+
+
 @dataclass(frozen=True)
-class Machine:
+class Machine(Exclusive):
     """The cores and GPUs of this machine. `command` starts a timing process, `patience_s` is the time until a missing
     answer counts as a hang. `preparing`: processes, 0 for one per core."""
 
@@ -48,10 +92,14 @@ class Machine:
     patience_s: float
     preparing: int = 0
     final_gpus: int = 1
+    depth: int = 1
 
     @property
     def jobs(self) -> int:
         return self.preparing or len(os.sched_getaffinity(0))
+
+    def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        return function(*args, **kwargs)
 
     def pool(self) -> Executor:
         if self.jobs == 1:

@@ -24,6 +24,11 @@ def best(runs: Sequence[Run]) -> int:
     return first if worst[first] * MIN_SPEEDUP < worst[0] else 0
 
 
+def beats_untuned(run: Run, number: int) -> bool:
+    """Whether a candidate is faster than the generator's choice in a run. One that isn't can't win."""
+    return run[number].cold * MIN_SPEEDUP < run[0].cold
+
+
 def _worst_times(runs: Sequence[Run]) -> Mapping[int, float]:
     """The slowest of each candidate's cold times, in terms of the first run."""
     common = set.intersection(*(set(run) for run in runs))

@@ -33,7 +33,7 @@ from cugen.tune.strategies import STRATEGIES
 from cugen.tune.timing.gpus import Gpu, gpus
 from cugen.tune.timing.messages import NEVER, Message, opening, request
 from cugen.tune.timing.prepare import Dropped, EarlierCandidates, Prepared, prepare
-from cugen.tune.timing.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
+from cugen.tune.timing.workers import COMMAND, PATIENCE_S, VERIFY, Answer, Events, Worker
 from cugen.tune.transfer import others_by_distance, schedules_of
 from cugen.version import __version__
 
@@ -55,9 +55,10 @@ class TuneError(Exception):
 class Options:
     """Options of a search.
 
-    budget_s: seconds for each kernel, without the final comparison. jobs: processes that prepare candidates, 0 for one
-    per core. resume: use the results of earlier searches. gpus: default all GPUs of the machine; those with the name of
-    the first one are used. command: starts a worker process. engine: in place of this machine's cores and GPUs."""
+    budget_s: seconds for each kernel, without the final comparison. max_candidates: those considered besides the
+    generator's choice, 0 for all. jobs: processes that prepare candidates, 0 for one per core. resume: use the results
+    of earlier searches. gpus: default all GPUs of the machine; those with the name of the first one are used. command:
+    starts a worker process. engine: in place of this machine's cores and GPUs."""
 
     budget_s: float = 60.0
     strategy: str = "exhaustive"
@@ -68,6 +69,7 @@ class Options:
     command: tuple[str, ...] = COMMAND
     patience_s: float = PATIENCE_S
     engine: Engine | None = None
+    max_candidates: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,10 @@ def search(
         if options.engine is not None:
             entries = (*lock.of(spec), *lock.of_other_targets(spec))
             known += [s for name in others_by_distance(entries, device) for s in schedules_of(entries, name)]
-    return _Search(spec, options, params or {}, engine, report, known).outcome()
+    try:
+        return _Search(spec, options, params or {}, engine, report, known).outcome()
+    finally:
+        engine.release()
 
 
 def _machine(options: Options) -> Machine:
@@ -123,13 +128,13 @@ class _Search:
     ) -> None:
         self._spec, self._options, self._params, self._engine, self._tell = spec, options, dict(params), engine, report
         devices = self._gpus = engine.gpus
-        make_plan(spec)  # raises SpecError for what no schedule can fix
-        code = prepare(spec, (), devices[0].capability, self._params)
-        if isinstance(code, Dropped):
-            raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
-        space = candidates(spec)
+        begun = engine.call(_begun, spec, devices[0].capability, self._params)
+        if isinstance(begun, Dropped):
+            raise TuneError(f"the generator's own choice can't be prepared: {begun.reason}")
+        code, space = begun
         first = [Candidate(len(space) + number, schedules) for number, schedules in enumerate(dict.fromkeys(known))]
-        self._strategy = STRATEGIES[options.strategy]((*first, *space[1:]), options.seed)
+        considered = (*first, *space[1:])[: options.max_candidates or None]
+        self._strategy = STRATEGIES[options.strategy](considered, options.seed)
         self._proposed_order: dict[Candidate, int] = {}
         journal = Journal(journal_path(spec, devices[0], params), resume=options.resume)
         self._standings = Standings(Trial(space[0], code), journal, Progress(candidates=len(space)))
@@ -140,39 +145,75 @@ class _Search:
         self._claimed: list[Trial] = []  # by other searches with the same journal
         self._samples: list[Sample] = []
         self._left_out: dict[str, str] = {}
+        self._refused: set[Gpu] = set()
+        self._faults: list[str] = []  # of processes that can't be opened, and of the generator's choice
+        self._is_untuned_at_fault = False
         self._earlier = EarlierCandidates(frozenset([code.digest]), code.cost)
         self._is_exhausted = False
 
     def outcome(self) -> Outcome:
-        deadline = monotonic() + self._options.budget_s
         first = opening(self._spec, self._params, self._options.seed, self._standings.untuned.message)
         with ExitStack() as stack:
             stack.callback(self._standings.release)
             for gpu in self._gpus:
-                worker = Worker(gpu, self._engine.start, first, self._events)
+                worker = Worker(gpu, self._engine.start, first, self._events, self._engine.depth)
                 stack.callback(worker.close)
                 self._workers.append(worker)
-            self._time_untuned()
             pool = stack.enter_context(self._engine.pool())
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+            self._engine.subscribe(lambda: self._events.put(_look_again))
+            self._wait_for_gpu(pool)
+            deadline = monotonic() + self._options.budget_s
+            self._time_untuned()
             self._run(pool, deadline)
+            self._engine.release()
             runs = self._finals()
         failures = tuple(self._standings.failures)
         return Outcome(self._entry(runs), self._standings.progress, failures, dict(self._left_out))
 
+    def _wait_for_gpu(self, pool: Executor) -> None:
+        """Waits for the first GPU; prepares candidates meanwhile, and opens the process on a GPU that is announced."""
+        while self._usable() and not self._engine.assigned:
+            self._prepare_more(pool)
+            for worker in self._usable():
+                if worker.gpu in self._engine.announced and not worker.is_used:
+                    worker.submit(VERIFY, partial(self._opened, worker))
+            self._wait()
+
+    def _opened(self, worker: Worker, answer: Answer) -> None:
+        if isinstance(answer, str):
+            self._faults.append(answer)
+
     def _time_untuned(self) -> None:
-        """Times the generator's choice on every GPU, which also starts the workers."""
-        untuned, faults, answers = self._standings.untuned, list[str](), dict[str, Message]()
-
-        def then(gpu: Gpu, answer: Answer) -> None:
-            if isinstance(answer, str) or answer["failed"]:
-                faults.append(answer if isinstance(answer, str) else answer["failed"]["0"])
+        """Times the generator's choice on every GPU that is assigned, or, if none of them counts, on the next ones."""
+        untuned = self._standings.untuned
+        while not (untuned.is_timed or self._is_untuned_at_fault) and self._usable():
+            if self._idle():
+                self._time_untuned_once()
             else:
-                answers[gpu.uuid] = answer
-                self._sample(gpu, untuned, answer)
+                self._wait()
+        if not untuned.is_timed and self._left_out:
+            raise TuneError(f"no GPU is left{self._reasons()}")
+        if not untuned.is_timed:
+            raise TuneError(f"the generator's own choice can't be timed: {self._faults[0]}")
+        if not untuned.cold:
+            raise TuneError("nothing runs at these sizes")
 
-        for worker in self._workers:
-            worker.submit(_request([untuned]), partial(then, worker.gpu))
+    def _time_untuned_once(self) -> None:
+        untuned, answers = self._standings.untuned, dict[str, Message]()
+
+        def then(worker: Worker, answer: Answer) -> None:
+            if isinstance(answer, str) or answer["failed"]:
+                self._faults.append(answer if isinstance(answer, str) else answer["failed"]["0"])
+                untuned.interruptions += worker.was_interrupted
+                is_gpu_at_fault = worker.is_lost or 0 < untuned.interruptions < _MAX_INTERRUPTIONS
+                self._is_untuned_at_fault = self._is_untuned_at_fault or not is_gpu_at_fault
+            else:
+                answers[worker.gpu.uuid] = answer
+                self._sample(worker.gpu, untuned, answer)
+
+        for worker in self._idle():
+            worker.submit(_request([untuned]), partial(then, worker))
         while any(worker.is_busy for worker in self._workers):
             self._wait()
         self._judge()
@@ -180,12 +221,6 @@ class _Search:
             if gpu not in self._left_out:
                 self._standings.take(untuned, self._standings.record(untuned, untuned, answer, gpu))
                 break
-        if answers and not untuned.is_timed:
-            raise TuneError(f"no GPU is left{self._reasons()}")
-        if not untuned.is_timed:
-            raise TuneError(f"the generator's own choice can't be timed: {faults[0]}")
-        if not untuned.cold:
-            raise TuneError("nothing runs at these sizes")
 
     def _run(self, pool: Executor, deadline: float) -> None:
         """Searches until the budget is spent, or no candidate or no GPU is left."""
@@ -196,7 +231,7 @@ class _Search:
                 self._time_more()
             is_timing = any(worker.is_busy for worker in self._workers)
             waiting = self._preparing or self._ready or self._claimed
-            if not is_timing and (left <= 0 or not waiting or not self._idle()):
+            if not is_timing and (left <= 0 or not waiting or not self._usable()):
                 return
             self._wait()
             self._standings.progress.left_s = max(0.0, left)
@@ -204,7 +239,7 @@ class _Search:
 
     def _prepare_more(self, pool: Executor) -> None:
         while not self._is_exhausted and len(self._preparing) + len(self._ready) < _CANDIDATES_AHEAD * (
-            self._engine.jobs + len(self._gpus)
+            self._engine.jobs + len(self._engine.assigned)
         ):
             candidate = self._strategy.ask()
             if candidate is None:
@@ -236,7 +271,7 @@ class _Search:
     def _time_more(self) -> None:
         """Submits ready candidates to idle workers: by modelled cost class, then in the strategy's order."""
         self._ready.sort(key=lambda trial: (_class(trial.code.cost), self._proposed_order[trial.candidate]))
-        for worker in self._idle():
+        for worker in (worker for _ in range(self._engine.depth) for worker in self._idle()):
             if (trial := self._next()) is not None:
                 best = self._standings.best
                 worker.submit(_request([trial, best]), partial(self._timed, worker, trial, best))
@@ -294,12 +329,14 @@ class _Search:
         self._standings.take(trial, record, is_new=is_new)
         self._strategy.tell(trial.candidate, None if record.failed else record.cold)
 
+    def _usable(self) -> list[Worker]:
+        return [worker for worker in self._workers if not (worker.is_lost or worker.gpu.uuid in self._left_out)]
+
     def _idle(self) -> list[Worker]:
-        return [
-            worker
-            for worker in self._workers
-            if not (worker.is_busy or worker.is_lost or worker.gpu.uuid in self._left_out)
-        ]
+        """Workers that take a request now, those without any first."""
+        assigned = self._engine.assigned
+        waiting = [worker for worker in self._usable() if worker.gpu in assigned and worker.has_room]
+        return sorted(waiting, key=lambda worker: worker.is_busy)
 
     def _wait(self) -> None:
         """Handles the next event, or returns after `_REPORT_INTERVAL_S`. Raises an exception if the engine was lost."""
@@ -309,31 +346,43 @@ class _Search:
         except Empty:
             return
         event()
+        usable = self._usable()
+        for worker in self._workers:
+            if worker not in usable and worker.gpu not in self._refused:
+                self._refused.add(worker.gpu)
+                self._engine.refuse(worker.gpu)
 
     def _finals(self) -> Sequence[Mapping[int, Time]]:
-        """Times of the final comparison, from one interleaved run on each of the engine's final GPUs; times of the
-        search if no GPU is left for it."""
+        """Times of the final comparison: an interleaved run of the fastest on one GPU; on further ones a run of those
+        that have beaten the generator's choice so far, while there are any. Times of the search if no GPU is left."""
         untuned = self._standings.untuned
         finalists = [trial for trial in self._standings.fastest() if trial is not untuned][:_FINALISTS]
         entrants = [*finalists, untuned]
-        answers: list[tuple[Gpu, Answer]] = []
-        repeating = self._idle()[: self._engine.final_gpus] if finalists else []
-
-        def then(gpu: Gpu, answer: Answer) -> None:
-            answers.append((gpu, answer))
-
-        for worker in repeating:
-            worker.submit(_request(entrants, is_final=True), partial(then, worker.gpu))
-        while len(answers) < len(repeating):
-            self._wait()
-        runs = [
-            {int(number): Time(cold, warm) for number, (cold, warm) in answer["times"].items()}
-            for gpu, answer in answers
-            if not (isinstance(answer, str) or self._is_out_after(gpu, untuned, answer)) and answer["times"]
-        ]
-        if finalists and not runs and self._engine.final_gpus > 1:
+        runs: list[Mapping[int, Time]] = []
+        tried: set[Gpu] = set()
+        while finalists and len(runs) < self._engine.final_gpus:
+            waiting = [worker for worker in self._usable() if worker.gpu not in tried]
+            if not waiting:
+                break
+            worker = min(waiting, key=lambda worker: not worker.is_open)
+            tried.add(worker.gpu)
+            if (run := self._final_run(worker, [*finalists, untuned])) is not None:
+                runs.append(run)
+                finalists = [trial for trial in finalists if finals.beats_untuned(run, trial.candidate.number)]
+        if len(entrants) > 1 and not runs and self._engine.final_gpus > 1:
             raise TuneError(f"no GPU is left for the final comparison{self._reasons()}; what was timed is kept")
         return runs or [{trial.candidate.number: Time(trial.cold, trial.warm) for trial in entrants}]
+
+    def _final_run(self, worker: Worker, entrants: Sequence[Trial]) -> Mapping[int, Time] | None:
+        """Times of an interleaved run; None if it failed or the GPU doesn't count."""
+        answers: list[Answer] = []
+        worker.submit(_request(entrants, is_final=True), answers.append)
+        while not answers:
+            self._wait()
+        (answer,) = answers
+        if isinstance(answer, str) or self._is_out_after(worker.gpu, self._standings.untuned, answer):
+            return None
+        return {int(number): Time(cold, warm) for number, (cold, warm) in answer["times"].items()} or None
 
     def _entry(self, runs: Sequence[Mapping[int, Time]]) -> Entry:
         trials, times = self._standings.trials, runs[0]
@@ -362,6 +411,17 @@ class _Search:
             return None
         state = counted[-1].state
         return Measured(len({sample.gpu for sample in counted}), state.driver, state.sm_mhz, state.memory_mhz)
+
+
+def _begun(spec: Spec, capability: str, params: Mapping[str, int]) -> tuple[Prepared, tuple[Candidate, ...]] | Dropped:
+    """Code of the generator's choice, and the search space."""
+    make_plan(spec)  # raises SpecError for what no schedule can fix
+    code = prepare(spec, (), capability, params)
+    return code if isinstance(code, Dropped) else (code, candidates(spec))
+
+
+def _look_again() -> None:
+    """Event that wakes a search."""
 
 
 def _class(cost: float | None) -> int:

@@ -111,6 +111,19 @@ def test_a_search_writes_the_lock_and_names_what_was_left_out(
 
 
 @pytest.mark.slow
+def test_all_kernels_of_a_call_are_tuned_at_once_and_told_in_order(
+    address: str, specs: list[str], tmp_path: Path, plan: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan(die=["a("], seconds=0.1)  # the kernel `a` can't be timed
+    assert main(["tune", *specs, "--scheduler", address]) == 1
+    printed = capsys.readouterr()
+    assert [line.split(":")[0] for line in printed.out.splitlines() if not line.startswith(" ")] == ["b", "c"]
+    assert "error: a: the generator's own choice can't be timed" in printed.err
+    lock = (tmp_path / "cugen.lock").read_text()
+    assert [line for line in lock.splitlines() if line.startswith("- kernel:")] == ["- kernel: b", "- kernel: c"]
+
+
+@pytest.mark.slow
 def test_a_cluster_of_this_machine_generates_machine_code(
     specs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

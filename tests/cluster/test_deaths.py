@@ -1,4 +1,4 @@
-"""A search whose workers, scheduler or client are killed at a random moment: no time is lost, none taken twice."""
+"""Searches whose workers, scheduler or client are killed at random moments: no time is lost, none taken twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,9 @@ async def serve():
 
 asyncio.run(serve())
 """
-BUDGET_S = 120  # the search ends earlier, with its candidates
+BUDGET_S = 600  # the search ends earlier, with its candidates
+WORKERS = {"cpu-0": "", "gpu-0": "GPU-0", "gpu-1": "GPU-1"}  # names and GPUs
+Journals = Mapping[str, list[str]]
 
 
 class Site:
@@ -37,23 +39,30 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "plan.json").write_text(json.dumps({"times": [["", 10.0]], "seconds": 0.3}))
-        (folder / "scale.yaml").write_text(SCALE.replace(", vectors: 1", ""))
+        (folder / "plan.json").write_text(json.dumps({"times": [["", 10.0]], "seconds": 0.5}))
         self.environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUGEN_CACHE_DIR": str(folder / "cache")}
         self.processes: dict[str, subprocess.Popen[str]] = {}
+        self._spec = 0
 
     def start(self) -> None:
         scheduler = self._start("scheduler", "-c", SCHEDULER)
         assert scheduler.stdout is not None
         self.address = scheduler.stdout.readline().strip()
-        for name, uuid in (("cpu-0", ""), ("gpu-0", "GPU-0"), ("gpu-1", "GPU-1")):
-            self._start(name, str(WORKER), self.address, name, uuid, str(self.folder / "plan.json"))
+        for name in WORKERS:
+            self.start_worker(name)
         with Client(self.address, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(3, timeout=240)
+            client.wait_for_workers(len(WORKERS), timeout=240)
+
+    def start_worker(self, name: str) -> None:
+        self._start(name, str(WORKER), self.address, name, WORKERS[name], str(self.folder / "plan.json"))
 
     def search(self) -> subprocess.Popen[str]:
-        words = ["tune", str(self.folder / "scale.yaml"), "--budget", str(BUDGET_S), "--scheduler", self.address]
+        """Starts or resumes the search of the present spec."""
+        words = ["tune", str(self._file()), "--budget", str(BUDGET_S), "--scheduler", self.address]
         return self._start("client", "-m", "cugen", *words)
+
+    def next_spec(self) -> None:
+        self._spec += 1
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)
@@ -64,14 +73,21 @@ class Site:
         for name in tuple(self.processes):
             self.kill(name)
 
-    def records(self) -> list[str]:
-        """The complete lines of the journal."""
-        return [line for file in self.folder.glob("cache/tune/*.jsonl") for line in file.read_text().split("\n")[:-1]]
+    def journals(self) -> Journals:
+        """The complete lines of each journal."""
+        files = self.folder.glob("cache/tune/*.jsonl")
+        return {file.name: file.read_text().split("\n")[:-1] for file in files}
 
-    def wait_for_records(self, client: subprocess.Popen[str]) -> None:
-        while not self.records() and client.poll() is None:
-            time.sleep(0.02)
-        assert client.poll() is None, (self.folder / "client.errors").read_text()
+    def times(self) -> int:
+        return sum(map(len, self.journals().values()))
+
+    def errors(self) -> str:
+        return (self.folder / "client.errors").read_text()
+
+    def _file(self) -> Path:
+        file = self.folder / f"scale_{self._spec}.yaml"
+        file.write_text(SCALE.replace(", vectors: 1", "").replace("4096", str(4096 * (self._spec + 1))))
+        return file
 
     def _start(self, name: str, *words: str) -> subprocess.Popen[str]:
         with (self.folder / f"{name}.errors").open("a") as errors:
@@ -91,32 +107,50 @@ def site(tmp_path: Path) -> Iterator[Site]:
         made.end()
 
 
-def killed(site: Site, name: str, moment: random.Random) -> int | None:
-    """Starts a search and kills a process at a random moment after the first times; the status of the search."""
-    client = site.search()
-    site.wait_for_records(client)
-    time.sleep(moment.uniform(0, 1))
-    site.kill(name)
-    return None if name == "client" else client.wait(timeout=400)
+def begun(site: Site) -> subprocess.Popen[str]:
+    """A search that has timed something since now: the running one, else of the present spec, else of the next ones."""
+    before = site.times()
+    client = site.processes.get("client") or site.search()
+    while site.times() == before:
+        if client.poll() is not None:
+            assert client.returncode == 0, site.errors()
+            site.next_spec()
+            client = site.search()
+        time.sleep(0.02)
+    return client
+
+
+def check(site: Site, kept: Journals) -> None:
+    """All that was kept is still there, and nothing was timed twice."""
+    now = site.journals()
+    assert {name: lines[: len(kept.get(name, ()))] for name, lines in now.items() if name in kept} == kept
+    for lines in now.values():
+        codes = [json.loads(line)["code"] for line in lines if line.startswith("{")]
+        assert len(codes) == len(set(codes))
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.whole
+@pytest.mark.parametrize("kills", [1, pytest.param(25, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", ["gpu-0", "cpu-0", "client", "scheduler"])
-def test_nothing_that_was_timed_is_lost_or_timed_again(site: Site, name: str, seed: int) -> None:
-    status = killed(site, name, random.Random(f"{name} {seed}"))
-    kept = site.records()
-    errors = (site.folder / "client.errors").read_text()
-    if name == "scheduler":
-        assert (status, "error[CG4006]" in errors) == (3, True)
-    elif name == "gpu-0":
-        assert status == 0, errors  # the other GPU finishes alone
-    if name != "gpu-0":
-        site.end()
-        site.start()
-    assert site.search().wait(timeout=400) == 0, (site.folder / "client.errors").read_text()
-    assert site.records()[: len(kept)] == kept
-    codes = [json.loads(line)["code"] for line in site.records()]
-    assert len(codes) == len(set(codes))
+def test_nothing_that_was_timed_is_lost_or_timed_again(site: Site, name: str, kills: int) -> None:
+    moment = random.Random(f"{name} {kills}")
+    for _ in range(kills):
+        client = begun(site)
+        time.sleep(moment.uniform(0, 1))
+        site.kill(name)
+        kept = site.journals()
+        if name == "scheduler":
+            assert client.wait(timeout=400) in (0, 3)  # 0 if it had just ended
+            assert client.returncode == 0 or "error[CG4006]" in site.errors()
+            site.end()
+            site.start()
+        elif name != "client":
+            site.start_worker(name)
+        check(site, kept)
+    kept = site.journals()
+    client = site.processes.get("client") or site.search()
+    if client.wait(timeout=BUDGET_S) != 0:
+        assert site.search().wait(timeout=BUDGET_S) == 0, site.errors()
+    check(site, kept)
     assert "device: NVIDIA H200" in (site.folder / "cugen.lock").read_text()

@@ -1,46 +1,86 @@
-"""The state of a GPU from the lines of nvidia-smi."""
+"""The state of a GPU from NVML, in whose place the tests build a library with the same functions."""
 
 from __future__ import annotations
 
-import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from cugen.cluster.gpu_state import gpu_state, parsed
+from cugen.cluster import gpu_state as module
+from cugen.cluster.gpu_state import gpu_state, throttled
 from cugen.tune.devices import DeviceState
+
+NVML = r"""
+#include <string.h>
+struct process { unsigned pid; unsigned long long bytes; unsigned instance, compute_instance; };
+static int known;
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) { *device = &known; return strcmp(uuid, "GPU-1") != 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned length) { strncpy(text, "580.65.06", length); return 0; }
+int nvmlDeviceGetClockInfo(void *device, int kind, unsigned *mhz) {
+    *mhz = kind == 1 ? 1980 : 3201;
+    return device != &known || (kind != 1 && kind != 2);
+}
+#ifndef OLD
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *bits) {
+    *bits = 0x8;
+    return device != &known;
+}
+#endif
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process *processes) {
+    if (*count < 3) return 7;
+    for (unsigned n = 0; n < 3; ++n) processes[n].compute_instance = n;
+    *count = 3;
+    return device != &known;
+}
+"""
+
+
+@pytest.fixture
+def nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """A function that puts a library in the place of the driver's."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("NO C COMPILER, NOT TESTED")
+
+    def build(*flags: str) -> None:
+        source, library = tmp_path / "nvml.c", tmp_path / "libnvml.so"
+        source.write_text(NVML)
+        subprocess.run([compiler, "-shared", "-fPIC", *flags, "-o", library, source], check=True)
+        monkeypatch.setattr(module, "_LIBRARY", str(library))
+        module._library.cache_clear()
+
+    yield build
+    module._library.cache_clear()
+
+
+def test_the_driver_says_the_state(nvml: Callable[..., None]) -> None:
+    nvml()
+    assert gpu_state("GPU-1", 1) == DeviceState("580.65.06", 1980, 3201, "hardware slowdown", 2)
+    assert gpu_state("GPU-1", 4) == DeviceState("580.65.06", 1980, 3201, "hardware slowdown", 0)
+    assert gpu_state("GPU-2", 1) == DeviceState()
+
+
+def test_what_a_driver_does_not_say_is_unknown(nvml: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml("-DOLD")
+    assert gpu_state("GPU-1", 1) == DeviceState("580.65.06", 1980, 3201, "", 2)
+    monkeypatch.setattr(module, "_LIBRARY", "libnone.so")
+    module._library.cache_clear()
+    assert gpu_state("GPU-1", 1) == DeviceState()
 
 
 @pytest.mark.parametrize(
-    ("reasons", "throttled"),
+    ("reasons", "said"),
     [
-        ("0x0000000000000000", ""),
-        ("0x0000000000000001", ""),  # idle
-        ("0x0000000000000004", ""),  # power cap
-        ("0x0000000000000024", "software thermal slowdown"),
-        ("0x00000000000000C8", "hardware slowdown, hardware thermal slowdown, power brake"),
+        (0x00, ""),
+        (0x01, ""),  # idle
+        (0x04, ""),  # power cap
+        (0x24, "software thermal slowdown"),
+        (0xC8, "hardware slowdown, hardware thermal slowdown, power brake"),
     ],
 )
-def test_clocks_that_are_held_back_have_a_reason(reasons: str, throttled: str) -> None:
-    state = parsed(f"580.65.06, 1980, 3201, {reasons}", "", 1)
-    assert state == DeviceState("580.65.06", 1980, 3201, throttled)
-
-
-@pytest.mark.parametrize(("processes", "others"), [("", 0), ("17", 0), ("17\n18\n19", 2)])
-def test_processes_but_the_own_ones_share_the_gpu(processes: str, others: int) -> None:
-    assert parsed("580.65.06, 1980, 3201, 0x0", processes, 1).other_processes == others
-
-
-@pytest.mark.parametrize("state", ["", "No devices were found", "580, [N/A], [N/A], [N/A]"])
-def test_what_is_not_said_is_unknown(state: str) -> None:
-    assert parsed(state, "", 1) in (DeviceState(), DeviceState("580"))
-
-
-def test_the_program_is_asked_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text('#!/bin/sh\ncase "$*" in *apps*) echo 7; echo 8;; *--id=GPU-1*) echo "580, 1, 2, 0x8";; esac\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert gpu_state("GPU-1", 1) == DeviceState("580", 1, 2, "hardware slowdown", 1)
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert gpu_state("GPU-1", 1) == DeviceState()
+def test_clocks_that_are_held_back_have_a_reason(reasons: int, said: str) -> None:
+    assert throttled(reasons) == said

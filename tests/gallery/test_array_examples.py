@@ -21,7 +21,9 @@ def test_the_example_with_cupy_runs_on_the_cpu_with_numpy() -> None:
     assert said.splitlines()[-1] == "blended 480 × 640 pixels on the cpu"
 
 
-@pytest.mark.parametrize(("example", "script"), [("torch_op/norm", "norm.py"), ("cupy/blend", "blend.py")])
+@pytest.mark.parametrize(
+    ("example", "script"), [("torch_op/norm", "norm.py"), ("torch_op/norm", "shard.py"), ("cupy/blend", "blend.py")]
+)
 def test_the_specs_and_scripts_of_the_examples_are_sound(example: str, script: str) -> None:
     path = EXAMPLES / f"{example}.yaml"
     assert cugen.generate(cugen.load(path)).name in path.read_text()

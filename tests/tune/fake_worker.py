@@ -33,6 +33,9 @@ def main() -> None:
             untuned = message["untuned"]["source"]
             print(json.dumps({"opened": True}), flush=True)
             continue
+        if "ready" in message:
+            print(json.dumps({"ready": True}), flush=True)
+            continue
         time.sleep(plan.get("seconds", 0))
         factor = plan.get("factors", {}).get(gpu, 1.0)
         answer: dict[str, Any] = {"times": {}, "same_bits": {}, "failed": {}, "stopped": []}

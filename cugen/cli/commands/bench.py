@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.dynamic import dynamic_values
-from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user
+from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
 from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.specs import add_lock_options, add_options, for_device, settings_of, with_locks
@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", metavar="N", type=positive, default=100, help="samples of each contender (default: 100)"
     )
     parser.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the random inputs (default: 0)")
+    parser.add_argument("--gpus", choices=("all",), help="time each kernel on every GPU of this machine, all at once")
     parser.add_argument("--chart", metavar="FILE.svg", type=Path, help="draw a bar chart of the shares of the ceiling")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_scheduler_option(parser)
@@ -51,8 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from cugen.cli.text.bench import text
 
+    if args.gpus and args.scheduler:
+        raise wrong_call("`--gpus` is for this machine", "leave out `--scheduler`, or `--gpus`")
     contents = []
-    for content in (_on_cluster if args.scheduler else _here)(_specs(args), args):
+    for content in (_on_cluster if args.scheduler else _on_all if args.gpus else _here)(_specs(args), args):
         contents.append(content)
         if not args.json:
             print(text(content, quiet=args.quiet), flush=True)
@@ -74,6 +77,20 @@ def _here(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[Content]:
             yield _bench(opened, spec, args)
 
 
+def _on_all(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[Content]:
+    """Results of each kernel on every GPU, with `gpu`, its UUID, and `to_median`: its cold time relative to the median
+    of its model."""
+    from cugen.bench.gpus import with_medians
+    from cugen.cli.parallel.gpus import on_each_gpu
+    from cugen.tune.timing.gpus import identified_gpus
+
+    gpus = identified_gpus()  # raises RunError with a cure if there is no GPU
+    specs_of = {c: with_locks(for_device(specs, c, args), args) for c in sorted({gpu.capability for gpu in gpus})}
+    results = on_each_gpu(gpus, partial(_bench_alone, args=args), lambda gpu: specs_of[gpu.capability])
+    for contents in results:
+        yield from with_medians([{**c, "gpu": gpu.uuid} for gpu, c in zip(gpus, contents, strict=True)])
+
+
 def _on_cluster(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[Content]:
     """Results of the GPU workers whose GPUs are of the first model, one kernel at a time on each."""
     from cugen.cluster.engine import ClusterEngine
@@ -86,7 +103,7 @@ def _on_cluster(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[Con
 
 
 def _bench_alone(spec: Spec, *, args: argparse.Namespace) -> Content:
-    """Runs on a GPU worker."""
+    """Runs in a process with one GPU."""
     from cugen.bench.session import session
 
     with session() as opened:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +20,13 @@ from cugen.cli.text.layout import columns
 from cugen.cli.text.terminal import note, show
 
 if TYPE_CHECKING:
-    from cugen.schedule.lock import Schedules
+    from cugen.cluster.engine import ClusterEngine
+    from cugen.schedule.lock import Lock
     from cugen.spec.model import Spec
     from cugen.tune.engine import Engine
     from cugen.tune.standings import Progress
     from cugen.tune.timing.gpus import Gpu
-    from cugen.tune.tuner import Outcome
+    from cugen.tune.tuner import Options, Outcome
 
 _MAX_FAILURES_SHOWN = 5  # failed candidates that are listed
 STRATEGIES = ("exhaustive", "near", "random", "model")
@@ -84,31 +87,29 @@ def execute(args: argparse.Namespace) -> int:
         return _tune(specs, engine.gpus, engine, args)
 
 
-def _tune(specs: Sequence[Spec], gpus: tuple[Gpu, ...], engine: Engine | None, args: argparse.Namespace) -> int:
+def _tune(specs: Sequence[Spec], gpus: Sequence[Gpu], engine: ClusterEngine | None, args: argparse.Namespace) -> int:
     from cugen.schedule.lock import NAME, read
     from cugen.tune.lockfile import update
-    from cugen.tune.space import generators_choice
     from cugen.tune.timing import workers
-    from cugen.tune.tuner import Options, TuneError, search
+    from cugen.tune.tuner import Options, TuneError
 
     specs = for_device(specs, gpus[0].capability, args)
     options = Options(
-        args.budget,
-        args.strategy,
-        args.seed,
-        args.jobs,
-        resume=args.resume,
-        gpus=gpus,
-        command=workers.COMMAND,
-        engine=engine,
+        args.budget, args.strategy, args.seed, args.jobs, resume=args.resume, gpus=tuple(gpus), command=workers.COMMAND
     )
     work = [(spec, _dynamic(spec, args), args.lock or Path(spec.dependencies[0]).parent / NAME) for spec in specs]
     locks = {path: read(path) for _, _, path in work if path.exists()}  # reports an invalid lock file before the search
+    displays = [_Display(spec.kernel, quiet=args.quiet) for spec, _, _ in work]
+    searches = [
+        partial(_searched, spec, options, params, display.show, locks.get(path))
+        for (spec, params, path), display in zip(work, displays, strict=True)
+    ]
+    results = _one_by_one(searches) if engine is None else _on_cluster(engine, searches)
     status = DONE
-    for spec, params, path in work:
-        display = _Display(spec.kernel, quiet=args.quiet)
+    for (spec, _, path), display, result in zip(work, displays, results, strict=True):
+        display.is_current = True
         try:
-            outcome = search(spec, options, params, display.show, locks.get(path))
+            outcome = result()
         except TuneError as error:
             note(f"error: {spec.kernel}: {error}")
             status = NO
@@ -119,8 +120,35 @@ def _tune(specs: Sequence[Spec], gpus: tuple[Gpu, ...], engine: Engine | None, a
             note(f"left out: {gpu}: {reason}", quiet=args.quiet)
         with files_of_the_user():
             update(path, [outcome.entry])
-        show(_summary(outcome, generators_choice(spec), path, quiet=args.quiet))
+        show(_summary(outcome, spec, path, quiet=args.quiet))
     return status
+
+
+def _searched(
+    spec: Spec,
+    options: Options,
+    params: Mapping[str, int],
+    report: Callable[[Progress], None],
+    lock: Lock | None,
+    engine: Engine | None,
+) -> Outcome:
+    from cugen.tune.tuner import search
+
+    return search(spec, replace(options, engine=engine), params, report, lock)
+
+
+def _one_by_one(searches: Sequence[Callable[[Engine | None], Outcome]]) -> Iterator[Callable[[], Outcome]]:
+    for search in searches:
+        yield partial(search, None)
+
+
+def _on_cluster(
+    engine: ClusterEngine, searches: Sequence[Callable[[Engine | None], Outcome]]
+) -> Iterator[Callable[[], Outcome]]:
+    from cugen.cluster.searches import searched
+
+    with searched(engine, searches) as futures:
+        yield from (future.result for future in futures)
 
 
 def _gpus(name: str | None) -> tuple[Gpu, ...]:
@@ -143,10 +171,12 @@ def _dynamic(spec: Spec, args: argparse.Namespace) -> Mapping[str, int]:
 
 
 class _Display:
-    """Progress on standard error: an updated line on a terminal, else one line for each new best time."""
+    """Progress on standard error: on a terminal an updated line for the kernel whose result comes next, else one line
+    for each new best time."""
 
     def __init__(self, kernel: str, *, quiet: bool) -> None:
         self._kernel, self._quiet, self._best = kernel, quiet, 0.0
+        self.is_current = False
         self._is_live = sys.stderr.isatty() and not quiet
 
     def show(self, progress: Progress) -> None:
@@ -156,6 +186,8 @@ class _Display:
             f"untuned {progress.untuned_us:.4g} µs"
         )
         if self._is_live:
+            if not self.is_current:
+                return
             line = f"{text}; {progress.left_s:.0f} s left"
             sys.stderr.write(f"\r\033[K{line[: (columns(sys.stderr) or len(line) + 1) - 1]}")
             sys.stderr.flush()
@@ -164,14 +196,16 @@ class _Display:
         self._best = progress.best_us
 
     def clear(self) -> None:
+        self.is_current = False
         if self._is_live:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
 
-def _summary(outcome: Outcome, untuned: Schedules, path: Path, *, quiet: bool) -> str:
-    """Summary of a search. `untuned`: the schedules that the generator chooses."""
+def _summary(outcome: Outcome, spec: Spec, path: Path, *, quiet: bool) -> str:
+    """Summary of a search."""
     from cugen.tune.lockfile import schedule_text, schedules_text
+    from cugen.tune.space import generators_choice
 
     entry, progress = outcome.entry, outcome.progress
     ratio = entry.untuned.cold / entry.time.cold
@@ -182,7 +216,8 @@ def _summary(outcome: Outcome, untuned: Schedules, path: Path, *, quiet: bool) -
     )
     if quiet:
         return head
-    lines = [head, *(f"  {output}: {schedule_text(schedule)}" for output, schedule in entry.schedules or untuned)]
+    chosen = entry.schedules or generators_choice(spec)
+    lines = [head, *(f"  {output}: {schedule_text(schedule)}" for output, schedule in chosen)]
     if entry.reorders:
         lines.append("  floating-point sums are reordered: results differ from the untuned kernel in the last bits")
     if entry.runner_up:

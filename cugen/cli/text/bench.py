@@ -21,7 +21,7 @@ def text(content: Content, *, quiet: bool) -> str:
     if not content["passed"]:
         failed = f"{name}: {paint('FAILED', 'red', sys.stdout)} ({content['checked']} of its elements checked)"
         return fit("\n".join([failed, *(f"  {message}" for message in content["messages"])]), sys.stdout)
-    lines = [f"{name}: {', '.join(content['families'])} on {content['device']}"]
+    lines = [f"{name}: {', '.join(content['families'])} on {content['device']}{_gpu(content)}"]
     if not quiet:
         lines += [f"  {line}" for line in _facts(content)]
     lines = [fit(line, sys.stdout) for line in lines]
@@ -29,6 +29,13 @@ def text(content: Content, *, quiet: bool) -> str:
         cells = [(regime, *_HEADINGS[1:]), *map(_cells, rows)]
         lines += table(cells, sys.stdout, right=range(1, len(_HEADINGS)), drop=_DROPPED)
     return "\n".join(lines)
+
+
+def _gpu(content: Content) -> str:
+    """Which one of several GPUs, and how its cold time compares with the median of its model."""
+    if "gpu" not in content:
+        return ""
+    return f" {content['gpu']}, {content['to_median'] - 1:+.1%} to the median" if content["to_median"] else ""
 
 
 def _facts(content: Content) -> Iterator[str]:

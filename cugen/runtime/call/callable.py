@@ -50,9 +50,10 @@ class GpuFunction:
     Arrays are anything with `__cuda_array_interface__` or DLPack, outputs included, and NumPy arrays in managed or
     mapped memory where the spec has those. Arguments are checked before the
     launch (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of PyTorch, CuPy or PyCUDA; by default
-    the default stream. Calls are asynchronous. They run in the current context; the first call in a context compiles
-    for its GPU. The function caches one set of workspaces per stream for the lifetime of the process, and one module
-    per stream if calls set constants of the kernel: their symbols belong to the module. Texture objects are made once
+    the default stream. Calls are asynchronous, and threads may call at once. They run in the current context of the
+    thread; the first call in a context compiles for its GPU. The function caches one set of workspaces per stream for
+    the lifetime of the process, and one module per stream if calls set constants of the kernel: their symbols belong to
+    the module. Texture objects are made once
     for each address, and also kept for the lifetime of the process: graphs may have captured them. Tensor maps are kept
     as well, to be encoded once.
     """
@@ -60,7 +61,7 @@ class GpuFunction:
     source: str
     manifest: Manifest
     _loaded: dict[tuple[int, ...], _Loaded] = field(default_factory=dict)
-    _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict)
+    _workspaces: dict[tuple[int, int, int, str], tuple[int, int]] = field(default_factory=dict)
     _textures: dict[tuple[int, int, TextureMemory], int] = field(default_factory=dict)
     _tensor_maps: dict[tuple[int, TensorMemory], bytes] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -71,10 +72,17 @@ class GpuFunction:
     def __call__(self, values: Mapping[str, Any] | None = None, /, *, stream: Any = None, **arguments: Any) -> None:
         self.queue(merged(self.manifest, values, arguments), stream_handle(stream))
 
-    def queue(self, arguments: Mapping[str, Any], handle: int, allocate: Callable[[int], int] | None = None) -> None:
-        """A call on the stream of this handle. `allocate` allocates workspaces that the caller owns."""
+    def queue(
+        self,
+        arguments: Mapping[str, Any],
+        handle: int,
+        allocate: Callable[[int], int] | None = None,
+        on_gpu: int | None = None,
+    ) -> None:
+        """A call on the stream of this handle. `allocate` allocates workspaces that the caller owns. `on_gpu`: in the
+        primary context of this GPU."""
         cuda = driver()
-        with cuda.context() as (context, ordinal):
+        with cuda.context(on_gpu) as (context, ordinal):
             call = check_call(self.manifest, arguments, device=ordinal)
             self._check_ordinals(cuda, call, ordinal)
             with self._lock:
@@ -108,9 +116,8 @@ class GpuFunction:
                 raise RunError(WRONG_DEVICE, f"`{name}` is {location}; the kernel runs on GPU {ordinal}")
 
     def _module(self, cuda: Driver, context: int, ordinal: int, stream: int) -> _Loaded:
-        """The module of a context; with uploads also of the stream, of which each thread has its own PER_THREAD."""
-        streams = (stream, threading.get_ident() if stream == _PER_THREAD else 0) if self.manifest.uploads else ()
-        key = (context, *streams)
+        """The module of a context; with uploads also of the stream."""
+        key = (context, *_stream_key(stream)) if self.manifest.uploads else (context,)
         if key not in self._loaded:
             self._loaded[key] = self._load(cuda, ordinal)
         return self._loaded[key]
@@ -138,7 +145,7 @@ class GpuFunction:
 
     def _workspace(self, cuda: Driver, context: int, stream: int, space: Workspace, size: int) -> int:
         """Cached workspace of this stream; zeroed when allocated if launches leave it zero."""
-        key = (context, stream, space.name)
+        key = (context, *_stream_key(stream), space.name)
         address, capacity = self._workspaces.get(key, (0, 0))
         if capacity < size:
             if address:
@@ -205,6 +212,11 @@ class GpuFunction:
                 case ParamArgument(name=name, dtype=dtype):
                     values[name] = pack_number(call.params[name], DTYPES[dtype]).tobytes()
         return values
+
+
+def _stream_key(stream: int) -> tuple[int, int]:
+    """A stream of the process: each thread has its own PER_THREAD."""
+    return stream, threading.get_ident() if stream == _PER_THREAD else 0
 
 
 @dataclass(frozen=True, repr=False)

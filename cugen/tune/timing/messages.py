@@ -12,6 +12,7 @@ from cugen.tune.timing.prepare import Prepared
 
 NEVER = 1e9  # time ratio that no candidate exceeds
 Message = dict[str, Any]
+READY: Message = {"ready": True}  # asks for what needs no GPU
 
 
 def code(number: int, prepared: Prepared) -> Message:

@@ -4,9 +4,11 @@ Protocol: one JSON object per line on standard input, one JSON line on standard 
 
 - `{"open": SPEC, "dynamic": {…}, "seed": N, "untuned": CODE}` → `{"opened": true}`; SPEC is a pickle in base 64, CODE
   is `{"number": N, "source": "…", "manifest": "…"}`.
+- `{"ready": true}` → `{"ready": true}` after what needs no GPU: libraries are loaded, and, once a spec is open, its
+  reference is computed.
 - `{"time": [CODE, …], "samples": N, "budget_us": N, "hopeless": RATIO}` → `{"times": {"N": [COLD, WARM]}, "same_bits":
-  {"N": true}, "failed": {"N": "why"}, "stopped": [N]}`. New candidates are checked first; the first one is `stopped`
-  after a few samples if it takes more than RATIO times as long as the last.
+  {"N": true}, "failed": {"N": "why"}, "stopped": [N]}`. New candidates are checked first, and before all the code of
+  `open`; the first one is `stopped` after a few samples if it takes more than RATIO times as long as the last.
 - `{"fault": "why"}` replaces any answer, and the process ends.
 """
 
@@ -19,12 +21,13 @@ import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 from cugen.abi.errors import RunError
 from cugen.abi.manifest import Manifest, ScalarArgument
 from cugen.bench.buffers import Buffers
-from cugen.bench.check import check_against, expected
+from cugen.bench.check import Expected, check_against, expected, inputs_of
 from cugen.bench.protocol import Contender, Plan, Times, measure
 from cugen.bench.session import Session, session
 from cugen.runtime.call.callable import GpuFunction
@@ -48,25 +51,32 @@ class Bench:
         self._session = opened
         spec: Spec = pickle.loads(base64.b64decode(message["open"]))
         self._dynamic: Mapping[str, int] = message["dynamic"]
-        untuned = message["untuned"]
-        manifest = Manifest.from_json(untuned["manifest"])
+        self._untuned = message["untuned"]
+        manifest = Manifest.from_json(self._untuned["manifest"])
         params = known_params(spec, self._dynamic)
         seed = message["seed"]
         self._buffers = Buffers(opened, spec, manifest, params, seed)
         drawn = draw(replace(spec, arrays=(), statements=()), params, seed).scalars
         self._scalars = {a.name: drawn[a.name] for a in manifest.arguments if isinstance(a, ScalarArgument)}
-        self._expected = expected(opened, spec, self._buffers, self._dynamic, self._scalars, seed)
+        inputs = inputs_of(opened, self._buffers)
+        self._expect = partial(expected, inputs, spec, self._buffers, self._dynamic, self._scalars, seed)
         self._flushed = 0 if self._buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
         self._outputs = [p for p in self._buffers.layout if p.argument.role != "input"]
         self._kept = {p.argument.name: opened.allocate(p.bytes) for p in self._outputs}
         self._same_bits: dict[int, bool] = {}
         self._contenders: dict[int, Contender] = {}
-        self._check(untuned)
+
+    @cached_property
+    def expected(self) -> Expected:
+        """The reference's results. Computing them needs no GPU."""
+        return self._expect()
 
     def time(self, message: Message) -> Message:
         """Answers a request for times."""
         failed: dict[str, str] = {}
         contenders: list[Contender] = []
+        if not self._contenders:
+            self._check(self._untuned)
         for code in message["time"]:
             try:
                 if code["number"] not in self._contenders:
@@ -104,7 +114,7 @@ class Bench:
         if self._contenders:
             self._buffers.renew()
         contender.run(0)
-        verdict = check_against(self._expected, self._session, self._buffers)
+        verdict = check_against(self.expected, self._session, self._buffers)
         if not verdict.passed:
             raise _Wrong(f"wrong results: {verdict.messages[0]}")
         same = True
@@ -136,6 +146,10 @@ def main() -> int:
                 if "open" in message:
                     bench = Bench(opened, message)
                     answer({"opened": True})
+                elif "ready" in message:
+                    if bench is not None:
+                        _ = bench.expected
+                    answer({"ready": True})
                 elif bench is not None:
                     answer(bench.time(message))
     except (RunError, MemoryError, _Wrong, CompileError) as error:

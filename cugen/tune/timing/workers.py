@@ -12,16 +12,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from threading import Event, Thread, Timer
+from threading import Event, Lock, Thread, Timer
 from typing import Protocol
 
 from cugen.tune.timing.gpus import Gpu
-from cugen.tune.timing.messages import Message
+from cugen.tune.timing.messages import READY, Message, request
 
 COMMAND = (sys.executable, "-m", "cugen.tune.timing.worker")
 PATIENCE_S = 60.0  # seconds until a missing answer counts as a hang
 _REQUESTS_PER_PROCESS = 200  # then restarted: modules and workspaces of candidates accumulate on the GPU (heuristic)
 _STDERR_TAIL_BYTES = 4000  # searched for the last line of a dead process
+VERIFY = request((), samples=0, budget_us=0)  # times nothing, but checks the opening's code
 Answer = Message | str  # or the reason of a failure
 Events = SimpleQueue[Callable[[], None]]
 
@@ -122,69 +123,106 @@ class Process:
 
 
 class Worker:
-    """A GPU with its current worker process. Answers arrive as events for the submitting thread."""
+    """A GPU with its current worker process. Answers arrive as events for the submitting thread. `depth`: requests that
+    are sent before the first one is answered, so that the GPU doesn't wait for messages."""
 
-    def __init__(self, gpu: Gpu, start: Callable[[Gpu], TimingProcess], opening: Message, events: Events) -> None:
+    def __init__(
+        self, gpu: Gpu, start: Callable[[Gpu], TimingProcess], opening: Message, events: Events, depth: int = 1
+    ) -> None:
         self.gpu = gpu
-        self.is_busy = False
         self.is_lost = False  # no process can be started on it
         self.was_interrupted = False  # its machine was lost during the last request
-        self._start, self._opening, self._events = start, opening, events
+        self.is_used = False  # it was sent a request
+        self._start, self._opening, self._events, self._depth = start, opening, events, depth
         self._requests: SimpleQueue[tuple[Message, Callable[[Answer], None]] | None] = SimpleQueue()
+        self._unanswered = 0
         self._process: TimingProcess | None = None
+        self._is_opening = Lock()
         self._served = 0
         self._is_closing = False
-        self._thread = Thread(target=self._work, name=f"tune {gpu.uuid or gpu.name}", daemon=True)
-        self._thread.start()
+        name = f"tune {gpu.uuid or gpu.name}"
+        self._threads = [Thread(target=self._work, name=name, daemon=True) for _ in range(depth)]
 
-    def submit(self, request: Message, then: Callable[[Answer], None]) -> None:
-        """Sends a request and calls `then` with its answer."""
-        self.is_busy = True
-        self._requests.put((request, then))
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has a request."""
+        return self._unanswered > 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes a request now: the first of a process, and the one that replaces it, have no other beside
+        them."""
+        is_between = 0 < self._served and self._served + self._unanswered < _REQUESTS_PER_PROCESS
+        return self._unanswered < (self._depth if is_between else 1)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a process."""
+        return self._process is not None
+
+    def submit(self, message: Message, then: Callable[[Answer], None]) -> None:
+        """Sends a request and calls `then` with its answer; the first one starts the process."""
+        if not self.is_used:
+            self.is_used = True
+            for thread in self._threads:
+                thread.start()
+        self._unanswered += 1
+        self._requests.put((message, then))
 
     def close(self) -> None:
         """Kills the process immediately."""
         self._is_closing = True
-        self._requests.put(None)
+        for _ in self._threads:
+            self._requests.put(None)
         if (process := self._process) is not None:
             process.kill()
-        self._thread.join()
+        if self.is_used:
+            for thread in self._threads:
+                thread.join()
+        if self._process is not None:
+            self._process.close()
 
     def _work(self) -> None:
         while (queued := self._requests.get()) is not None:
-            request, then = queued
-            opened = is_interrupted = False
+            message, then = queued
+            process: TimingProcess | None = None
+            is_interrupted = False
             try:
                 process = self._opened()
-                opened = True
-                answer: Answer = process.ask(request)
+                answer: Answer = process.ask(message)
             except WorkerFault as fault:
-                self._process = None
+                if self._process is process:
+                    self._process = None
                 answer, is_interrupted = str(fault), isinstance(fault, Interrupted)
             except Exception as error:
                 self._events.put(partial(_raise, error))  # in the submitting thread, which waits for an event
                 break
-            done = partial(self._done, then, answer, is_lost=not opened, was_interrupted=is_interrupted)
+            done = partial(self._done, then, answer, is_lost=process is None, was_interrupted=is_interrupted)
             self._events.put(done)
-        if self._process is not None:
-            self._process.close()
 
     def _done(self, then: Callable[[Answer], None], answer: Answer, *, is_lost: bool, was_interrupted: bool) -> None:
-        self.is_busy, self.is_lost, self.was_interrupted = False, is_lost, was_interrupted
+        self._unanswered -= 1
+        self.is_lost, self.was_interrupted = is_lost, was_interrupted
         then(answer)
 
     def _opened(self) -> TimingProcess:
-        if self._process is not None and self._served == _REQUESTS_PER_PROCESS:
-            self._process.close()
-            self._process = None
-        if self._process is None:
-            self._served = 0
-            self._process = self._start(self.gpu)
-            if self._is_closing:
-                self._process.kill()
-            self._process.ask(self._opening)
-        self._served += 1
-        return self._process
+        with self._is_opening:
+            if self._process is not None and self._served >= _REQUESTS_PER_PROCESS:
+                self._process.close()
+                self._process = None
+            if self._process is None:
+                self._served = 0
+                process = self._process = self._start(self.gpu)
+                if self._is_closing:
+                    process.kill()
+                try:
+                    for message in (READY, self._opening, READY, VERIFY):
+                        process.ask(message)
+                except WorkerFault:
+                    self._process = None
+                    raise
+            self._served += 1
+            return self._process
 
 
 def _raise(error: Exception) -> None:

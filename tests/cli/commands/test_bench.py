@@ -15,7 +15,10 @@ import pytest
 import cugen.bench.measure
 import cugen.bench.session
 import cugen.runtime.gpu
+from cugen.cli.parallel import gpus as parallel
 from cugen.runtime.gpu import available
+from cugen.tune.timing import gpus
+from cugen.tune.timing.gpus import Gpu
 
 Cli = Callable[..., Any]
 
@@ -132,6 +135,22 @@ def test_a_wrong_kernel_is_a_no(cli: Cli, spec: Path, gpu: list[Any]) -> None:
 @pytest.mark.parametrize("words", [("--against", "tensorflow"), ("--samples", "0"), ("--samples", "many")])
 def test_wrong_options_are_wrong_calls(cli: Cli, spec: Path, words: tuple[str, ...]) -> None:
     assert cli("bench", spec, *words).status == 2
+
+
+def test_each_kernel_is_timed_on_every_gpu(cli: Cli, spec: Path, gpu: list[Any], monkeypatch: Any) -> None:
+    devices = tuple(Gpu("a GPU of the tests", "sm_90", f"GPU-{n}") for n in range(3))
+    monkeypatch.setattr(gpus, "identified_gpus", lambda: devices)
+
+    def here(devices: Any, make: Any, items_of: Any) -> Iterator[tuple[Any, ...]]:
+        yield from zip(*(map(make, items_of(device)) for device in devices), strict=True)
+
+    monkeypatch.setattr(parallel, "on_each_gpu", here)
+    done = cli("bench", str(spec), "--gpus", "all")
+    assert done.status == 0
+    assert [line for line in done.out.splitlines() if "GPU-" in line] == [
+        f"scale: direct on a GPU of the tests GPU-{n}, +0.0% to the median" for n in range(3)
+    ]
+    assert "`--gpus` is for this machine" in cli("bench", str(spec), "--gpus", "all", "--scheduler", "local").err
 
 
 def test_the_chart_is_well_formed(cli: Cli, spec: Path, gpu: list[Any], tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ class FakeDriver:
         self.configured: list[tuple[int, int | None]] = []
 
     @contextmanager
-    def context(self) -> Iterator[tuple[int, int]]:
-        yield self.context_handle, self.gpu
+    def context(self, of_gpu: int | None = None) -> Iterator[tuple[int, int]]:
+        yield (self.context_handle, self.gpu) if of_gpu is None else (1000 + of_gpu, of_gpu)
 
     def ordinal_of(self, address: int) -> int:
         return self.homes.get(address, 0)
@@ -411,6 +411,26 @@ def test_threads_have_constants_of_their_own_on_the_stream_per_thread(driver, ma
         pool.submit(call, function, stream=2).result()
     call(function, stream=2)
     assert [entry[1] for entry in driver.log if entry[0] == "upload"] == [300, 301]
+
+
+def test_threads_have_workspaces_of_their_own_on_the_stream_per_thread(driver, manifest) -> None:
+    function = GpuFunction("source", manifest)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call, function, stream=2).result()
+    for _ in range(2):
+        call(function, stream=2)
+    assert [entry[0] for entry in driver.log].count("allocate") == 2
+
+
+def test_a_caller_may_name_the_gpu(driver, manifest) -> None:
+    function = GpuFunction("source", manifest)
+    driver.homes = {A: 3, C: 3}
+    arguments = {"A": tensor(8, A), "C": tensor(8, C), "s": 1.5}
+    for gpu in (3, 3):
+        function.queue(arguments, 55, on_gpu=gpu)
+    assert driver.loads == 1
+    with pytest.raises(RunError, match="the kernel runs on GPU 0"):
+        function.queue(arguments, 55)
 
 
 def test_a_kernel_without_constants_is_loaded_once_for_all_streams(driver, manifest) -> None:

@@ -129,7 +129,7 @@ def test_a_hopeless_candidate_is_stopped(clock: Clock, code: Callable[[int, str]
 
 def test_a_wrong_first_kernel_is_a_fault(clock: Clock, code: Callable[[int, str], Message]) -> None:
     with pytest.raises(Exception, match="elements differ"):
-        opened(clock, code(0, "10 µs wrong"))
+        opened(clock, code(0, "10 µs wrong")).time(request())
 
 
 @pytest.mark.slow
