@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 4659803837a3ab04, text f91693d309c51884.
+// Input 250ba542c1e95a66, text b6d103b3fe2a6a12.
