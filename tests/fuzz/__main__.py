@@ -27,11 +27,11 @@ from cugen.runtime.inputs import known_params, shape_of
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 
-from . import operators, problems
+from . import operators, problems, slices
 from .checks import compile_faults, plan_faults
 from .gpu import gpu_faults
 
-DRAWERS = {"operators": operators, "problems": problems}
+DRAWERS = {"operators": operators, "problems": problems, "slices": slices}
 MAX_PROFILED_ELEMENTS = 1 << 22  # of an array
 MAX_PROFILED_OPERATIONS = 3e9
 
