@@ -53,7 +53,8 @@ def _slices(d: Drawing) -> None:
     d.array("y", shape, dtype, is_output=True)
     names = ["x", "b"]
     for name in d.random.sample(("t", "u"), d.between(0, 2)):
-        d.statements.append(f"{name}[i, j] = {_value(d, names)}")
+        scan = " + cumsum(x[i, j], j)" if d.chance(10) else ""
+        d.statements.append(f"{name}[i, j] = {_value(d, names)}{scan}")
         names.append(name)
     adds = d.one_of(0, 50, 100)
     for part in d.random.sample(parts, count):
@@ -77,7 +78,7 @@ def _value(d: Drawing, names: list[str], own: str = "") -> str:
         reads += [f"{name}[i, j]" for name in names[2:]]
         terms.append(d.one_of(*reads))
     if d.chance(12):
-        terms.append(d.one_of("max(x[i, k], k)", "sum(x[k, j], k)", "cumsum(x[i, j], j)", "max(abs(x[i, k]), k)"))
+        terms.append(d.one_of("max(x[i, k], k)", "sum(x[k, j], k)", "max(abs(x[i, k]), k)"))
     if own:
         terms.append(own)
     if d.chance(25):

@@ -98,10 +98,10 @@ def _progression(form: AffineForm, extents: Mapping[str, AffineForm], seen: dict
         strides[names[0]] = strides.get(names[0], AffineForm()) + stride
     if not strides:
         return Progression(start, 1, AffineForm((), 1))
-    for name, stride in strides.items():
+    for index, stride in strides.items():
         if stride.is_constant and stride.constant < 0:  # the same positions, from the other end
-            start = start + extents[name].scaled(stride.constant) - stride
-            strides[name] = stride.scaled(-1)
+            start = start + extents[index].scaled(stride.constant) - stride
+            strides[index] = stride.scaled(-1)
     positive_strides = [s.constant for s in strides.values() if s.is_constant and s.constant > 0]
     smallest = min(positive_strides, default=0)
     if not smallest:
