@@ -88,10 +88,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Streams that the caller has closed (`>&-`) read and write nothing, and no file that is opened gets their number."""
+    """Streams that the caller has closed (`>&-`) read and write nothing, and no file gets their number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _dispatch(words: list[str]) -> int:

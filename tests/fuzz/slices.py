@@ -58,8 +58,8 @@ def _slices(d: Drawing) -> None:
         names.append(name)
     adds = d.one_of(0, 50, 100)
     for part in d.random.sample(parts, count):
-        own = f"y[{part}]" if d.chance(25) else ""
-        d.statements.append(f"y[{part}] {'+=' if d.chance(adds) else '='} {_value(d, names, own)}")
+        overwritten = f"y[{part}]" if d.chance(25) else ""
+        d.statements.append(f"y[{part}] {'+=' if d.chance(adds) else '='} {_value(d, names, overwritten)}")
     for name in names[2:]:
         if not any(f"{name}[" in line.split("=", 1)[1] for line in d.statements):
             d.statements[-1] += f" + {name}[i, j]"
@@ -70,7 +70,7 @@ def _slices(d: Drawing) -> None:
         d.array("b", [n], dtype)
 
 
-def _value(d: Drawing, names: list[str], own: str = "") -> str:
+def _value(d: Drawing, names: list[str], overwritten: str = "") -> str:
     """An expression of elements, and of the one that is overwritten."""
     terms = ["x[i, j]"]
     for _ in range(d.between(0, 2)):
@@ -79,8 +79,8 @@ def _value(d: Drawing, names: list[str], own: str = "") -> str:
         terms.append(d.one_of(*reads))
     if d.chance(12):
         terms.append(d.one_of("max(x[i, k], k)", "sum(x[k, j], k)", "max(abs(x[i, k]), k)"))
-    if own:
-        terms.append(own)
+    if overwritten:
+        terms.append(overwritten)
     if d.chance(25):
         terms[0] = f"where({d.one_of('i % 2 == 0', 'j > 3', 'x[i, j] > 0')}, {terms[0]}, {d.one_of('1', 'b[j]')})"
     text = terms[0]

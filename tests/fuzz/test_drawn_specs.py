@@ -56,8 +56,10 @@ def test_drawn_problems_are_valid():
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(8))
 def test_four_hundred_drawn_problems_have_no_fault(batch):
-    found = {s: list(plan_faults(problems.draw(s), problems.sizes(s))) for s in range(50 * batch, 50 * (batch + 1))}
-    assert {seed: faults for seed, faults in found.items() if faults} == {}
+    faults_by_seed = {
+        s: list(plan_faults(problems.draw(s), problems.sizes(s))) for s in range(50 * batch, 50 * (batch + 1))
+    }
+    assert {seed: faults for seed, faults in faults_by_seed.items() if faults} == {}
 
 
 def check_headers(seeds: range, folder: Path) -> None:

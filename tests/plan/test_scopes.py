@@ -98,7 +98,8 @@ def test_forgetting_an_element_keeps_those_at_a_constant_distance(nest):
 
 def test_forgetting_an_element_invalidates_a_sum_over_an_index_of_that_name(nest):
     index = Index("i", Const(8, INT64))
-    total = Reduce("sum", Read("A", (Op("add", (IndexValue("i"), Const(1, INT64)), INT64),), FLOAT32), (index,), FLOAT32)
+    read = Read("A", (Op("add", (IndexValue("i"), Const(1, INT64)), INT64),), FLOAT32)
+    total = Reduce("sum", read, (index,), FLOAT32)
     nest[0].remember(total, VALUE)
     nest[2].forget("A", (IndexValue("i"),))
     assert nest[0].recall(total) is None

@@ -25,7 +25,7 @@ from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.spec.expressions import Reduce
 
 _MIN_EXTENT = 3  # of M and N; fewer rows or columns are no tile (heuristic)
-_MIN_OPERAND_ELEMENTS = 40  # of the smaller operand, which caches hold (measured on an H100: 32 are faster there, not 64)
+_MIN_OPERAND_ELEMENTS = 40  # caches hold fewer of the smaller operand (measured on an H100: 32 are faster, not 64)
 _MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer may be done before the pipeline is full
 # Of `tiled` with one accumulator per thread: its launch, and each k-tile, which waits for memory (fitted to 11 GEMMs of
 # few rows or columns, cold, on an H200).

@@ -214,8 +214,8 @@ def _stage(
         source = "filtered textures" if has_samples else "indices"
         raise NotReductions(f"reduces array elements; here all values come from {source}")
     # What lacks an output index is shared by several results, and comes from a cache.
-    own = [read for read in moving if set(output_names) <= free_indices(read)]
-    largest = max(own, key=lambda read: len(free_indices(read) & names), default=None)
+    unshared = [read for read in moving if set(output_names) <= free_indices(read)]
+    largest = max(unshared, key=lambda read: len(free_indices(read) & names), default=None)
     if largest is None or len(free_indices(largest) & names) < max(len(free_indices(read) & names) for read in moving):
         raise NotReductions("reads each element for one result; here several results share every element")
     strides = _strides(largest, fused, names, request)
@@ -223,7 +223,7 @@ def _stage(
     if fastest is None:
         raise NotReductions(f"the contiguous dimension of {largest.array} depends on params")
     rank = len(free_indices(largest) & names)
-    for read in own:
+    for read in unshared:
         if len(free_indices(read) & names) < rank or fused.arrays[read.array].space not in IN_MEMORY:
             continue
         if _smallest(_strides(read, fused, names, request), request) != fastest:

@@ -79,7 +79,6 @@ def test_an_operand_of_few_elements_is_left_to_caches(n, k, family):
     assert kernel.family == family
 
 
-
 def match_of(request: Request) -> Match:
     match = FAMILY.answer(request)
     assert isinstance(match, Match)
