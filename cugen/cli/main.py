@@ -66,6 +66,7 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status. `argv`: without the program name."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -84,6 +85,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except Exception as error:
         return _report(error, debug="--debug" in words, gnu="--gnu" in words)
+
+
+def _open_closed_streams() -> None:
+    """Streams that the caller has closed (`>&-`) read and write nothing, and no file gets their number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _dispatch(words: list[str]) -> int:

@@ -18,7 +18,7 @@ from cugen.plan.memory import Access, Array, Component, Element, Vector
 from cugen.plan.nodes import Assign, Comparison, Copy, For, Guard, If, Index, Let, Load, Loop, Node, Section, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_integer
+from cugen.plan.subscripts import are_distinct, to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.rewrite.dense_indices import index_values
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, free_indices, walk
@@ -57,7 +57,14 @@ class ConsecutiveElements:
     def needs_element_index(self) -> bool:
         """Whether the statements need each element's own index, not only the vector's first."""
         loaded = (*self.wide, *self.staged, *(read for run in self.loaded for read in self.fields(run)))
-        return self.width > 1 and depends_on_index(self.statements, self.along, loaded)
+        kept = tuple(read for read in loaded if not _may_be_stored(read, self.statements))
+        return self.width > 1 and depends_on_index(self.statements, self.along, kept)
+
+
+def _may_be_stored(read: Read, statements: Sequence[Statement]) -> bool:
+    """Whether a statement may store the element under other subscripts: then it is loaded again after that."""
+    stores = (s.subscripts for s in statements if s.target == read.array and s.subscripts != read.subscripts)
+    return any(not are_distinct(subscripts, read.subscripts) for subscripts in stores)
 
 
 def wide_reads(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cugen.plan.nodes import Node
+from cugen.plan.subscripts import are_distinct
 from cugen.plan.symbols import Integer
-from cugen.spec.expressions import Const, Expr, Read, walk
+from cugen.spec.expressions import Expr, Read, bound_indices, free_indices, walk
 
 
 class Scope:
@@ -75,10 +76,6 @@ class Scope:
 
 
 def _reads(expr: Expr, array: str, subscripts: tuple[Expr, ...]) -> bool:
+    bound = {index.name for index in bound_indices(expr)}
     reads = (node for node in walk(expr) if isinstance(node, Read) and node.array == array)
-    return any(not _are_distinct(read.subscripts, subscripts) for read in reads)
-
-
-def _are_distinct(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
-    """Whether elements have different constants as subscripts of one dimension."""
-    return any(isinstance(x, Const) and isinstance(y, Const) and x.value != y.value for x, y in zip(a, b, strict=True))
+    return any(bound & free_indices(read) or not are_distinct(read.subscripts, subscripts) for read in reads)

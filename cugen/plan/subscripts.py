@@ -51,6 +51,21 @@ def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
     raise NotAnInteger(repr(expr))
 
 
+def are_distinct(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:
+    """Whether two elements of an array differ by a constant along some dimension, for all values of their indices."""
+    return any(_differ(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _differ(a: Expr, b: Expr) -> bool:
+    named = (node for part in (a, b) for node in walk(part) if isinstance(node, IndexValue | ParamValue | Local))
+    symbols = {node.name: symbol(node.name) for node in named}
+    try:
+        difference = (to_integer(a, symbols) - to_integer(b, symbols)).expand()
+    except NotAnInteger:
+        return False
+    return bool(difference.is_Integer and difference != 0)
+
+
 def is_subscript(expr: Expr) -> bool:
     """Whether `to_integer` takes an expression, once the elements that it reads are in locals."""
     named = (node for node in walk(expr) if isinstance(node, IndexValue | ParamValue | Local))

@@ -138,8 +138,6 @@ def _reductions(expr: Expr, known: Mapping[str, Index], bound: tuple[str, ...]) 
 def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
     """Whether the reduction is long, in bounds everywhere, and its temporary within the size limit."""
     reduction = nested.reduction
-    if reduction.is_position:
-        return False
     is_repeated = any(index not in nested.free for index in statement.indices)
     if not nested.is_nested and not (is_repeated and _outweighs_enclosing(nested, spec)):
         return False
@@ -160,7 +158,7 @@ def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> boo
     results than an array that it reads has elements, as pooled windows but not all pairs of two sets. One that is
     nested in no other is computed once for several outputs, if these take longer than the launch."""
     reduction = nested.reduction
-    if reduction.is_position or not (nested.is_nested or _is_broadcast(nested, statement, spec)):
+    if not (nested.is_nested or _is_broadcast(nested, statement, spec)):
         return False
     terms = _size(reduction.indices, spec)
     is_long = terms is not None and terms > _MAX_INLINE_TERMS

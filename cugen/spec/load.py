@@ -98,8 +98,7 @@ def _load_file(
     name = os.fspath(path)
     try:
         if not Path(path).is_file():
-            reason = "it is a folder" if Path(path).is_dir() else "there is no such file"
-            raise _failure(name, "CG1001", f"`{name}` can't be read: {reason}", help=_path_help(Path(path)))
+            raise _failure(name, "CG1001", f"`{name}` can't be read: {_fault(Path(path))}", help=_path_help(Path(path)))
         with open(path, "rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
@@ -113,10 +112,19 @@ def _load_file(
     return tuple(replace(spec, dependencies=(name, *spec.dependencies)) for spec in specs)
 
 
+def _fault(path: Path) -> str:
+    """Why a path is no file."""
+    if path.is_dir():
+        return "it is a folder"
+    return "it is a pipe or a device" if path.exists() else "there is no such file"
+
+
 def _path_help(path: Path) -> str:
     """What to write in place of a path that is no file."""
     if path.is_dir():
         return f"name its files, as in `{path / '*.yaml'}`"
+    if path.exists():
+        return "write the spec to a file, and name that"
     siblings = [sibling.name for sibling in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     similar = next((f"{path.name}{end}" for end in (".yaml", ".yml") if f"{path.name}{end}" in siblings), None)
     similar = similar or nearest(path.name, sorted(siblings))

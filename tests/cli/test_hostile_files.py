@@ -336,6 +336,9 @@ def test_a_spec_that_is_no_file_is_refused(cli, tmp_path, what):
     assert answer.status == 2
     assert answer.err.startswith("error[CG1001]: ")
     help = "name its files, as in `" if what in ("folder", "") else "check the path"
+    if what == "pipe":
+        help = "write the spec to a file"
+        assert "it is a pipe or a device" in answer.err
     assert f"= help: {help}" in answer.err
     assert not (tmp_path / "out").exists()
 

@@ -129,6 +129,15 @@ def test_a_reader_that_leaves_early_gives_the_status_of_a_closed_pipe() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_keep_the_status(closed: str) -> None:
+    command = f"{sys.executable} -m cugen check {{}} {closed}"
+    for arguments, status in (("--help", 0), ("missing.yaml", 2)):
+        done = subprocess.run(["bash", "-c", command.format(arguments)], capture_output=True, timeout=60, check=False)
+        assert done.returncode == status
+        assert b"internal error" not in done.stderr
+
+
 def test_ctrl_c_ends_with_one_line(tmp_path: Path) -> None:
     fifo = tmp_path / "spec.yaml"
     program = (

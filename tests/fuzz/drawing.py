@@ -5,6 +5,7 @@ A spec is drawn from its seed alone, so that `python -m tests.fuzz --seed S --co
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ class Drawing:
     arrays: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # of the arrays
     indices: dict[str, str] = field(default_factory=dict)
+    scalars: dict[str, dict[str, object]] = field(default_factory=dict)
     statements: list[str] = field(default_factory=list)
     is_dynamic: bool = False
 
@@ -117,5 +119,7 @@ class Drawing:
         params = ", ".join(f"{name}: {self.dynamic.get(name, size)}" for name, size in self.params.items())
         indices = ", ".join(f"{name}: {extent}" for name, extent in self.indices.items())
         lines = ["cugen: 1", "kernel: drawn", f"target: {self.one_of(*TARGETS)}", f"params: {{{params}}}", "arrays:"]
+        if self.scalars:
+            lines.insert(-1, f"scalars: {json.dumps(self.scalars)}")
         lines += [*self.arrays, f"indices: {{{indices}}}", "compute: |", *(f"  {line}" for line in self.statements)]
         return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from cugen.toolchain.codes import TARGET_UNKNOWN
 from cugen.toolchain.cuda import compile_cubin, compilers
 from cugen.toolchain.errors import CompileError
 
+from . import problems
 from .checks import compile_faults, plan_faults
 from .operators import OPERATORS, draw, sizes
 
@@ -44,6 +45,21 @@ def test_some_drawn_specs_have_no_fault(batch):
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_ten_thousand_drawn_specs_have_no_fault(batch):
     assert _faulty(range(PER_BATCH * batch, PER_BATCH * (batch + 1))) == {}
+
+
+def test_drawn_problems_are_valid():
+    assert len(problems.problems()) > 80
+    for seed in range(40):
+        load_text(problems.draw(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(8))
+def test_four_hundred_drawn_problems_have_no_fault(batch):
+    faults_by_seed = {
+        s: list(plan_faults(problems.draw(s), problems.sizes(s))) for s in range(50 * batch, 50 * (batch + 1))
+    }
+    assert {seed: faults for seed, faults in faults_by_seed.items() if faults} == {}
 
 
 def check_headers(seeds: range, folder: Path) -> None:

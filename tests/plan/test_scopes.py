@@ -6,7 +6,7 @@ import pytest
 
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import symbol
-from cugen.spec.expressions import Const, IndexValue, Local, Op, Read
+from cugen.spec.expressions import Const, Index, IndexValue, Local, Op, Read, Reduce
 from cugen.spec.types import FLOAT32, INT64
 
 READ = Read("A", (IndexValue("i"),), FLOAT32)
@@ -81,6 +81,28 @@ def test_forgetting_a_field_keeps_the_other_fields(nest):
         outer.remember(read, VALUE)
     inner.forget("A", (IndexValue("j"), Const(0, INT64)))
     assert [outer.recall(read) for read in fields] == [None, VALUE]
+
+
+def test_forgetting_an_element_keeps_those_at_a_constant_distance(nest):
+    def element(factor: int, offset: int) -> Read:
+        scaled = Op("mul", (Const(factor, INT64), IndexValue("i")), INT64)
+        return Read("A", (Op("add", (scaled, Const(offset, INT64)), INT64),), FLOAT32)
+
+    for read in (element(2, 0), element(2, 1), element(3, 1)):
+        nest[0].remember(read, VALUE)
+    nest[2].forget("A", element(2, 0).subscripts)
+    assert nest[0].recall(element(2, 0)) is None
+    assert nest[0].recall(element(2, 1)) is VALUE
+    assert nest[0].recall(element(3, 1)) is None
+
+
+def test_forgetting_an_element_invalidates_a_sum_over_an_index_of_that_name(nest):
+    index = Index("i", Const(8, INT64))
+    read = Read("A", (Op("add", (IndexValue("i"), Const(1, INT64)), INT64),), FLOAT32)
+    total = Reduce("sum", read, (index,), FLOAT32)
+    nest[0].remember(total, VALUE)
+    nest[2].forget("A", (IndexValue("i"),))
+    assert nest[0].recall(total) is None
 
 
 def test_indices_are_recalled_by_their_values(nest):

@@ -62,3 +62,20 @@ def test_it_is_right_whatever_its_summed_index_is_called(k):
     (spec,) = load_text(product(k))
     kernel = generate(spec, analysis=False)
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("where(j > 3, x[i, j], 1)", "where(i > 2, x[i, j], 2)"),
+        ("where(j > 3, x[i, j], 1)", "where(i > 2, x[i, j], 2) + x[i, j]"),
+        ("where(x[i, j] > 0, x[i, j - 1], 1)", "where(j > 3, x[i, j - 1], 2)"),
+    ],
+)
+def test_an_element_that_several_conditions_guard_has_a_name_for_each(values):
+    statements = "\n".join(f"  y[{n}, j, i] = {value}" for n, value in enumerate(values))
+    x, y = "{shape: [M, N], dtype: float16, boundary: clamp}", "{shape: [2, N, M], dtype: float32}"
+    text = f"cugen: 1\nkernel: k\nparams: {{M: 6, N: 9}}\narrays:\n  x: {x}\n  y: {y}\ncompute: |\n{statements}\n"
+    (spec,) = load_text(text + "schedule: {family: direct}\n")
+    kernel = generate(spec, analysis=False)
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

@@ -75,6 +75,14 @@ def test_norms_inside_a_mean_are_hoisted():
     assert passes(spec)
 
 
+@pytest.mark.parametrize("value", ["argmax(x[i, k], k)", "argmin(x[i, k], k) == i"])
+def test_positions_inside_a_reduction_are_hoisted(value):
+    spec = spec_of(f"y = sum(x[i, 0] * ({value}), i)", "x [M, K]; y []")
+    assert list(temporaries(spec).values()) == [("i",)]
+    assert [kernel.family for kernel in generate(spec, analysis=False).plan.kernels] == ["reduce", "reduce"]
+    assert passes(spec)
+
+
 def test_a_sum_that_outputs_share_is_computed_once():
     spec = spec_of("y[l, i, j] = sum(a[i, k] * b[k, j], k) + c[l]", "a [M, K]; b [K, N]; c [70]; y [70, M, N]")
     kernels = generate(spec, analysis=False).plan.kernels

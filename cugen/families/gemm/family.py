@@ -25,6 +25,7 @@ from cugen.plan.kernel import IdleUnit, Kernel
 from cugen.spec.expressions import Reduce
 
 _MIN_EXTENT = 3  # of M and N; fewer rows or columns are no tile (heuristic)
+_MIN_OPERAND_ELEMENTS = 40  # caches hold fewer of the smaller operand (measured on an H100: 32 are faster, not 64)
 _MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer may be done before the pipeline is full
 # Of `tiled` with one accumulator per thread: its launch, and each k-tile, which waits for memory (fitted to 11 GEMMs of
 # few rows or columns, cold, on an H200).
@@ -137,6 +138,9 @@ def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
         yield Refusal("takes sums of several terms, and this one has a single term")
     if _min_extent(contraction) < _MIN_EXTENT:
         yield Refusal(f"takes M and N of {_MIN_EXTENT} or more")
+    k = contraction.context.static_extent(contraction.k)
+    if k is not None and _min_extent(contraction) * k < _MIN_OPERAND_ELEMENTS:
+        yield Refusal(f"takes operands of {_MIN_OPERAND_ELEMENTS} elements or more; caches serve fewer")
 
 
 def _latency_refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:

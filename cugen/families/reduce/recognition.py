@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import contiguous_first
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_read, offset_of, widest_at
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, Width, is_read, offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.reductions import conjunction, conjuncts
@@ -111,12 +111,24 @@ class ReductionProblem:
 
     def wide_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
         """The reads that are contiguous along an index."""
+        return tuple(
+            r for r in stage.reads if self._strides(r, along) == [1] and self.arrays[r.array].space in IN_MEMORY
+        )
 
-        def strides(read: Read) -> list[Integer]:
-            pairs = zip(read.subscripts, self.arrays[read.array].strides, strict=True)
-            return [stride for sub, stride in pairs if along in free_indices(sub)]
+    def spread_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
+        """The reads of which consecutive elements along an index are apart, but in the same sector."""
+        return tuple(
+            r
+            for r in stage.reads
+            if len(strides := self._strides(r, along)) == 1
+            and (stride := self.context.static(strides[0])) is not None
+            and 1 < stride < SECTOR_BYTES // self.arrays[r.array].dtype.bytes
+        )
 
-        return tuple(r for r in stage.reads if strides(r) == [1] and self.arrays[r.array].space in IN_MEMORY)
+    def _strides(self, read: Read, along: str) -> list[Integer]:
+        """The strides of the dimensions whose subscripts hold an index."""
+        pairs = zip(read.subscripts, self.arrays[read.array].strides, strict=True)
+        return [stride for sub, stride in pairs if along in free_indices(sub)]
 
     def main_read(self, stage: Stage) -> Read:
         """The contiguous read of the most elements, whose alignment the vector loads follow."""
@@ -201,20 +213,24 @@ def _stage(
         has_samples = any(isinstance(node, Sample) for reduction in reductions for node in walk(reduction))
         source = "filtered textures" if has_samples else "indices"
         raise NotReductions(f"reduces array elements; here all values come from {source}")
-    largest = max(moving, key=lambda read: len(free_indices(read) & names))
-    if not set(output_names) <= free_indices(largest):
+    # What lacks an output index is shared by several results, and comes from a cache.
+    unshared = [read for read in moving if set(output_names) <= free_indices(read)]
+    largest = max(unshared, key=lambda read: len(free_indices(read) & names), default=None)
+    if largest is None or len(free_indices(largest) & names) < max(len(free_indices(read) & names) for read in moving):
         raise NotReductions("reads each element for one result; here several results share every element")
     strides = _strides(largest, fused, names, request)
     fastest = _smallest(strides, request)
     if fastest is None:
         raise NotReductions(f"the contiguous dimension of {largest.array} depends on params")
     rank = len(free_indices(largest) & names)
-    for read in moving:
+    for read in unshared:
         if len(free_indices(read) & names) < rank or fused.arrays[read.array].space not in IN_MEMORY:
             continue
         if _smallest(_strides(read, fused, names, request), request) != fastest:
             raise NotReductions(f"consecutive {fastest} are not contiguous in {read.array}")
-    order = tuple(sorted(indices, key=lambda index: _slowness(index, strides, fastest, request)))
+    repeated = tuple(index for index in indices if index.name not in free_indices(largest))
+    along = (index for index in indices if index not in repeated)
+    order = (*repeated, *sorted(along, key=lambda index: _slowness(index, strides, fastest, request)))
     by_values = {(r.kind, r.body, r.where, r.body.dtype): r for r in reductions}
     extremes = {r: arg for r in reductions if (arg := by_values.get((f"arg{r.kind}", r.body, r.where, r.dtype)))}
     computed = tuple(r for r in reductions if r not in extremes)

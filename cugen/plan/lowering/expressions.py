@@ -148,6 +148,18 @@ class Lowering:
         self._names_by_value[expr] = (name, [*declared, home])
         return name
 
+    def _moved(self, name: str, branch: Scope, home: Scope) -> str:
+        """The name of a value that is declared in `home` in place of its branch: another one where `home` has it."""
+        for expr, (known, declared) in self._names_by_value.items():
+            if known == name and branch in declared:
+                others = [scope for scope in declared if scope is not branch]
+                if any(home in scope.ancestors() or scope in home.ancestors() for scope in others):
+                    self._names_by_value[expr] = name, others
+                    return self.names.allocate(name)
+                self._names_by_value[expr] = name, [*others, home]
+                break
+        return name
+
     def _holds(self, term: Comparison) -> bool:
         match term.operator:
             case "<":
@@ -231,9 +243,10 @@ class Lowering:
         if guard is not None and not orelse.nodes and len(then.nodes) == 1:
             (load,) = then.nodes
             if isinstance(load, Load) and load.guard is None and load.local == then_value:
-                home.nodes.append(replace(load, guard=guard, otherwise=else_value))
-                home.remember(select, then_value)
-                return then_value
+                moved = Local(self._moved(load.local.name, then, home), load.local.dtype)
+                home.nodes.append(replace(load, local=moved, guard=guard, otherwise=else_value))
+                home.remember(select, moved)
+                return moved
         local = Local(self.name_for(select, "chosen", home), select.dtype)
         home.nodes.append(Let(local, None, mutable=True))
         branches = (_assigning(local, then.nodes, then_value), _assigning(local, orelse.nodes, else_value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from cugen.spec.model import Array, Param, Statement
 from cugen.spec.prove.affine import AffineForm, Variable, affine_form, atom_form, floor_quotient, multiply
@@ -38,8 +39,24 @@ def covers_symbolically(writers: list[Statement], array: Array, params: Mapping[
 
 
 def writes_once_symbolically(writers: list[Statement], params: Mapping[str, Param]) -> bool:
-    """Whether no element is written twice; proved for a single statement only."""
-    return len(writers) == 1 and _progressions(writers[0], params) is not None
+    """Whether no element is written twice; False means `not proved`."""
+    progressions = [_progressions(statement, params) for statement in writers]
+    known = [progression for progression in progressions if progression is not None]
+    return len(known) == len(progressions) and all(any(map(_are_disjoint, a, b)) for a, b in combinations(known, 2))
+
+
+def _are_disjoint(a: Progression, b: Progression) -> bool:
+    """Whether two progressions of one dimension are interleaved, or one begins behind the end of the other."""
+    distance = b.start - a.start
+    if distance.is_constant and a.stride == b.stride and distance.constant % a.stride:
+        return True
+    return _is_behind(distance, a) or _is_behind(distance.scaled(-1), b)
+
+
+def _is_behind(distance: AffineForm, progression: Progression) -> bool:
+    """Whether a position at this distance from the start of a progression is behind its end."""
+    gap = distance - (progression.length - AffineForm((), 1)).scaled(progression.stride)
+    return gap.is_constant and gap.constant > 0
 
 
 def _fills(progression: Progression, extent: AffineForm) -> bool:
@@ -81,6 +98,10 @@ def _progression(form: AffineForm, extents: Mapping[str, AffineForm], seen: dict
         strides[names[0]] = strides.get(names[0], AffineForm()) + stride
     if not strides:
         return Progression(start, 1, AffineForm((), 1))
+    for index, stride in strides.items():
+        if stride.is_constant and stride.constant < 0:  # the same positions, from the other end
+            start = start + extents[index].scaled(stride.constant) - stride
+            strides[index] = stride.scaled(-1)
     positive_strides = [s.constant for s in strides.values() if s.is_constant and s.constant > 0]
     smallest = min(positive_strides, default=0)
     if not smallest:

@@ -49,6 +49,23 @@ def test_reductions_are_matched_by_default(planned):
     assert planned(automatic(rows(300, 513, "argmax(x[i, j], j)", out="int64"))).family == "reduce"
 
 
+PACKED = """
+params: {N: %s, K: %s, G: 64}
+arrays:
+  w: {shape: [N, K // 2], dtype: uint8}
+  scale: {shape: [N, K // G], dtype: float16}
+  x: {shape: [K], dtype: float16}
+  y: {shape: [N], dtype: float32}
+compute: y[n] = sum(((cast(w[n, k // 2], int32) >> (4 * (k %% 2))) & 15) * scale[n, k // G] * x[k], k)
+"""
+
+
+def test_packed_weights_times_a_vector_read_the_weights_of_a_row_together(planned):
+    kernel = planned(PACKED % (4096, 4096))
+    assert kernel.family == "reduce"
+    assert "vectors would spread its loads" in " ".join(kernel.reasons)
+
+
 @pytest.mark.parametrize(
     ("m", "n", "dtype", "block"),
     [

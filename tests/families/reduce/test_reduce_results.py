@@ -37,7 +37,26 @@ def whole(n, value="sum(x[i], i)", dtype="float32", out="float32", schedule=""):
     return WHOLE % (n, dtype, out, value, schedule)
 
 
+SHARED = """
+params: {M: %s, N: %s, P: %s}
+arrays:
+  x: {shape: [M, N], dtype: uint8}
+  s: {shape: [M, N // P], dtype: float32}
+  t: {shape: [N, P], dtype: float16}
+  y: {shape: [M], dtype: float32}
+indices: {j: N * P}
+compute: y[i] = sum(x[i, j // P] * s[i, j // (P * P)] * t[j // P, j %% P], j)
+schedule: {family: reduce}
+"""
+
+
 # Correctness
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("m", "n", "p"), [(5, 66, 2), (3, 12, 3), (2, 1024, 4)])
+def test_rows_whose_elements_are_multiplied_with_several_shared_ones(prove, m, n, p):
+    prove(SHARED % (m, n, p))
 
 
 @pytest.mark.sampled(2)

@@ -32,6 +32,12 @@ STATIC, DYNAMIC = "{N: 64}", "{N: {range: [1, 65536], multiple_of: 4}}"
         ("y[i, 1] = x[i]\ny[i, 0] = x[i]", "N, 2"),
         ("y += sum(x[i], i)", ""),
         ("y[2 * i] += x[i]", "2 * N + 5"),
+        ("y[N - 1 - i] = x[i]", "N"),
+        ("y[j, 2 * N - 1 - i] = x[i] + x[j]\ny[j, N - 1 - i] = x[i]", "N, 2 * N"),
+        ("y[2 * N - 2 * i - 1] = x[i]\ny[2 * i] = x[i]", "2 * N"),
+        ("y[3 * i] += x[i]\ny[3 * i + 2] += x[i]", "3 * N + 7"),
+        ("y[i, 2] += x[i]\ny[i, 0] += x[i]\ny[0, 1] += x[0]", "N, 4"),
+        ("y[i + N] += x[i]\ny[i + 2 * N] += x[i]", "4 * N"),
     ],
 )
 def test_these_write_each_element_once(compute: Compute, block: str, shape: str, size: str) -> None:
@@ -54,6 +60,8 @@ def test_these_write_each_element_once(compute: Compute, block: str, shape: str,
         ("y[i + 1] = x[i]", "8", "CG1305", "outside"),
         ("y[i - 1] = x[i]", "8", "CG1305", "outside"),
         ("y[i // 2] += x[i]", "4", "CG1306", "written twice"),
+        ("y[2 * i] += x[i]\ny[i + 3] += x[i]", "16", "CG1306", "written twice"),
+        ("y[7 - i] = x[i]\ny[i + 7] = x[i]", "15", "CG1306", "`y[7]` is written twice"),
         ("y[0] = x[0]\ny[7] = x[1]", "8", "CG1307", "`y[1]` is never written"),
         ("y[x[i]] = x[i]", "8", "CG1308", "is read from an array"),
         ("y[i / 2] = x[i]", "4", "CG1308", "exact division"),
@@ -84,7 +92,18 @@ def test_large_strided_writes_are_counted_without_enumerating_them(compute: Comp
 
 @st.composite
 def left_sides(draw: st.DrawFn) -> str:
-    forms = ["{a} * i + {b}", "{b}", "{a} * i + j", "i // 2", "i % 3", "j", "i", "{a} * j + {b}", "{b} - i"]
+    forms = [
+        "{a} * i + {b}",
+        "{b}",
+        "{a} * i + j",
+        "i // 2",
+        "i % 3",
+        "j",
+        "i",
+        "{a} * j + {b}",
+        "{b} - i",
+        "{b} - {a} * j",
+    ]
     form = draw(st.sampled_from(forms))
     return form.format(a=draw(st.integers(1, 3)), b=draw(st.integers(0, 3)))
 

@@ -278,10 +278,10 @@ def _scan(
     if not outer.is_left:
         elaborator.report.error(
             "CG1212",
-            f"`{node.function}` scans along an index of the left side; `{name.name}` is bound by a reduction",
+            f"`{node.function}` scans along an index that is a subscript by itself on the left; `{name.name}` isn't",
             name.span,
-            label="not on the left",
-            help="compute the scan in a separate statement, and reduce its result",
+            label="not alone on the left",
+            help=f"compute the scan in a statement of its own, such as `t[{name.name}] = ...`, and read its result",
         )
         return None
     inner = Index(elaborator.fresh(name.name), outer.extent)
