@@ -13,7 +13,7 @@ from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N
 from cugen.machine.wgmma import WARPGROUP
 from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import Barrier, ClusterBarrier, Comparison, For, Guard, If, Loop, NamedBarrier, Node
+from cugen.plan.nodes import Barrier, ClusterBarrier, Comparison, For, Guard, If, Loop, NamedBarrier, Node, Store
 from cugen.plan.pipeline_nodes import (
     ArriveBarrier,
     AwaitBarrier,
@@ -60,6 +60,7 @@ KERNELS = {
     "two consumers": lambda: gemm(schedule="block: {m: 128, n: 192}, stages: 3"),
     "three consumers": lambda: gemm(schedule="block: {m: 192, n: 96}"),
     "two matrices": lambda: gemm(schedule="block: {m: 256, n: 96}, stages: 2"),
+    "parts of an odd number": lambda: gemm(schedule="block: {m: 128, n: 80}"),
     "MN-major": lambda: gemm(layouts="KM KN"),
     "stores of registers": lambda: gemm(types=("bfloat16", "float32")),
     "one tile": lambda: gemm(256, 256, 4096, schedule="block: {m: 64, n: 128}, split_k: 1"),
@@ -415,6 +416,25 @@ def test_two_store_buffers_do_not_alternate_across_tiles_of_three_chunks():
     assert "output tile 1" in claim.reason
     right = nth(kernel, AwaitTensorStores, 0, lambda node: (replace(node, pending=0),))
     assert proof_of(right).verdict == "proved"
+
+
+def test_tiles_of_five_parts_do_not_all_begin_with_the_same_of_two_buffers():
+    """The numbers of the parts go on from tile to tile: the last part of one and the first of the next have others."""
+
+    def restart(node: Node) -> tuple[Node, ...] | None:
+        def planted(expr: sympy.Expr) -> sympy.Expr:
+            return expr.replace(
+                lambda e: isinstance(e, Mod) and e.args[1] == 2 and e.has(symbol("wave")),
+                lambda e: Mod(e.args[0].xreplace({symbol("wave"): integer(0)}), integer(2)),
+            )
+
+        is_store = isinstance(node, TensorStore) or (isinstance(node, Store) and node.access.array.space == "shared")
+        return (with_expressions(node, planted),) if is_store else None
+
+    kernel = KERNELS["parts of an odd number"]()
+    assert refuted(changed(kernel, restart)) == ["stores"]
+    buffers = {str(node.source.subscripts[1]) for node in nodes_of(kernel, TensorStore)}
+    assert all("wave" in buffer for buffer in buffers)
 
 
 def test_arrays_that_overlap_in_shared_memory_are_refuted():

@@ -9,7 +9,7 @@ from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M, WgmmaIns
 
 ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: layout of D)
 BARRIER_BYTES = 8
-_CHUNK_N = 64  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
+_CHUNKS_N = (64, 32, 16)  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
 _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
@@ -56,15 +56,19 @@ class WgmmaConfig(TileConfig):
 
     @property
     def chunk_n(self) -> int:
-        """Columns that the epilogue stores at once through shared memory: one swizzled row of 128 or 64 bytes."""
-        return _CHUNK_N if self.block_n % _CHUNK_N == 0 else _CHUNK_N // 2
+        """Columns that the epilogue stores at once through shared memory: one swizzled row of 128, 64 or 32 bytes."""
+        return next(columns for columns in _CHUNKS_N if self.block_n % columns == 0)
+
+    @property
+    def chunks(self) -> int:
+        """Parts of a warpgroup's tile that are stored at once."""
+        return self.matrices_m * int(self.block_n) // self.chunk_n
 
     @property
     def store_buffers(self) -> int:
-        """Buffers of such columns of a warpgroup: as many as a divisor of their number in a tile, so that a tile begins
-        with the first one."""
-        chunks = self.matrices_m * int(self.block_n) // self.chunk_n
-        return next(count for count in (2, 3, 1) if chunks % count == 0)
+        """Buffers of such columns of a warpgroup: if possible a divisor of their number in a tile, so that each tile
+        begins with the first one."""
+        return next((count for count in (2, 3) if self.chunks % count == 0), min(self.chunks, 2))
 
     @property
     def barrier_bytes(self) -> int:

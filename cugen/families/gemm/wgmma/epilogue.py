@@ -1,5 +1,5 @@
-"""Epilogue that stores results by TMA: accumulators become elements of the output in shared memory, 64 rows by 32 or 64
-columns at a time, which one thread of a warpgroup copies while the next ones are computed."""
+"""Epilogue that stores results by TMA: accumulators become elements of the output in shared memory, 64 rows by 16, 32
+or 64 columns at a time, which one thread of a warpgroup copies while the next ones are computed."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def stores_by_tma(contraction: Contraction) -> bool:
 
 
 class TensorStoreEpilogue(Epilogue):
-    """Each warpgroup has `store_buffers` buffers, `offset` bytes from the start of shared memory, which a kernel that
-    `is_persistent` uses again for its next output tile."""
+    """Each warpgroup has `store_buffers` buffers, `offset` bytes from the start of shared memory, which a block uses
+    again for its next output tile. `wave` is the number of its tile; None if it has one only."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class TensorStoreEpilogue(Epilogue):
         thread_of_warpgroup: Integer,
         offset: int,
         *,
-        is_persistent: bool,
+        wave: Integer | None,
     ) -> None:
         super().__init__(thread)
         assert isinstance(thread.config, WgmmaConfig)
         self.wgmma_config, self.warpgroup, self.thread_of_warpgroup = thread.config, warpgroup, thread_of_warpgroup
-        self.is_persistent = is_persistent
+        self.wave = wave
         (statement,) = self.request.stored_statements()
         self.statement = statement
         context = self.request.context
@@ -69,8 +69,9 @@ class TensorStoreEpilogue(Epilogue):
         shape = (config.consumers, config.store_buffers, WGMMA_M, config.chunk_n)
         tile = dense_array(names.allocate("c_tile"), self.output.dtype, shape, "shared")
         self.tile = replace(tile, name=self.output.name, dynamic=True, dynamic_offset=offset)
-        # The swizzle of TMA: 16-byte chunk c of row r is at c ^ (r % 8), in rows of 64 bytes at c ^ (r / 2 % 4).
-        rows = 1 if row_bytes == SWIZZLED_ROW_BYTES else 2
+        # The swizzle of TMA: 16-byte chunk c of row r is at c ^ (r % 8), in rows of 64 bytes at c ^ (r / 2 % 4), of 32
+        # bytes at c ^ (r / 4 % 2).
+        rows = SWIZZLED_ROW_BYTES // row_bytes
         chunk = FloorDiv(thread.lane, integer(rows * ACCUMULATOR_LANES_N))
         self.swizzle = define("c_swizzle", thread.n_in_tile + 8 * chunk, thread.lowering)
         # Results beyond the output are left out by TMA: only where arrays are read must indices be inside.
@@ -96,11 +97,11 @@ class TensorStoreEpilogue(Epilogue):
         matrix = thread.loop_index("matrix", config.matrices_m)
         chunk = thread.loop_index("chunk", chunks)
         i, c = value_of(matrix), value_of(chunk)
-        buffer = Mod(i * chunks + c, integer(config.store_buffers))
+        buffer = Mod(self._first_chunk() + i * chunks + c, integer(config.store_buffers))
         of_warpgroup = NamedBarrier(self.warpgroup, WARPGROUP)
         first = self.thread_of_warpgroup
         await_buffer, buffer_read = Section("await_buffer", ()), Section("buffer_read", ())
-        if self.is_persistent or config.matrices_m * chunks > config.store_buffers:
+        if self.wave is not None or config.matrices_m * chunks > config.store_buffers:
             awaited = when(first, "==", integer(0), (AwaitTensorStores(config.store_buffers - 1),))
             await_buffer, buffer_read = Section("await_buffer", (awaited,)), Section("buffer_read", (of_warpgroup,))
         m = thread.tile_origin[self.contraction.m.name] + self._first_row(i)
@@ -129,6 +130,13 @@ class TensorStoreEpilogue(Epilogue):
     def drain(self) -> tuple[Node, ...]:
         """After the last tile: no block may leave while its shared memory is read."""
         return (when(self.thread_of_warpgroup, "==", integer(0), (AwaitTensorStores(0),)),)
+
+    def _first_chunk(self) -> Integer:
+        """The number of the tile's first chunk among those of the block, where tiles begin with different buffers."""
+        config = self.wgmma_config
+        if self.wave is None or config.chunks % config.store_buffers == 0:
+            return integer(0)
+        return self.wave * config.chunks
 
     def _first_row(self, matrix: Integer) -> Integer:
         """The first row of a matrix of the warpgroup, in the block tile."""

@@ -125,9 +125,8 @@ class WgmmaKernel:
         if config.split_k > 1:
             epilogue = ClusterEpilogue(self.thread)
         elif stores_by_tma(contraction):
-            epilogue = TensorStoreEpilogue(
-                self.thread, self.warpgroup, self.thread_of_warpgroup, offset, is_persistent=self.is_persistent
-            )
+            wave = self.wave.index.symbol if self.is_persistent else None
+            epilogue = TensorStoreEpilogue(self.thread, self.warpgroup, self.thread_of_warpgroup, offset, wave=wave)
             offset += epilogue.bytes
         else:
             epilogue = Epilogue(self.thread)

@@ -22,7 +22,7 @@ from cugen.spec.expressions import Reduce
 from cugen.spec.model import Schedule
 
 BLOCK_M = (64, 128, 192, 256)
-BLOCK_N = (32, 64, 96, 128, 160, 192, 224, 256)
+BLOCK_N = tuple(range(32, 257, 16))
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
@@ -199,7 +199,7 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
     requested = list(_requested_tiles(contraction))
     tiles = list(_block_tiles(contraction, instruction))
     if not requested:
-        sizes = f"M of {', '.join(map(str, BLOCK_M))}, and N a multiple of {BLOCK_N[0]} up to {BLOCK_N[-1]}"
+        sizes = f"M of {', '.join(map(str, BLOCK_M))}, and N a multiple of 16 from {BLOCK_N[0]} to {BLOCK_N[-1]}"
         return Refusal(f"has tiles with {sizes}", "schedule.block")
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")

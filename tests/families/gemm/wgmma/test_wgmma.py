@@ -28,7 +28,7 @@ EPILOGUES = {
     "accumulates": "C[{c}] += sum({terms})",
 }
 EDGES = (2, 7, 13, 37, 61, 67, 97)
-BLOCKS = ((64, 64), (64, 96), (64, 128), (128, 64), (128, 128), (128, 160), (192, 64))
+BLOCKS = ((64, 48), (64, 64), (64, 80), (64, 96), (64, 128), (128, 64), (128, 112), (128, 128), (128, 160), (192, 64))
 EXACT_FLOAT8_BLOCKS = ((64, 64), (64, 128), (128, 64))  # with twice the sums, and registers for an epilogue
 
 
@@ -95,6 +95,12 @@ def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
     drawn = draw(seed)
     assert made(drawn.text).plan.kernels[-1].family == "wgmma"
     prove(drawn.text, drawn.params, sanitize=drawn.mode == "sanitize", races=drawn.mode == "races")
+
+
+@pytest.mark.slow
+def test_tiles_after_another_of_an_odd_number_of_parts_equal_the_reference(prove) -> None:
+    """135 tiles on 132 blocks, each stored in five parts of 16 columns through two buffers."""
+    prove(product(64 * 45, 240, 64, schedule="family: wgmma, block: {m: 64, n: 80}"))
 
 
 def test_the_draws_meet_every_case() -> None:
