@@ -16,18 +16,19 @@ from cases import Case
 from products_cases import CUBLASLT
 
 SIDE = 4096
-SPECS = Path(__file__).parents[1] / "specs" / "product_ladder.yaml"
+_FOLDER = Path(__file__).parents[1] / "specs"
+SPECS, BF16_SPECS = _FOLDER / "product_ladder.yaml", _FOLDER / "product_ladder_bf16.yaml"
 
 
-def steps() -> tuple[str, ...]:
-    """Specs of the steps, at the timed size."""
+def steps(specs: Path = SPECS) -> tuple[str, ...]:
+    """Specs of the steps of a ladder, at the timed size."""
     sizes, timed = "{M: 256, N: 256, K: 256}", f"{{M: {SIDE}, N: {SIDE}, K: {SIDE}}}"
-    return tuple(text.replace(sizes, timed) for text in SPECS.read_text().split("---\n"))
+    return tuple(text.replace(sizes, timed) for text in specs.read_text().split("---\n"))
 
 
-def cases() -> tuple[Case, ...]:
+def cases(specs: Path = SPECS) -> tuple[Case, ...]:
     """Cases of the steps."""
-    return tuple(Case(_name(text), "ladder", text, against=("torch",), called=(CUBLASLT,)) for text in steps())
+    return tuple(Case(_name(text), "ladder", text, against=("torch",), called=(CUBLASLT,)) for text in steps(specs))
 
 
 def _name(text: str) -> str:

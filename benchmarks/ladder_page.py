@@ -1,4 +1,4 @@
-"""Renders the table of `docs/ladder.md`: analysis of each step, and its measured times."""
+"""Renders the tables of `docs/ladder.md`: analysis of each step, and its measured times."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ladder import SIDE, steps
+from ladder import BF16_SPECS, SIDE, SPECS, steps
 from page_parts import replaced, write
 
 from cugen import analyze, generate
 from cugen.spec.load import load_text
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "results" / "ladder_h200.json"
+_RESULTS = ROOT / "docs" / "results"
+RESULTS, BF16_RESULTS = _RESULTS / "ladder_h200.json", _RESULTS / "ladder_bf16_h100.json"
+# The specs and measured times of each table, by the mark before it.
+TABLES = {"steps": (SPECS, RESULTS), "tensor core steps": (BF16_SPECS, BF16_RESULTS)}
 PAGE = ROOT / "docs" / "ladder.md"
 _WARP, _SECTOR_BYTES = 32, 32
 
@@ -72,9 +75,11 @@ def _speed(row: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    content = json.loads(RESULTS.read_text()) if RESULTS.exists() else None
-    text = table([analysed(step) for step in steps()], content)
-    return write({PAGE: replaced(PAGE.read_text(), "steps", "end", text)}, __doc__)
+    page = PAGE.read_text()
+    for mark, (specs, results) in TABLES.items():
+        content = json.loads(results.read_text()) if results.exists() else None
+        page = replaced(page, mark, "end", table([analysed(step) for step in steps(specs)], content))
+    return write({PAGE: page}, __doc__)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The ladder of products: its page is that of today's kernels, and its steps lead up."""
+"""The ladders of products: their page is that of today's kernels, and their steps lead up."""
 
 from __future__ import annotations
 
@@ -44,19 +44,43 @@ def test_the_page_is_current_and_each_step_asks_less_of_memory(page):
     assert all(after.shared < 1.02 * before.shared for before, after in pairwise(steps[2:]))
 
 
-def test_the_spec_the_page_and_the_readme_agree_on_the_steps() -> None:
-    specs = load_all(ROOT / "specs" / "product_ladder.yaml")
-    numbers = [str(number) for number in range(1, len(specs) + 1)]
-    assert [re.findall(r"\d+", spec.kernel)[0] for spec in specs] == numbers
-    assert [spec.doc.split(":")[0] for spec in specs] == [f"step {number}" for number in numbers]
+def test_the_page_of_tensor_cores_is_current_and_each_step_asks_less_of_memory(page):
+    steps = [page.analysed(step) for step in page.steps(page.BF16_SPECS)]
+    assert page.table(steps, None) in page.PAGE.read_text() or page.BF16_RESULTS.exists()
+    # The first step on an instruction has small tiles.
+    for part in (steps[:2], steps[2:4], steps[4:]):
+        assert all(after.intensity >= before.intensity for before, after in pairwise(part))
+    for part in (steps[1:4], steps[4:]):
+        assert all(after.shared <= before.shared for before, after in pairwise(part))
+
+
+def test_the_specs_and_the_page_agree_on_the_steps() -> None:
     page = (ROOT / "docs" / "ladder.md").read_text()
-    assert re.findall(r"^\| \[(\w+)\]", page, re.MULTILINE) == [spec.kernel for spec in specs]
-    assert re.findall(r"^\*\*(\d+)\. ", page, re.MULTILINE) == numbers
+    kernels, texts = re.findall(r"^\| \[(\w+)\]", page, re.MULTILINE), re.findall(r"^\*\*(\d+)\. ", page, re.MULTILINE)
+    for name in ("product_ladder", "product_ladder_bf16"):
+        specs = load_all(ROOT / "specs" / f"{name}.yaml")
+        numbers = [str(number) for number in range(1, len(specs) + 1)]
+        assert [re.findall(r"\d+", spec.kernel)[0] for spec in specs] == numbers
+        assert [spec.doc.split(":")[0] for spec in specs] == [f"step {number}" for number in numbers]
+        of_ladder, kernels = kernels[: len(specs)], kernels[len(specs) :]
+        assert of_ladder == [spec.kernel for spec in specs]
+        of_ladder, texts = texts[: len(specs)], texts[len(specs) :]
+        assert of_ladder == numbers
+    assert kernels == texts == []
+
+
+def test_the_spec_the_page_and_the_readme_agree_on_their_number() -> None:
+    specs = load_all(ROOT / "specs" / "product_ladder.yaml")
+    page = (ROOT / "docs" / "ladder.md").read_text()
     readme = (ROOT / "README.md").read_text()
     comment = (ROOT / "specs" / "product_ladder.yaml").read_text()
     counts = re.findall(r"GEMM in (\w+) steps", readme + page) + re.findall(r"GEMM, (\w+) times", comment)
     assert len(counts) == 3  # of the README, the page and the spec
     assert set(counts) == {COUNTS[len(specs) - 6]}
+    on_tensor_cores = load_all(ROOT / "specs" / "product_ladder_bf16.yaml")
+    comment = (ROOT / "specs" / "product_ladder_bf16.yaml").read_text()
+    counts = re.findall(r"(\w+) steps on tensor cores", page.lower()) + re.findall(r"bfloat16, (\w+) times", comment)
+    assert counts == 2 * [COUNTS[len(on_tensor_cores) - 6]]
 
 
 def test_measured_steps_show_their_speed(page):
