@@ -1,0 +1,225 @@
+// tensor_ladder_3_mma: step 3: tensor cores by mma.sync, whose fragments ldmatrix loads: 2,048
+// multiply-adds in an instruction of a warp
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 256, N = 256, K = 256
+// A         input, bfloat16 [256, 256], aligned to 16 bytes
+// B         input, bfloat16 [256, 256], aligned to 16 bytes
+// C         output, bfloat16 [256, 256], aligned to 8 bytes
+// launch    grid (4, 4, 1), block (128, 1, 1), 18432 bytes of dynamic shared memory; family gemm
+// analysis  sm_90: 9 accesses, 9 ideal
+//
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash dada544d6a46226d) for sm_90. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   a_global[c * K + k0]                                               16 sectors, ideal 16 (512 bytes in 8 runs)
+//   As[a_m + c][a_swizzled_k]                                          4 wavefronts, ideal 4 (128 words over 32 banks)
+//   b_global[(k0 + r) * N]                                             16 sectors, ideal 16 (512 bytes in 4 runs)
+//   Bs[b_k + r][b_n ^ (8 * ((b_k + r) % 8))]                           4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[a_frag_m + 16 * i][k ^ a_swizzle]                               4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                         2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]     4 wavefronts, ideal 4 (128 words over 32 banks)
+//   C[m * N + n]                                                       8 sectors, ideal 8 (256 bytes in 2 runs)
+
+#include <cuda_bf16.h>
+
+constexpr int N = 256;
+constexpr int K = 256;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
+
+#ifndef CUGEN_LDMATRIX_X4
+#define CUGEN_LDMATRIX_X4
+// Four matrices of 8 x 8 16-bit elements from shared memory (PTX ISA: ldmatrix). Lane l gives the address of
+// row l % 8 of matrix l / 8, 16 bytes aligned to 16, and gets word l % 4 of row l / 4 of each matrix.
+__device__ __forceinline__ void ldmatrix_x4(unsigned* words, const void* row)
+{
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+        : "memory");
+}
+#endif
+
+#ifndef CUGEN_LDMATRIX_X4_TRANS
+#define CUGEN_LDMATRIX_X4_TRANS
+// Four matrices of 8 x 8 16-bit elements from shared memory (PTX ISA: ldmatrix). Lane l gives the address of
+// row l % 8 of matrix l / 8, 16 bytes aligned to 16, and gets rows 2 * (l % 4) and 2 * (l % 4) + 1 of column l / 4 of
+// each matrix.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned* words, const void* row)
+{
+    asm volatile(
+        "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+        : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+        : "memory");
+}
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_MMA_M16N8K16_BF16
+#define CUGEN_MMA_M16N8K16_BF16
+// D = A * B + D on the tensor cores (PTX ISA: mma.m16n8k16), with A of 16 x 16 and B of 16 x 8 bf16 elements.
+// Lane 4 * g + t: a[0] and a[1] hold rows g and g + 8 of A, columns 2 * t and 2 * t + 1; a[2] and a[3] the same rows,
+// 8 columns further on; b[0] holds rows 2 * t and 2 * t + 1 of B, column g; b[1] those 8 further on.
+// D in columns 2 * t and 2 * t + 1, rows g (`upper`) and g + 8 (`lower`).
+__device__ __forceinline__ void mma_m16n8k16_bf16(
+    float* upper, float* lower, const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(upper[0]), "+f"(upper[1]),
+          "+f"(lower[0]), "+f"(lower[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),
+          "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(128) tensor_ladder_3_mma(
+    const __nv_bfloat16* __restrict__ A,
+    const __nv_bfloat16* __restrict__ B,
+    __nv_bfloat16* __restrict__ C)
+{
+    extern __shared__ __align__(16) unsigned char shared_memory[];
+
+    constexpr int BM = 64, BN = 64, BK = 32, TM = 4, TN = 8, WM = 32, WN = 32;
+
+    // a single stage, tiles in the layout of their operands
+    __nv_bfloat16 (*As)[BK] = reinterpret_cast<__nv_bfloat16 (*)[BK]>(shared_memory);
+    __nv_bfloat16 (*Bs)[BN] = reinterpret_cast<__nv_bfloat16 (*)[BN]>(As + BM);
+    float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
+
+    const int m0 = blockIdx.y * BM;
+    const int n0 = blockIdx.x * BN;
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    const int warp = thread / 32;
+    // warp tile 32 x 32, lanes 8 x 4 as in MMA accumulators
+    const int lane_m = lane / 4;
+    const int lane_n = lane % 4;
+    const int thread_m = WM * (warp / 2) + lane_m;
+    const int thread_n = WN * (warp % 2) + 2 * lane_n;
+    const int a_k = 8 * (thread % 4);
+    const int a_m = thread / 4;
+    const int a_frag_k = 8 * (lane / 16);
+    const int a_frag_m = lane % 16 + WM * (warp / 2);
+    const int a_swizzle = a_frag_k ^ (8 * (lane % 8 / 2));
+    const int a_swizzled_k = a_k ^ (8 * (a_m / 2 % 4));
+    const int b_k = thread / 8;
+    const int b_n = 8 * (thread % 8);
+    const int b_frag_k = lane % 16;
+    const int b_frag_n = 8 * (lane / 16) + WN * (warp % 2);
+
+    float acc[TM][TN] = {};
+
+    const __nv_bfloat16* a_global = &A[(m0 + a_m) * K + a_k];
+    const __nv_bfloat16* b_global = &B[b_k * N + n0 + b_n];
+
+    unsigned int a_frag[1][TM / 2][4];
+    unsigned int b_frag[1][TN / 2][2];
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        #pragma unroll
+        for (int c = 0; c < BM; c += 32) {
+            store<8>(&As[a_m + c][a_swizzled_k], load<8>(&a_global[c * K + k0]));
+        }
+        #pragma unroll
+        for (int r = 0; r < BK; r += 16) {
+            store<8>(&Bs[b_k + r][b_n ^ (8 * ((b_k + r) % 8))], load<8>(&b_global[(k0 + r) * N]));
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < BK; k += 16) {
+            #pragma unroll
+            for (int i = 0; i < TM / 2; ++i) {
+                ldmatrix_x4(&a_frag[0][i][0], &As[a_frag_m + 16 * i][k ^ a_swizzle]);
+            }
+            #pragma unroll
+            for (int j = 0; j < TN / 2; j += 2) {
+                ldmatrix_x4_trans(&b_frag[0][j][0], &Bs[b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]);
+            }
+            #pragma unroll
+            for (int i = 0; i < TM / 2; ++i) {
+                #pragma unroll
+                for (int j = 0; j < TN / 2; ++j) {
+                    mma_m16n8k16_bf16(&acc[2 * i][2 * j], &acc[2 * i + 1][2 * j], a_frag[0][i], b_frag[0][j]);
+                }
+            }
+        }
+        __syncthreads();
+    }
+
+    // the block's sums, in the memory of the pipeline after its last read
+    __syncthreads();
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int g = 0; g < TN / 2; ++g) {
+            Vector<float, 2> acc_vector;
+            #pragma unroll
+            for (int w = 0; w < 2; ++w) {
+                acc_vector.data[w] = acc[i][2 * g + w];
+            }
+            store<2>(&c_tile[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
+        }
+    }
+    __syncthreads();
+    #pragma unroll 4
+    for (int e = 0; e < BM * (BN / 4); e += 128) {
+        const int m = m0 + (thread + e) / (BN / 4);
+        const int n = n0 + 4 * ((thread + e) % (BN / 4));
+        const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+        Vector<__nv_bfloat16, 4> c4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            c4.data[v] = __float2bfloat16_rn(sums.data[v]);
+        }
+        store<4>(&C[m * N + n], c4);
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 256;
+
+extern "C" cudaError_t tensor_ladder_3_mma_launch(
+    const __nv_bfloat16* A,
+    const __nv_bfloat16* B,
+    __nv_bfloat16* C,
+    cudaStream_t stream)
+{
+    tensor_ladder_3_mma<<<dim3((N + 63) / 64, (M + 63) / 64), dim3(128), 18432, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,22 @@
+// tensor_ladder_3_mma_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
+//
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash dada544d6a46226d) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include "cugen_launch.hpp"
+#include "tensor_ladder_3_mma.h"
+
+// An invalid call launches nothing and returns an Error that converts to true, with the reason in `message`.
+inline cugen::Error<cudaError_t> tensor_ladder_3_mma_launch(cugen::Span<const __nv_bfloat16, 2> A,
+    cugen::Span<const __nv_bfloat16, 2> B, cugen::Span<__nv_bfloat16, 2> C, cudaStream_t stream)
+{
+    cugen::Checks check;
+    check.array("A", A, {256, 256}, {256, 1}, 16);
+    check.array("B", B, {256, 256}, {256, 1}, 16);
+    check.array("C", C, {256, 256}, {256, 1}, 8);
+    check.disjoint("A", A, "C", C);
+    check.disjoint("B", B, "C", C);
+    if (check.failed())
+        return check.error(cudaErrorInvalidValue);
+    return cugen::outcome(tensor_ladder_3_mma_launch(A.data, B.data, C.data, stream), cudaGetErrorString);
+}

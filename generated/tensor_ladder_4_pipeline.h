@@ -1,0 +1,35 @@
+// tensor_ladder_4_pipeline: step 4: a pipeline of four stages, which cp.async fills, and warp tiles of 64 × 64
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 256, N = 256, K = 256
+// A         input, bfloat16 [256, 256], aligned to 16 bytes
+// B         input, bfloat16 [256, 256], aligned to 16 bytes
+// C         output, bfloat16 [256, 256], aligned to 8 bytes
+// launch    grid (1, 2, 1), block (256, 1, 1), 135168 bytes of dynamic shared memory; family gemm
+//
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash b7158bf85c8cbb9a) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <cuda_bf16.h>
+
+#ifdef __cplusplus
+extern "C" {
+#else
+typedef __nv_bfloat16_raw __nv_bfloat16;
+#endif
+
+// Launches asynchronously on `stream`. All pointers are device pointers.
+// A must be aligned to 16 bytes.
+// B must be aligned to 16 bytes.
+// C must be aligned to 8 bytes.
+cudaError_t tensor_ladder_4_pipeline_launch(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+
+#ifndef CUGEN_C_ONLY
+#include "tensor_ladder_4_pipeline.hpp"
+#endif
+#endif

@@ -1,0 +1,35 @@
+// tensor_ladder_7_wgmma_stages: step 7: four stages: more k-tiles are in flight than the latency of a copy needs
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 256, N = 256, K = 256
+// A         input, bfloat16 [256, 256], aligned to 16 bytes
+// B         input, bfloat16 [256, 256], aligned to 16 bytes
+// C         output, bfloat16 [256, 256], aligned to 16 bytes
+// launch    grid (2, 1, 1), block (288, 1, 1), 229408 bytes of dynamic shared memory; family wgmma
+//
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 65b15bc3adc3f95b) for sm_90a. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <cuda_bf16.h>
+
+#ifdef __cplusplus
+extern "C" {
+#else
+typedef __nv_bfloat16_raw __nv_bfloat16;
+#endif
+
+// Launches asynchronously on `stream`. All pointers are device pointers.
+// A must be aligned to 16 bytes.
+// B must be aligned to 16 bytes.
+// C must be aligned to 16 bytes.
+cudaError_t tensor_ladder_7_wgmma_stages_launch(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+
+#ifndef CUGEN_C_ONLY
+#include "tensor_ladder_7_wgmma_stages.hpp"
+#endif
+#endif
