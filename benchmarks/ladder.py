@@ -8,6 +8,7 @@ The second line renders docs/ladder.md from the file, and from the analysis of e
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -22,8 +23,8 @@ SPECS, BF16_SPECS = _FOLDER / "product_ladder.yaml", _FOLDER / "product_ladder_b
 
 def steps(specs: Path = SPECS) -> tuple[str, ...]:
     """Specs of the steps of a ladder, at the timed size."""
-    sizes, timed = "{M: 256, N: 256, K: 256}", f"{{M: {SIDE}, N: {SIDE}, K: {SIDE}}}"
-    return tuple(text.replace(sizes, timed) for text in specs.read_text().split("---\n"))
+    timed = f"params: {{M: {SIDE}, N: {SIDE}, K: {SIDE}}}"
+    return tuple(re.sub(r"params: \{.*\}", timed, text) for text in specs.read_text().split("---\n"))
 
 
 def cases(specs: Path = SPECS) -> tuple[Case, ...]:
