@@ -1,14 +1,14 @@
 // tensor_ladder_1_naive: step 1: one thread per output on CUDA cores, with the lanes of a warp along N
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256]
-// B         input, bfloat16 [256, 256]
-// C         output, bfloat16 [256, 256]
-// launch    grid (8, 32, 1), block (32, 8, 1); family direct
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96]
+// B         input, bfloat16 [96, 256]
+// C         output, bfloat16 [128, 256]
+// launch    grid (8, 16, 1), block (32, 8, 1); family direct
 // analysis  sm_90: 3 accesses, 3 ideal
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 986f7f817e0c0e2d) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 0ebd3f3f13e18c5b) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   A[m * K + k]  1 sector, ideal 1 (uniform address)
@@ -18,7 +18,7 @@
 #include <cuda_bf16.h>
 
 constexpr int N = 256;
-constexpr int K = 256;
+constexpr int K = 96;
 
 extern "C" __global__ void __launch_bounds__(256) tensor_ladder_1_naive(
     const __nv_bfloat16* __restrict__ A,
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_1_naive(
 
 #include <cuda_runtime.h>
 
-constexpr int M = 256;
+constexpr int M = 128;
 
 extern "C" cudaError_t tensor_ladder_1_naive_launch(
     const __nv_bfloat16* A,

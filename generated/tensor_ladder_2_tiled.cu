@@ -1,15 +1,15 @@
 // tensor_ladder_2_tiled: step 2: block tiles in shared memory, thread tile 8 × 8: 16 elements feed 64 multiply-adds
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], shared
-// B         input, bfloat16 [256, 256], shared
-// C         output, bfloat16 [256, 256]
-// launch    grid (2, 2, 1), block (16, 16, 1), 4096 bytes of shared memory; family tiled
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], shared
+// B         input, bfloat16 [96, 256], shared
+// C         output, bfloat16 [128, 256]
+// launch    grid (2, 1, 1), block (16, 16, 1), 4096 bytes of shared memory; family tiled
 // analysis  sm_90: 7 accesses, 6 ideal, 1 costly
 //           worst: A[(m0 + r) * K + k0 + c], 4 sectors, ideal 2 (64 bytes in 4 runs)
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 3520353fcb547531) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 0d631c2aafab6ee0) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[r][c]                  1 wavefront, ideal 1 (conflict-free)
@@ -22,7 +22,7 @@
 #include <cuda_bf16.h>
 
 constexpr int N = 256;
-constexpr int K = 256;
+constexpr int K = 96;
 
 extern "C" __global__ void __launch_bounds__(256) tensor_ladder_2_tiled(
     const __nv_bfloat16* __restrict__ A,
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_2_tiled(
 
 #include <cuda_runtime.h>
 
-constexpr int M = 256;
+constexpr int M = 128;
 
 extern "C" cudaError_t tensor_ladder_2_tiled_launch(
     const __nv_bfloat16* A,

@@ -2,14 +2,14 @@
 // multiply-adds in an instruction of a warp
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], aligned to 16 bytes
-// B         input, bfloat16 [256, 256], aligned to 16 bytes
-// C         output, bfloat16 [256, 256], aligned to 8 bytes
-// launch    grid (4, 4, 1), block (128, 1, 1), 18432 bytes of dynamic shared memory; family gemm
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], aligned to 16 bytes
+// B         input, bfloat16 [96, 256], aligned to 16 bytes
+// C         output, bfloat16 [128, 256], aligned to 8 bytes
+// launch    grid (4, 2, 1), block (128, 1, 1), 18432 bytes of dynamic shared memory; family gemm
 // analysis  sm_90: 9 accesses, 9 ideal
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash dada544d6a46226d) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 3966fd2e1fe438d7) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   a_global[c * K + k0]                                               16 sectors, ideal 16 (512 bytes in 8 runs)
@@ -25,7 +25,7 @@
 #include <cuda_bf16.h>
 
 constexpr int N = 256;
-constexpr int K = 256;
+constexpr int K = 96;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -210,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(128) tensor_ladder_3_mma(
 
 #include <cuda_runtime.h>
 
-constexpr int M = 256;
+constexpr int M = 128;
 
 extern "C" cudaError_t tensor_ladder_3_mma_launch(
     const __nv_bfloat16* A,

@@ -2,13 +2,13 @@
 // multiply-adds in an instruction of a warp
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], aligned to 16 bytes
-// B         input, bfloat16 [256, 256], aligned to 16 bytes
-// C         output, bfloat16 [256, 256], aligned to 8 bytes
-// launch    grid (4, 4, 1), block (128, 1, 1), 18432 bytes of dynamic shared memory; family gemm
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], aligned to 16 bytes
+// B         input, bfloat16 [96, 256], aligned to 16 bytes
+// C         output, bfloat16 [128, 256], aligned to 8 bytes
+// launch    grid (4, 2, 1), block (128, 1, 1), 18432 bytes of dynamic shared memory; family gemm
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash dada544d6a46226d) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 3966fd2e1fe438d7) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,15 +1,15 @@
 // tensor_ladder_4_pipeline: step 4: a pipeline of four stages, which cp.async fills, and warp tiles of 64 × 64
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], aligned to 16 bytes
-// B         input, bfloat16 [256, 256], aligned to 16 bytes
-// C         output, bfloat16 [256, 256], aligned to 8 bytes
-// launch    grid (1, 2, 1), block (256, 1, 1), 135168 bytes of dynamic shared memory; family gemm
-// pipeline  proved for every number of k-tiles: 4 stages, commit groups and barriers order copies and reads
-// analysis  sm_90: 21 accesses, 18 ideal, 3 unknown
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], aligned to 16 bytes
+// B         input, bfloat16 [96, 256], aligned to 16 bytes
+// C         output, bfloat16 [128, 256], aligned to 8 bytes
+// launch    grid (1, 1, 1), block (256, 1, 1), 135168 bytes of dynamic shared memory; family gemm
+// pipeline  proved for at most 3 k-tiles: 4 stages, commit groups and barriers order copies and reads
+// analysis  sm_90: 13 accesses, 12 ideal, 1 unknown
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash b7158bf85c8cbb9a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 8f5f364600fdb2ec) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   a_global[c * K + BK * stage]                                        16 sectors, ideal 16 (512 bytes in 8 runs)
@@ -20,14 +20,6 @@
 //   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                    4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[read_stage][b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   a_global[(4 * k - 64) * K + prefetch_k]                             16 sectors, ideal 16 (512 bytes in 8 runs)
-//   Bs[write_stage][b_k + r + k - 16][b_n ^ (8 * floor_mod(b_k + r + k - 16, 8))]
-//       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   b_global[(r + prefetch_k + k - 16) * N]                             16 sectors, ideal 16 (512 contiguous bytes)
-//   a_global[(4 * BK - 64) * K + prefetch_k]                            16 sectors, ideal 16 (512 bytes in 8 runs)
-//   Bs[write_stage][b_k + r + BK - 16][b_n ^ (8 * ((b_k + r + BK - 16) % 8))]
-//       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   b_global[(r + prefetch_k + BK - 16) * N]                            16 sectors, ideal 16 (512 contiguous bytes)
 //   As[next_stage][a_frag_m + 16 * i][a_swizzle]                        4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[next_stage][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
@@ -39,7 +31,7 @@
 #include <cuda_pipeline_primitives.h>
 
 constexpr int N = 256;
-constexpr int K = 256;
+constexpr int K = 96;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -48,16 +40,6 @@ template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T data[count];
 };
-#endif
-
-#ifndef CUGEN_FLOOR_MOD_INT
-#define CUGEN_FLOOR_MOD_INT
-// Remainder of the floor division by a positive b: 0 .. b - 1.
-__device__ __forceinline__ int floor_mod(int a, int b)
-{
-    const int remainder = a % b;
-    return remainder < 0 ? remainder + b : remainder;
-}
 #endif
 
 #ifndef CUGEN_LDMATRIX_X4
@@ -195,10 +177,8 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_4_pipeline(
     for (int j = 0; j < TN / 2; j += 2) {
         ldmatrix_x4_trans(&b_frag[0][j][0], &Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]);
     }
-    for (int k0 = 0, read_stage = 0; k0 < K; k0 += BK, read_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0) {
-        const int write_stage = read_stage > 0 ? read_stage - 1 : STAGES - 1;
-        // past the last k-tile: copy it again, so that the loop has no branch
-        const int prefetch_k = min(k0 + BK * (STAGES - 1), K - BK);
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        const int read_stage = k0 / BK;
         #pragma unroll
         for (int k = 16; k < BK; k += 16) {
             #pragma unroll
@@ -210,15 +190,6 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_4_pipeline(
                 ldmatrix_x4_trans(&b_frag[k / 16][j][0],
                     &Bs[read_stage][b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]);
             }
-            // As[write_stage][a_m + 4 * k - 64][a_swizzled_k]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
-            __pipeline_memcpy_async(&As[write_stage][a_m + 4 * k - 64][a_swizzled_k],
-                &a_global[(4 * k - 64) * K + prefetch_k], 16);
-            #pragma unroll
-            for (int r = 0; r < 16; r += 8) {
-                __pipeline_memcpy_async(&Bs[write_stage][b_k + r + k - 16][b_n ^ (8 * floor_mod(b_k + r + k - 16, 8))],
-                    &b_global[(r + prefetch_k + k - 16) * N], 16);
-            }
             #pragma unroll
             for (int i = 0; i < TM / 2; ++i) {
                 #pragma unroll
@@ -228,20 +199,11 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_4_pipeline(
                 }
             }
         }
-        // As[write_stage][a_m + 4 * BK - 64][a_swizzled_k]: unknown: the alignment of its
-        // sources to 128-byte lines is unknown
-        __pipeline_memcpy_async(&As[write_stage][a_m + 4 * BK - 64][a_swizzled_k],
-            &a_global[(4 * BK - 64) * K + prefetch_k], 16);
-        #pragma unroll
-        for (int r = 0; r < 16; r += 8) {
-            __pipeline_memcpy_async(&Bs[write_stage][b_k + r + BK - 16][b_n ^ (8 * ((b_k + r + BK - 16) % 8))],
-                &b_global[(r + prefetch_k + BK - 16) * N], 16);
-        }
         __pipeline_commit();
         __pipeline_wait_prior(STAGES - 2);
         __syncthreads();
         // fragments of the next k-tile; unused after the last
-        const int next_stage = read_stage < STAGES - 1 ? read_stage + 1 : 0;
+        const int next_stage = k0 + BK < K ? k0 / BK + 1 : read_stage;
         #pragma unroll
         for (int i = 0; i < TM / 2; ++i) {
             ldmatrix_x4(&a_frag[0][i][0], &As[next_stage][a_frag_m + 16 * i][a_swizzle]);
@@ -294,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_4_pipeline(
 
 #include <cuda_runtime.h>
 
-constexpr int M = 256;
+constexpr int M = 128;
 
 extern "C" cudaError_t tensor_ladder_4_pipeline_launch(
     const __nv_bfloat16* A,

@@ -1,13 +1,13 @@
 // tensor_ladder_4_pipeline: step 4: a pipeline of four stages, which cp.async fills, and warp tiles of 64 × 64
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], aligned to 16 bytes
-// B         input, bfloat16 [256, 256], aligned to 16 bytes
-// C         output, bfloat16 [256, 256], aligned to 8 bytes
-// launch    grid (1, 2, 1), block (256, 1, 1), 135168 bytes of dynamic shared memory; family gemm
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], aligned to 16 bytes
+// B         input, bfloat16 [96, 256], aligned to 16 bytes
+// C         output, bfloat16 [128, 256], aligned to 8 bytes
+// launch    grid (1, 1, 1), block (256, 1, 1), 135168 bytes of dynamic shared memory; family gemm
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash b7158bf85c8cbb9a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 8f5f364600fdb2ec) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // tensor_ladder_4_pipeline_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash b7158bf85c8cbb9a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 8f5f364600fdb2ec) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"
@@ -11,9 +11,9 @@ inline cugen::Error<cudaError_t> tensor_ladder_4_pipeline_launch(cugen::Span<con
     cugen::Span<const __nv_bfloat16, 2> B, cugen::Span<__nv_bfloat16, 2> C, cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("A", A, {256, 256}, {256, 1}, 16);
-    check.array("B", B, {256, 256}, {256, 1}, 16);
-    check.array("C", C, {256, 256}, {256, 1}, 8);
+    check.array("A", A, {128, 96}, {96, 1}, 16);
+    check.array("B", B, {96, 256}, {256, 1}, 16);
+    check.array("C", C, {128, 256}, {256, 1}, 8);
     check.disjoint("A", A, "C", C);
     check.disjoint("B", B, "C", C);
     if (check.failed())

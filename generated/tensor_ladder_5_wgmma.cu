@@ -1,17 +1,16 @@
 // tensor_ladder_5_wgmma: step 5: wgmma reads tiles that TMA copies: one thread copies, a warpgroup multiplies 64 × 64
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], aligned to 16 bytes
-// B         input, bfloat16 [256, 256], aligned to 16 bytes
-// C         output, bfloat16 [256, 256], aligned to 16 bytes
-// launch    grid (16, 1, 1), block (160, 1, 1), 40992 bytes of dynamic shared memory; family wgmma
-// pipeline  proved for 4 k-tiles and every number of tiles: 2 stages, full and empty phases pair, 16384 bytes per
-//           stage
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], aligned to 16 bytes
+// B         input, bfloat16 [96, 256], aligned to 16 bytes
+// C         output, bfloat16 [128, 256], aligned to 16 bytes
+// launch    grid (8, 1, 1), block (160, 1, 1), 40976 bytes of dynamic shared memory; family wgmma
+// pipeline  proved for at most 2 k-tiles: 2 stages, none is refilled, 16384 bytes per stage
 // analysis  sm_90a: 9 accesses, 9 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash c8620dcb2fb448b3) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash a6c56484ffa0190e) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[stage][0][0]                                      64 wavefronts, ideal 64 (consecutive bytes)
@@ -35,7 +34,7 @@ struct alignas(128) CUtensorMap {
 #include <cuda.h>
 #endif
 
-constexpr int K = 256;
+constexpr int K = 96;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -64,16 +63,6 @@ __device__ __forceinline__ unsigned long long k_major_matrix(const void* element
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
     return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
         | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
-}
-#endif
-
-#ifndef CUGEN_MBARRIER_ARRIVE
-#define CUGEN_MBARRIER_ARRIVE
-// Arrives at a barrier (PTX ISA: mbarrier.arrive).
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))) : "memory");
 }
 #endif
 
@@ -276,9 +265,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
     __nv_bfloat16 (*Bs)[BN / 64][BK][64] = reinterpret_cast<__nv_bfloat16 (*)[BN / 64][BK][64]>(As + STAGES);
     __nv_bfloat16 (*c_tile)[1][64][64] = reinterpret_cast<__nv_bfloat16 (*)[1][64][64]>(Bs + STAGES);
-    // mbarriers: full once the tiles of a stage have been copied, empty once all consumers have read them
+    // mbarriers: full once the tiles of a stage have been copied
     unsigned long long* full = reinterpret_cast<unsigned long long*>(c_tile + 1);
-    unsigned long long* empty = full + STAGES;
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -296,7 +284,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
         #pragma unroll
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&full[stage], 1);
-            mbarrier_init(&empty[stage], 4);
         }
         mbarrier_init_fence();
     }
@@ -307,9 +294,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
         if (thread == 128) {
             #pragma unroll 1
             for (int k0 = 0; k0 < K; k0 += BK) {
-                const int fill = k0 / BK;
-                const int stage = fill % STAGES;
-                mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
+                const int stage = k0 / BK;
                 mbarrier_arrive_expect_tx(&full[stage], 128 * BK * (BN / 64) + 2 * BK * BM);
                 tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
                 tma_load_2d(&Bs[stage][0][0][0], &B_map, &full[stage], n0, k0);
@@ -320,9 +305,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
         float acc[2][16];
         #pragma unroll 1
         for (int k0 = 0; k0 < K; k0 += BK) {
-            const int fill = k0 / BK;
-            const int stage = fill % STAGES;
-            mbarrier_wait(&full[stage], fill / STAGES);
+            const int stage = k0 / BK;
+            mbarrier_wait(&full[stage], 0);
             wgmma_fence();
             #pragma unroll
             for (int k = 0; k < BK; k += 16) {
@@ -332,9 +316,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
             wgmma_commit();
             // until the k-tile before has been read
             wgmma_wait<1>();
-            if (k0 > 0 && lane == 0) {
-                mbarrier_arrive(&empty[(fill + STAGES - 1) % STAGES]);
-            }
         }
         wgmma_wait<0>();
 
@@ -368,7 +349,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
 
 #include <cuda_runtime.h>
 
-constexpr int M = 256;
+constexpr int M = 128;
 constexpr int N = 256;
 
 // Encodes the tensor map of an array, which launches and graphs copy; one of zeros for an empty array. Sizes are in
@@ -416,7 +397,7 @@ extern "C" cudaError_t tensor_ladder_5_wgmma_launch(
 {
     cudaError_t status = cudaSuccess;
     // Also make the device's context current, which the driver requires.
-    cudaFuncSetAttribute(tensor_ladder_5_wgmma, cudaFuncAttributeMaxDynamicSharedMemorySize, 40992);
+    cudaFuncSetAttribute(tensor_ladder_5_wgmma, cudaFuncAttributeMaxDynamicSharedMemorySize, 40976);
     CUtensorMap A_map;
     if (status == cudaSuccess)
         status = tensor_ladder_5_wgmma_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {(long long)K, (long long)M},
@@ -431,7 +412,7 @@ extern "C" cudaError_t tensor_ladder_5_wgmma_launch(
             {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
-    tensor_ladder_5_wgmma<<<dim3(16), dim3(160), 40992, stream>>>(A_map, B_map, C_map);
+    tensor_ladder_5_wgmma<<<dim3(8), dim3(160), 40976, stream>>>(A_map, B_map, C_map);
     return cudaGetLastError();
 }
 

@@ -1,17 +1,16 @@
 // tensor_ladder_6_wgmma_wide: step 6: block tile 128 × 256: two warpgroups multiply, and share the tile of B
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], aligned to 16 bytes
-// B         input, bfloat16 [256, 256], aligned to 16 bytes
-// C         output, bfloat16 [256, 256], aligned to 16 bytes
-// launch    grid (2, 1, 1), block (288, 1, 1), 131104 bytes of dynamic shared memory; family wgmma
-// pipeline  proved for 4 k-tiles and every number of tiles: 2 stages, full and empty phases pair, 49152 bytes per
-//           stage
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], aligned to 16 bytes
+// B         input, bfloat16 [96, 256], aligned to 16 bytes
+// C         output, bfloat16 [128, 256], aligned to 16 bytes
+// launch    grid (1, 1, 1), block (288, 1, 1), 131088 bytes of dynamic shared memory; family wgmma
+// pipeline  proved for at most 2 k-tiles: 2 stages, none is refilled, 49152 bytes per stage
 // analysis  sm_90a: 9 accesses, 9 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash c32932ae7aab9dce) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash f49c2df1f705214d) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[stage][0][0]                                                128 wavefronts, ideal 128 (consecutive bytes)
@@ -36,7 +35,7 @@ struct alignas(128) CUtensorMap {
 #include <cuda.h>
 #endif
 
-constexpr int K = 256;
+constexpr int K = 96;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -65,16 +64,6 @@ __device__ __forceinline__ unsigned long long k_major_matrix(const void* element
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
     return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
         | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
-}
-#endif
-
-#ifndef CUGEN_MBARRIER_ARRIVE
-#define CUGEN_MBARRIER_ARRIVE
-// Arrives at a barrier (PTX ISA: mbarrier.arrive).
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))) : "memory");
 }
 #endif
 
@@ -301,15 +290,14 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
 {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
 
-    constexpr int BM = 128, BN = 256, BK = 64, STAGES = 2, RASTER = 1;
+    constexpr int BM = 128, BN = 256, BK = 64, STAGES = 2;
 
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
     __nv_bfloat16 (*Bs)[BN / 64][BK][64] = reinterpret_cast<__nv_bfloat16 (*)[BN / 64][BK][64]>(As + STAGES);
     __nv_bfloat16 (*c_tile)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(Bs + STAGES);
-    // mbarriers: full once the tiles of a stage have been copied, empty once all consumers have read them
+    // mbarriers: full once the tiles of a stage have been copied
     unsigned long long* full = reinterpret_cast<unsigned long long*>(c_tile + 2);
-    unsigned long long* empty = full + STAGES;
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -317,10 +305,8 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
     const int thread_of_warpgroup = thread % 128;
     const int thread_m = lane / 4 + 64 * warpgroup + 16 * (thread_of_warpgroup / 32);
     const int thread_n = 2 * (lane % 4);
-    // raster: 1 rows of tiles at a time, column by column
-    const int group = blockIdx.x / RASTER;
-    const int m0 = (blockIdx.x % RASTER + RASTER * group) * BM;
-    const int n0 = blockIdx.x % RASTER / RASTER * BN;
+    const int m0 = 0;
+    const int n0 = blockIdx.x * BN;
 
     if (thread == 0) {
         prefetch_tensor_map(&A_map);
@@ -329,7 +315,6 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
         #pragma unroll
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&full[stage], 1);
-            mbarrier_init(&empty[stage], 8);
         }
         mbarrier_init_fence();
     }
@@ -340,9 +325,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
         if (thread == 256) {
             #pragma unroll 1
             for (int k0 = 0; k0 < K; k0 += BK) {
-                const int fill = k0 / BK;
-                const int stage = fill % STAGES;
-                mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
+                const int stage = k0 / BK;
                 mbarrier_arrive_expect_tx(&full[stage], 128 * BK * (BN / 64) + 2 * BK * BM);
                 tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
                 #pragma unroll
@@ -356,9 +339,8 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
         float acc[2][64];
         #pragma unroll 1
         for (int k0 = 0; k0 < K; k0 += BK) {
-            const int fill = k0 / BK;
-            const int stage = fill % STAGES;
-            mbarrier_wait(&full[stage], fill / STAGES);
+            const int stage = k0 / BK;
+            mbarrier_wait(&full[stage], 0);
             wgmma_fence();
             #pragma unroll
             for (int k = 0; k < BK; k += 16) {
@@ -369,9 +351,6 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
             wgmma_commit();
             // until the k-tile before has been read
             wgmma_wait<1>();
-            if (k0 > 0 && lane == 0) {
-                mbarrier_arrive(&empty[(fill + STAGES - 1) % STAGES]);
-            }
         }
         wgmma_wait<0>();
 
@@ -412,7 +391,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
 
 #include <cuda_runtime.h>
 
-constexpr int M = 256;
+constexpr int M = 128;
 constexpr int N = 256;
 
 // Encodes the tensor map of an array, which launches and graphs copy; one of zeros for an empty array. Sizes are in
@@ -460,7 +439,7 @@ extern "C" cudaError_t tensor_ladder_6_wgmma_wide_launch(
 {
     cudaError_t status = cudaSuccess;
     // Also make the device's context current, which the driver requires.
-    cudaFuncSetAttribute(tensor_ladder_6_wgmma_wide, cudaFuncAttributeMaxDynamicSharedMemorySize, 131104);
+    cudaFuncSetAttribute(tensor_ladder_6_wgmma_wide, cudaFuncAttributeMaxDynamicSharedMemorySize, 131088);
     CUtensorMap A_map;
     if (status == cudaSuccess)
         status = tensor_ladder_6_wgmma_wide_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A,
@@ -475,7 +454,7 @@ extern "C" cudaError_t tensor_ladder_6_wgmma_wide_launch(
             {(long long)N, (long long)M}, {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
-    tensor_ladder_6_wgmma_wide<<<dim3(2), dim3(288), 131104, stream>>>(A_map, B_map, C_map);
+    tensor_ladder_6_wgmma_wide<<<dim3(1), dim3(288), 131088, stream>>>(A_map, B_map, C_map);
     return cudaGetLastError();
 }
 

@@ -1,13 +1,13 @@
 // tensor_ladder_6_wgmma_wide: step 6: block tile 128 × 256: two warpgroups multiply, and share the tile of B
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], aligned to 16 bytes
-// B         input, bfloat16 [256, 256], aligned to 16 bytes
-// C         output, bfloat16 [256, 256], aligned to 16 bytes
-// launch    grid (2, 1, 1), block (288, 1, 1), 131104 bytes of dynamic shared memory; family wgmma
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], aligned to 16 bytes
+// B         input, bfloat16 [96, 256], aligned to 16 bytes
+// C         output, bfloat16 [128, 256], aligned to 16 bytes
+// launch    grid (1, 1, 1), block (288, 1, 1), 131088 bytes of dynamic shared memory; family wgmma
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash c32932ae7aab9dce) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash f49c2df1f705214d) for sm_90a. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -2,16 +2,16 @@
 // time share rows and columns in L2
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 256, N = 256, K = 256
-// A         input, bfloat16 [256, 256], aligned to 16 bytes
-// B         input, bfloat16 [256, 256], aligned to 16 bytes
-// C         output, bfloat16 [256, 256], aligned to 16 bytes
-// launch    grid (2, 1, 1), block (288, 1, 1), 229408 bytes of dynamic shared memory; family wgmma
-// pipeline  proved for at most 4 k-tiles: 4 stages, none is refilled, 49152 bytes per stage
+// params    M = 128, N = 256, K = 96
+// A         input, bfloat16 [128, 96], aligned to 16 bytes
+// B         input, bfloat16 [96, 256], aligned to 16 bytes
+// C         output, bfloat16 [128, 256], aligned to 16 bytes
+// launch    grid (1, 1, 1), block (288, 1, 1), 229408 bytes of dynamic shared memory; family wgmma
+// pipeline  proved for at most 2 k-tiles: 4 stages, none is refilled, 49152 bytes per stage
 // analysis  sm_90a: 9 accesses, 9 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
-// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash f9de1954c0e2cdb6) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 64084be6c651a4d0) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[stage][0][0]                                                128 wavefronts, ideal 128 (consecutive bytes)
@@ -36,7 +36,7 @@ struct alignas(128) CUtensorMap {
 #include <cuda.h>
 #endif
 
-constexpr int K = 256;
+constexpr int K = 96;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -291,7 +291,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_8_wgmma_raste
 {
     extern __shared__ __align__(1024) unsigned char shared_memory[];
 
-    constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4, TILES_M = 2;
+    constexpr int BM = 128, BN = 256, BK = 64, STAGES = 4;
 
     // circular buffer of 4 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
@@ -306,8 +306,8 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_8_wgmma_raste
     const int thread_of_warpgroup = thread % 128;
     const int thread_m = lane / 4 + 64 * warpgroup + 16 * (thread_of_warpgroup / 32);
     const int thread_n = 2 * (lane % 4);
-    const int m0 = blockIdx.x * BM;
-    const int n0 = blockIdx.x / TILES_M * BN;
+    const int m0 = 0;
+    const int n0 = blockIdx.x * BN;
 
     if (thread == 0) {
         prefetch_tensor_map(&A_map);
@@ -392,7 +392,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_8_wgmma_raste
 
 #include <cuda_runtime.h>
 
-constexpr int M = 256;
+constexpr int M = 128;
 constexpr int N = 256;
 
 // Encodes the tensor map of an array, which launches and graphs copy; one of zeros for an empty array. Sizes are in
@@ -455,7 +455,7 @@ extern "C" cudaError_t tensor_ladder_8_wgmma_raster_launch(
             {(long long)N, (long long)M}, {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
-    tensor_ladder_8_wgmma_raster<<<dim3(2), dim3(288), 229408, stream>>>(A_map, B_map, C_map);
+    tensor_ladder_8_wgmma_raster<<<dim3(1), dim3(288), 229408, stream>>>(A_map, B_map, C_map);
     return cudaGetLastError();
 }
 
