@@ -38,6 +38,7 @@ from cugen.plan.nodes import (
     NamedBarrier,
     Node,
     ReturnUnless,
+    Store,
 )
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, CommitWgmmas, PipelineNode, TensorLoad, Wgmma
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
@@ -283,7 +284,7 @@ class _Walk:
         loop = node.loop
         start, stop = (reduced(end.xreplace(scope.values)) for end in (loop.start, loop.stop))
         values = range(int(start), int(stop), int(loop.step)) if start.is_Integer and stop.is_Integer else None
-        if not any(map(_is_synchronising, walk_nodes(node.body))):
+        if not any(map(_is_synchronising, walk_nodes(node.body))) and not _is_over_buffers(node):
             plain = values is not None and not (loop.halves or loop.doubles)
             times = scope.times * len(values) if plain and values is not None and scope.times is not None else None
             yield from self.items(node.body, replace(scope, times=times))
@@ -322,6 +323,13 @@ def _is_pipeline_loop(node: For) -> bool:
 def _is_synchronising(node: Node) -> bool:
     kinds = PipelineNode | Barrier | NamedBarrier | ClusterBarrier
     return isinstance(node, kinds) and not isinstance(node, Wgmma | TensorLoad)
+
+
+def _is_over_buffers(node: For) -> bool:
+    """Whether each trip stores to another buffer: the subscripts before those of a box depend on the loop's index."""
+    stores = (inner.access for inner in walk_nodes(node.body) if isinstance(inner, Store))
+    leading = (sub for access in stores if access.array.space == "shared" for sub in access.subscripts[:-2])
+    return any(node.loop.index.symbol in sub.free_symbols for sub in leading)
 
 
 def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:

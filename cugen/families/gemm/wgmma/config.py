@@ -22,13 +22,15 @@ class WgmmaConfig(TileConfig):
     the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums
     of a k-tile are added to others in float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster
     have consecutive tiles along M: each copies a part of B's tile for all of them. `gives_registers`: the producer is
-    a whole warpgroup, whose registers the consumers take (setmaxnreg)."""
+    a whole warpgroup, whose registers the consumers take (setmaxnreg). `stores_at_once`: the epilogue has a buffer for
+    each part of a warpgroup's tile, and stores all of them after one barrier."""
 
     instruction: WgmmaInstruction | None = None
     consumers: int = 1
     promotes: bool = False
     multicast: int = 1
     gives_registers: bool = False
+    stores_at_once: bool = False
 
     @property
     def wgmma(self) -> WgmmaInstruction:
@@ -68,6 +70,8 @@ class WgmmaConfig(TileConfig):
     def store_buffers(self) -> int:
         """Buffers of such columns of a warpgroup: if possible a divisor of their number in a tile, so that each tile
         begins with the first one."""
+        if self.stores_at_once:
+            return self.chunks
         return next((count for count in (2, 3) if self.chunks % count == 0), min(self.chunks, 2))
 
     @property

@@ -98,12 +98,6 @@ class TensorStoreEpilogue(Epilogue):
         chunk = thread.loop_index("chunk", chunks)
         i, c = value_of(matrix), value_of(chunk)
         buffer = Mod(self._first_chunk() + i * chunks + c, integer(config.store_buffers))
-        of_warpgroup = NamedBarrier(self.warpgroup, WARPGROUP)
-        first = self.thread_of_warpgroup
-        await_buffer, buffer_read = Section("await_buffer", ()), Section("buffer_read", ())
-        if self.wave is not None or config.matrices_m * chunks > config.store_buffers:
-            awaited = when(first, "==", integer(0), (AwaitTensorStores(config.store_buffers - 1),))
-            await_buffer, buffer_read = Section("await_buffer", (awaited,)), Section("buffer_read", (of_warpgroup,))
         m = thread.tile_origin[self.contraction.m.name] + self._first_row(i)
         n = thread.tile_origin[self.contraction.n.name] + config.chunk_n * c
         batch = {index.name: self.lowering.symbols[index.name] for index in self.contraction.batch}
@@ -114,22 +108,39 @@ class TensorStoreEpilogue(Epilogue):
             Access(self.target, target, "tensor_store"),
             Access(self.tile, (self.warpgroup, buffer, integer(0), integer(0)), "tensor_load"),
         )
-        copy = when(first, "==", integer(0), (store, CommitTensorStores()))
-        body = (
-            await_buffer,
-            buffer_read,
-            Section("statements", self._checked(c, self._statements_of_chunk(i, c, buffer))),
-            Section("fence_proxy", (FenceProxy(),)),
-            Section("buffer_written", (of_warpgroup,)),
-            Section("store", (copy,)),
-        )
-        parts = repeated_sections("chunks", chunk, body, chunks)
+        statements = Section("statements", self._checked(c, self._statements_of_chunk(i, c, buffer)))
         swizzle = Section("swizzle", (self.swizzle,))
+        if config.stores_at_once:
+            parts = repeated_sections("chunks", chunk, (statements,), chunks)
+            written = repeated_sections("matrices", matrix, parts, config.matrices_m)
+            stores = repeated(matrix, repeated(chunk, (store,), chunks), config.matrices_m)
+            awaited = self._awaited("tile_", self.wave is not None, 0)
+            return swizzle, *awaited, *written, *self._stored("tile_", *stores)
+        waits = self.wave is not None or config.chunks > config.store_buffers
+        body = (*self._awaited("", waits, config.store_buffers - 1), statements, *self._stored("", store))
+        parts = repeated_sections("chunks", chunk, body, chunks)
         return swizzle, *repeated_sections("matrices", matrix, parts, config.matrices_m)
+
+    def _awaited(self, of: str, waits: bool, pending: int) -> tuple[Section, ...]:
+        """Where a buffer `waits` for an earlier store: until all but so many have read theirs."""
+        awaited = self._by_first_thread(AwaitTensorStores(pending)) if waits else ()
+        barrier = (NamedBarrier(self.warpgroup, WARPGROUP),) if waits else ()
+        return Section(f"{of}await_buffer", awaited), Section(f"{of}buffer_read", barrier)
+
+    def _stored(self, of: str, *stores: Node) -> tuple[Section, ...]:
+        """The stores of buffers that all threads of the warpgroup have written."""
+        return (
+            Section(f"{of}fence_proxy", (FenceProxy(),)),
+            Section(f"{of}buffer_written", (NamedBarrier(self.warpgroup, WARPGROUP),)),
+            Section(f"{of}store", self._by_first_thread(*stores, CommitTensorStores())),
+        )
+
+    def _by_first_thread(self, *nodes: Node) -> tuple[Node, ...]:
+        return (when(self.thread_of_warpgroup, "==", integer(0), nodes),)
 
     def drain(self) -> tuple[Node, ...]:
         """After the last tile: no block may leave while its shared memory is read."""
-        return (when(self.thread_of_warpgroup, "==", integer(0), (AwaitTensorStores(0),)),)
+        return self._by_first_thread(AwaitTensorStores(0))
 
     def _first_chunk(self) -> Integer:
         """The number of the tile's first chunk among those of the block, where tiles begin with different buffers."""
