@@ -37,7 +37,7 @@ def _initialisation_faults(pipeline: Pipeline) -> Iterator[Fault]:
     events = list(events_in(pipeline.items))
     inits = [n for n, event in enumerate(events) if isinstance(event.node, InitBarrier)]
     users = (AwaitBarrier, ArriveBarrier, TensorLoad)
-    first_use = next((n for n, event in enumerate(events) if isinstance(event.node, users)), len(events))
+    uses = [n for n, event in enumerate(events) if isinstance(event.node, users)]
     for array in pipeline.arrays:
         initialised = [events[n] for n in inits if barrier_of(events[n].node).array.symbol == array]
         subscripts = (event.per_thread(barrier_of(event.node).subscripts[0]) for event in initialised)
@@ -58,7 +58,10 @@ def _initialisation_faults(pipeline: Pipeline) -> Iterator[Fault]:
     kinds = (Barrier, ClusterBarrier) if pipeline.cluster == 1 else (ClusterBarrier,)
     possible = [n for n, e in enumerate(events) if isinstance(e.node, kinds) and e.threads == everyone]
     meetings = [n for n in possible if events[n].node in (Barrier(), ClusterBarrier())]
-    if fence is None:
+    # The thread that initialises them may use the barriers of its block after the fence.
+    own = [n for n in uses if len(by) == 1 and events[n].threads == by and pipeline.cluster == 1]
+    first_use = min({*uses} - {*own}, default=len(events))
+    if fence is None or any(n < fence for n in own):
         yield Fault("no fence makes the initialised barriers visible to TMA", 0, 0)
     meeting = next((n for n in meetings if n > (fence if fence is not None else inits[-1])), len(events))
     if meeting > first_use:

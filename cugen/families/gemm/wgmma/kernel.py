@@ -137,21 +137,20 @@ class WgmmaKernel:
         text = f"circular buffer of {config.stages} stages, swizzled rows of 128 bytes"
         maps = [tiles.source for tiles in self.tiles]
         maps += [epilogue.target] if isinstance(epilogue, TensorStoreEpilogue) else []
-        prefetch = tuple(map(PrefetchTensorMap, maps))
-        init = when(self.index, "==", integer(0), (*prefetch, *self.pipeline.initialisation()))
-        producer = when(self.index, "==", self._consumer_threads, self._over_tiles(tile_definitions, self._produce()))
+        initialisation = (*map(PrefetchTensorMap, maps), *self.pipeline.initialisation())
+        producing = self._produce()
         consumers = (self._registers(increases=True), *self._over_tiles(tile_definitions, self._consume(epilogue)))
         if isinstance(epilogue, TensorStoreEpilogue):
             consumers = (*consumers, Section("drain_stores", epilogue.drain()))
-        producers = (self._registers(increases=False), Section("producer", (producer,)))
-        roles = when(self.index, ">=", self._consumer_threads, producers, consumers)
+        copies_first, init, roles = self._roles(tile_definitions, initialisation, producing, consumers)
         sections = (
             Section("tiles", (Comment(text), *declared, *self.pipeline.declarations())),
             Section("thread_coordinates", tuple(thread_definitions)),
             Section("tile_coordinates", () if self.is_persistent else tuple(tile_definitions)),
-            Section("initialise_barriers", (init,)),
+            Section("copies_first", copies_first),
+            Section("initialise_barriers", init),
             Section("barriers_initialised", (ClusterBarrier() if config.multicast > 1 else Barrier(),)),
-            Section("roles", (roles,)),
+            Section("roles", roles),
             *(epilogue.reduce_cluster(self.rank) if isinstance(epilogue, ClusterEpilogue) else ()),
             Section("cluster_copied", (ClusterBarrier(),) if config.multicast > 1 else ()),
         )
@@ -171,6 +170,30 @@ class WgmmaKernel:
             reasons=(self._reason(),),
             cluster=config.cluster,
         )
+
+    @property
+    def _copies_first(self) -> bool:
+        """Whether one thread copies all k-tiles before the barrier of the block: it refills no stage, so it waits for
+        nobody, and the latency of the copies begins with the kernel."""
+        config = self.config
+        return not (self.pipeline.refills or self.is_persistent or config.gives_registers or config.multicast > 1)
+
+    def _roles(
+        self,
+        tile_definitions: list[Node],
+        initialisation: tuple[Node, ...],
+        producing: tuple[Section, ...],
+        consumers: tuple[Section, ...],
+    ) -> tuple[tuple[Node, ...], tuple[Node, ...], tuple[Node, ...]]:
+        """What is copied before the barrier of the block, the initialisation before it, and the roles after it."""
+        if self._copies_first:
+            first = (Section("initialise", initialisation), *producing)
+            roles = when(self.index, "<", self._consumer_threads, consumers)
+            return (when(self.index, "==", self._consumer_threads, first),), (), (roles,)
+        producer = when(self.index, "==", self._consumer_threads, self._over_tiles(tile_definitions, producing))
+        producers = (self._registers(increases=False), Section("producer", (producer,)))
+        init = when(self.index, "==", integer(0), initialisation)
+        return (), (init,), (when(self.index, ">=", self._consumer_threads, producers, consumers),)
 
     def _tiles_of(self, operand: Operand, offset: int) -> OperandTiles:
         contraction, lowering = self.contraction, self.lowering
