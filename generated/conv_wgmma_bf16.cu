@@ -306,7 +306,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
     const int npq0 = blockIdx.x % TILES_M * BM;
     const int k0 = blockIdx.x / TILES_M * BN;
 
-    if (thread == 0) {
+    // producer: one thread copies all k-tiles, for none of which it waits
+    if (thread == 128) {
         prefetch_tensor_map(&x_map);
         prefetch_tensor_map(&f_map);
         prefetch_tensor_map(&y_map);
@@ -315,29 +316,25 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
             mbarrier_init(&full[stage], 1);
         }
         mbarrier_init_fence();
+        // the output of the tile's first row
+        const int n = npq0 / (P * Q);
+        const int p = npq0 / Q % P;
+        const int q = npq0 % Q;
+        #pragma unroll 1
+        for (int rsc0 = 0; rsc0 < 9 * C; rsc0 += BK) {
+            const int stage = rsc0 / BK;
+            mbarrier_arrive_expect_tx(&full[stage], 2 * BK * BM + 2 * BK * BN);
+            // the k-tile's tap and first channel
+            const int r = rsc0 / (3 * C);
+            const int s = rsc0 / C % 3;
+            const int c = rsc0 % C;
+            tma_load_im2col_4d(&xs[stage][0][0], &x_map, &full[stage], c, 2 * q - 1, 2 * p - 1, n, s, r);
+            tma_load_2d(&fs[stage][0][0], &f_map, &full[stage], rsc0, k0);
+        }
     }
     __syncthreads();
 
-    if (thread >= 128) {
-        // producer: one thread copies k-tiles to the stages that are empty
-        if (thread == 128) {
-            // the output of the tile's first row
-            const int n = npq0 / (P * Q);
-            const int p = npq0 / Q % P;
-            const int q = npq0 % Q;
-            #pragma unroll 1
-            for (int rsc0 = 0; rsc0 < 9 * C; rsc0 += BK) {
-                const int stage = rsc0 / BK;
-                mbarrier_arrive_expect_tx(&full[stage], 2 * BK * BM + 2 * BK * BN);
-                // the k-tile's tap and first channel
-                const int r = rsc0 / (3 * C);
-                const int s = rsc0 / C % 3;
-                const int c = rsc0 % C;
-                tma_load_im2col_4d(&xs[stage][0][0], &x_map, &full[stage], c, 2 * q - 1, 2 * p - 1, n, s, r);
-                tma_load_2d(&fs[stage][0][0], &f_map, &full[stage], rsc0, k0);
-            }
-        }
-    } else {
+    if (thread < 128) {
         // consumers: each warpgroup multiplies its rows of the stages that are full
         float acc[2][8];
         #pragma unroll 1

@@ -276,7 +276,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
     const int m0 = 0;
     const int n0 = blockIdx.x * BN;
 
-    if (thread == 0) {
+    // producer: one thread copies all k-tiles, for none of which it waits
+    if (thread == 128) {
         prefetch_tensor_map(&A_map);
         prefetch_tensor_map(&B_copy_map);
         #pragma unroll
@@ -284,21 +285,17 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
             mbarrier_init(&full[stage], 1);
         }
         mbarrier_init_fence();
+        #pragma unroll 1
+        for (int k0 = 0; k0 < K; k0 += BK) {
+            const int stage = k0 / BK;
+            mbarrier_arrive_expect_tx(&full[stage], BK * BM + BK * BN);
+            tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
+            tma_load_2d(&B_copys[stage][0][0], &B_copy_map, &full[stage], k0, n0);
+        }
     }
     __syncthreads();
 
-    if (thread >= 128) {
-        // producer: one thread copies k-tiles to the stages that are empty
-        if (thread == 128) {
-            #pragma unroll 1
-            for (int k0 = 0; k0 < K; k0 += BK) {
-                const int stage = k0 / BK;
-                mbarrier_arrive_expect_tx(&full[stage], BK * BM + BK * BN);
-                tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
-                tma_load_2d(&B_copys[stage][0][0], &B_copy_map, &full[stage], k0, n0);
-            }
-        }
-    } else {
+    if (thread < 128) {
         // consumers: each warpgroup multiplies its rows of the stages that are full
         int acc[2][8];
         #pragma unroll 1

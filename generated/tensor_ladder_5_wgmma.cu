@@ -277,7 +277,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
     const int m0 = (blockIdx.x % RASTER + RASTER * group) * BM;
     const int n0 = blockIdx.x % (RASTER * TILES_N) / RASTER * BN;
 
-    if (thread == 0) {
+    // producer: one thread copies all k-tiles, for none of which it waits
+    if (thread == 128) {
         prefetch_tensor_map(&A_map);
         prefetch_tensor_map(&B_map);
         prefetch_tensor_map(&C_map);
@@ -286,21 +287,17 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
             mbarrier_init(&full[stage], 1);
         }
         mbarrier_init_fence();
+        #pragma unroll 1
+        for (int k0 = 0; k0 < K; k0 += BK) {
+            const int stage = k0 / BK;
+            mbarrier_arrive_expect_tx(&full[stage], 128 * BK * (BN / 64) + 2 * BK * BM);
+            tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
+            tma_load_2d(&Bs[stage][0][0][0], &B_map, &full[stage], n0, k0);
+        }
     }
     __syncthreads();
 
-    if (thread >= 128) {
-        // producer: one thread copies k-tiles to the stages that are empty
-        if (thread == 128) {
-            #pragma unroll 1
-            for (int k0 = 0; k0 < K; k0 += BK) {
-                const int stage = k0 / BK;
-                mbarrier_arrive_expect_tx(&full[stage], 128 * BK * (BN / 64) + 2 * BK * BM);
-                tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
-                tma_load_2d(&Bs[stage][0][0][0], &B_map, &full[stage], n0, k0);
-            }
-        }
-    } else {
+    if (thread < 128) {
         // consumers: each warpgroup multiplies its rows of the stages that are full
         float acc[2][16];
         #pragma unroll 1

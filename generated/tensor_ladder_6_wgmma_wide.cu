@@ -308,7 +308,8 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
     const int m0 = 0;
     const int n0 = blockIdx.x * BN;
 
-    if (thread == 0) {
+    // producer: one thread copies all k-tiles, for none of which it waits
+    if (thread == 256) {
         prefetch_tensor_map(&A_map);
         prefetch_tensor_map(&B_map);
         prefetch_tensor_map(&C_map);
@@ -317,24 +318,20 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
             mbarrier_init(&full[stage], 1);
         }
         mbarrier_init_fence();
+        #pragma unroll 1
+        for (int k0 = 0; k0 < K; k0 += BK) {
+            const int stage = k0 / BK;
+            mbarrier_arrive_expect_tx(&full[stage], 128 * BK * (BN / 64) + 2 * BK * BM);
+            tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
+            #pragma unroll
+            for (int c = 0; c < 4; ++c) {
+                tma_load_2d(&Bs[stage][c][0][0], &B_map, &full[stage], n0 + 64 * c, k0);
+            }
+        }
     }
     __syncthreads();
 
-    if (thread >= 256) {
-        // producer: one thread copies k-tiles to the stages that are empty
-        if (thread == 256) {
-            #pragma unroll 1
-            for (int k0 = 0; k0 < K; k0 += BK) {
-                const int stage = k0 / BK;
-                mbarrier_arrive_expect_tx(&full[stage], 128 * BK * (BN / 64) + 2 * BK * BM);
-                tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
-                #pragma unroll
-                for (int c = 0; c < 4; ++c) {
-                    tma_load_2d(&Bs[stage][c][0][0], &B_map, &full[stage], n0 + 64 * c, k0);
-                }
-            }
-        }
-    } else {
+    if (thread < 256) {
         // consumers: each warpgroup multiplies its rows of the stages that are full
         float acc[2][64];
         #pragma unroll 1
