@@ -400,7 +400,7 @@ def test_barriers_used_in_front_of_the_barrier_of_the_block_are_refuted():
     assert refuted(kernel) == ["initialisation"]
 
 
-def test_two_store_buffers_do_not_alternate_across_tiles_of_three_chunks():
+def test_two_store_buffers_do_not_alternate_across_tiles_of_nine_chunks():
     """The second output tile begins with the buffer of the last store, which one pending group doesn't cover."""
 
     def alternate(node: Node) -> tuple[Node, ...] | None:
@@ -409,13 +409,27 @@ def test_two_store_buffers_do_not_alternate_across_tiles_of_three_chunks():
 
         return (with_expressions(node, planted),) if hasattr(node, "access") or isinstance(node, TensorStore) else None
 
-    kernel = changed(KERNELS["two consumers"](), alternate)
+    kernel = changed(gemm(schedule="block: {m: 128, n: 144}"), alternate)
     kernel = nth(kernel, AwaitTensorStores, 0, lambda node: (replace(node, pending=1),))
     (claim,) = (c for c in proof_of(kernel).claims if c.verdict == "refuted")
     assert claim.name == "stores"
     assert "output tile 1" in claim.reason
     right = nth(kernel, AwaitTensorStores, 0, lambda node: (replace(node, pending=0),))
     assert proof_of(right).verdict == "proved"
+
+
+def test_a_tile_that_is_stored_at_once_waits_for_the_stores_of_the_one_before():
+    kernel = gemm(schedule="block: {m: 128, n: 128}, stages: 3")
+    assert len(nodes_of(kernel, AwaitTensorStores)) == 2  # before the parts are written, and before the block exits
+    assert refuted(nth(kernel, AwaitTensorStores, 0, lambda _: ())) == ["stores"]
+    assert refuted(nth(kernel, AwaitTensorStores, 1, lambda _: ())) == ["stores"]
+
+
+def test_a_thread_that_copies_first_needs_the_fence_of_its_barriers():
+    """It initialises them, so it waits for no barrier of the block; the consumers do."""
+    kernel = FORMS["no refill"]()
+    assert refuted(nth(kernel, FenceBarrierInit, 0, lambda _: ())) == ["initialisation"]
+    assert refuted(nth(kernel, Barrier, 0, lambda _: ())) == ["initialisation"]
 
 
 def test_tiles_of_five_parts_do_not_all_begin_with_the_same_of_two_buffers():

@@ -7,10 +7,9 @@ All multiprocessors share L2 and device memory.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
@@ -18,7 +17,7 @@ from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of, padded_channels
 from cugen.machine.mma import WORD_BYTES
 from cugen.machine.requests.warp import SECTOR_BYTES
-from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
+from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
 from cugen.plan.alignment import divisor
 
 _INSTRUCTIONS = 4  # of a k-tile, each of 32 bytes of k
@@ -38,39 +37,51 @@ class Calibration:
     `narrow_pitch_factor` times as long for other pitches, and `half_line_factor` for rows that begin within a line,
     of which memory reads `half_line_read` times as many bytes. `pixel`: cycles of a multiprocessor for each pixel
     that it copies, whatever the channels; `narrow_taps_factor`: that of filters whose taps are apart in their map,
-    for pitches that aren't multiples of sectors. `epilogue`: cycles for each accumulator of a thread's matrix,
-    `halves_epilogue` where threads store elements below a word. `exchange` of a cluster's partial sums, and for
-    each element of a tile; `multicast`, and for each k-tile, or for one of pixels, which the blocks of a cluster
-    copy at different speeds. `read` and `write`: fractions of the memory bandwidth. `cluster_idle_multiprocessors`:
+    for pitches that aren't multiples of sectors. `row`: cycles for each row that a multiprocessor gets,
+    `sector_row_factor`, `narrow_row_factor` and `half_line_row_factor` times as many for the same, and `row_k_tile`
+    beside them; rows of another block's copies count here, and not for L2. `epilogue`: cycles for each column of a
+    warpgroup's matrix that threads store, `halves_epilogue` where they store elements below a word, and
+    `tensor_epilogue` where TMA stores them, with `chunk` for each part. `exchange` of a cluster's partial sums, and
+    for each element of a tile; `multicast`, and for each k-tile, or for one of pixels, which the blocks of a cluster
+    copy at different speeds. `overlap` is the exponent of computation and memory, of which the longer one takes
+    nearly all the time; `read` and `write`: fractions of the memory bandwidth. `cluster_idle_multiprocessors`:
     how many clusters of each size leave idle."""
 
-    launch: float = 3.45
-    consumer: float = 0.5
-    latency: float = 0.48
+    launch: float = 3.62
+    consumer: float = 0.566
+    latency: float = 0.36
     latency_k_tiles: int = 4
     clock: float = 1777
-    k_tile: float = 151
-    shared_k_tile: float = 20
-    promotion: float = 275
+    k_tile: float = 91.9
+    shared_k_tile: float = 21.9
+    promotion: float = 263
     overlapped_promotion: float = 36
-    third_consumer: float = 25
-    second_matrix: float = 18
-    few_stages: float = 60
+    third_consumer: float = 40.8
+    second_matrix: float = 33
+    few_stages: float = 115
     l2: float = 12000
-    sector_pitch_factor: float = 2.3
+    sector_pitch_factor: float = 2.08
     narrow_pitch_factor: float = 3.2
-    half_line_factor: float = 2.8
+    half_line_factor: float = 3.06
     half_line_read: float = 1.12
     pixel: float = 3.5
     narrow_taps_factor: float = 9
-    epilogue: float = 12.2
+    row: float = 2.05
+    sector_row_factor: float = 1.01
+    narrow_row_factor: float = 1.55
+    half_line_row_factor: float = 1.04
+    row_k_tile: float = 24.2
+    epilogue: float = 13.8
     halves_epilogue: float = 40
-    exchange: float = 1.45
-    exchange_of_element: float = 1.7e-4
-    multicast: float = 1.2
-    multicast_k_tile: float = 9
+    tensor_epilogue: float = 4.49
+    chunk: float = 264
+    exchange: float = 1.05
+    exchange_of_element: float = 0.000203
+    multicast: float = 1.39
+    multicast_k_tile: float = 11.7
     multicast_pixels: float = 100
-    read: float = 0.805
+    overlap: float = 4.19
+    read: float = 0.851
     write: float = 0.743
     cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((1, 0), (2, 0), (4, 12), (8, 12))
 
@@ -90,12 +101,14 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     waves = -(-tiles // resident)
     active = min(tiles, resident) * config.cluster
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
-    l2 = _l2_rows(contraction, config, fitted) * SWIZZLED_ROW_BYTES * active / fitted.l2
+    of_l2, of_multiprocessor = _rows(contraction, config, fitted)
+    l2 = of_l2 * SWIZZLED_ROW_BYTES * active / fitted.l2
     l2 += fitted.pixel * sum(tile_rows(o, config) for o in contraction.operands if o.window is not None)
     instructions = _instructions(contraction, config)
     shared = block_m // WGMMA_M * instructions * operand_wavefronts(WGMMA_M + block_n)
-    shared += sum(tile_rows(operand, config) for operand in contraction.operands)  # that TMA writes, a wavefront each
+    shared += sum(_copied_rows(contraction, o, config) for o in contraction.operands)  # TMA writes a wavefront each
     k_tile = max(max(instructions * block_m * block_n / 128, l2) + fitted.k_tile, shared + fitted.shared_k_tile)
+    k_tile = max(k_tile, of_multiprocessor * fitted.row + fitted.row_k_tile)
     if config.promotes:
         k_tile += fitted.overlapped_promotion if config.gives_registers else fitted.promotion
     if config.multicast > 1:
@@ -103,10 +116,8 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0
     k_tile += fitted.second_matrix if config.matrices_m > 1 else 0.0
     k_tile += fitted.few_stages if config.stages < min(_ENOUGH_STAGES, k_tiles) else 0.0
-    has_vectors = config.split_k > 1 or problem.output_bytes >= WORD_BYTES or stores_by_tma(contraction)
-    epilogue = fitted.epilogue if has_vectors else fitted.halves_epilogue
-    tile = k_tiles * k_tile + epilogue * block_n * config.matrices_m
-    computation = waves * tile / fitted.clock
+    output_tile = k_tiles * k_tile + _epilogue(contraction, config, fitted)
+    computation = waves * output_tile / fitted.clock
     read = sum(
         read_elements(problem, tile)
         * tile.element_bytes
@@ -115,7 +126,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     )
     written = problem.batch * problem.m * problem.n * problem.output_bytes
     seconds = (read / fitted.read + written / fitted.write) / device.bandwidth
-    overlapped: float = math.hypot(computation**2, (1e6 * seconds) ** 2) ** 0.5  # nearly the longer one
+    overlapped: float = (computation**fitted.overlap + (1e6 * seconds) ** fitted.overlap) ** (1 / fitted.overlap)
     exchange = fitted.exchange + fitted.exchange_of_element * block_m * block_n if config.split_k > 1 else 0.0
     exchange += fitted.multicast if config.multicast > 1 else 0.0
     latency = fitted.latency * min(k_tiles, fitted.latency_k_tiles) / fitted.latency_k_tiles
@@ -128,9 +139,29 @@ def _instructions(contraction: Contraction, config: WgmmaConfig) -> float:
     return _INSTRUCTIONS if last is None else _INSTRUCTIONS - (row - last.terms) / config.wgmma.k * row / last.length
 
 
-def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) -> float:
-    """Rows of 128 bytes of a k-tile's matrices, those that aren't aligned to lines for as many as they take."""
-    rows = 0.0
+def _epilogue(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) -> float:
+    """Cycles of an output tile's epilogue."""
+    columns = int(config.block_n) * config.matrices_m
+    if config.split_k == 1 and stores_by_tma(contraction):
+        return fitted.tensor_epilogue * columns + fitted.chunk * config.chunks
+    has_vectors = config.split_k > 1 or problem_of(contraction).output_bytes >= WORD_BYTES
+    return (fitted.epilogue if has_vectors else fitted.halves_epilogue) * columns
+
+
+def _copied_rows(contraction: Contraction, operand: Operand, config: WgmmaConfig) -> int:
+    """Rows of 128 bytes of an operand's tile that are copied; a K-major tile has no more than the matrix."""
+    rows = tile_rows(operand, config)
+    if not operand.is_k_major or operand.window is not None:
+        return rows
+    problem = problem_of(contraction)
+    extent = problem.m if operand.is_along_m else problem.n
+    return min(rows, -(-extent // SWIZZLE_PERIOD_ROWS) * SWIZZLE_PERIOD_ROWS)
+
+
+def _rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) -> tuple[float, float]:
+    """Rows of 128 bytes of a k-tile's matrices that a block copies from L2, and those that its multiprocessor gets;
+    those that aren't aligned to lines for as many as they take."""
+    of_l2, of_multiprocessor = 0.0, 0.0
     has_taps = padded_channels(contraction, int(config.block_k)) is not None
     narrow_pitch_factor = fitted.narrow_taps_factor if has_taps else fitted.narrow_pitch_factor
     for operand in contraction.operands:
@@ -138,10 +169,15 @@ def _l2_rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration)
             continue
         pitches = (stride for stride in operand.array.strides if stride != 1)
         pitch_bytes = min((divisor(s, contraction.context) * operand.array.dtype.bytes for s in pitches), default=0)
-        factor = 1.0
-        if pitch_bytes % SWIZZLED_ROW_BYTES:
-            factor = narrow_pitch_factor if pitch_bytes % SECTOR_BYTES else fitted.sector_pitch_factor
+        l2_factor, row_factor = 1.0, 1.0
+        if pitch_bytes % SWIZZLED_ROW_BYTES and pitch_bytes % SECTOR_BYTES:
+            l2_factor, row_factor = narrow_pitch_factor, fitted.narrow_row_factor
+        elif pitch_bytes % SWIZZLED_ROW_BYTES:
+            l2_factor, row_factor = fitted.sector_pitch_factor, fitted.sector_row_factor
         if begins_within_a_line(operand, config):
-            factor = max(factor, fitted.half_line_factor)
-        rows += factor * tile_rows(operand, config) / (1 if operand.is_along_m else config.multicast)
-    return rows
+            l2_factor = max(l2_factor, fitted.half_line_factor)
+            row_factor = max(row_factor, fitted.half_line_row_factor)
+        rows = _copied_rows(contraction, operand, config)
+        of_l2 += l2_factor * rows / (1 if operand.is_along_m else config.multicast)
+        of_multiprocessor += row_factor * rows
+    return of_l2, of_multiprocessor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,16 +23,16 @@ from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_con
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instruction_for
-from cugen.plan.alignment import divisor
+from cugen.plan.context import make_context
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Group
 from cugen.spec.expressions import Reduce, factors_of_product
 
-# Of a GEMM whose operands are copied before: fewer take `gemm` less time than the copies. It copies rows that aren't
-# multiples of a word element by element (between shapes that were measured on an H200).
-_MIN_COPIED_MULTIPLY_ADDS, _MIN_COPIED_MULTIPLY_ADDS_ODD = 1 << 25, 1 << 24
-_WORD_BYTES = 4
-# Measured over predicted time of windows by `mma.sync` (geometric mean of 14 convolutions, cold, on an H100).
-_PREDICTED_TOO_SHORT = 1.45
+# Measured over predicted time of windows by `mma.sync` (geometric mean of 14 convolutions, cold, on an H100), and of
+# operands that `gemm` copies element by element (the same of nine shapes).
+_PREDICTED_TOO_SHORT, _UNALIGNED_PREDICTED_TOO_SHORT = 1.45, 1.36
+_COPY_SECONDS = 2.8e-6  # of the launch of a copy before a GEMM (measured on an H100)
+_COPY_EFFICIENCY = 0.8  # of the memory bandwidth
 
 
 def match(request: Request) -> Match | Refusals:
@@ -143,21 +142,38 @@ def split(single: Single) -> Steps | None:
         return None
     instruction = _instruction_of(contraction)
     assert instruction is not None
-    sizes = map(contraction.context.max_extent, contraction.indices)
-    is_requested = single.schedule.family == FAMILY.name
-    minimum = _MIN_COPIED_MULTIPLY_ADDS_ODD if _has_odd_rows(contraction) else _MIN_COPIED_MULTIPLY_ADDS
-    if math.prod(sizes) < minimum and not is_requested:
-        return None
-    return with_aligned_copies(single, contraction, instruction)
+    steps = with_aligned_copies(single, contraction, instruction)
+    if steps is None or single.schedule.family == FAMILY.name:
+        return steps
+    return steps if _copies_pay_off(single, contraction, instruction, steps) else None
 
 
-def _has_odd_rows(contraction: Contraction) -> bool:
-    """Whether rows of an operand aren't multiples of a word apart."""
-    return any(
-        stride != 1 and divisor(stride, contraction.context) * operand.array.dtype.bytes % _WORD_BYTES
-        for operand in contraction.operands
-        for stride in operand.array.strides
+def _copies_pay_off(single: Single, contraction: Contraction, instruction: WgmmaInstruction, steps: Steps) -> bool:
+    """Whether the copies and a GEMM of them take less time than `gemm` of the operands as they are, by the models."""
+    by_mma = gemm.choose_config(contraction)
+    predicted = None
+    if not isinstance(by_mma, Refusal):
+        predicted = gemm_model.predict(problem_of(contraction), by_mma, single.target)
+    if predicted is None:
+        return True
+    spec = single.context.spec
+    context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
+    copied = recognise(Request("", Group((steps.statements[-1],)), context, single.schedule, single.target, ()))
+    if not isinstance(copied, Contraction) or isinstance(config := choose_config(copied, instruction), Refusal):
+        return False
+    problem, names = problem_of(copied), {array.name for array in steps.temporaries}
+    moved = (
+        2
+        * problem.k
+        * sum(
+            (problem.m if operand.is_along_m else problem.n) * operand.array.dtype.bytes
+            for operand in copied.operands
+            if operand.read.array in names
+        )
     )
+    seconds = 1e-6 * predict(copied, config) + len(names) * _COPY_SECONDS
+    seconds += moved * problem.batch / (_COPY_EFFICIENCY * device_of(single.target).bandwidth)
+    return seconds < _UNALIGNED_PREDICTED_TOO_SHORT * predicted.seconds
 
 
 FAMILY = Family(

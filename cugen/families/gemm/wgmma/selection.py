@@ -22,7 +22,8 @@ from cugen.spec.expressions import Reduce
 from cugen.spec.model import Schedule
 
 BLOCK_M = (64, 128, 192, 256)
-BLOCK_N = tuple(range(32, 257, 16))
+# Of 208 and 240 columns, which TMA stores 16 at a time, tiles were slower than of 192, 224 or 256 (on an H100).
+BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
@@ -56,8 +57,18 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
                 gives_registers=gives_registers,
             )
             stages = _stages_of(contraction, config)
-            if stages:
-                yield replace(config, stages=stages)
+            if not stages:
+                continue
+            config = replace(config, stages=stages)
+            at_once = replace(config, stores_at_once=True)
+            yield at_once if _stores_at_once(contraction, at_once) else config
+
+
+def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
+    """Whether there is a buffer for each part of a tile that is stored by TMA, beside as many stages: up to 5 % faster
+    then, and slower with fewer stages (measured on an H100)."""
+    stores = stores_by_tma(contraction) and config.split_k == 1 and config.chunks > 1
+    return stores and _stages_of(contraction, config) == config.stages
 
 
 def _clusters(
@@ -199,7 +210,8 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
     requested = list(_requested_tiles(contraction))
     tiles = list(_block_tiles(contraction, instruction))
     if not requested:
-        sizes = f"M of {', '.join(map(str, BLOCK_M))}, and N a multiple of 16 from {BLOCK_N[0]} to {BLOCK_N[-1]}"
+        widths = f"a multiple of 16 from {BLOCK_N[0]} to 192, 224 or {BLOCK_N[-1]}"
+        sizes = f"M of {', '.join(map(str, BLOCK_M))}, and N {widths}"
         return Refusal(f"has tiles with {sizes}", "schedule.block")
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")

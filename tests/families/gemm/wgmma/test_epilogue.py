@@ -48,10 +48,20 @@ def test_indices_are_checked_where_arrays_are_read(m: object, n: int, value: str
         pytest.param(64, 128, 0, id="a buffer for each of its chunks"),
         pytest.param(64, 256, 1, id="more chunks than buffers"),
         pytest.param(64 * 133, 64, 1, id="an output tile after another"),
+        pytest.param(64 * 133, 128, 1, id="an output tile after another, stored at once"),
     ],
 )
 def test_a_buffer_is_waited_for_where_it_is_used_again(m: int, n: int, waits: int) -> None:
-    text = product(m, n, 128, schedule=f"family: wgmma, block: {{m: 64, n: {n}}}")
+    text = product(m, n, 320, schedule=f"family: wgmma, block: {{m: 64, n: {n}}}")
     source = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False).source
     (epilogue,) = re.findall(r"c_swizzle = .*?\n}\n", source, re.DOTALL)
     assert epilogue[: epilogue.index("tma_store_2d")].count("tma_store_wait_read<") == waits
+
+
+@pytest.mark.parametrize(("stages", "loops"), [(4, 2), (5, 1)], ids=["it has", "more stages"])
+def test_a_tile_is_stored_after_one_barrier_where_memory_has_a_buffer_for_each_part(stages: int, loops: int) -> None:
+    """One loop writes all parts, and another one stores them."""
+    text = product(64, 256, 512, schedule=f"family: wgmma, block: {{m: 64, n: 256}}, stages: {stages}, split_k: 1")
+    source = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False).source
+    (epilogue,) = re.findall(r"c_swizzle = .*?\n}\n", source, re.DOTALL)
+    assert epilogue[: epilogue.index("tma_store_2d")].count("for (int chunk") == loops

@@ -96,7 +96,7 @@ def placed(array: str, memory: str, **changes: str) -> str:
         ),
         pytest.param(
             product(schedule="family: wgmma, block: {m: 96}"),
-            "has tiles with M of 64, 128, 192, 256, and N a multiple of 16 from 32 to 256",
+            "has tiles with M of 64, 128, 192, 256, and N a multiple of 16 from 32 to 192, 224 or 256",
             "schedule.block",
             id="BM = 96",
         ),
