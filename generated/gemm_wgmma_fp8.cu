@@ -374,12 +374,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
                     store<2>(&c_tile[warpgroup][chunk][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle], c2);
                 }
             }
-            fence_proxy_async();
-            __barrier_sync_count(warpgroup + 1, 128);
-            if (thread_of_warpgroup == 0) {
+        }
+        fence_proxy_async();
+        __barrier_sync_count(warpgroup + 1, 128);
+        if (thread_of_warpgroup == 0) {
+            #pragma unroll
+            for (int chunk = 0; chunk < 3; ++chunk) {
                 tma_store_2d(&C_map, &c_tile[warpgroup][chunk][0][0], n0 + 32 * chunk, m0 + 64 * warpgroup);
-                tma_store_commit();
             }
+            tma_store_commit();
         }
 
         if (thread_of_warpgroup == 0) {

@@ -5,7 +5,7 @@
 // A         input, bfloat16 [128, 96], aligned to 16 bytes
 // B         input, bfloat16 [96, 256], aligned to 16 bytes
 // C         output, bfloat16 [128, 256], aligned to 16 bytes
-// launch    grid (1, 1, 1), block (288, 1, 1), 131088 bytes of dynamic shared memory; family wgmma
+// launch    grid (1, 1, 1), block (288, 1, 1), 163856 bytes of dynamic shared memory; family wgmma
 // pipeline  proved for at most 2 k-tiles: 2 stages, none is refilled, 49152 bytes per stage
 // analysis  sm_90a: 9 accesses, 9 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
@@ -19,9 +19,9 @@
 //   B_map(n0 + 64 * c, k0)                                         256 sectors, ideal 256 (64 x 128 bytes)
 //   As[stage][64 * warpgroup][k]                                   16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   Bs[stage][0][k][0]                                             64 wavefronts, ideal 64 (swizzled rows of 128 bytes)
-//   c_tile[warpgroup][chunk % 2][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
+//   c_tile[warpgroup][chunk][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[warpgroup][chunk % 2][0][0]                             64 wavefronts, ideal 64 (consecutive bytes)
+//   c_tile[warpgroup][chunk][0][0]                                 64 wavefronts, ideal 64 (consecutive bytes)
 //   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)                    256 sectors, ideal 256 (64 x 128 bytes)
 
 #include <cuda_bf16.h>
@@ -295,7 +295,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     __nv_bfloat16 (*As)[BM][BK] = reinterpret_cast<__nv_bfloat16 (*)[BM][BK]>(shared_memory);
     __nv_bfloat16 (*Bs)[BN / 64][BK][64] = reinterpret_cast<__nv_bfloat16 (*)[BN / 64][BK][64]>(As + STAGES);
-    __nv_bfloat16 (*c_tile)[2][64][64] = reinterpret_cast<__nv_bfloat16 (*)[2][64][64]>(Bs + STAGES);
+    __nv_bfloat16 (*c_tile)[4][64][64] = reinterpret_cast<__nv_bfloat16 (*)[4][64][64]>(Bs + STAGES);
     // mbarriers: full once the tiles of a stage have been copied
     unsigned long long* full = reinterpret_cast<unsigned long long*>(c_tile + 2);
 
@@ -354,10 +354,6 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
         const int c_swizzle = 8 * (lane / 4) + thread_n;
         #pragma unroll
         for (int chunk = 0; chunk < 4; ++chunk) {
-            if (thread_of_warpgroup == 0) {
-                tma_store_wait_read<1>();
-            }
-            __barrier_sync_count(warpgroup + 1, 128);
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 #pragma unroll
@@ -367,15 +363,18 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
                     for (int v = 0; v < 2; ++v) {
                         c2.data[v] = __float2bfloat16_rn(acc[h][16 * chunk + 2 * g + v]);
                     }
-                    store<2>(&c_tile[warpgroup][chunk % 2][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle], c2);
+                    store<2>(&c_tile[warpgroup][chunk][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle], c2);
                 }
             }
-            fence_proxy_async();
-            __barrier_sync_count(warpgroup + 1, 128);
-            if (thread_of_warpgroup == 0) {
-                tma_store_2d(&C_map, &c_tile[warpgroup][chunk % 2][0][0], n0 + 64 * chunk, m0 + 64 * warpgroup);
-                tma_store_commit();
+        }
+        fence_proxy_async();
+        __barrier_sync_count(warpgroup + 1, 128);
+        if (thread_of_warpgroup == 0) {
+            #pragma unroll
+            for (int chunk = 0; chunk < 4; ++chunk) {
+                tma_store_2d(&C_map, &c_tile[warpgroup][chunk][0][0], n0 + 64 * chunk, m0 + 64 * warpgroup);
             }
+            tma_store_commit();
         }
 
         if (thread_of_warpgroup == 0) {
@@ -436,7 +435,7 @@ extern "C" cudaError_t tensor_ladder_6_wgmma_wide_launch(
 {
     cudaError_t status = cudaSuccess;
     // Also make the device's context current, which the driver requires.
-    cudaFuncSetAttribute(tensor_ladder_6_wgmma_wide, cudaFuncAttributeMaxDynamicSharedMemorySize, 131088);
+    cudaFuncSetAttribute(tensor_ladder_6_wgmma_wide, cudaFuncAttributeMaxDynamicSharedMemorySize, 163856);
     CUtensorMap A_map;
     if (status == cudaSuccess)
         status = tensor_ladder_6_wgmma_wide_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A,
@@ -451,7 +450,7 @@ extern "C" cudaError_t tensor_ladder_6_wgmma_wide_launch(
             {(long long)N, (long long)M}, {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
-    tensor_ladder_6_wgmma_wide<<<dim3(1), dim3(288), 131088, stream>>>(A_map, B_map, C_map);
+    tensor_ladder_6_wgmma_wide<<<dim3(1), dim3(288), 163856, stream>>>(A_map, B_map, C_map);
     return cudaGetLastError();
 }
 

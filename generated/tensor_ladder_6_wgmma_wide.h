@@ -5,7 +5,7 @@
 // A         input, bfloat16 [128, 96], aligned to 16 bytes
 // B         input, bfloat16 [96, 256], aligned to 16 bytes
 // C         output, bfloat16 [128, 256], aligned to 16 bytes
-// launch    grid (1, 1, 1), block (288, 1, 1), 131088 bytes of dynamic shared memory; family wgmma
+// launch    grid (1, 1, 1), block (288, 1, 1), 163856 bytes of dynamic shared memory; family wgmma
 //
 // Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash f49c2df1f705214d) for sm_90a. Edit the spec, not this file.
 #pragma once
