@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 250ba542c1e95a66, text b6d103b3fe2a6a12.
+// Input b2b0a8cec793e143, text 38ae0a79cf4fbca0.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 250ba542c1e95a66, text 889b86a084321d23.
+// Input b2b0a8cec793e143, text 3694c558dd13648c.
