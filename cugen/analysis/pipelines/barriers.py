@@ -59,9 +59,9 @@ def _initialisation_faults(pipeline: Pipeline) -> Iterator[Fault]:
     possible = [n for n, e in enumerate(events) if isinstance(e.node, kinds) and e.threads == everyone]
     meetings = [n for n in possible if events[n].node in (Barrier(), ClusterBarrier())]
     # The thread that initialises them may use the barriers of its block after the fence.
-    own = [n for n in uses if len(by) == 1 and events[n].threads == by and pipeline.cluster == 1]
-    first_use = min({*uses} - {*own}, default=len(events))
-    if fence is None or any(n < fence for n in own):
+    after_init = [n for n in uses if len(by) == 1 and events[n].threads == by and pipeline.cluster == 1]
+    first_use = min({*uses} - {*after_init}, default=len(events))
+    if fence is None or any(n < fence for n in after_init):
         yield Fault("no fence makes the initialised barriers visible to TMA", 0, 0)
     meeting = next((n for n in meetings if n > (fence if fence is not None else inits[-1])), len(events))
     if meeting > first_use:
