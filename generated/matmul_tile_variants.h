@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input b2b0a8cec793e143, text 38ae0a79cf4fbca0.
+// Input ea6eedc6bf7301a6, text 64a68611e0bb3782.

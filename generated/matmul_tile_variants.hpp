@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input b2b0a8cec793e143, text 3694c558dd13648c.
+// Input ea6eedc6bf7301a6, text 96464f79a62a14c2.

@@ -7,22 +7,22 @@
 // C         output, bfloat16 [128, 256], aligned to 16 bytes
 // launch    grid (1, 1, 1), block (288, 1, 1), 229408 bytes of dynamic shared memory; family wgmma
 // pipeline  proved for at most 2 k-tiles: 4 stages, none is refilled, 49152 bytes per stage
-// analysis  sm_90a: 9 accesses, 9 ideal
+// analysis  sm_90a: 11 accesses, 11 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
 // Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash a9db68e343da1dd3) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]                                                128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(k0, m0)                                                  512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[stage][c][0][0]                                             64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(n0 + 64 * c, k0)                                         256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][64 * warpgroup][k]                                   16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k][0]                                             64 wavefronts, ideal 64 (swizzled rows of 128 bytes)
+//   As[stage][0][0]                                            128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(k0, m0)                                              512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[stage][c][0][0]                                         64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(n0 + 64 * c, k0)                                     256 sectors, ideal 256 (64 x 128 bytes)
+//   As[stage][64 * warpgroup][k]                               16 wavefronts, ideal 16 (swizzled rows of 128 bytes) x 2
+//   Bs[stage][0][k][0]                                         64 wavefronts, ideal 64 (swizzled rows of 128 bytes) x 2
 //   c_tile[warpgroup][chunk % 2][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[warpgroup][chunk % 2][0][0]                             64 wavefronts, ideal 64 (consecutive bytes)
-//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)                    256 sectors, ideal 256 (64 x 128 bytes)
+//   c_tile[warpgroup][chunk % 2][0][0]                         64 wavefronts, ideal 64 (consecutive bytes)
+//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)                256 sectors, ideal 256 (64 x 128 bytes)
 
 #include <cuda_bf16.h>
 
@@ -340,12 +340,23 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_7_wgmma_stage
             mbarrier_wait(&full[stage], 0);
             wgmma_fence();
             #pragma unroll
-            for (int k = 0; k < BK; k += 16) {
+            for (int k = 0; k < 32; k += 16) {
                 wgmma_m64n256k16_bf16<false, true>(&acc[0][0], &acc[1][0],
                     k_major_matrix(&As[stage][64 * warpgroup][k]), mn_major_matrix<8192>(&Bs[stage][0][k][0]),
                     k0 + k > 0);
             }
             wgmma_commit();
+            // zeros follow the first terms of the last k-tile
+            if (k0 < K - BK) {
+                wgmma_fence();
+                #pragma unroll
+                for (int k = 32; k < BK; k += 16) {
+                    wgmma_m64n256k16_bf16<false, true>(&acc[0][0], &acc[1][0],
+                        k_major_matrix(&As[stage][64 * warpgroup][k]), mn_major_matrix<8192>(&Bs[stage][0][k][0]),
+                        k0 + k > 0);
+                }
+                wgmma_commit();
+            }
             // until the k-tile before has been read
             wgmma_wait<1>();
         }
