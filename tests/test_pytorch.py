@@ -34,7 +34,8 @@ class Tensor:
 
     def __init__(self, array: Any, device: str = "cpu", requires_grad: bool = False) -> None:
         self.array, self.requires_grad = array, requires_grad
-        self.device = SimpleNamespace(type=device.split(":")[0], name=device)
+        kind, _, index = device.partition(":")
+        self.device = SimpleNamespace(type=kind, index=int(index or 0), name=device)
         self.shape = array.shape
         self.dtype = f"torch.{array.dtype.name}"
 
@@ -136,13 +137,13 @@ def test_on_a_gpu_the_current_stream_and_the_allocator_of_pytorch_are_used(
 ) -> None:
     seen: list[Any] = []
 
-    def queue(self: GpuFunction, arguments: Any, handle: int, allocate: Any) -> None:
-        seen.append((sorted(arguments), handle, type(arguments["x"]), allocate(48) % 4))
+    def queue(self: GpuFunction, arguments: Any, handle: int, allocate: Any, on_gpu: int) -> None:
+        seen.append((sorted(arguments), handle, type(arguments["x"]), allocate(48) % 4, on_gpu))
 
     monkeypatch.setattr(GpuFunction, "queue", queue)
     y = operator().call(Tensor(np.zeros((3, 4), np.float32), "cuda:1", requires_grad=True), 1.0)
     assert (y.shape, y.device.name) == ((3, 4), "cuda:1")
-    assert seen == [(["c", "x", "y"], len("cuda:1"), np.ndarray, 0)]
+    assert seen == [(["c", "x", "y"], len("cuda:1"), np.ndarray, 0, 1)]
     assert torch.devices == ["cuda:1"]
 
 

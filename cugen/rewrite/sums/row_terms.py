@@ -83,15 +83,18 @@ def _rows(reduction: Reduce, writers: Mapping[str, Statement]) -> tuple[Index, .
 
 
 def _free_of_reductions(expr: Expr, writers: Mapping[str, Statement]) -> Iterator[frozenset[str]]:
-    """The free indices of each reduction in an expression, and in the statements that compute what it reads."""
+    """The free indices of each reduction in an expression, and in the statements that compute what it reads: none of
+    results that are read elsewhere than at plain indices."""
     if isinstance(expr, Reduce):
         yield free_indices(expr)
         return
     if isinstance(expr, Read) and expr.array in writers:
         writer = writers[expr.array]
         subscripts = dict(zip((i.name for i in _in_order(writer)), map(free_indices, expr.subscripts), strict=True))
+        is_plain = all(isinstance(sub, IndexValue) for sub in expr.subscripts)  # else several terms read one row
         for free in _free_of_reductions(writer.value, writers):
-            yield frozenset(name for index in free for name in subscripts.get(index, frozenset()))
+            names = (name for index in free for name in subscripts.get(index, frozenset()))
+            yield frozenset(names) if is_plain else frozenset()
         return
     for child in children(expr):
         yield from _free_of_reductions(child, writers)

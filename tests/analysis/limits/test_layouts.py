@@ -35,7 +35,7 @@ compute: y[h, w] = rgb[h, w, 0]
 UNALIGNED_ROWS = """\
 cugen: 1
 kernel: rows
-params: {M: 4096, N: 33}
+params: {M: 4096, N: 129}
 arrays:
   x: {shape: [M, N], dtype: float32}
   y: {shape: [M, N], dtype: float32, pitch: {align: 128}}

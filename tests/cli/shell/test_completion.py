@@ -96,8 +96,9 @@ def test_fish_completes_a_line(scripts: dict[str, Path], folder: Path, words: li
 
 
 @pytest.fixture(scope="module")
-def zsh(scripts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
-    """An interactive zsh in a pseudo-terminal: what it prints as a line is typed, completed with Tab and shown."""
+def zsh(scripts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """An interactive zsh in a pseudo-terminal: what it prints as a line is typed, completed with Tab, which lists what
+    is given besides, and shown."""
     if shutil.which("zsh") is None:
         pytest.skip("NO ZSH, NOT TESTED: apt-get install zsh")
     folder = tmp_path_factory.mktemp("zsh")
@@ -118,17 +119,19 @@ def zsh(scripts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> I
     )
     os.close(shell)
 
-    def said_until(end: str) -> str:
+    def said_until(*texts: str) -> str:
         said, deadline = "", time.monotonic() + 60
-        while end not in said and time.monotonic() < deadline:
+        while not all(text in said for text in texts) and time.monotonic() < deadline:
             if select.select([terminal], [], [], 1)[0]:
                 said += os.read(terminal, 4096).decode()
-        assert end in said
+        assert all(text in said for text in texts), said
         return said
 
-    def typed(line: str) -> str:
-        os.write(terminal, f"{line}\t\x18".encode())
-        return said_until(">\r\n")
+    def typed(line: str, *listed: str) -> str:
+        os.write(terminal, f"{line}\t".encode())
+        said = said_until(*listed)  # zsh lists nothing while more was typed
+        os.write(terminal, b"\x18")
+        return said + said_until(">\r\n")
 
     os.write(terminal, b"source ./setup\n")
     said_until("ready")
@@ -150,13 +153,13 @@ def zsh(scripts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> I
         ("cugen explain CG4005", "cugen explain CG4005 "),
     ],
 )
-def test_zsh_completes_a_line(zsh: Callable[[str], str], line: str, completed: str) -> None:
+def test_zsh_completes_a_line(zsh: Callable[..., str], line: str, completed: str) -> None:
     assert f"<{completed}>" in zsh(line)
 
 
-def test_zsh_lists_the_values_of_an_option(zsh: Callable[[str], str]) -> None:
-    listed, _, _ = zsh("cugen check --format ").partition("> cugen")
-    assert {"text", "json", "github", "sarif"} <= set(listed.split())
+def test_zsh_lists_the_values_of_an_option(zsh: Callable[..., str]) -> None:
+    values = ("text", "json", "github", "sarif")
+    assert set(values) <= set(zsh("cugen check --format ", *values).split())
 
 
 @pytest.mark.parametrize("shell", SHELLS)
