@@ -96,8 +96,11 @@ def test_counters_of_aligned_and_unaligned_boxes_inside_and_outside_arrays_are_t
     schedule = f"block: {{m: {block_m}, n: {block_n}}}, stages: {stages}"
     (kernel,) = compiled(gemm(b, sizes=(m, n, k), schedule=schedule), "sm_90a")
     actual = predictions(kernel)
-    assert actual[OPERAND_WAVEFRONTS].value == int(row["wavefronts_gmma"])
-    assert actual[WORDS_READ].value == int(row["data_bank_reads"])
+    # The kernels that were measured multiplied all of the last k-tile; now its zeros are left out where they are many.
+    measured_wavefronts, of_terms, of_tiles = int(row["wavefronts_gmma"]), -(-k // 16), 4 * -(-k // 64)
+    skipped = measured_wavefronts - actual[OPERAND_WAVEFRONTS].value
+    assert skipped in (0, measured_wavefronts * (of_tiles - of_terms) // of_tiles)
+    assert actual[WORDS_READ].value == int(row["data_bank_reads"]) - 32 * skipped
     # The kernels that were measured wrote results inside C only; now threads write whole tiles, in words of two.
     outside = (-(-m // block_m) * block_m * -(-n // block_n) * block_n - m * n) // 2
     assert actual[WORDS_WRITTEN].value == int(row["data_bank_writes"]) + outside

@@ -71,7 +71,7 @@ def test_a_generated_name_avoids_declared_ones(compute: Compute) -> None:
         ("y[i] = sum(x[k] + x[i], k + 1)", "CG1211", "name an index"),
         ("y[i] = max(x[i], alpha)", "CG1211", "maximum(a, b)"),
         ("y[i] = cumsum(x[i], k)", "CG1212", "a bare index of the left side"),
-        ("y[i] = sum(cumsum(x[k], k), k)", "CG1212", "a separate statement"),
+        ("y[i] = sum(cumsum(x[k], k), k)", "CG1212", "a statement of its own"),
         ("y[i] = x[i * i]", "CG1216", "integer array"),
         ("y[i] = x[minimum(i, 3)]", "CG1216", "clamp"),
         ("y[i] = x[1.5]", "CG1216", "integer"),
