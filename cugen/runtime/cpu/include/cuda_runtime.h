@@ -38,6 +38,12 @@ template <class Function>
 inline cudaError_t cudaFuncSetSharedMemConfig(Function*, cudaSharedMemConfig) {
   return cudaSuccess;
 }
+// One SM, on which blocks run one after another.
+template <class Function>
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function*, int, size_t) {
+  *blocks = 1;
+  return cudaSuccess;
+}
 template <class T>
 inline cudaChannelFormatDesc cudaCreateChannelDesc() {
   return {8 * int(sizeof(T)), 0, 0, 0, cugen::channel_kind<T>()};

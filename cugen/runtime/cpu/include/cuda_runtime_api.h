@@ -33,6 +33,7 @@ enum cudaMemcpyKind {
 enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerBlock = 1,
   cudaDevAttrMaxSharedMemoryPerBlock = 8,
+  cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrMemoryClockRate = 36,
   cudaDevAttrGlobalMemoryBusWidth = 37,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
@@ -269,6 +270,7 @@ static inline cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr
     case cudaDevAttrMaxThreadsPerBlock: *value = 1024; return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 * 1024; return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount: *value = 1; return cudaSuccess;
     case cudaDevAttrMemoryClockRate: /* unknown, as the other */
     case cudaDevAttrGlobalMemoryBusWidth: *value = 0; return cudaSuccess;
   }
