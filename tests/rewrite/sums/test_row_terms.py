@@ -101,7 +101,7 @@ def test_a_row_stores_its_term_beside_what_it_gathers() -> None:
 
 def test_terms_are_kept_apart_by_the_indices_of_the_statement() -> None:
     kernel = kernel_of(OF_GROUPS)
-    assert "y_terms[g * B + b]" in kernel.source or "y_terms[gb]" in kernel.source
+    assert "y_terms[g * B + b] = " in kernel.source
     assert passes(kernel)
 
 
