@@ -11,7 +11,6 @@ tile and of each way to split K. Rows have what the cost model predicted, so tha
 from __future__ import annotations
 
 import argparse
-import datetime
 import math
 import sys
 from collections.abc import Iterator
@@ -23,9 +22,8 @@ from typing import Any
 
 from cases import spec_text
 from cold_times import TORCH, cold_times
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.session import Session, session
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.config import TileConfig
@@ -175,15 +173,7 @@ def main() -> int:
 
 def content(device: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Content of the output file."""
-    return {
-        "device": device,
-        "date": datetime.date.today().isoformat(),
-        "cugen": cugen.__version__,
-        "command": command(),
-        "mean": mean(rows),
-        "worst": min(row["ratio"] for row in rows),
-        "cases": rows,
-    }
+    return about(device) | {"mean": mean(rows), "worst": min(row["ratio"] for row in rows), "cases": rows}
 
 
 def mean(rows: list[dict[str, Any]]) -> float:

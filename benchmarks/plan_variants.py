@@ -7,7 +7,6 @@ of the plan, in one run, with cold caches. All results are compared with PyTorch
 from __future__ import annotations
 
 import argparse
-import datetime
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -17,9 +16,8 @@ from random import Random
 from typing import Any, Generic, Protocol, TypeVar
 
 from cold_times import TORCH, cold_times
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
 from cugen.kernel import Kernel
@@ -101,8 +99,7 @@ class Comparison(Generic[AnyCase]):
         for name in ("regret", "ratio"):
             print(f"{name}: {figures[f'mean_{name}']:.3f} in geometric mean, {figures[f'worst_{name}']:.3f} at worst")
         if args.output:
-            head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-            save(args.output, head | {"command": command()} | figures | {"cases": rows})
+            save(args.output, about(device) | figures | {"cases": rows})
         return 0
 
 

@@ -11,7 +11,6 @@ list is the geometric mean. The file of `--output`, the input of `products_page.
 from __future__ import annotations
 
 import argparse
-import datetime
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from figures import command, save
+from figures import about, save
 from products_cases import tuned
 
-import cugen
 from cugen.runtime.libcuda import driver
 from cugen.schedule.lock import NAME, Entry, read
 from cugen.spec.load import load_all, load_text
@@ -81,14 +79,8 @@ def main() -> int:
 
 def content(rows: Sequence[Row]) -> dict[str, Any]:
     """Content of the output file."""
-    return {
-        "device": gpus()[0].name,
-        "date": datetime.date.today().isoformat(),
-        "cugen": cugen.__version__,
-        "command": command(),
-        "kernels": [asdict(row) | {"regret": row.regret} for row in rows],
-        "mean": mean(rows),
-    }
+    kernels = [asdict(row) | {"regret": row.regret} for row in rows]
+    return about(gpus()[0].name) | {"kernels": kernels, "mean": mean(rows)}
 
 
 def regrets(specs: Iterable[Spec], entry_of: Callable[[Spec], Entry | None]) -> Iterable[Row]:

@@ -9,7 +9,6 @@ caches. Extents, taps, strides, dilations, boundaries and types are drawn from t
 from __future__ import annotations
 
 import argparse
-import datetime
 import math
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,9 +18,8 @@ from random import Random
 from typing import Any
 
 from cases import spec_text
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.buffers import Buffers
 from cugen.bench.measure import own_contender
 from cugen.bench.protocol import Contender, Plan, measure
@@ -153,8 +151,7 @@ def main() -> int:
     if args.output:
         with session() as opened:
             device = opened.device
-        head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-        save(args.output, head | {"command": command(), "mean": mean, "worst": worst, "cases": found})
+        save(args.output, about(device) | {"mean": mean, "worst": worst, "cases": found})
     return 0
 
 
