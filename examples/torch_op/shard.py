@@ -1,6 +1,6 @@
 """A batch whose rows are shared by all GPUs: one operator, called on each of them from a thread of its own.
 
-    python shard.py
+python shard.py
 """
 
 from collections.abc import Sequence
