@@ -12,13 +12,13 @@ peer is also timed as compiled by `torch.compile`.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any
 
 from cases import spec_text
@@ -286,19 +286,14 @@ def row(opened: Session, case: Case, peers: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def mean(values: list[float]) -> float:
-    """Geometric mean."""
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The means and the worst cases."""
     shares = [entry["share"] for entry in rows]
     ratios = [entry["ratios"][TORCH] for entry in rows if TORCH in entry["ratios"]]
     return {
-        "mean_share": mean(shares),
+        "mean_share": geometric_mean(shares),
         "worst_share": min(shares),
-        "mean_ratio": mean(ratios),
+        "mean_ratio": geometric_mean(ratios),
         "worst_ratio": min(ratios),
     }
 

@@ -11,13 +11,13 @@ tile and of each way to split K. Rows have what the cost model predicted, so tha
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any
 
 from cases import spec_text
@@ -178,7 +178,7 @@ def content(device: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def mean(rows: list[dict[str, Any]]) -> float:
     """Geometric mean of the times of cuBLAS over those of the plans."""
-    return math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
+    return geometric_mean(row["ratio"] for row in rows)
 
 
 if __name__ == "__main__":

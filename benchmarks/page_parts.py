@@ -75,7 +75,7 @@ def mean_and_worst(
     known = [(value, name) for name, value in timed if value is not None]
     if not known:
         return ["–", "–"]
-    mean = math.exp(statistics.fmean(math.log(value) for value, _ in known))
+    mean = statistics.geometric_mean(value for value, _ in known)
     worst, name = min(known)
     return [share(mean), f"{share(worst)} ({name})"]
 

@@ -7,12 +7,12 @@ of the plan, in one run, with cold caches. All results are compared with PyTorch
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any, Generic, Protocol, TypeVar
 
 from cold_times import TORCH, cold_times
@@ -105,4 +105,4 @@ class Comparison(Generic[AnyCase]):
 
 def mean(rows: list[dict[str, Any]], key: str) -> float:
     """Geometric mean."""
-    return math.exp(sum(math.log(row[key]) for row in rows) / len(rows))
+    return geometric_mean(row[key] for row in rows)

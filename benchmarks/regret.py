@@ -11,11 +11,11 @@ list is the geometric mean. The file of `--output`, the input of `products_page.
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from figures import about, save
@@ -101,10 +101,9 @@ def regrets(specs: Iterable[Spec], entry_of: Callable[[Spec], Entry | None]) -> 
         yield Row(spec.kernel, entry.device, untuned.cold, best.cold, entry.reorders)
 
 
-def mean(rows: Iterable[Row]) -> float:
+def mean(rows: Sequence[Row]) -> float:
     """Geometric mean of the regrets; 1 if there are none."""
-    logs = [math.log(row.regret) for row in rows]
-    return math.exp(sum(logs) / len(logs)) if logs else 1.0
+    return geometric_mean(row.regret for row in rows) if rows else 1.0
 
 
 def _tuner(seconds: float) -> Callable[[Spec], Entry | None]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any
 
 from cases import spec_text
@@ -146,7 +147,7 @@ def main() -> int:
         times = "  ".join(f"{name} {us:.2f}" for name, us in measured["cold_us"].items())
         print(f"{measured['regret']:5.2f}  {measured['families'][PLANNED]:10} {times}", flush=True)
     worst = max(entry["regret"] for entry in found)
-    mean = math.exp(sum(math.log(entry["regret"]) for entry in found) / len(found))
+    mean = geometric_mean(entry["regret"] for entry in found)
     print(f"{len(found)} cases: regret {mean:.3f} in geometric mean, {worst:.3f} at worst")
     if args.output:
         with session() as opened:
