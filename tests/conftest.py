@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ settings.load_profile("project")
 
 MAX_ID = 48  # characters of a parametrised text in a test's id
 MAX_TEXT = 100  # characters of a text that is shown in an id
+
+COLLECTED = pytest.StashKey[tuple[str, ...]]()
 
 Golden = Callable[[Path, str], None]
 Part = Callable[[Path, str, str], None]
@@ -181,11 +184,12 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out but for cases that the list
     names, and as `exhaustive` the slow cases of a test but for those of `ci_cases`, unless it is marked `whole`."""
     lists = yaml.safe_load((Path(__file__).parent / "data" / "quick.yaml").read_text())
     quick = tuple(f"tests/{entry}" for entries in lists.values() for entry in entries)
+    config.stash[COLLECTED] = tuple(item.nodeid for item in items)
     by_test: dict[str, list[pytest.Item]] = {}
     for item in items:
         by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
@@ -262,6 +266,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "static_operator_case" in metafunc.fixturenames:
         cases = [case for case in _pairs(_operator_cases()) if case.shape in ("even", "prime")]
         metafunc.parametrize("static_operator_case", cases, ids=str)
+
+
+@pytest.fixture
+def collected(pytestconfig: pytest.Config) -> tuple[str, ...]:
+    """The ids of all tests of the folders that pytest was given, whether they run or not."""
+    return pytestconfig.stash[COLLECTED]
+
+
+@pytest.fixture(scope="session")
+def shared_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of builds that is none of the user's; all workers share it."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "shared_builds"
 
 
 @pytest.fixture(scope="session")
