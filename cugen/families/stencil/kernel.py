@@ -272,7 +272,7 @@ class StencilBuilder:
 
     def _target(self, statement: Statement, index: Integer, width: int) -> Access:
         symbols = {**self.lowering.symbols, self.config.along: index}
-        return access_of(self.lowering.arrays[statement.target], statement.subscripts, symbols, "store", width)
+        return access_of(self.lowering.arrays[statement.target], statement, symbols, "store", width)
 
     def reasons(self) -> tuple[str, ...]:
         counts = " x ".join(str(count) for count in reversed(self.config.outputs.values()))

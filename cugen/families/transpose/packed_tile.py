@@ -220,7 +220,7 @@ class PackedTileKernel:
         p, each = self._index("p", pack)
         across, down = self.transpose.across.name, self.transpose.down.name
         symbols = {**self.lowering.symbols, across: source[0] + p, down: source[1]}
-        access = access_of(array, read.subscripts, symbols, "load", width)
+        access = access_of(array, read, symbols, "load", width)
         if width == 1 and pack == 1:
             return (Copy(Access(tile, (row, column), "store"), access),)
         v, number = self._index("v", width)

@@ -52,7 +52,7 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
         lowering.names.allocate(name_hint) if read in lowering.subscripts else lowering.name_for(read, name_hint, home)
     )
     local = Local(name, read.dtype)
-    access = Access(array, subscripts, "load")
+    access = Access(array, subscripts, "load", span=read.span)
     checked = guard is not None and is_bounds_checked(lowering, read, access)
     home.nodes.append(Load(local, access, guard, otherwise, checked))
     home.remember(read, local)
