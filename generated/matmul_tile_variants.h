@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input ea6eedc6bf7301a6, text 64a68611e0bb3782.
+// Input 8f2c9fb3e20a85e9, text 2166d1f8e5373272.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input ea6eedc6bf7301a6, text 96464f79a62a14c2.
+// Input 8f2c9fb3e20a85e9, text 029efd57d7fa8062.
