@@ -49,7 +49,7 @@ compute: |
 
 
 @pytest.mark.parametrize(
-    ("spec", "places"),
+    ("spec", "locations"),
     [
         (COLUMNS, ["8:13 x[i, 3]", "9:13 x[i, 4]", "9:23 x[i, 27]", "10:23 x[i, 16]"]),
         (FIELDS, ["9:3 y[i, 11] = x[i]", "10:3 y[i, f] = 0"]),
@@ -58,11 +58,11 @@ compute: |
     ids=["reads", "stores", "rows"],
 )
 def test_each_warning_has_the_place_of_its_access(
-    spec: str, places: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spec: str, locations: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "spec.yaml"
     path.write_text(spec)
     assert main(["check", str(path)]) == 0
     printed = capsys.readouterr().out
     found = re.findall(r"warning\[CG2202\].*\n *--> .*:(\d+:\d+)\n *\|\n *\d+ \| (.*)\n *\| ( *)(\^+) ", printed)
-    assert [f"{place} {line[len(before) : len(before) + len(marks)]}" for place, line, before, marks in found] == places
+    assert [f"{location} {line[len(before) : len(before) + len(marks)]}" for location, line, before, marks in found] == locations
