@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 8f2c9fb3e20a85e9, text 2166d1f8e5373272.
+// Input 717b2e15c4ddd566, text bf2f5be20249ed69.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 8f2c9fb3e20a85e9, text 029efd57d7fa8062.
+// Input 717b2e15c4ddd566, text daf7bd0f6fd1c8fe.
