@@ -65,4 +65,5 @@ def test_each_warning_has_the_place_of_its_access(
     assert main(["check", str(path)]) == 0
     printed = capsys.readouterr().out
     found = re.findall(r"warning\[CG2202\].*\n *--> .*:(\d+:\d+)\n *\|\n *\d+ \| (.*)\n *\| ( *)(\^+) ", printed)
-    assert [f"{location} {line[len(before) : len(before) + len(marks)]}" for location, line, before, marks in found] == locations
+    marked = [(start, line[len(before) : len(before) + len(marks)]) for start, line, before, marks in found]
+    assert [f"{start} {text}" for start, text in marked] == locations
