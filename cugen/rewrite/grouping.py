@@ -162,7 +162,7 @@ def inlined_statements(spec: Spec) -> tuple[Statement, ...]:
 
 
 def completed_statements(spec: Spec) -> tuple[Statement, ...]:
-    """The statements with the temporary of a reduction inlined into the map that alone reads it, at its elements."""
+    """The statements with temporaries of reductions inlined into maps that alone read them, at their own elements."""
     statements = list(spec.statements)
     counts = Counter(statement.target for statement in statements)
     position = 0
