@@ -21,7 +21,7 @@ from cugen.families.gemm.problem import (
     registers_with_copies,
     shared_bytes,
 )
-from cugen.families.gemm.stream_k_schedule import schedule_stream_k
+from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
 from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, BANK_BYTES
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
@@ -251,6 +251,78 @@ def _synchronous_copies(problem: Problem, config: TileConfig, k_tiles: int) -> f
     return waiting * sum(o.copy_width_for(config) * o.element_bytes < ASYNC_COPY_BYTES[0] for o in operands)
 
 
+@dataclass(frozen=True, slots=True)
+class _BlockCycles:
+    """Cycles of a multiprocessor for a k-tile and an epilogue of all its resident blocks; whether issue slots limit the
+    k-tile, or loads from shared memory."""
+
+    k_tile: float
+    epilogue: float
+    is_issue_bound: bool
+
+
+def _block_cycles(
+    problem: Problem, config: TileConfig, work: _KTileWork, blocks: int, schedulers: int, waiting: float
+) -> _BlockCycles:
+    """Those of so many resident blocks, whose k-tiles wait so many cycles for synchronous copies."""
+    h200, warps = _calibration(config), config.threads // WARP
+    warps_per_scheduler = -(-blocks * warps // schedulers)
+    issue = work.issue_slots * warps_per_scheduler
+    shared = blocks * warps * work.shared_loads * h200.shared_load_cycles
+    busy = max(issue, shared) + h200.unhidden_fraction * min(issue, shared)
+    if blocks * warps < 2 * schedulers:
+        busy *= h200.single_warp_factor
+    elif warps < schedulers:
+        busy *= h200.small_block_factor
+    busy *= 1 if is_loop_cached(problem, config) else h200.long_loop_factor
+    busy *= h200.stream_k_factor if config.stream_k and config.stages > 2 else 1
+    busy += h200.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
+    k_tile = busy + max(0.0, h200.copy_latency_cycles - (config.stages - 1) * busy) + waiting
+    # A single block waits for its prologue; several hide it, but store at about the same time.
+    store_cycles = config.block_m * config.block_n * problem.output_bytes / h200.store_bytes_per_cycle
+    storing = 1 + h200.simultaneous_stores * (blocks - 1)
+    unhidden = (h200.copy_latency_cycles + storing * store_cycles) / blocks
+    exchange = blocks * _exchange_cycles(problem, config, store_cycles)
+    epilogue = _epilogue_slots(problem, config) * warps_per_scheduler + unhidden + exchange
+    return _BlockCycles(k_tile, epilogue, issue >= shared)
+
+
+def _exchange_cycles(problem: Problem, config: TileConfig, store_cycles: float) -> float:
+    """Cycles of a multiprocessor in which a block's results pass through other memory, or take partial sectors."""
+    cycles = (store_overhead(problem, config) - 1) * store_cycles * _calibration(config).partial_sector_factor
+    if config.sliced_k > 1:
+        cycles += _slices_cycles(problem, config)
+    if config.uses_cluster:
+        cycles += _distributed_shared_cycles(problem, config)
+    return cycles
+
+
+def _stream_k_cycles(schedule: StreamKSchedule, k_tiles: int, config: TileConfig, block: _BlockCycles) -> float:
+    """Cycles of a block's work units. The fix-up loads the partial sums of each peer; each unit has an epilogue."""
+    whole = schedule.whole_tiles_per_block
+    peers = max(1.0, k_tiles / schedule.k_tiles_per_block)
+    return (
+        (whole * k_tiles + schedule.k_tiles_per_block) * block.k_tile
+        + (whole + schedule.max_units_per_range) * block.epilogue
+        + peers * _calibration(config).copy_latency_cycles
+    )
+
+
+def _launch_seconds(problem: Problem, config: TileConfig) -> float:
+    """Seconds of a launch beside its work, and of what blocks exchange through memory."""
+    h200 = _calibration(config)
+    seconds = h200.launch_seconds
+    if config.uses_cluster:
+        seconds += h200.cluster_seconds
+    elif config.split_k > 1:
+        seconds += h200.split_k_sliced_seconds if config.sliced_k > 1 else h200.split_k_seconds
+        partials = config.split_k * config.block_m * config.block_n * problem.accumulator_bytes
+        seconds += partials / h200.workspace_bytes_per_second
+    if config.stream_k:
+        seconds += h200.stream_k_sliced_seconds if config.sliced_k > 1 else h200.stream_k_seconds
+    return seconds
+
+
 @lru_cache(maxsize=4096)
 def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction | None:
     """The predicted time of a config; None if no block fits a multiprocessor."""
@@ -266,88 +338,40 @@ def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction 
 
     k_tiles = -(-problem.k // (config.block_k * config.split_k))
     sms = _occupied_multiprocessors(config, target_device)
-    overhead = store_overhead(problem, config)
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch * config.split_k
-    work = _k_tile_work(problem, config, issue_cycles)
-    warps = config.threads // WARP
     schedule = None
     if config.stream_k:
         schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
     concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
-    epilogue_slots = _epilogue_slots(problem, config)
-    store_cycles = config.block_m * config.block_n * problem.output_bytes / h200.store_bytes_per_cycle
-    exchange_cycles = (overhead - 1) * store_cycles * h200.partial_sector_factor
-    if config.sliced_k > 1:
-        exchange_cycles += _slices_cycles(problem, config)
-    if config.uses_cluster:
-        exchange_cycles += _distributed_shared_cycles(problem, config)
-
-    def cycles_with(blocks: int) -> tuple[float, float, bool]:
-        """Cycles of a k-tile and an epilogue with so many resident blocks; whether issue slots limit the k-tile."""
-        warps_per_scheduler = -(-blocks * warps // schedulers)
-        issue = work.issue_slots * warps_per_scheduler
-        shared = blocks * warps * work.shared_loads * h200.shared_load_cycles
-        busy = max(issue, shared) + h200.unhidden_fraction * min(issue, shared)
-        if blocks * warps < 2 * schedulers:
-            busy *= h200.single_warp_factor
-        elif warps < schedulers:
-            busy *= h200.small_block_factor
-        busy *= 1 if is_loop_cached(problem, config) else h200.long_loop_factor
-        busy *= h200.stream_k_factor if config.stream_k and config.stages > 2 else 1
-        busy += h200.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
-        k_tile = busy + max(0.0, h200.copy_latency_cycles - (config.stages - 1) * busy)
-        if tiles <= sms:  # else other blocks hide the latency, or have brought the lines to L2
-            k_tile += _synchronous_copies(problem, config, k_tiles) * h200.synchronous_copy_seconds * clock
-        # A single block waits for its prologue; several hide it, but store at about the same time.
-        storing = 1 + h200.simultaneous_stores * (blocks - 1)
-        unhidden = (h200.copy_latency_cycles + storing * store_cycles) / blocks
-        epilogue = epilogue_slots * warps_per_scheduler + unhidden + blocks * exchange_cycles
-        return k_tile, epilogue, issue >= shared
-
-    k_tile_cycles, epilogue_cycles, is_issue_bound = cycles_with(concurrent)
+    work = _k_tile_work(problem, config, issue_cycles)
+    waiting = 0.0
+    if tiles <= sms:  # else other blocks hide the latency, or have brought the lines to L2
+        waiting = _synchronous_copies(problem, config, k_tiles) * h200.synchronous_copy_seconds * clock
+    block = _block_cycles(problem, config, work, concurrent, schedulers, waiting)
     waves, last_tiles = divmod(tiles, sms * concurrent)
-    cycles = waves * (k_tiles * k_tile_cycles + epilogue_cycles)
+    cycles = waves * (k_tiles * block.k_tile + block.epilogue)
     if last_tiles:
-        last_k_tile, last_epilogue, _ = cycles_with(-(-last_tiles // sms))
-        cycles += k_tiles * last_k_tile + last_epilogue
+        last = _block_cycles(problem, config, work, -(-last_tiles // sms), schedulers, waiting)
+        cycles += k_tiles * last.k_tile + last.epilogue
     if schedule is not None:
-        # The fix-up loads the partial sums of each peer; each work unit has an epilogue.
-        whole = schedule.whole_tiles_per_block
-        peers = max(1.0, k_tiles / schedule.k_tiles_per_block)
-        cycles = (
-            (whole * k_tiles + schedule.k_tiles_per_block) * k_tile_cycles
-            + (whole + schedule.max_units_per_range) * epilogue_cycles
-            + peers * h200.copy_latency_cycles
-        )
+        cycles = _stream_k_cycles(schedule, k_tiles, config, block)
     computing = cycles / clock
 
-    copied = (
-        tiles
-        * k_tiles
-        * config.block_k
-        * sum(operand.of(config.block_m, config.block_n) * operand.element_bytes for operand in problem.operands)
-    )
+    tile_bytes = sum(operand.of(config.block_m, config.block_n) * operand.element_bytes for operand in problem.operands)
+    copied = tiles * k_tiles * config.block_k * tile_bytes
     read = sum(read_elements(problem, operand) * operand.element_bytes for operand in problem.operands)
     moved = read if target_device.l2_bytes else copied
     moved += problem.batch * problem.m * problem.n * problem.output_bytes
     loading = copied / (h200.l2_bytes_per_second * target_device.peak("float32") / device(H200.device).peak("float32"))
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"
     limits = {
-        multiplier if is_issue_bound else "shared-memory loads": computing,
+        multiplier if block.is_issue_bound else "shared-memory loads": computing,
         "L2 bandwidth": loading if target_device.l2_bytes else 0.0,
         "memory bandwidth": moved / (target_device.bandwidth * h200.dram_efficiency),
     }
-    seconds = max(limits.values()) + h200.launch_seconds
+    seconds = max(limits.values()) + _launch_seconds(problem, config)
     if config.uses_tensor_cores:
         seconds += h200.unhidden_fraction * min(computing, loading)
-    if config.uses_cluster:
-        seconds += h200.cluster_seconds
-    elif config.split_k > 1:
-        seconds += h200.split_k_sliced_seconds if config.sliced_k > 1 else h200.split_k_seconds
-        partials = config.split_k * config.block_m * config.block_n * problem.accumulator_bytes
-        seconds += partials / h200.workspace_bytes_per_second
-    if schedule is not None:
-        seconds += h200.stream_k_sliced_seconds if config.sliced_k > 1 else h200.stream_k_seconds
     return Prediction(
         seconds,
         work.multiply_slots / work.issue_slots,
