@@ -193,9 +193,10 @@ class _Search:
                 self._time_untuned_once()
             else:
                 self._wait()
-        if not untuned.is_timed and self._left_out:
-            raise TuneError(f"no GPU is left{self._reasons()}")
         if not untuned.is_timed:
+            self._engine.require()  # no fault of GPUs if the engine was lost
+            if self._left_out:
+                raise TuneError(f"no GPU is left{self._reasons()}")
             raise TuneError(f"the generator's own choice can't be timed: {self._faults[0]}")
         if not untuned.cold:
             raise TuneError("nothing runs at these sizes")
@@ -371,6 +372,7 @@ class _Search:
                 runs.append(run)
                 finalists = [trial for trial in finalists if finals.beats_untuned(run, trial.candidate.number)]
         if len(entrants) > 1 and not runs and self._engine.final_gpus > 1:
+            self._engine.require()
             raise TuneError(f"no GPU is left for the final comparison{self._reasons()}; what was timed is kept")
         return runs or [{trial.candidate.number: Time(trial.cold, trial.warm) for trial in entrants}]
 

@@ -136,3 +136,16 @@ def test_the_loss_of_the_scheduler_ends_the_search(
     plan(seconds=0.3)
     with pytest.raises(ClusterError, match=r"CG4006\]: the scheduler tcp://\S+ was lost"):
         search_during(spec, tmp_path, monkeypatch, lambda site: site.sync(site.scheduler.close))
+
+
+def test_a_scheduler_that_did_not_answer_stays_lost(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unanswered(*_: object, **__: object) -> None:
+        raise OSError("timed out")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster.client, "sync", unanswered)
+        patch.setattr(cluster, "_listed", -1.0)
+        with pytest.raises(ClusterError, match="was lost"):
+            cluster.workers()
+    with pytest.raises(ClusterError, match="was lost"):
+        cluster.require()

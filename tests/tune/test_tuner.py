@@ -18,6 +18,7 @@ from cugen.schedule.lock import Entry, Lock, Time
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
+from cugen.tune.engine import Machine
 from cugen.tune.journal import conditions
 from cugen.tune.lockfile import block
 from cugen.tune.timing.gpus import Gpu
@@ -187,6 +188,29 @@ def test_dynamic_params_are_tuned_at_values_that_the_entry_names(options: Made) 
     entry = search(spec, options(), {"N": 4096}).entry
     assert entry.params == (("N", 4096),)
     assert "  at: {N: 4096}\n" in block(entry)
+
+
+class Losable(Machine):
+    """An engine that says when it is lost."""
+
+    is_lost = False
+
+    def require(self) -> None:
+        if type(self).is_lost:
+            raise ConnectionError("the engine was lost")
+
+
+def test_an_engine_that_is_lost_in_the_final_comparison_is_no_fault_of_gpus(
+    scale: Spec, options: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> None:
+        monkeypatch.setattr(Losable, "is_lost", True)
+
+    made = options()
+    engine = Losable(made.gpus, made.command, made.patience_s, preparing=1, final_gpus=2)
+    monkeypatch.setattr("cugen.tune.tuner._Search._final_run", lose)
+    with pytest.raises(ConnectionError):
+        search(scale, replace(made, engine=engine))
 
 
 _KILLED = """
