@@ -156,14 +156,16 @@ def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -
 def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
     """Whether the reduction may be a launch of its own: it is in bounds everywhere, and it is long or has no more
     results than an array that it reads has elements, as pooled windows but not all pairs of two sets. One that is
-    nested in no other is computed once for several outputs, if these take longer than the launch."""
+    nested in no other is computed once for several outputs, if these take longer than the launch. Sizes that are known
+    at launch are taken to be typical ones."""
     reduction = nested.reduction
-    if not (nested.is_nested or _is_broadcast(nested, statement, spec)):
+    typical = replace(spec, params=tuple(replace(param, value=param.typical) for param in spec.params))
+    if not (nested.is_nested or _is_broadcast(nested, statement, typical)):
         return False
-    terms = _size(reduction.indices, spec)
+    terms = _size(reduction.indices, typical)
     is_long = terms is not None and terms > _MAX_INLINE_TERMS
-    is_small = is_long or has_no_more_elements(reduction, nested.free, spec)
-    results = _size(nested.free, spec)
+    is_small = is_long or has_no_more_elements(reduction, nested.free, typical)
+    results = _size(nested.free, typical)
     if results is None or results * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
     return is_small and are_in_bounds(reduction, nested.free, spec)

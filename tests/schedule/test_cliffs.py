@@ -127,7 +127,7 @@ def test_a_block_of_small_matrices_has_a_warp_of_threads(k, family):
     [
         ("[64, 21, 4, 2]", (1, 4, 21)),
         ("[65, 3, 4, 8]", (2, 4, 3)),
-        ("[500, 21, 3]", (3, 32, 2)),
+        ("[500, 21, 3]", (3, 32, 2)),  # a fourth thread of each row would be idle
         ("[64, 200, 64]", (16, 16, 1)),
     ],
 )
