@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,10 +13,12 @@ from cugen.families.gemm.config import Cores
 from cugen.families.gemm.selection.cost_model import H200
 from cugen.machine import device, target
 from cugen.spec.load import load_text
+from tests.benchmarks import benchmark
 
 from .test_cost_model import drawn, fastest
 
-BENCHMARKS, JOURNALS = (Path(__file__).parents[3] / name for name in ("benchmarks", "tests/data/journals"))
+refit = benchmark("refit")
+JOURNALS = Path(__file__).parents[2] / "data" / "journals"
 FORGOTTEN = replace(H200, launch_seconds=2 * H200.launch_seconds, copy_instructions=H200.copy_instructions / 2)
 SPEC = """\
 cugen: 1
@@ -33,20 +32,13 @@ compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 """
 
 
-@pytest.fixture(scope="module")
-def refit() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield importlib.import_module("refit")
-
-
 @pytest.fixture
 def journals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path))
     return Path(shutil.copytree(JOURNALS, tmp_path / "tune"))
 
 
-def gemms(refit: ModuleType, every: int) -> list[Any]:
+def gemms(every: int) -> list[Any]:
     """Every so many of the shapes that were drawn for an H100, with the configs that a fit counts."""
     made = []
     for problem, configs in list(drawn("gemm_drawn_h100.csv", 11).items())[::every]:
@@ -68,34 +60,32 @@ def shares(made: list[Any]) -> tuple[list[Any], list[Any]]:
     return seen, unseen
 
 
-def test_a_fit_mends_forgotten_constants_also_for_what_it_has_not_seen(
-    refit: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fit_mends_forgotten_constants_also_for_what_it_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refit, "_ROUNDS", 8)
-    seen, unseen = shares([as_modelled(gemm) for gemm in gemms(refit, 3)])
+    seen, unseen = shares([as_modelled(gemm) for gemm in gemms(3)])
     fitted = refit.fit(seen, FORGOTTEN)
     for share in (seen, unseen):
         assert refit.error(share, fitted) < 0.5 * refit.error(share, FORGOTTEN)
 
 
 @pytest.mark.slow
-def test_a_fit_to_measured_times_is_as_good_as_the_constants_that_were_fitted_to_them(refit: ModuleType) -> None:
-    seen, unseen = shares(gemms(refit, 1))
+def test_a_fit_to_measured_times_is_as_good_as_the_constants_that_were_fitted_to_them() -> None:
+    seen, unseen = shares(gemms(1))
     fitted = refit.fit(seen, FORGOTTEN)
     assert refit.error(seen, fitted) < refit.error(seen, H200)
     assert refit.error(unseen, fitted) < 0.1
     assert refit.regret(unseen, fitted) < 1.05
 
 
-def test_a_constant_that_no_time_depends_on_stays(refit: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constant_that_no_time_depends_on_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refit, "_ROUNDS", 2)
-    fitted = refit.fit(gemms(refit, 18), FORGOTTEN)
+    fitted = refit.fit(gemms(18), FORGOTTEN)
     assert "window_index_instructions" not in refit.changed(FORGOTTEN, fitted)
     assert "launch_seconds" in refit.changed(FORGOTTEN, fitted)
 
 
 @pytest.mark.usefixtures("journals")
-def test_journals_give_the_configs_of_both_gpus_with_their_times(refit: ModuleType) -> None:
+def test_journals_give_the_configs_of_both_gpus_with_their_times() -> None:
     (spec,) = load_text(SPEC)
     first, second = refit.recorded(spec, Cores.CUDA)
     assert (first.device, second.device) == (device("H100"), device("H200"))
@@ -109,7 +99,7 @@ def test_journals_give_the_configs_of_both_gpus_with_their_times(refit: ModuleTy
 
 @pytest.mark.usefixtures("journals")
 def test_the_command_says_what_is_held_back(
-    refit: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC)
     monkeypatch.setattr("sys.argv", ["refit.py", str(tmp_path / "spec.yaml")])
