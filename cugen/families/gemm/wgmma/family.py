@@ -158,7 +158,9 @@ def _copies_pay_off(single: Single, contraction: Contraction, instruction: Wgmma
         return True
     spec = single.context.spec
     context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
-    copied = recognise(Request("", Group((steps.statements[-1],)), context, single.schedule, single.target, ()))
+    product = steps.statements[-1]
+    stored = (product.target,)  # also where it is a temporary
+    copied = recognise(Request("", Group((product,)), context, single.schedule, single.target, stored))
     if not isinstance(copied, Contraction) or isinstance(config := choose_config(copied, instruction), Refusal):
         return False
     problem, names = problem_of(copied), {array.name for array in steps.temporaries}
