@@ -40,7 +40,7 @@ class Feature:
 FLOAT64 = Feature("float64", (1, 3), r"\bdouble\b")
 FLOAT16 = Feature("float16", (2, 0), r"\b__half(?:_raw)?\b|__half2float|__float2half")
 FLOAT16_ARITHMETIC = Feature("float16 arithmetic", (5, 3), r"\b__h(?:add|sub|mul|div|fma|neg)2?\b")
-BFLOAT16 = Feature("bfloat16", (3, 5), r"__nv_bfloat16|bfloat162float|float2bfloat16")
+BFLOAT16 = Feature("bfloat16", (3, 5), r"__nv_bfloat16|bfloat162float|float2bfloat16|ushort_as_bfloat16")
 FLOAT8 = Feature("float8", (3, 5), r"__nv_fp8_")
 TYPES = {
     "float64": FLOAT64,
