@@ -199,15 +199,15 @@ class Interpreter:
     def _with_factors_outside(self, node: Reduce, scope: Scope, total: Sum, result: Tracked) -> Tracked:
         """The result of a sum, within whose bound is also the product of the factors of all terms and the sum of the
         rest: where one of the two overflows, the other need not."""
-        if (other := factored(node)) is None:
+        if (split_off := factored(node)) is None:
             return result
-        factor = np.abs(self.evaluate(other.factor, scope).value)
+        factor = np.abs(self.evaluate(split_off.factor, scope).value)
         with np.errstate(divide="ignore", invalid="ignore"):
             is_finite = np.isfinite(total.magnitude) & np.isfinite(factor)
             may_overflow = ~is_finite | (total.magnitude / factor >= format_of(node.dtype).overflow)
         if not may_overflow.any():
             return result
-        product = self.evaluate(other.product, scope)
+        product = self.evaluate(split_off.product, scope)
         gap = deviation(result.value, product.value) + product.slack
         return replace(result, bound=np.maximum(result.slack, np.where(may_overflow, gap, 0.0)))
 

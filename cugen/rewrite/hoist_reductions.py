@@ -160,10 +160,10 @@ def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> boo
     reduction = nested.reduction
     if not (nested.is_nested or _is_broadcast(nested, statement, spec)):
         return False
-    terms = _size(reduction.indices, spec)
+    terms = known_size(reduction.indices, spec)
     is_long = terms is not None and terms > _MAX_INLINE_TERMS
     is_small = is_long or has_no_more_elements(reduction, nested.free, spec)
-    results = _size(nested.free, spec)
+    results = known_size(nested.free, spec)
     if results is None or results * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
     return is_small and are_in_bounds(reduction, nested.free, spec)
@@ -171,7 +171,7 @@ def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> boo
 
 def _is_broadcast(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
     """Whether several outputs have one result of a long reduction, and its terms take longer than another launch."""
-    terms, outputs = _size(nested.reduction.indices, spec), _size(statement.indices, spec)
+    terms, outputs = known_size(nested.reduction.indices, spec), known_size(statement.indices, spec)
     if nested.enclosing or terms is None or outputs is None or terms <= _MAX_INLINE_TERMS:
         return False
     return not set(statement.indices) <= set(nested.free) and terms * outputs >= _MIN_BROADCAST_TERMS
@@ -179,13 +179,13 @@ def _is_broadcast(nested: _NestedReduction, statement: Statement, spec: Spec) ->
 
 def has_no_more_elements(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
     """Whether a value over `indices` has no more elements than an array that it reads."""
-    results = _size(indices, spec)
+    results = known_size(indices, spec)
     shapes = [spec.array(node.array).shape for node in walk(value) if isinstance(node, Read)]
     elements = max((prod(_value(extent, spec) or 0 for extent in shape) for shape in shapes), default=0)
     return results is not None and results <= elements
 
 
-def _size(indices: tuple[Index, ...], spec: Spec) -> int | None:
+def known_size(indices: tuple[Index, ...], spec: Spec) -> int | None:
     """The product of the extents; None where one is dynamic."""
     sizes = [_value(index.extent, spec) for index in indices]
     return None if None in sizes else prod(size or 0 for size in sizes)

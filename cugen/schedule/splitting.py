@@ -17,12 +17,14 @@ from cugen.rewrite.canonical_expressions import with_canonical_expressions
 from cugen.rewrite.canonical_extents import with_canonical_extents
 from cugen.rewrite.grouping import inlined_statements
 from cugen.rewrite.hoist_reductions import hoisted
+from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
+from cugen.rewrite.sums.short_reductions import with_short_reductions
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
@@ -37,7 +39,7 @@ _MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fa
 def plan_context(spec: Spec) -> Context:
     """The context of a spec's launches: of its canonical form, after `split_statements`."""
     canonical = with_canonical_extents(_with_solved_congruences(with_canonical_expressions(spec)))
-    return make_context(split_statements(canonical), spec)
+    return make_context(split_statements(with_components(with_short_reductions(canonical))), spec)
 
 
 def _with_solved_congruences(spec: Spec) -> Spec:
