@@ -73,10 +73,12 @@ def _outermost(expr: Expr) -> Iterator[Reduce]:
 
 
 def _rows(reduction: Reduce, writers: Mapping[str, Statement]) -> tuple[Index, ...]:
-    """The indices that number the rows: those of the reduction on which all reductions in its terms depend."""
+    """The indices that number the rows: those of the reduction on which all reductions in its terms depend. None where
+    the results need more than one term of a row, as a matrix of counts does."""
     names = {index.name for index in reduction.indices}
-    choices = {frozenset(free & names) for free in _free_of_reductions(reduction.body, writers)}
-    if len(choices) != 1:
+    rows_of_reductions = set(_free_of_reductions(reduction.body, writers))
+    choices = {frozenset(free & names) for free in rows_of_reductions}
+    if len(choices) != 1 or not all(free_indices(reduction) <= free for free in rows_of_reductions):
         return ()
     (rows,) = choices
     return tuple(index for index in reduction.indices if index.name in rows)
