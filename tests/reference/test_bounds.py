@@ -228,6 +228,12 @@ def test_an_argmax_admits_candidates_that_rounding_cannot_separate(run):
     assert result.accepts(np.array([0, 0])).tolist() == [False, False]
 
 
+def test_an_argmin_of_a_whole_vector_admits_every_position_that_rounding_may_choose(run):
+    x = np.array([0.4, 0.2, 0.3, 0.2 + 2.0**-26], dtype=np.float32)
+    result = run("y = argmin(sqrt(x[j]), j)", {"x": "float32 4", "y": "int64"}, {"x": x})
+    assert [bool(result.accepts(np.array(position))) for position in range(4)] == [False, True, False, True]
+
+
 def test_an_argmax_of_given_values_takes_the_first_and_nothing_else(run):
     x = np.array([[1.5, 3.5, 3.5]], dtype=np.float32)
     result = run("y[i] = argmax(x[i, j], j)", {"x": "float32 1 3", "y": "int64 1"}, {"x": x})
