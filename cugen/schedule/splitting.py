@@ -18,6 +18,7 @@ from cugen.rewrite.canonical_extents import with_canonical_extents
 from cugen.rewrite.grouping import inlined_statements
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.indices.components import with_components
+from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
@@ -39,7 +40,8 @@ _MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fa
 def plan_context(spec: Spec) -> Context:
     """The context of a spec's launches: of its canonical form, after `split_statements`."""
     canonical = with_canonical_extents(_with_solved_congruences(with_canonical_expressions(spec)))
-    return make_context(split_statements(with_components(with_short_reductions(canonical))), spec)
+    unrolled = with_components(with_short_reductions(canonical))
+    return make_context(split_statements(_with_computed_subscripts(unrolled)), spec)
 
 
 def _with_solved_congruences(spec: Spec) -> Spec:
@@ -101,6 +103,17 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
             stored |= {name for name in read if spec.array(name).is_temporary}
     arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
     return replace(spec, arrays=tuple(arrays)) if stored else spec
+
+
+def _with_computed_subscripts(spec: Spec) -> Spec:
+    """The spec with computed subscripts in the launch that reads at them, where they are in its registers; the same
+    object if there are none."""
+    for written in map(_target, spec.statements):
+        position = next((n for n, s in enumerate(spec.statements) if _target(s) == written), None)
+        computed = None if position is None else with_computed_subscripts(spec, position)
+        if computed is not None and not set(computed.targets) & set(group(make_context(computed.spec)).stored):
+            spec = computed.spec
+    return spec
 
 
 def _with_row_terms(spec: Spec) -> Spec:

@@ -124,7 +124,7 @@ def test_few_long_rows_are_correct(prove, statement):
 
 # Values that are wider as computed than as loaded
 
-NEIGHBOURS = """params: {{M: 2, N: {length}}}
+DIFFERENCES = """params: {{M: 2, N: {length}}}
 arrays:
   x: {{shape: [M, N], dtype: {dtype}, boundary: zero}}
   y: {{shape: [M, N], dtype: {dtype}}}
@@ -138,7 +138,7 @@ compute: |
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3", "int8", F])
 @pytest.mark.parametrize("length", [5000, 20000, 60000])
 def test_no_access_to_a_value_as_computed_exceeds_16_bytes(planned, dtype, length):
-    kernel = planned(NEIGHBOURS.format(length=length, dtype=dtype))
+    kernel = planned(DIFFERENCES.format(length=length, dtype=dtype))
     assert kernel.family == "rowwise"
     assert max(access.width * access.array.dtype.bytes for access in accesses(kernel.body)) <= 16
 
@@ -146,4 +146,4 @@ def test_no_access_to_a_value_as_computed_exceeds_16_bytes(planned, dtype, lengt
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float8_e4m3"])
 def test_values_in_shared_memory_as_computed_are_right(made, check, dtype):
-    check(made(NEIGHBOURS.format(length=60000, dtype=dtype)), CpuDevice(races=True))
+    check(made(DIFFERENCES.format(length=60000, dtype=dtype)), CpuDevice(races=True))
