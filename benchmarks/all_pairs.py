@@ -18,7 +18,6 @@ another checkout in PYTHONPATH its kernels are measured; kernels are compiled in
 from __future__ import annotations
 
 import argparse
-import datetime
 import subprocess
 import sys
 from collections import Counter
@@ -33,9 +32,8 @@ from statistics import median
 from typing import Any
 
 from cases import spec_text
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.buffers import Buffers
 from cugen.bench.measure import own_contender
 from cugen.bench.protocol import Contender, Plan, measure
@@ -258,9 +256,9 @@ def main() -> int:
                 f"  {entry['share_of_loop']:.3f} of the loop  {entry['plan']}",
                 flush=True,
             )
-        head = {"device": opened.device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
+        head = about(opened.device)
     if args.output:
-        save(args.output, head | {"command": command(), "cases": rows})
+        save(args.output, head | {"cases": rows})
     return 0
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import datetime
 import json
 import platform
 import time
@@ -22,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from cases import Case
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.measure import Options, bench
 from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
@@ -65,15 +63,8 @@ def machine(opened: Session) -> dict[str, Any]:
     """Machine, versions, date and command of the figures."""
     version = ctypes.c_int()
     driver().call("cuDriverGetVersion", ctypes.byref(version))
-    return {
-        "device": opened.device,
-        "capability": opened.capability,
-        "driver": version.value,
-        "date": datetime.date.today().isoformat(),
-        "python": platform.python_version(),
-        "cugen": cugen.__version__,
-        "command": command(),
-    }
+    known = {"capability": opened.capability, "driver": version.value, "python": platform.python_version()}
+    return about(opened.device) | known
 
 
 def main(doc: str | None, cases: Sequence[Case], *, budget_us: float, tuned: bool = False) -> int:

@@ -127,8 +127,8 @@ def main() -> int:
         content["winners"] = ratios(cluster, specs, everywhere, alone, every_worker)
         save(options.output, content)
     differences = [abs(ratio - 1) for ratio in content["winners"].values()]
-    many = sum(difference > 0.01 for difference in differences)
-    print(f"winners differ by at most {max(differences, default=0.0):.2%}, {many} by more than 1 %")
+    many = sum(difference > _SAME for difference in differences)
+    print(f"winners differ by at most {max(differences, default=0.0):.2%}, {many} by more than {_SAME:.0%}")
     return 0
 
 

@@ -12,20 +12,18 @@ peer is also timed as compiled by `torch.compile`.
 from __future__ import annotations
 
 import argparse
-import datetime
-import math
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any
 
 from cases import spec_text
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.buffers import Buffers
 from cugen.bench.libraries import library
 from cugen.bench.measure import COPY, READ, own_contender
@@ -288,19 +286,14 @@ def row(opened: Session, case: Case, peers: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def mean(values: list[float]) -> float:
-    """Geometric mean."""
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The means and the worst cases."""
     shares = [entry["share"] for entry in rows]
     ratios = [entry["ratios"][TORCH] for entry in rows if TORCH in entry["ratios"]]
     return {
-        "mean_share": mean(shares),
+        "mean_share": geometric_mean(shares),
         "worst_share": min(shares),
-        "mean_ratio": mean(ratios),
+        "mean_ratio": geometric_mean(ratios),
         "worst_ratio": min(ratios),
     }
 
@@ -320,7 +313,7 @@ def main() -> int:
     with session() as opened:
         with ProcessPoolExecutor() as pool:
             list(pool.map(compiled, cases, [opened.capability] * len(cases)))
-        head = {"device": opened.device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
+        head = about(opened.device)
         for case in cases:
             rows.append(row(opened, case, peers))
             times = "  ".join(f"{name} {us:.1f}" for name, us in rows[-1]["cold_us"].items())
@@ -328,7 +321,7 @@ def main() -> int:
             absent = "; ".join(rows[-1]["absent"].values())
             print(f"{rows[-1]['share']:5.2f} {ratios:6}  {case.name}: {times}  {absent}", flush=True)
             if args.output:
-                save(args.output, head | {"command": command()} | figures(rows) | {"cases": rows})
+                save(args.output, head | figures(rows) | {"cases": rows})
     print("  ".join(f"{name} {value:.3f}" for name, value in figures(rows).items()))
     return 0
 

@@ -11,21 +11,19 @@ tile and of each way to split K. Rows have what the cost model predicted, so tha
 from __future__ import annotations
 
 import argparse
-import datetime
-import math
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any
 
 from cases import spec_text
 from cold_times import TORCH, cold_times
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.session import Session, session
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.config import TileConfig
@@ -175,20 +173,12 @@ def main() -> int:
 
 def content(device: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Content of the output file."""
-    return {
-        "device": device,
-        "date": datetime.date.today().isoformat(),
-        "cugen": cugen.__version__,
-        "command": command(),
-        "mean": mean(rows),
-        "worst": min(row["ratio"] for row in rows),
-        "cases": rows,
-    }
+    return about(device) | {"mean": mean(rows), "worst": min(row["ratio"] for row in rows), "cases": rows}
 
 
 def mean(rows: list[dict[str, Any]]) -> float:
     """Geometric mean of the times of cuBLAS over those of the plans."""
-    return math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
+    return geometric_mean(row["ratio"] for row in rows)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,27 @@
-"""Files of benchmark figures: their command line and format."""
+"""Files of benchmark figures: what they begin with, and their format."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import cugen
 from cugen.emit.files import write_atomically
 
 
 def command() -> str:
     """Command line of this script."""
     return f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}"
+
+
+def about(device: str) -> dict[str, Any]:
+    """The device, the date, the version and the command of figures."""
+    today = datetime.date.today().isoformat()
+    return {"device": device, "date": today, "cugen": cugen.__version__, "command": command()}
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:

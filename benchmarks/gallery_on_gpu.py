@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import datetime
-import json
 import platform
 import re
 import shutil
@@ -21,7 +19,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import cugen
+from figures import about, save
+
 from cugen.emit.resources import data_folder
 from cugen.kernel import generate
 from cugen.runtime.gpu import GpuDevice
@@ -91,20 +90,13 @@ def main() -> int:
     import pycuda.driver as driver
 
     device = driver.Device(0)
-    result = {
-        "device": device.name(),
+    known = {
         "capability": list(device.compute_capability()),
         "driver": driver.get_driver_version(),
-        "date": datetime.date.today().isoformat(),
         "python": platform.python_version(),
-        "cugen": cugen.__version__,
-        "command": "python benchmarks/gallery_on_gpu.py docs/results/gallery_h100.json",
-        "kernels": rows,
-        "sanitizer": tools,
     }
-    text = json.dumps(result, indent=1) + "\n"
     if options.output:
-        options.output.write_text(text)
+        save(options.output, about(device.name()) | known | {"kernels": rows, "sanitizer": tools})
     for tool in tools:
         clean = "clean" if tool["clean"] else "NOT CLEAN"
         print(tool["tool"], f"part {tool['part']}", f"{tool['kernels']} kernels", clean, *tool["summary"])

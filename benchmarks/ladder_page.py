@@ -1,4 +1,7 @@
-"""Renders the tables of `docs/ladder.md`: analysis of each step, and its measured times."""
+"""Renders the tables of `docs/ladder.md`: analysis of each step, and its measured times.
+
+python benchmarks/ladder_page.py [--check]
+"""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
 """Latencies of the memories of a GPU, by chases of pointers, and what a sector of a row costs by the pitch of the rows.
 
     python benchmarks/latencies.py [--output docs/results/latencies_h100.json]
+    python benchmarks/options_page.py
 
 A chase is one thread that loads the address of its next load, in an order drawn at random over so many bytes; it is
 warmed where a cache holds them. For device memory L2 is flushed after that, as `bench` does it, and for comparison by
 loads whose lines are evicted first. Each figure is the median of five. Sectors are read once, with cold caches, a
-warp's lanes in 32 rows; rows are 2^20 for every pitch.
+warp's lanes in 32 rows; rows are 2^20 for every pitch. The second line renders the page from the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import datetime
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures import command, save
+from figures import about, save
 from numpy.typing import NDArray
 
-import cugen
 from cugen.abi.textures import TextureMemory
 from cugen.bench.protocol import Contender, Plan, measure
 from cugen.bench.session import Session, session
@@ -187,8 +186,7 @@ def main() -> int:
             )
         device = opened.device
     if args.output:
-        head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-        save(args.output, head | {"command": command()} | figures)
+        save(args.output, about(device) | figures)
     return 0
 
 

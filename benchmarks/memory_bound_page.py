@@ -1,4 +1,8 @@
-"""Renders `docs/measurements.md` and its chart from the files of `memory_bound.py` and `limits.py`."""
+"""Renders the memory-bound kernels of `docs/measurements.md` and their chart, from the files of `memory_bound.py` and
+`limits.py`.
+
+python benchmarks/memory_bound_page.py [--check]
+"""
 
 from __future__ import annotations
 

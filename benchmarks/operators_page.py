@@ -1,4 +1,7 @@
-"""Renders the section of `docs/measurements.md` on operators from the file of `operators.py`."""
+"""Renders the section of `docs/measurements.md` on operators from the file of `operators.py`.
+
+python benchmarks/operators_page.py [--check]
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """Kernels of the gallery at larger sizes, without and with each option of a schedule, of an access and of a placement.
 
     python benchmarks/options.py [--output docs/results/options_h100.json]
+    python benchmarks/options_page.py
 
 The first variant of a case has none of its options. Variants of a case are timed with interleaved samples and cold
 caches, after a sample of their results was compared with the reference. `unroll` tries each loop that the kernel has.
-Of tiles, `taken` is the one that a launcher of variants would call.
+Of tiles, `taken` is the one that a launcher of variants would call. The second line renders the page from the file.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.buffers import Buffers
 from cugen.bench.check import check
 from cugen.bench.measure import own_contender
@@ -156,10 +155,6 @@ def planned(document: Document) -> Kernel:
     return generate(load(document), remarks="none")
 
 
-def compiled(source: str, name: str, target: str) -> Cubin:
-    return compile_cubin(source, name, target)
-
-
 @dataclass(frozen=True)
 class Variants:
     """The kernels of a case by variant, their machine code, and which are the same as an earlier one: of equal code and
@@ -216,12 +211,12 @@ def row(opened: Session, case: Case, variants: Variants) -> dict[str, Any]:
         name: [variants.cubins[name].kernels[launch.kernel].registers for launch in kernel.manifest.launches]
         for name, kernel in kernels.items()
     }
-    row = names | {"cold_us": times, "registers": registers, "same": same, "wrong": wrong}
+    figures = names | {"cold_us": times, "registers": registers, "same": same, "wrong": wrong}
     if case.option == TILE:
         tiles = {name: kernel for name, kernel in kernels.items() if name != WITHOUT}
         taken = fastest_that_fits(tuple(tiles.values()), driver().limits(opened.ordinal), opened.sms)
-        row["taken"] = next(name for name, kernel in tiles.items() if kernel is taken)
-    return row
+        figures["taken"] = next(name for name, kernel in tiles.items() if kernel is taken)
+    return figures
 
 
 def rows(opened: Session, cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
@@ -229,7 +224,7 @@ def rows(opened: Session, cases: Iterable[Case]) -> Iterator[dict[str, Any]]:
     kernels = [kernel for _, variants in planned_cases for kernel in variants.values()]
     jobs = [(k.source, k.name, target_for(k.manifest, opened.capability)) for k in kernels]
     with ProcessPoolExecutor() as pool:
-        cubins = dict(zip(map(id, kernels), pool.map(compiled, *zip(*jobs, strict=True)), strict=True))
+        cubins = dict(zip(map(id, kernels), pool.map(compile_cubin, *zip(*jobs, strict=True)), strict=True))
     for case, variants in planned_cases:
         yield row(opened, case, Variants(variants, {name: cubins[id(kernel)] for name, kernel in variants.items()}))
 
@@ -246,8 +241,7 @@ def main() -> int:
             print(f"{measured['option']:13} {measured['kernel']:22} {times} {measured['wrong'] or ''}", flush=True)
         device = opened.device
     if args.output:
-        head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-        save(args.output, head | {"command": command(), "cases": cases})
+        save(args.output, about(device) | {"cases": cases})
     return 0
 
 

@@ -1,5 +1,8 @@
 """Renders the sections of `docs/measurements.md` on options and on latencies from the files of `options.py` and
-`latencies.py`."""
+`latencies.py`.
+
+    python benchmarks/options_page.py [--check]
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def mean_and_worst(
     known = [(value, name) for name, value in timed if value is not None]
     if not known:
         return ["–", "–"]
-    mean = math.exp(statistics.fmean(math.log(value) for value, _ in known))
+    mean = statistics.geometric_mean(value for value, _ in known)
     worst, name = min(known)
     return [share(mean), f"{share(worst)} ({name})"]
 
@@ -101,7 +101,7 @@ def replaced(page: str, begin: str, end: str, text: str) -> str:
 
 def write(files: Mapping[Path, str], doc: str | None) -> int:
     """Command line of a page: writes stale files, or lists them with `--check`."""
-    parser = argparse.ArgumentParser(description=doc)
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is stale")
     options = parser.parse_args()
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]

@@ -7,19 +7,17 @@ of the plan, in one run, with cold caches. All results are compared with PyTorch
 from __future__ import annotations
 
 import argparse
-import datetime
-import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any, Generic, Protocol, TypeVar
 
 from cold_times import TORCH, cold_times
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
 from cugen.kernel import Kernel
@@ -101,11 +99,10 @@ class Comparison(Generic[AnyCase]):
         for name in ("regret", "ratio"):
             print(f"{name}: {figures[f'mean_{name}']:.3f} in geometric mean, {figures[f'worst_{name}']:.3f} at worst")
         if args.output:
-            head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-            save(args.output, head | {"command": command()} | figures | {"cases": rows})
+            save(args.output, about(device) | figures | {"cases": rows})
         return 0
 
 
 def mean(rows: list[dict[str, Any]], key: str) -> float:
     """Geometric mean."""
-    return math.exp(sum(math.log(row[key]) for row in rows) / len(rows))
+    return geometric_mean(row[key] for row in rows)

@@ -1,4 +1,7 @@
-"""Renders the GEMMs of `docs/measurements.md` and their chart, from the files of `products.py` and `regret.py`."""
+"""Renders the GEMMs of `docs/measurements.md` and their chart, from the files of `products.py` and `regret.py`.
+
+python benchmarks/products_page.py [--check]
+"""
 
 from __future__ import annotations
 

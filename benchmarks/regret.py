@@ -11,18 +11,16 @@ list is the geometric mean. The file of `--output`, the input of `products_page.
 from __future__ import annotations
 
 import argparse
-import datetime
-import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
-from figures import command, save
+from figures import about, save
 from products_cases import tuned
 
-import cugen
 from cugen.runtime.libcuda import driver
 from cugen.schedule.lock import NAME, Entry, read
 from cugen.spec.load import load_all, load_text
@@ -81,14 +79,8 @@ def main() -> int:
 
 def content(rows: Sequence[Row]) -> dict[str, Any]:
     """Content of the output file."""
-    return {
-        "device": gpus()[0].name,
-        "date": datetime.date.today().isoformat(),
-        "cugen": cugen.__version__,
-        "command": command(),
-        "kernels": [asdict(row) | {"regret": row.regret} for row in rows],
-        "mean": mean(rows),
-    }
+    kernels = [asdict(row) | {"regret": row.regret} for row in rows]
+    return about(gpus()[0].name) | {"kernels": kernels, "mean": mean(rows)}
 
 
 def regrets(specs: Iterable[Spec], entry_of: Callable[[Spec], Entry | None]) -> Iterable[Row]:
@@ -109,10 +101,9 @@ def regrets(specs: Iterable[Spec], entry_of: Callable[[Spec], Entry | None]) -> 
         yield Row(spec.kernel, entry.device, untuned.cold, best.cold, entry.reorders)
 
 
-def mean(rows: Iterable[Row]) -> float:
+def mean(rows: Sequence[Row]) -> float:
     """Geometric mean of the regrets; 1 if there are none."""
-    logs = [math.log(row.regret) for row in rows]
-    return math.exp(sum(logs) / len(logs)) if logs else 1.0
+    return geometric_mean(row.regret for row in rows) if rows else 1.0
 
 
 def _tuner(seconds: float) -> Callable[[Spec], Entry | None]:

@@ -9,19 +9,18 @@ caches. Extents, taps, strides, dilations, boundaries and types are drawn from t
 from __future__ import annotations
 
 import argparse
-import datetime
 import math
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
+from statistics import geometric_mean
 from typing import Any
 
 from cases import spec_text
-from figures import command, save
+from figures import about, save
 
-import cugen
 from cugen.bench.buffers import Buffers
 from cugen.bench.measure import own_contender
 from cugen.bench.protocol import Contender, Plan, measure
@@ -148,13 +147,12 @@ def main() -> int:
         times = "  ".join(f"{name} {us:.2f}" for name, us in measured["cold_us"].items())
         print(f"{measured['regret']:5.2f}  {measured['families'][PLANNED]:10} {times}", flush=True)
     worst = max(entry["regret"] for entry in found)
-    mean = math.exp(sum(math.log(entry["regret"]) for entry in found) / len(found))
+    mean = geometric_mean(entry["regret"] for entry in found)
     print(f"{len(found)} cases: regret {mean:.3f} in geometric mean, {worst:.3f} at worst")
     if args.output:
         with session() as opened:
             device = opened.device
-        head = {"device": device, "date": datetime.date.today().isoformat(), "cugen": cugen.__version__}
-        save(args.output, head | {"command": command(), "mean": mean, "worst": worst, "cases": found})
+        save(args.output, about(device) | {"mean": mean, "worst": worst, "cases": found})
     return 0
 
 

@@ -28,10 +28,10 @@ from cugen.schedule.lock import Schedules, filled, read
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_all, load_text
 from cugen.spec.model import Schedule, Spec
+from tests.benchmarks import benchmark
 
 RELEASE = Path(__file__).parent / "data" / "release_0_1"
 PAGES = sorted(RELEASE.rglob("*.md"))
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
@@ -138,11 +138,7 @@ def test_a_released_spec_still_gives_kernels(path: Path) -> None:
 
 def tuned_products() -> dict[str, Spec]:
     """The specs that the released lock file has schedules for."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        cases = importlib.import_module("products_cases").tuned()
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    cases = benchmark("products_cases").tuned()
     return {spec.kernel: spec for case in cases for spec in load_text(case.spec)}
 
 

@@ -17,6 +17,7 @@ FEATURES = (
     "texture",
     "texture_2d",
     "texture_linear",
+    "texture_bfloat16",
     "tensor_maps",
     "tensor_maps_im2col",
     "launch_options",

@@ -15,7 +15,8 @@ ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")  # in the order of cudaTex
 @dataclass(frozen=True, slots=True)
 class TextureMemory:
     """What a texture object reads, but for the address: `elements` of linear memory; with an `address_mode` pitched
-    memory of `width` by `height` elements, `pitch` in bytes, filtered if it `is_linear`."""
+    memory of `width` by `height` elements, `pitch` in bytes, filtered if it `is_linear`. `dtype` is that of its channel
+    format."""
 
     dtype: str
     elements: int
@@ -40,6 +41,11 @@ class TextureMemory:
         return self.address_mode in ("wrap", "mirror")
 
 
+def channel_type(dtype: str) -> str:
+    """The type of the channel format of elements: textures of bfloat16 give their bits."""
+    return "uint16" if dtype == "bfloat16" else dtype
+
+
 def texture_memory(manifest: Manifest, params: Mapping[str, int]) -> Iterator[tuple[str, TextureMemory]]:
     """The arguments that launches take as texture objects, each with its memory; `params` has all of the kernel."""
     arrays = {array.name: array for array in manifest.texture_arguments()}
@@ -48,4 +54,5 @@ def texture_memory(manifest: Manifest, params: Mapping[str, int]) -> Iterator[tu
         sizes = (array.elements, texture.width, texture.height, texture.pitch)
         elements, width, height, pitch = evaluate_all(sizes, params)
         is_linear = texture.filter == "linear"
-        yield array.name, TextureMemory(array.dtype, elements, width, height, pitch, texture.address_mode, is_linear)
+        dtype = channel_type(array.dtype)
+        yield array.name, TextureMemory(dtype, elements, width, height, pitch, texture.address_mode, is_linear)

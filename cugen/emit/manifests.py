@@ -113,7 +113,7 @@ def make_manifest(
         hashlib.sha256(typed_header.encode()).hexdigest(),
         input_hash,
         (
-            *dict.fromkeys(map(_feature, textures)),
+            *_texture_features(textures, context),
             *_tensor_features(tensor_maps),
             *(["launch_options"] if any(map(has_launch_options, launches)) else []),
         ),
@@ -164,6 +164,12 @@ def _tensor_features(tensor_maps: tuple[TensorMapEntry, ...]) -> Iterator[str]:
         yield "tensor_maps"
     if any(entry.steps for entry in tensor_maps):
         yield "tensor_maps_im2col"
+
+
+def _texture_features(textures: tuple[Texture, ...], context: Context) -> Iterator[str]:
+    yield from dict.fromkeys(map(_feature, textures))
+    if any(context.arrays[texture.argument].dtype.name == "bfloat16" for texture in context.textures):
+        yield "texture_bfloat16"
 
 
 def _feature(texture: Texture) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from cugen.pieces.loop_variables import loop_variable
@@ -14,6 +14,7 @@ from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import bounds, integer
 from cugen.plan.traversal.substitution import substitute
+from cugen.rewrite.hoist_reductions import are_in_bounds
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Reduce, Scan, Select, children, free_indices, walk
 from cugen.spec.rewriting import replaced
@@ -33,7 +34,10 @@ def recognise(request: Request) -> SerialScan | None:
     """The serial scan of a group whose scans share one index and direction and need one accumulator each."""
     statements = request.group.statements
     scans = {node: None for s in statements for node in walk(s.value) if isinstance(node, Scan)}
-    if not scans or not all(_always_runs(s.value) for s in statements):
+    if not scans or any(_has_nested_scan(s.value) for s in statements):
+        return None
+    always = {scan for s in statements for scan in _always_executed(s.value)}
+    if not all(scan in always or _is_safe_without_guards(scan, request) for scan in scans):
         return None
     index = next(index for index in statements[0].indices if index.name == next(iter(scans)).outer)
     reverse = next(iter(scans)).reverse
@@ -91,20 +95,28 @@ def accumulate_scan(
     return (step,) if condition is None else (If(condition, (*inner.nodes, step)),)
 
 
-def _always_runs(expr: Expr) -> bool:
-    """Whether every scan executes exactly once per element: none in a branch, a reduction or another scan."""
+def _always_executed(expr: Expr) -> Iterator[Scan]:
+    """The scans that every element executes: those in no branch."""
     match expr:
-        case Select(condition=condition, then=then, orelse=orelse):
-            return _always_runs(condition) and not _has_scan(then) and not _has_scan(orelse)
-        case Op(name="and" | "or", args=(left, right)):
-            return _always_runs(left) and not _has_scan(right)
-        case Reduce() | Scan():
-            return not any(map(_has_scan, children(expr)))
-    return all(map(_always_runs, children(expr)))
+        case Scan():
+            yield expr
+        case Select(condition=part) | Op(name="and" | "or", args=(part, _)):
+            yield from _always_executed(part)
+        case _:
+            for part in children(expr):
+                yield from _always_executed(part)
 
 
-def _has_scan(expr: Expr) -> bool:
-    return any(isinstance(node, Scan) for node in walk(expr))
+def _is_safe_without_guards(scan: Scan, request: Request) -> bool:
+    """Whether elements outside of the branch that has the scan may execute it: its reads are in bounds there, too."""
+    indices = (*request.group.statements[0].indices, scan.inner)
+    return all(are_in_bounds(part, indices, request.context.spec) for part in children(scan))
+
+
+def _has_nested_scan(expr: Expr) -> bool:
+    """Whether a scan is in a reduction or in another scan."""
+    loops = (node for node in walk(expr) if isinstance(node, Reduce | Scan))
+    return any(isinstance(node, Scan) for loop in loops for part in children(loop) for node in walk(part))
 
 
 def _at_current(scan: Scan) -> Scan:

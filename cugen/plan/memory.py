@@ -18,10 +18,11 @@ from cugen.spec.types import DType
 
 ARGUMENTS = ("global", "readonly", "texture")  # spaces of arrays that are parameters of kernels
 ADDRESSED = ("global", "readonly")  # those that vector loads read; a fetch from a texture reads one element
-# What a texture fetch returns, in C, by the element type.
+# What a texture fetch returns, in C, by the element type: of bfloat16, which has no channel format, the bits.
 FETCHED_TYPES = {
     "float32": "float",
     "float16": "float",
+    "bfloat16": "unsigned short",
     "int32": "int",
     "int16": "short",
     "int8": "signed char",

@@ -153,6 +153,32 @@ def inlined_statements(spec: Spec) -> tuple[Statement, ...]:
     return tuple(_recompute(spec)[0])
 
 
+def completed_statements(spec: Spec) -> tuple[Statement, ...]:
+    """The statements with the temporary of a reduction inlined into the map that alone reads it, at its own elements."""
+    statements = list(spec.statements)
+    counts = Counter(statement.target for statement in statements)
+    position = 0
+    while position < len(statements):
+        statement = statements[position]
+        positions = Readers(statements).positions(statement.target, position + 1)
+        if len(positions) == 1 and _has_reduction((statement,)) and _is_single_temporary(statement, spec, counts):
+            (reader,) = positions
+            aligned = _aligned(statements[reader], statement)
+            between = {s.target for s in statements[position:reader]}
+            if (
+                aligned is not None
+                and not _has_reduction((aligned,))
+                and not _needs_other_elements(statement, [aligned])
+                and not any(read.array in between for read in array_reads(statement))
+            ):
+                value = _inline(aligned.value, {statement.target: statement}, spec)
+                statements[reader] = replace(aligned, value=value)
+                del statements[position]
+                continue
+        position += 1
+    return tuple(statements)
+
+
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
     """The statements with cheap temporaries inlined where they are read, and notes on these."""
     inlined: dict[str, Statement] = {}
@@ -213,6 +239,12 @@ def _subscript_arrays(spec: Spec) -> set[str]:
 
 
 def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:
+    loops = (node for node in walk(statement.value) if isinstance(node, Reduce | Scan))
+    return _is_single_temporary(statement, spec, written) and next(loops, None) is None
+
+
+def _is_single_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:
+    """Whether the statement alone writes a temporary, a whole one that the spec places nowhere."""
     array = spec.array(statement.target)
     return (
         array.role == "temporary"
@@ -221,7 +253,6 @@ def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, 
         and written[statement.target] == 1
         and not statement.accumulate
         and all(isinstance(sub, IndexValue) for sub in statement.subscripts)
-        and not any(isinstance(node, Reduce | Scan) for node in walk(statement.value))
     )
 
 

@@ -156,14 +156,16 @@ def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -
 def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
     """Whether the reduction may be a launch of its own: it is in bounds everywhere, and it is long or has no more
     results than an array that it reads has elements, as pooled windows but not all pairs of two sets. One that is
-    nested in no other is computed once for several outputs, if these take longer than the launch."""
+    nested in no other is computed once for several outputs, if these take longer than the launch. Sizes that are known
+    at launch are taken to be typical ones."""
     reduction = nested.reduction
-    if not (nested.is_nested or _is_broadcast(nested, statement, spec)):
+    typical = at_typical_sizes(spec)
+    if not (nested.is_nested or _is_broadcast(nested, statement, typical)):
         return False
-    terms = known_size(reduction.indices, spec)
+    terms = elements(reduction.indices, typical)
     is_long = terms is not None and terms > _MAX_INLINE_TERMS
-    is_small = is_long or has_no_more_elements(reduction, nested.free, spec)
-    results = known_size(nested.free, spec)
+    is_small = is_long or has_no_more_elements(reduction, nested.free, typical)
+    results = elements(nested.free, typical)
     if results is None or results * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
     return is_small and are_in_bounds(reduction, nested.free, spec)
@@ -171,7 +173,7 @@ def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> boo
 
 def _is_broadcast(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
     """Whether several outputs have one result of a long reduction, and its terms take longer than another launch."""
-    terms, outputs = known_size(nested.reduction.indices, spec), known_size(statement.indices, spec)
+    terms, outputs = elements(nested.reduction.indices, spec), elements(statement.indices, spec)
     if nested.enclosing or terms is None or outputs is None or terms <= _MAX_INLINE_TERMS:
         return False
     return not set(statement.indices) <= set(nested.free) and terms * outputs >= _MIN_BROADCAST_TERMS
@@ -179,16 +181,21 @@ def _is_broadcast(nested: _NestedReduction, statement: Statement, spec: Spec) ->
 
 def has_no_more_elements(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
     """Whether a value over `indices` has no more elements than an array that it reads."""
-    results = known_size(indices, spec)
+    results = elements(indices, spec)
     shapes = [spec.array(node.array).shape for node in walk(value) if isinstance(node, Read)]
-    elements = max((prod(_value(extent, spec) or 0 for extent in shape) for shape in shapes), default=0)
-    return results is not None and results <= elements
+    largest = max((prod(_value(extent, spec) or 0 for extent in shape) for shape in shapes), default=0)
+    return results is not None and results <= largest
 
 
-def known_size(indices: tuple[Index, ...], spec: Spec) -> int | None:
+def elements(indices: tuple[Index, ...], spec: Spec) -> int | None:
     """The product of the extents; None where one is dynamic."""
     sizes = [_value(index.extent, spec) for index in indices]
     return None if None in sizes else prod(size or 0 for size in sizes)
+
+
+def at_typical_sizes(spec: Spec) -> Spec:
+    """The spec with typical values of the params that are known at launch."""
+    return replace(spec, params=tuple(replace(param, value=param.typical) for param in spec.params))
 
 
 def _outweighs_enclosing(nested: _NestedReduction, spec: Spec) -> bool:

@@ -31,7 +31,7 @@ from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import replaced
 
 MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
-_MIN_K = 32  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
+_MIN_K = 8  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
 _MIN_N = 16  # the same, along the output dimensions that the stored operand doesn't have
 _MAX_TEMPORARY_BYTES = 1 << 29
 

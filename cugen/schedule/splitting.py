@@ -15,8 +15,8 @@ from cugen.plan.context import Context, make_context
 from cugen.plan.request import Group, Request, Single, Steps
 from cugen.rewrite.canonical_expressions import with_canonical_expressions
 from cugen.rewrite.canonical_extents import with_canonical_extents
-from cugen.rewrite.grouping import inlined_statements
-from cugen.rewrite.hoist_reductions import hoisted
+from cugen.rewrite.grouping import completed_statements, inlined_statements
+from cugen.rewrite.hoist_reductions import at_typical_sizes, elements, has_no_more_elements, hoisted
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.schedules import schedule_of
@@ -89,18 +89,23 @@ def split_statements(spec: Spec) -> Spec:
 
 
 def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
-    """The spec with temporaries stored of which a split has left no reduction: else they are recomputed where they are
-    read, and no family but the fallbacks takes some reader then."""
+    """The spec with temporaries stored that no family but the fallbacks takes in place: those of which a split has left
+    no reduction, and those that cost less to store than the statement that reads them takes. Others are recomputed
+    where they are read."""
     split = {target for target, _ in origins.values() if spec.array(target).memory.space is None}
     values = {_target(s): s.value for s in inlined_statements(spec)}
-    context = make_context(spec)
+    context, typical = make_context(spec), at_typical_sizes(spec)
+    small = {s.target for s in spec.statements if has_no_more_elements(s.value, s.indices, typical)}
     stored: set[str] = set()
     for statement in spec.statements:
         whole = replace(statement, value=values.get(_target(statement), statement.value))
-        read = {node.array for node in walk(statement.value) if isinstance(node, Read)} & split
-        is_changed = bool(read) and whole.value != statement.value
-        if is_changed and _is_taken(statement, context) and not _is_taken(whole, context):
-            stored |= {name for name in read if spec.array(name).is_temporary}
+        if whole.value == statement.value:
+            continue
+        read = {node.array for node in walk(statement.value) if isinstance(node, Read)}
+        read &= split | small if _terms(statement, typical) >= MIN_MULTIPLY_ADDS else split
+        inlined = {name for name in read if spec.array(name).is_temporary and spec.array(name).memory.space is None}
+        if inlined and _is_taken(statement, context) and not _is_taken(whole, context):
+            stored |= inlined
     arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
     return replace(spec, arrays=tuple(arrays)) if stored else spec
 
@@ -114,6 +119,11 @@ def _with_computed_subscripts(spec: Spec) -> Spec:
         if computed is not None and not set(computed.targets) & set(group(make_context(computed.spec)).stored):
             spec = computed.spec
     return spec
+
+
+def _terms(statement: Statement, spec: Spec) -> int:
+    """The terms of all results of a statement, at sizes that are known."""
+    return elements(tuple(dict.fromkeys((*statement.indices, *bound_indices(statement.value)))), spec) or 0
 
 
 def _with_row_terms(spec: Spec) -> Spec:
@@ -203,10 +213,13 @@ def _with_split_dimensions(spec: Spec) -> Spec:
     """The spec with dimensions and indices split where a family other than the fallbacks takes more statements then, or
     they have fewer divisions or sums over the parts of a subscript, and none is lost, nor a mixed group: other compound
     subscripts are left as they are."""
-    for candidate in (spec, replace(spec, statements=inlined_statements(spec))):
+    inlined = replace(spec, statements=inlined_statements(spec))
+    for candidate in (spec, inlined, replace(inlined, statements=completed_statements(inlined))):
         split = with_split_dimensions(candidate)
         if split.statements != candidate.statements:
-            before, after = _matched_targets(spec), _matched_targets(split)
+            kept = {statement.target for statement in candidate.statements}
+            before = Counter({t: n for t, n in _matched_targets(spec).items() if t in kept})
+            after = _matched_targets(split)
             is_better = before != after or _division_count(split) < _division_count(candidate)
             is_better = is_better or _summed_parts(split) < _summed_parts(candidate)
             if is_better and before <= after and _mixed_count(spec) <= _mixed_count(split):

@@ -1,4 +1,7 @@
-"""A batch whose rows are shared by all GPUs: one operator, called on each of them from a thread of its own."""
+"""A batch whose rows are shared by all GPUs: one operator, called on each of them from a thread of its own.
+
+python shard.py
+"""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

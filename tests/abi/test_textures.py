@@ -8,6 +8,13 @@ from cugen.abi.manifest import ArrayArgument, Manifest, Texture
 from cugen.abi.textures import TextureMemory, texture_memory
 
 
+@pytest.mark.parametrize(("dtype", "channel"), [("float16", "float16"), ("bfloat16", "uint16"), ("int8", "int8")])
+def test_a_texture_of_bfloat16_gives_bits_since_no_channel_format_is_of_the_type(dtype: str, channel: str) -> None:
+    array = ArrayArgument("A", "input", dtype, ("M",), (1,), "M", 512)
+    manifest = Manifest("k", "1", "k.yaml", "", "sm_90", {}, (array,), (), (), (), textures=(Texture("A"),))
+    assert list(texture_memory(manifest, {"M": 16})) == [("A", TextureMemory(channel, 16))]
+
+
 @pytest.mark.parametrize("filter", ["point", "linear"])
 def test_sizes_are_evaluated_at_the_params(filter: str) -> None:
     array = ArrayArgument("A", "input", "float16", (5, "M"), ("2 * M", 1), "M * 8", 512)

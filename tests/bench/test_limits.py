@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
-from types import ModuleType
 
-import pytest
+from tests.benchmarks import benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+limits = benchmark("limits")
 ISSUED = "smsp__issue_active.avg.pct_of_peak_sustained_active"
 TABLE = f"""==PROF== Connected to process 7
 "ID","Process ID","Kernel Name","dram__bytes_read.sum","gpu__time_duration.sum","{ISSUED}"
@@ -20,19 +16,7 @@ TABLE = f"""==PROF== Connected to process 7
 """
 
 
-@pytest.fixture(scope="module")
-def limits() -> ModuleType:
-    sys.path.insert(0, str(BENCHMARKS))
-    spec = importlib.util.spec_from_file_location("limits", BENCHMARKS / "limits.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.path.remove(str(BENCHMARKS))
-    return module
-
-
-def test_the_profilers_units_become_ours(limits):
+def test_the_profilers_units_become_ours():
     first, second = limits.read(TABLE)
     assert first == {
         "kernel": "softmax",
@@ -43,7 +27,7 @@ def test_the_profilers_units_become_ours(limits):
     assert second["kernel"] == "softmax_rest"
 
 
-def test_every_case_that_misses_a_goal_is_profiled(limits, tmp_path):
+def test_every_case_that_misses_a_goal_is_profiled(tmp_path):
     def row(name, share, must):
         cold = [{"name": "cugen", "share_of_ceiling": share}, {"name": "torch", "ratio": 1.2}]
         goals = [
@@ -57,5 +41,5 @@ def test_every_case_that_misses_a_goal_is_profiled(limits, tmp_path):
     assert limits.missed(figures) == ["bad"]
 
 
-def test_output_without_a_table_has_no_launches(limits):
+def test_output_without_a_table_has_no_launches():
     assert limits.read("==ERROR== no kernel was profiled\n") == []

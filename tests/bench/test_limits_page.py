@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from tests.benchmarks import benchmark
 
-
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[name] = loaded  # each other's imports look there
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
-module("page_parts")
-page = module("limits_page")
+page = benchmark("limits_page")
 
 CEILING = {"against": "ceiling", "must": 0.92, "moonshot": None}
 TORCH = {"against": "torch", "must": 1.4, "moonshot": None}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import zlib
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,29 +14,10 @@ from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compilers
+from tests.benchmarks import benchmark
 from tests.fuzz.checks import compile_faults, plan_faults
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-def operators() -> tuple[Any, ...]:
-    paths = {
-        "cases": "cases.py",
-        "operator_cases": "operator_cases/__init__.py",
-        "page_parts": "page_parts.py",
-        "operators_page": "operators_page.py",
-    }
-    for name, path in paths.items():
-        spec = importlib.util.spec_from_file_location(name, BENCHMARKS / path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    listed: tuple[Any, ...] = sys.modules["operator_cases"].operators()
-    return listed
-
-
-OPERATORS = operators()
+OPERATORS = benchmark("operator_cases").operators()
 OLDER_TARGETS = ("sm_75", "sm_86")
 MAX_ADDED = 6  # to the least value of a size, if an operator has many
 MAX_ADDED_OF_FEW = 40
@@ -73,7 +51,7 @@ def test_there_are_operators_of_every_class_each_with_pytorchs_function():
 
 
 def test_the_page_is_current_and_its_figures_are_of_operators_that_the_list_has():
-    page = sys.modules["operators_page"]
+    page = benchmark("operators_page")
     figures = json.loads(page.RESULTS.read_text())
     assert page.part(figures) in page.PAGE.read_text(), "run benchmarks/operators_page.py"
     names = {operator.name for operator in OPERATORS}

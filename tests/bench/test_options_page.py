@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 
 from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.cuda import compile_cubin
+from tests.benchmarks import benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
-for needed in ("figures", "page_parts"):
-    module(needed)
-options, latencies, page = module("options"), module("latencies"), module("options_page")
+options: Any = benchmark("options")
+latencies, page = benchmark("latencies"), benchmark("options_page")
 
 
 @pytest.mark.sampled(8)

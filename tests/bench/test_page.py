@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import xml.etree.ElementTree as ET
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,24 +13,10 @@ from cugen.bench.translation.translate import translate
 from cugen.kernel import generate
 from cugen.runtime.inputs import known_params
 from cugen.spec.load import load_text
+from tests.benchmarks import benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
-module("cases")
-parts = module("page_parts")
-limits = module("limits_page")
-page, listed = module("memory_bound_page"), module("memory_bound_cases")
+parts, limits = benchmark("page_parts"), benchmark("limits_page")
+page, listed = benchmark("memory_bound_page"), benchmark("memory_bound_cases")
 
 
 def timed(name: str, share: float | None, ratio: float) -> dict[str, Any]:

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
 from cugen.bench.translation.dialects import Torch
 from cugen.bench.translation.translate import translate
 from cugen.runtime.inputs import known_params
 from cugen.spec.load import load_text
+from tests.benchmarks import benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and each other's imports look there
-    spec.loader.exec_module(module)
-    return module
-
-
-module("cases")
-CASES = module("products_cases").cases()
+CASES = benchmark("products_cases").cases()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.ascii_name)

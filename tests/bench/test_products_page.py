@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pytest
+from tests.benchmarks import benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield importlib.import_module("products_page")
+page = benchmark("products_page")
 
 
 def timed(name: str, us: float, ratio: float, samples: int = 100) -> dict[str, Any]:
@@ -78,7 +67,7 @@ REGRET = {
 }
 
 
-def test_a_row_has_times_every_peers_ratio_the_error_and_its_goals(page: ModuleType) -> None:
+def test_a_row_has_times_every_peers_ratio_the_error_and_its_goals() -> None:
     rows = [
         row("a", peers={"torch": 1.3, "cublasLt": 1.1, "triton": 2.0}, tuned=True),
         row("b", peers={"torch": 1.0}),
@@ -94,7 +83,7 @@ def test_a_row_has_times_every_peers_ratio_the_error_and_its_goals(page: ModuleT
     assert text.startswith("NVIDIA H200, driver for CUDA 13.0, Python 3.12.3, torch 2.11; 2026-11-20; cugen 0.1.0; ")
 
 
-def test_the_summary_compares_with_the_fastest_way_to_call_cublas_for_each_type(page: ModuleType) -> None:
+def test_the_summary_compares_with_the_fastest_way_to_call_cublas_for_each_type() -> None:
     rows = [
         row("a", peers={"torch": 4.0, "cublasLt": 2.0, "triton": 0.1}, tuned=True),
         row("b", peers={"torch": 0.5}),
@@ -110,21 +99,21 @@ def test_the_summary_compares_with_the_fastest_way_to_call_cublas_for_each_type(
     assert "| batches | 1 | 1 | 1 of 1 | 3.000 | 3.000 (d) | 0 |" in text
 
 
-def test_a_case_that_failed_stays_and_says_why(page: ModuleType) -> None:
+def test_a_case_that_failed_stays_and_says_why() -> None:
     text = page.part(content(row("good", peers={"torch": 1.0}), failed("bad")), None, None)
     (line,) = (line for line in text.splitlines() if line.startswith("| bad |"))
     assert line.startswith("| bad | picked | failed: C: wrong |")
     assert line.count("|") == next(line for line in text.splitlines() if line.startswith("| good |")).count("|")
 
 
-def test_what_misses_a_goal_has_its_counters(page: ModuleType) -> None:
+def test_what_misses_a_goal_has_its_counters() -> None:
     launch = {"kernel": "b", "time_us": 99.0, "active_percent": 97.2, "issue_percent": 86.0, "registers": 253.0}
     limits = {"profiler": "1", "date": "2026-11-20", "command": "x", "cases": [{"name": "b", "launches": [launch]}]}
     text = page.part(content(row("a", peers={"torch": 1.3}), row("b", peers={"torch": 1.0})), limits, None)
     assert "| b | 1.08× cublas: **missed** | 99.00 | 97 % | 86 % | – | – | – | 253 | – |" in text
 
 
-def test_few_samples_are_printed_and_warm_goals_use_warm_figures(page: ModuleType) -> None:
+def test_few_samples_are_printed_and_warm_goals_use_warm_figures() -> None:
     slow = row("slow", peers={"torch": 1.1})
     slow["regimes"]["cold"][0]["samples"] = 7
     slow["goals"].append({"against": "cublas", "must": 1.0, "moonshot": None, "regime": "warm"})
@@ -133,12 +122,12 @@ def test_few_samples_are_printed_and_warm_goals_use_warm_figures(page: ModuleTyp
     assert "1.08× cublas: met; 1× cublas, warm: **missed** |" in text
 
 
-def test_work_is_that_of_the_problem_batches_included(page: ModuleType) -> None:
+def test_work_is_that_of_the_problem_batches_included() -> None:
     batch = row("batch", "batches", peers={"torch": 2.0}, params={"B": 16, "N": 512})
     assert "| 42.9 | 2.00" in page.part(content(batch), None, None)  # 2 · 16 · 512³ in 100 µs
 
 
-def test_without_files_the_page_says_so_and_a_regret_stands_for_itself(page: ModuleType) -> None:
+def test_without_files_the_page_says_so_and_a_regret_stands_for_itself() -> None:
     assert page.part(None, None, None) == "Not measured yet.\n"
     text = page.part(None, None, REGRET)
     assert "| product_512 | 12.00 | 10.00; sums in another order | 1.200 |" in text
@@ -146,7 +135,7 @@ def test_without_files_the_page_says_so_and_a_regret_stands_for_itself(page: Mod
     assert "The pick without tuning" not in page.part(content(row("a", peers={"torch": 1.0})), None, None)
 
 
-def test_the_picture_has_speeds_in_terms_of_the_fastest_cublas(page: ModuleType) -> None:
+def test_the_picture_has_speeds_in_terms_of_the_fastest_cublas() -> None:
     rows = [row("a", peers={"torch": 1.5, "cublasLt": 1.2}), row("nobody"), failed("bad")]
     said = "".join(ET.fromstring(page.picture(content(*rows))).itertext())
     for bar in ("a, cugen: 1.200", "a, torch: 0.800", "a, cublasLt: 1.000"):
@@ -155,7 +144,7 @@ def test_the_picture_has_speeds_in_terms_of_the_fastest_cublas(page: ModuleType)
     assert "the fastest way to call cuBLAS is 1" in said
 
 
-def test_the_page_and_its_picture_are_current(page: ModuleType) -> None:
+def test_the_page_and_its_picture_are_current() -> None:
     paths = (page.RESULTS, page.LIMITS, page.REGRET)
     figures, limits, regret = (json.loads(path.read_text()) if path.exists() else None for path in paths)
     assert f"<!-- products -->\n{page.part(figures, limits, regret)}<!-- end products -->" in page.PAGE.read_text(), (
@@ -164,7 +153,7 @@ def test_the_page_and_its_picture_are_current(page: ModuleType) -> None:
     assert not figures or page.CHART.read_text() == page.picture(figures), "run benchmarks/products_page.py"
 
 
-def test_figures_are_of_cases_that_the_list_has(page: ModuleType) -> None:
+def test_figures_are_of_cases_that_the_list_has() -> None:
     if page.RESULTS.exists():
-        listed = [case.name for case in importlib.import_module("products_cases").cases()]
+        listed = [case.name for case in benchmark("products_cases").cases()]
         assert [row["name"] for row in json.loads(page.RESULTS.read_text())["cases"]] == listed

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,17 +17,11 @@ from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, Outcome, TuneError, update
 from cugen.tune.standings import Progress
 from cugen.tune.timing.gpus import Gpu
+from tests.benchmarks import FOLDER, benchmark
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 DEVICE = "NVIDIA H200"
 WIDE = (("C", Schedule("gemm", block=(("m", 64), ("n", 64)), thread=(("m", 8), ("n", 8)))),)
-
-
-@pytest.fixture(scope="module")
-def script() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield importlib.import_module("tune_products")
+script = benchmark("tune_products")
 
 
 def outcome(spec: Spec) -> Outcome:
@@ -37,32 +29,32 @@ def outcome(spec: Spec) -> Outcome:
     return Outcome(entry, Progress(candidates=90, timed=50, resumed=10, dropped=25, failed=5), ())
 
 
-def specs(script: ModuleType) -> list[Spec]:
+def specs() -> list[Spec]:
     return [spec for case in script.tuned() for spec in load_text(case.spec)]
 
 
-def test_all_that_are_named_are_in_the_list(script: ModuleType) -> None:
-    listed = importlib.import_module("products_cases")
+def test_all_that_are_named_are_in_the_list() -> None:
+    listed = benchmark("products_cases")
     assert {case.name for case in script.tuned()} == set(listed.TUNED)
 
 
 @pytest.mark.slow
-def test_what_was_found_for_them_still_fits(script: ModuleType) -> None:
-    lock = read(BENCHMARKS / "cugen.lock")
-    for spec in specs(script):
+def test_what_was_found_for_them_still_fits() -> None:
+    lock = read(FOLDER / "cugen.lock")
+    for spec in specs():
         for entry in lock.of(spec):
             for schedules in (entry.schedules, *((entry.runner_up[0],) if entry.runner_up else ())):
                 make_plan(replace(spec, schedules=filled(spec, schedules)))
 
 
-def test_what_has_no_entry_comes_first(script: ModuleType) -> None:
-    first, second, *remaining = specs(script)
+def test_what_has_no_entry_comes_first() -> None:
+    first, second, *remaining = specs()
     lock = Lock("", (outcome(first).entry, replace(outcome(second).entry, device="NVIDIA T4")))
     assert script.in_turn([first, second, *remaining], lock, DEVICE) == [second, *remaining, first]
 
 
-def test_a_line_has_both_times_the_schedule_and_what_was_tried(script: ModuleType) -> None:
-    spec = specs(script)[0]
+def test_a_line_has_both_times_the_schedule_and_what_was_tried() -> None:
+    spec = specs()[0]
     line = script.line(spec, outcome(spec))
     assert line.startswith("product_256 ")
     assert line.endswith(
@@ -73,7 +65,7 @@ def test_a_line_has_both_times_the_schedule_and_what_was_tried(script: ModuleTyp
 
 
 def test_searches_fill_a_lock_that_the_list_of_products_takes(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     searched: list[str] = []
 
@@ -103,12 +95,12 @@ def test_searches_fill_a_lock_that_the_list_of_products_takes(
 
 
 def test_a_row_is_tuned_where_the_lock_has_an_entry_that_still_fits(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    listing = importlib.import_module("case_list")
+    listing = benchmark("case_list")
     monkeypatch.setattr(listing, "bench", lambda *_: {"passed": True})
     case, lock = script.tuned()[0], tmp_path / "products.lock"
-    entry = outcome(specs(script)[0]).entry
+    entry = outcome(specs()[0]).entry
     unfit = (("C", Schedule("gemm", block=(("m", 64), ("n", 64)))),)  # gemm wants to know what a thread owns
     said = []
     for entries in ([], [entry], [replace(entry, schedules=())], [replace(entry, schedules=unfit)]):

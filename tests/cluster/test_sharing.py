@@ -76,12 +76,25 @@ def test_a_refused_gpu_goes_to_another_search_and_the_search_gets_another_gpu() 
     assert changes[-1][0] == ["1"]
 
 
-def test_searches_that_are_stopped_or_lose_the_scheduler_end() -> None:
-    engine = shared(1, 1)
-    engine.shares[0].require()
+def test_searches_that_are_stopped_end() -> None:
+    engine = shared(1, 2)
+    for share in engine.shares:
+        share.require()
     engine.stop()
-    with pytest.raises(ClusterError, match="stopped"):
-        engine.shares[0].require()
+    for share in engine.shares:
+        with pytest.raises(ClusterError, match="stopped"):
+            share.require()
+
+
+def test_searches_that_lose_the_scheduler_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost() -> None:
+        raise ClusterError("the scheduler was lost", "start it")
+
+    engine = shared(1, 2)
+    monkeypatch.setattr(engine.engine, "require", lost)
+    for share in engine.shares:
+        with pytest.raises(ClusterError, match="lost"):
+            share.require()
 
 
 @given(st.integers(1, 5), st.integers(1, 9), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5)), max_size=30))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -13,8 +11,10 @@ from cugen.emit.resources import data_folder
 from cugen.kernel import generate
 from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_cubin, compile_ptx, compilers
+from tests.benchmarks import benchmark
 
 ROOT = Path(__file__).parents[2]
+counters = benchmark("counters")
 MEASURED = (ROOT / "tests" / "data" / "sm90_launches.csv").read_text()
 KERNELS = (
     "argmax",
@@ -40,30 +40,19 @@ NOT_PREDICTED = {
 }
 
 
-@pytest.fixture(scope="session")
-def counters() -> ModuleType:
-    """benchmarks/counters.py"""
-    spec = importlib.util.spec_from_file_location("counters", ROOT / "benchmarks" / "counters.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_counters_are_read_as_the_profiler_prints_them(counters):
+def test_counters_are_read_as_the_profiler_prints_them():
     actual = counters.read_counters(MEASURED)
     assert tuple(actual) == KERNELS
     assert list(actual["matmul_tiled"]) == list(METRICS)
     assert actual["matmul_tiled"]["smsp__sass_inst_executed_op_shared_ld.sum"] == 16_299_360
 
 
-def test_a_profiler_that_printed_no_table_is_quoted(counters):
+def test_a_profiler_that_printed_no_table_is_quoted():
     with pytest.raises(ValueError, match="==ERROR== no GPU"):
         counters.read_counters("==PROF== Connected\n==ERROR== no GPU\n")
 
 
-def test_figures_of_instructions_are_read_by_kernel_and_place(counters):
+def test_figures_of_instructions_are_read_by_kernel_and_place():
     text = """==PROF== Connected
 "Kernel Name","copy(float *)",
 "Address","Source","Instructions Executed","Predicated-On Thread Instructions Executed","L2 Theoretical Sectors Global"
@@ -84,7 +73,7 @@ def test_figures_of_instructions_are_read_by_kernel_and_place(counters):
 
 @pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", KERNELS)
-def test_predictions_equal_the_counters(counters, name):
+def test_predictions_equal_the_counters(name):
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the counters are those of code that NVRTC 13.0 compiled")
     (kernel,) = counters.kernels(data_folder("specs"), (name,))
@@ -102,7 +91,7 @@ def test_predictions_equal_the_counters(counters, name):
 
 
 @pytest.mark.slow
-def test_what_each_trip_of_an_unrolled_loop_moves_again_is_counted_once(counters):
+def test_what_each_trip_of_an_unrolled_loop_moves_again_is_counted_once():
     """144 trips load of `w` what 36 trips move: the 4 outputs in a row of a thread take the same weight."""
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
@@ -118,7 +107,7 @@ def test_what_each_trip_of_an_unrolled_loop_moves_again_is_counted_once(counters
     assert sum(tally.sectors for tally in weights.compiled) == 15_120
 
 
-def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
+def test_pointers_that_are_loaded_where_their_stores_run_are_counted():
     """Each store of the unrolled loop has its own load of the pointer, under its own predicate or in its own block."""
     (kernel,) = counters.kernels(data_folder("specs"), ("cumulative_sum",))
     image = compile_cubin(kernel.source, kernel.name, "sm_90").image
@@ -133,7 +122,7 @@ def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "is_known"), [(2048, True), (2049, False)])
-def test_requests_of_more_constants_than_an_sm_caches_are_unknown(counters, count, is_known):
+def test_requests_of_more_constants_than_an_sm_caches_are_unknown(count, is_known):
     (spec,) = load_text(f"""
 cugen: 1
 kernel: lookup
@@ -154,7 +143,7 @@ schedule: {{family: direct}}
 
 
 @pytest.mark.slow
-def test_stores_into_the_shared_memory_of_another_block_are_counted_and_their_wavefronts_are_not(counters):
+def test_stores_into_the_shared_memory_of_another_block_are_counted_and_their_wavefronts_are_not():
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
     (kernel,) = counters.kernels(data_folder("specs"), ("softmax_long_rows",))

@@ -23,6 +23,7 @@ from cugen.compiled.tensor_copies import compiled_copies
 from cugen.kernel import Kernel, generate
 from cugen.plan.traversal.walking import accesses
 from cugen.spec.load import load_text
+from tests.analysis.verdicts.test_async_proxy import wgmmas_along_k
 from tests.compiled.test_kernels import compiled
 
 MEASURED = Path(__file__).parents[1] / "data" / "sm90_tensor_copies.csv"
@@ -97,9 +98,9 @@ def test_counters_of_aligned_and_unaligned_boxes_inside_and_outside_arrays_are_t
     (kernel,) = compiled(gemm(b, sizes=(m, n, k), schedule=schedule), "sm_90a")
     actual = predictions(kernel)
     # The kernels that were measured multiplied all of the last k-tile; now its zeros are left out where they are many.
-    measured_wavefronts, of_terms, of_tiles = int(row["wavefronts_gmma"]), -(-k // 16), 4 * -(-k // 64)
-    skipped = measured_wavefronts - actual[OPERAND_WAVEFRONTS].value
-    assert skipped in (0, measured_wavefronts * (of_tiles - of_terms) // of_tiles)
+    measured_wavefronts, of_tiles = int(row["wavefronts_gmma"]), 4 * -(-k // 64)
+    skipped = measured_wavefronts * (of_tiles - wgmmas_along_k(k)) // of_tiles
+    assert actual[OPERAND_WAVEFRONTS].value == measured_wavefronts - skipped
     assert actual[WORDS_READ].value == int(row["data_bank_reads"]) - 32 * skipped
     # The kernels that were measured wrote results inside C only; now threads write whole tiles, in words of two.
     outside = (-(-m // block_m) * block_m * -(-n // block_n) * block_n - m * n) // 2

@@ -169,7 +169,7 @@ def test_fetches_compile(compiled, name):
     compiled(SPECS[name])
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int32", "int16", "int8", "uint32", "uint16", "uint8"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8"])
 def test_every_element_type_is_read_as_it_is_stored(made, prove, dtype):
     text = f"""
 params: {{N: 70}}
@@ -178,7 +178,7 @@ arrays:
   y: {{shape: [N], dtype: {dtype}}}
 compute: y[i] = x[i + 1]
 """
-    fetched = "float" if dtype == "float16" else {"int8": "signed char"}.get(dtype, "")
+    fetched = {"float16": "float", "bfloat16": "unsigned short", "int8": "signed char"}.get(dtype, "")
     assert f"tex1Dfetch<{fetched}" in made(text).source
     prove(text)
 

@@ -2,7 +2,8 @@
 
 python -m tests.fuzz --seed 0 --count 10000
 python -m tests.fuzz --seed 0 --count 500 --compile
-python -m tests.fuzz --seed 0 --count 300 --of problems   (of many fields, in place of single operators)
+python -m tests.fuzz --seed 0 --count 300 --of problems    (of many fields, in place of single operators)
+python -m tests.fuzz --seed 0 --count 300 --of slices      (statements that share out the elements of an output)
 python -m tests.fuzz --seed 0 --count 500 --run cpu        (each output compared with the reference)
 compute-sanitizer --target-processes all python -m tests.fuzz --count 500 --run gpu   (a sample of each output)
 python -m tests.fuzz --seed 0 --count 600 --write DIR      (specs of moderate size, for a profiler)
@@ -59,12 +60,12 @@ def _cpu_faults(kernel: Kernel, dynamic: dict[str, int]) -> Iterator[str]:
         yield from run.verification.messages
 
 
-def write(folder: Path, seeds: range) -> None:
+def write(folder: Path, seeds: range, of: str) -> None:
     """Writes the specs of moderate size without dynamic params, for sm_90: a profiler runs each kernel many times."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
         name = f"drawn_{seed}"
-        text = re.sub("target: .*", "target: sm_90", operators.draw(seed).replace("kernel: drawn", f"kernel: {name}"))
+        text = re.sub("target: .*", "target: sm_90", DRAWERS[of].draw(seed).replace("kernel: drawn", f"kernel: {name}"))
         (spec,) = load_text(text)
         if any(param.is_dynamic for param in spec.params) or cost(spec, {}) > MAX_PROFILED_OPERATIONS:
             continue
@@ -85,7 +86,7 @@ def main() -> int:
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.count)
     if options.write:
-        write(options.write, seeds)
+        write(options.write, seeds, options.of)
         return 0
     check = partial(faults, of=options.of, compile=options.compile, run=options.run)
     failed = 0

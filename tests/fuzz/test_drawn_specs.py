@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,9 +16,9 @@ from cugen.toolchain.codes import TARGET_UNKNOWN
 from cugen.toolchain.cuda import compile_cubin, compilers
 from cugen.toolchain.errors import CompileError
 
-from . import problems
+from . import operators, problems, slices
 from .checks import compile_faults, plan_faults
-from .operators import OPERATORS, draw, sizes
+from .operators import OPERATORS, draw
 
 PER_BATCH = 250
 BATCHES = 40  # of the slow test: 10,000 specs
@@ -31,8 +32,8 @@ def test_a_seed_draws_one_spec_and_seeds_draw_all_operators():
     assert len(set(OPERATORS)) > 10
 
 
-def _faulty(seeds: range) -> dict[int, list[str]]:
-    return {seed: found for seed in seeds if (found := list(plan_faults(draw(seed), sizes(seed))))}
+def _faulty(seeds: range, of: ModuleType = operators) -> dict[int, list[str]]:
+    return {seed: found for seed in seeds if (found := list(plan_faults(of.draw(seed), of.sizes(seed))))}
 
 
 @pytest.mark.sampled(2)
@@ -47,19 +48,21 @@ def test_ten_thousand_drawn_specs_have_no_fault(batch):
     assert _faulty(range(PER_BATCH * batch, PER_BATCH * (batch + 1))) == {}
 
 
-def test_drawn_problems_are_valid():
+def test_drawn_problems_and_slices_are_valid():
     assert len(problems.problems()) > 80
-    for seed in range(40):
-        load_text(problems.draw(seed))
+    for text in (*map(problems.draw, range(40)), *map(slices.draw, range(10))):
+        load_text(text)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(8))
 def test_four_hundred_drawn_problems_have_no_fault(batch):
-    faults_by_seed = {
-        s: list(plan_faults(problems.draw(s), problems.sizes(s))) for s in range(50 * batch, 50 * (batch + 1))
-    }
-    assert {seed: faults for seed, faults in faults_by_seed.items() if faults} == {}
+    assert _faulty(range(50 * batch, 50 * (batch + 1)), problems) == {}
+
+
+@pytest.mark.slow
+def test_fifty_drawn_statements_that_share_out_an_output_have_no_fault():
+    assert _faulty(range(50), slices) == {}
 
 
 def check_headers(seeds: range, folder: Path) -> None:

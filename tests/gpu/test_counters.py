@@ -1,12 +1,11 @@
 """Nsight Compute's counters of this machine's GPU against the predictions."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 from cugen.emit.resources import data_folder
+from tests.benchmarks import benchmark
 
 pytestmark = pytest.mark.gpu
 
@@ -25,10 +24,7 @@ KERNELS = (
 
 
 def test_counters_of_gallery_kernels_equal_their_predictions(tmp_path):
-    source = Path(__file__).parents[2] / "benchmarks" / "counters.py"
-    spec = importlib.util.spec_from_file_location("counters", source)
-    counters = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(counters)
+    counters = benchmark("counters")
     if reason := counters.missing():
         pytest.skip(f"NO GPU, NOT TESTED: {reason}")
     specs = data_folder("specs")

@@ -179,7 +179,7 @@ def test_the_launcher_of_machine_code_in_a_c_array_has_them_too(device: GpuDevic
 
 
 @pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "reflect", "symmetric"])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8", "int16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "uint8", "int16"])
 @pytest.mark.parametrize("size", [1, 2, 1000, 100_003])
 def test_fetches_of_every_type_and_boundary_are_right(device: GpuDevice, dtype: str, mode: str, size: int) -> None:
     if mode == "reflect" and size == 1:
@@ -238,7 +238,7 @@ def check(device: GpuDevice, spec: Spec) -> None:
 
 
 @pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "reflect", "symmetric", "{value: 3}"])
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8", "int16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "uint8", "int16"])
 @pytest.mark.parametrize("size", [(2, 2), (37, 131), (1000, 1003)], ids=str)
 def test_2d_fetches_of_every_type_and_boundary_are_right(
     device: GpuDevice, dtype: str, mode: str, size: tuple[int, int]

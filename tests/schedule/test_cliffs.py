@@ -26,7 +26,8 @@ def families_of(spec) -> list[str]:
 
 def passes(spec) -> bool:
     kernel = generate(spec, analysis=False)
-    return verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+    params = {param.name: param.typical for param in spec.params if param.is_dynamic}
+    return verify(spec, kernel.source, kernel.manifest, CpuDevice(), params=params).verification.passed
 
 
 SOFTMAX_BY_TOTAL = "y[i, j] = softmax(x[i, j] / sum(abs(x[k, l]), k, l), j)"
@@ -127,7 +128,7 @@ def test_a_block_of_small_matrices_has_a_warp_of_threads(k, family):
     [
         ("[64, 21, 4, 2]", (1, 4, 21)),
         ("[65, 3, 4, 8]", (2, 4, 3)),
-        ("[500, 21, 3]", (3, 32, 2)),
+        ("[500, 21, 3]", (3, 32, 2)),  # a fourth thread of each row would be idle
         ("[64, 200, 64]", (16, 16, 1)),
     ],
 )
@@ -167,11 +168,19 @@ def test_a_grouped_convolution_has_tiles_or_windows_whatever_the_filters_of_a_gr
     assert passes(spec_of(f"N: 2, G: 3, C: 5, F: {filters}, H: 12, W: 33", arrays, GROUPED))
 
 
+def test_an_activation_in_a_statement_of_its_own_is_the_epilogue_of_a_grouped_convolution():
+    arrays = "image [N, G * C, H, W]; w [G * F, C, 3, 3]; y [N, G * F, H, W]"
+    compute = f"{GROUPED.replace('y[', 'z[')}\nt[n, f, i, j] = z[n, f, i, j] + 1\ny[n, f, i, j] = silu(t[n, f, i, j])"
+    assert families_of(spec_of("N: 8, G: 6, C: 12, F: 24, H: 56, W: 60", arrays, compute)) == ["gemm"]
+    assert passes(spec_of("N: 2, G: 3, C: 5, F: 4, H: 12, W: 33", arrays, compute))
+
+
+@pytest.mark.parametrize("sizes", ["M: 30, H: 70", "M: {range: [1, 99], default: 30}, H: {range: [1, 99], default: 7}"])
 @pytest.mark.parametrize(
     "compute", ["y[m] = sum(max(x[m, 4 * h + r], r), h)", "y[m] = max(mean(x[m, 4 * h + r], r), h)"]
 )
-def test_a_reduction_of_pooled_rows_is_two_reductions(compute):
-    spec = spec_of("M: 30, H: 70", "x [M, 4 * H]; y [M]", compute, "indices: {r: 4, h: H}")
+def test_a_reduction_of_pooled_rows_is_two_reductions(sizes, compute):
+    spec = spec_of(sizes, "x [M, 4 * H]; y [M]", compute, "indices: {r: 4, h: H}")
     assert families_of(spec) == ["reduce", "reduce"]
     assert passes(spec)
 
@@ -187,6 +196,28 @@ def test_all_pairs_of_points_are_no_temporary():
     compute = "y[i] = sum(sum((p[i, d] - q[j, d]) ** 2, d), j, where=q[j, 0] > p[i, 1])"
     plan = generate(spec_of("M: 300, N: 400, D: 3", "p [M, D]; q [N, D]; y [M]", compute), analysis=False).plan
     assert plan.workspace == ()
+
+
+@pytest.mark.parametrize("k", [8, 24, 40])
+@pytest.mark.parametrize(
+    "compute",
+    [
+        "h[m, k] = 2 * a[m, k] + 1\ny[m, n] = sum(h[m, k] * b[k, n], k)",
+        "y[m, n] = sum((2 * a[m, k] + 1) * b[k, n], k)",
+    ],
+    ids=["in a statement of its own", "in place"],
+)
+def test_a_function_of_an_operand_is_computed_before_a_product_of_any_depth(k, compute):
+    arrays = "a [M, K]; b [K, N]; y [M, N]"
+    assert families_of(spec_of(f"M: 900, N: 1000, K: {k}", arrays, compute)) == ["map", "gemm"]
+    assert passes(spec_of(f"M: 33, N: 40, K: {k}", arrays, compute))
+
+
+def test_a_function_of_weights_is_computed_before_a_transposed_convolution():
+    compute = f"v[c, f, r, s] = 2 * w[c, f, r, s] + 1\n{TRANSPOSED.splitlines()[0].replace('* w[', '* v[')}"
+    arrays, indices = "image [C, H, W]; w [C, F, 4, 4]; z [F, 2 * H, 2 * W]", "indices: {i: 2 * H, j: 2 * W}"
+    assert families_of(spec_of("C: 48, F: 24, H: 90, W: 100", arrays, compute, indices)) == ["map", "gemm", "map"]
+    assert passes(spec_of("C: 48, F: 3, H: 17, W: 20", arrays, compute, indices))
 
 
 TRANSPOSED = """z[f, i, j] = sum(image[c, (i + 1 - r) / 2, (j + 1 - s) / 2] * w[c, f, r, s], c, r, s)

@@ -41,19 +41,19 @@ def declared_as(kernel: Kernel, name: str = "t") -> str:
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
-    ("value", "count", "qualifier"),
+    ("value", "count", "size", "qualifier"),
     [
-        ("t[2] + t[1]", 8, "__constant__"),
-        ("sum(t[k], k)", 512, "__constant__"),
-        ("sum(t[k], k)", 513, "__device__"),  # more than the first level of the cache
-        ("t[j % 8]", 8, "__device__"),
-        ("(t[3] + t[j % 8])", 8, "__device__"),  # one read of two is uniform
-        ("t[i % 8]", 8, "__constant__"),
-        ("t[(i * N + j) // 512 % 8]", 8, "__device__"),  # warps that cross a multiple of 512
+        ("t[2] + t[1]", 8, "100", "__constant__"),
+        ("sum(t[k], k)", 512, "100", "__constant__"),
+        ("sum(t[k], k)", 513, "100", "__device__"),  # more than the first level of the cache
+        ("t[j % 8]", 8, "100", "__device__"),
+        ("(t[3] + t[j % 8])", 8, "100", "__device__"),  # one read of two is uniform
+        ("t[i % 8]", 8, "128", "__constant__"),  # a row is a warp's vectors
+        ("t[i % 8]", 8, "100", "__device__"),  # a row is 25 vectors, and a warp has some of the next one
+        ("t[(i * N + j) // 512 % 8]", 8, "100", "__device__"),  # warps that cross a multiple of 512
     ],
 )
-def test_a_table_is_in_constant_memory_where_all_reads_are_proved_uniform(value, count, qualifier):
-    size = "128" if value == "t[i % 8]" else "100"  # whose warps are each in one row
+def test_a_table_is_in_constant_memory_where_all_reads_are_proved_uniform(value, count, size, qualifier):
     kernel = made(text_of(value, count, size))
     assert declared_as(kernel) == qualifier
     (line,) = (line for line in kernel.source.splitlines() if line.startswith("// t "))

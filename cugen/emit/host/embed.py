@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, Size, TensorMapEntry, Workspace
+from cugen.abi.textures import channel_type
 from cugen.emit.describe import harmless, header_lines, heading
 from cugen.emit.environment import environment
 from cugen.emit.files import LAUNCH_HEADER
@@ -330,7 +331,7 @@ def _texture(texture: Texture, manifest: Manifest, printer: SizePrinter) -> tupl
     """A texture object: its variable, the arguments of the function that makes it, and whether it is 2-D."""
     (array,) = (a for a in manifest.texture_arguments() if a.name == texture.argument)
     (entry,) = (entry for entry in manifest.textures if entry.argument == texture.argument)
-    pointer, format = f"(CUdeviceptr){texture.parameter}", _FORMATS[array.dtype]
+    pointer, format = f"(CUdeviceptr){texture.parameter}", _FORMATS[channel_type(array.dtype)]
     if not entry.address_mode:
         return texture.symbol, ", ".join((pointer, _bytes_of(array, printer), format)), False
     sizes = map(printer.print, (entry.width, entry.height, entry.pitch))

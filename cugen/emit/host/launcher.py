@@ -15,7 +15,7 @@ from cugen.machine import Target, target
 from cugen.machine.target import MAX_BLOCKS, STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Texture, Upload
-from cugen.plan.memory import Array
+from cugen.plan.memory import FETCHED_TYPES, Array
 from cugen.plan.names import Names
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.plan.textures.limits import limits
@@ -288,7 +288,7 @@ def _upload(context: Context, upload: Upload) -> str:
 
 def _texture(context: Context, texture: Texture, texts: _Texts) -> TextureText:
     array = context.arrays[texture.argument]
-    kind = f"<{c_name(array.dtype)}>()" if array.dtype.compute == array.dtype else "Half()"
+    kind = "Half()" if array.dtype.name == "float16" else f"<{FETCHED_TYPES[array.dtype.name]}>()"
     unit = array.dtype.bytes if array.texture_2d is None else 1
     sizes = (texts.size(size * unit, wide=True) for size in context.texture_sizes(texture))
     arguments = [texture.parameter, *sizes, f"cudaCreateChannelDesc{kind}"]

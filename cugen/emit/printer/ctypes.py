@@ -39,6 +39,7 @@ _NAMES_IN_C = {
 }
 # Loads widen narrow floats; stores round to nearest even (to float8 with saturation).
 _WIDEN = {"float16": "__half2float({})", "bfloat16": "__bfloat162float({})"}
+_OF_BITS = {"bfloat16": "__ushort_as_bfloat16({})"}  # textures have no channel format of the type
 _NARROW = {"float16": "__float2half_rn({})", "bfloat16": "__float2bfloat16_rn({})"}
 
 
@@ -64,6 +65,16 @@ def widened(text: str, dtype: DType) -> str:
     if dtype.name in _WIDEN:
         return _WIDEN[dtype.name].format(text)
     return f"float({text})" if dtype.compute != dtype else text
+
+
+def fetched(text: str, dtype: DType) -> str:
+    """An element in its compute type, of what a texture fetch returns: that, or the bits of the element."""
+    return widened(stored(text, dtype), dtype) if dtype.name in _OF_BITS else text
+
+
+def stored(text: str, dtype: DType) -> str:
+    """An element in its storage type, of what a texture fetch returns."""
+    return _OF_BITS[dtype.name].format(text) if dtype.name in _OF_BITS else narrowed(text, dtype)
 
 
 def narrowed(text: str, dtype: DType) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import sympy
 
 from cugen.emit.printer import tables
-from cugen.emit.printer.ctypes import c_name, literal, narrowed, widened
+from cugen.emit.printer.ctypes import c_name, fetched, literal, narrowed, stored, widened
 from cugen.emit.printer.integers import IntegerPrinter
 from cugen.emit.printer.values import ValuePrinter
 from cugen.plan.memory import FETCHED_TYPES, Access, Array, Component, Element, Shuffled, Start, Vector
@@ -357,7 +357,7 @@ class NodePrinter(ValuePrinter):
     def _widened(self, access: Access) -> str:
         """A loaded element in its compute type."""
         if access.array.space == "texture":
-            return self.lvalue(access)
+            return fetched(self.lvalue(access), access.array.dtype)
         return widened(self._stored(access), access.array.dtype)
 
     def _stored(self, access: Access) -> str:
@@ -367,7 +367,7 @@ class NodePrinter(ValuePrinter):
             return f"{self._vector_load(access)}.data[0]"
         text = self.lvalue(access)
         if access.array.space == "texture":
-            return narrowed(text, access.array.dtype)
+            return stored(text, access.array.dtype)
         if access.cache_operator:
             return f"__ld{access.cache_operator}(&{text})"
         if not access.array.loads_readonly:

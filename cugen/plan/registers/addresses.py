@@ -68,25 +68,27 @@ class Address:
         """Distinct offsets over all copies of the bodies of some loops. Those that are a constant apart, which machine
         code adds in the instruction, count once."""
         trips = {nest.variable: nest.copies for nest in nests if nest.copies > 1}
-        steps: dict[tuple[sympy.Expr, ...], list[tuple[int, int]]] = {}
+        steps: dict[tuple[sympy.Expr, ...], dict[sympy.Expr, int]] = {}
         opaque: set[sympy.Symbol] = set()
         for monomial, coefficient in self.offset.items():
             variables = [atom for atom in monomial if atom in trips]
             within = frozenset[sympy.Symbol]().union(*(self.depends[atom] for atom in monomial)) & trips.keys()
             if len(variables) == 1 and within == {variables[0]}:
                 factors = tuple(atom for atom in monomial if atom != variables[0])
-                steps.setdefault(factors, []).append((coefficient, trips[variables[0]]))
+                steps.setdefault(factors, {})[variables[0]] = coefficient
             else:
                 opaque |= within
         steps.pop(CONSTANT, None)
-        return math.prod(trips[variable] for variable in opaque) * math.prod(map(_sums, steps.values()))
+        return math.prod(trips[variable] for variable in opaque) * _distinct(list(steps.values()), trips)
 
 
-def _sums(steps: list[tuple[int, int]]) -> int:
-    """The distinct values of a sum of multiples of counters."""
-    if math.prod(trips for _, trips in steps) > MAX_VALUES:
-        return math.prod(trips for _, trips in steps)
-    return len({sum(values) for values in product(*(range(0, step * trips, step) for step, trips in steps))})
+def _distinct(sums: list[dict[sympy.Expr, int]], trips: Mapping[sympy.Symbol, int]) -> int:
+    """The distinct values that sums of multiples of counters have together."""
+    counters = list(dict.fromkeys(counter for steps in sums for counter in steps))
+    if math.prod(trips[counter] for counter in counters) > MAX_VALUES:
+        return math.prod(trips[counter] for counter in counters)
+    values = (dict(zip(counters, counts, strict=True)) for counts in product(*(range(trips[c]) for c in counters)))
+    return len({tuple(sum(step * value[c] for c, step in steps.items()) for steps in sums) for value in values})
 
 
 def addresses(kernel: Kernel, context: Context) -> Iterator[Address]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cugen.plan.context import make_context
 from cugen.rewrite.grouping import inlined_statements
-from cugen.rewrite.hoist_reductions import known_size
+from cugen.rewrite.hoist_reductions import elements
 from cugen.rewrite.indices.unrolled import unrolled, unrolling
 from cugen.rewrite.readers import array_reads
 from cugen.rewrite.schedules import schedule_of
@@ -35,7 +35,7 @@ def with_components(spec: Spec) -> Spec:
         if index is None:
             statements.append(statement)
         else:
-            components = unrolling(index, known_size((index,), spec) or 0)
+            components = unrolling(index, elements((index,), spec) or 0)
             statements += unrolled((statement,), context.arrays, components, context)
     return replace(spec, statements=tuple(statements))
 
@@ -52,7 +52,7 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
         for dimension, subscript in enumerate(read.subscripts):
             dimensions.setdefault((read.array, dimension), []).append(subscript)
     for index in statement.indices:
-        count = known_size((index,), spec)
+        count = elements((index,), spec)
         if count is None or not 2 <= count <= _MAX_COMPONENTS or IndexValue(index.name) not in statement.subscripts:
             continue
         for subscripts in dimensions.values():

@@ -33,13 +33,16 @@ def with_row_terms(spec: Spec, position: int) -> RowTerms | None:
     statement = spec.statements[position]
     writers = _writers(spec.statements[:position], spec)
     for reduction in _outermost(statement.value):
-        rows = _rows(reduction, writers)
+        depends_on = set(_free_of_reductions(reduction.body, writers))
+        rows = _rows(reduction, depends_on)
         term = _term(reduction, rows, writers)
         if not rows or term is None:
             continue
+        used = free_indices(term)
+        if not any(used <= free for free in depends_on):  # several terms of a row: a product of rows and others
+            continue
         taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
         name = fresh(f"{statement.target}_terms", taken)
-        used = free_indices(term)
         indices = (*(index for index in statement.indices if index.name in used), *rows)
         stored = temporary(name, indices, term, f"terms of: {statement.text}", statement, is_stored=True)
         total: dict[Expr, Expr] = {reduction: replace(reduction, body=stored.read, indices=rows)}
@@ -72,13 +75,11 @@ def _outermost(expr: Expr) -> Iterator[Reduce]:
         yield from _outermost(child)
 
 
-def _rows(reduction: Reduce, writers: Mapping[str, Statement]) -> tuple[Index, ...]:
-    """The indices that number the rows: those of the reduction on which all reductions in its terms depend. None where
-    the results need more than one term of a row, as a matrix of counts does."""
+def _rows(reduction: Reduce, depends_on: set[frozenset[str]]) -> tuple[Index, ...]:
+    """The indices that number the rows: those of the reduction on which all reductions in its terms depend."""
     names = {index.name for index in reduction.indices}
-    rows_of_reductions = set(_free_of_reductions(reduction.body, writers))
-    choices = {frozenset(free & names) for free in rows_of_reductions}
-    if len(choices) != 1 or not all(free_indices(reduction) <= free for free in rows_of_reductions):
+    choices = {free & names for free in depends_on}
+    if len(choices) != 1:
         return ()
     (rows,) = choices
     return tuple(index for index in reduction.indices if index.name in rows)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import product
 
 from cugen.rewrite.grouping import inlined_statements
-from cugen.rewrite.hoist_reductions import known_size
+from cugen.rewrite.hoist_reductions import elements
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.rewrite.schedules import schedule_of
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, children, free_indices, walk
@@ -72,7 +72,7 @@ def _max_terms(value: Expr, reader: Statement) -> int:
 def _is_short(reduction: Reduce, max_terms: int, spec: Spec) -> bool:
     """Whether it may be unrolled: it is over pairs, by a few terms at bare indices, and has no conditions or reductions
     inside."""
-    count = known_size(reduction.indices, spec)
+    count = elements(reduction.indices, spec)
     if reduction.kind not in _OPERATORS or reduction.where is not None or count is None or not 2 <= count <= max_terms:
         return False
     if any(isinstance(node, Reduce | Scan) for node in walk(reduction.body)):
@@ -121,7 +121,7 @@ def _reads(expr: Expr, array: str, bound: frozenset[str] = frozenset()) -> Itera
 def _unrolled(reduction: Reduce, spec: Spec) -> Expr:
     """The terms of a reduction, combined from the first to the last."""
     names = [index.name for index in reduction.indices]
-    ranges = (range(known_size((index,), spec) or 0) for index in reduction.indices)
+    ranges = (range(elements((index,), spec) or 0) for index in reduction.indices)
     terms = []
     for values in product(*ranges):
         known: dict[Expr, Expr] = {

@@ -99,15 +99,21 @@ class _Solver:
 
     def __init__(self, params: Mapping[str, Param], taken: set[str]) -> None:
         self._params, self._taken = params, taken
+        self._solved: dict[Reduce, Reduce] = {}
 
     def visit(self, expr: Expr) -> Expr:
         expr = rebuild(expr, self.visit)
         if not isinstance(expr, Reduce) or expr.is_position:
             return expr
-        expr = self._without_certain(expr)
-        while (solutions := next(self._solutions(expr), None)) is not None:
-            expr = self._over_solutions(expr, solutions)
-        return expr
+        if expr not in self._solved:  # one that an epilogue reads twice stays one
+            self._solved[expr] = self._over_all_solutions(expr)
+        return self._solved[expr]
+
+    def _over_all_solutions(self, reduction: Reduce) -> Reduce:
+        reduction = self._without_certain(reduction)
+        while (solutions := next(self._solutions(reduction), None)) is not None:
+            reduction = self._over_solutions(reduction, solutions)
+        return reduction
 
     def _solutions(self, reduction: Reduce) -> Iterator[_Solutions]:
         for condition in _necessary_conditions(reduction):

@@ -41,7 +41,7 @@ CHECKS_BY_ARRAY = ("bank_conflicts", "sectors", "lanes", "traffic")  # may be ma
 
 SPACES = ("global", "shared", "constant", "register", "readonly", "texture", "scratch", "managed", "mapped")
 ALLOCATIONS = ("managed", "mapped")  # memory that the host and the device both address
-TEXTURE_TYPES = ("float32", "float16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
+TEXTURE_TYPES = ("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 TEXTURE_DIMS = (1, 2)
 FILTERS = ("point", "linear")
 FILTERED_TYPE = "float32"

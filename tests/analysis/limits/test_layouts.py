@@ -32,15 +32,13 @@ arrays:
   y: {shape: [H, W], dtype: float32}
 compute: y[h, w] = rgb[h, w, 0]
 """
-UNALIGNED_ROWS = """\
-cugen: 1
-kernel: rows
-params: {M: 4096, N: 129}
-arrays:
-  x: {shape: [M, N], dtype: float32}
-  y: {shape: [M, N], dtype: float32, pitch: {align: 128}}
-compute: y[m, n] = x[m, n] * n
-"""
+
+
+def unaligned_rows(columns: int) -> str:
+    return (
+        f"cugen: 1\nkernel: rows\nparams: {{M: 4096, N: {columns}}}\narrays:\n  x: {{shape: [M, N], dtype: float32}}\n"
+        "  y: {shape: [M, N], dtype: float32, pitch: {align: 128}}\ncompute: y[m, n] = x[m, n] * n\n"
+    )
 
 
 def proposals(text: str) -> tuple[LayoutProposal, ...]:
@@ -61,9 +59,11 @@ def with_change(text: str, proposal: LayoutProposal) -> str:
         (points(3), "layout: column"),
         (points(8), "layout: column"),
         (IMAGE, "layout: {strides: [W, 1, H * W]}"),
-        (UNALIGNED_ROWS, "pitch: {align: 128}"),
+        (unaligned_rows(129), "pitch: {align: 128}"),
+        # A block is as wide as the 9 vectors of an aligned row, so that its warps share sectors: columns move fewer.
+        (unaligned_rows(33), "layout: column"),
     ],
-    ids=["points", "long structures", "image", "unaligned rows"],
+    ids=["points", "long structures", "image", "unaligned rows", "short unaligned rows"],
 )
 def test_a_proposal_moves_the_sectors_that_it_says(text: str, change: str) -> None:
     (proposal,) = proposals(text)

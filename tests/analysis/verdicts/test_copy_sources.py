@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from cugen.emit.resources import data_folder
 from cugen.machine.requests import async_copies
 from cugen.plan.symbols import FloorDiv, Minimum, Mod
 from cugen.toolchain.cuda import compile_cubin, compile_ptx, compilers
+from tests.benchmarks import benchmark
 
 ROOT = Path(__file__).parents[3]
 X = THREAD[0]
@@ -127,7 +127,7 @@ def test_copies_of_a_product_are_predicted_whole(name):
     """A is copied from 4 rows of 1 KB that begin in one bank; of B each warp copies 512 bytes in a row."""
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
-    counters = _counters()
+    counters = benchmark("counters")
     (kernel,) = counters.kernels(data_folder("specs"), (name,))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
     ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")
@@ -151,7 +151,7 @@ def test_copies_of_a_product_are_predicted_whole(name):
 def test_zeros_are_written_by_instructions_of_their_own():
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
-    counters = _counters()
+    counters = benchmark("counters")
     (kernel,) = counters.kernels(data_folder("specs"), ("gemm_int8",))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
     ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")
@@ -164,11 +164,3 @@ def test_zeros_are_written_by_instructions_of_their_own():
     assert not zeros.instructions
     assert any(change.startswith("merged") for change in stored.changes)
     assert sum(totals.lanes for totals in stored.compiled) == stored.written.lanes + zeros.written.lanes
-
-
-def _counters():
-    """benchmarks/counters.py"""
-    spec = importlib.util.spec_from_file_location("counters", ROOT / "benchmarks" / "counters.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

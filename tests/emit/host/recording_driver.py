@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 from cugen.abi.limits import dynamic_limits
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, ParamArgument, ScalarArgument
@@ -45,6 +48,27 @@ def compiled(folder: Path, *words: str) -> None:
     includes = [f"-isystem{path}" for path in locations.include_folders()]
     done = subprocess.run([*words, *WARNINGS, *includes], cwd=folder, text=True, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def played(folder: Path, texts: Mapping[str, str], main: str, compiler: str = "gcc -std=c11") -> list[str]:
+    """The lines that a program in C++ prints, with the C files of `texts` in the language of a compiler."""
+    if shutil.which("g++") is None or shutil.which("gcc") is None:
+        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
+    for file, text in {**texts, "main.cpp": main}.items():
+        (folder / file).write_text(text)
+    sources = [file for file in texts if file.endswith(".c")]
+    for source in sources:
+        compiled(folder, *compiler.split(), "-c", source)
+    objects = [f"{Path(source).stem}.o" for source in sources]
+    compiled(folder, "g++", "-std=c++17", "main.cpp", *objects, "-pthread", "-o", "program")
+    done = subprocess.run([str(folder / "program")], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def without_loads(lines: Iterable[str]) -> list[str]:
+    """All lines but those of code that is loaded."""
+    return [line for line in lines if not line.startswith("load ")]
 
 
 def driver_for(kernels: Iterable[Kernel], image_bytes: int) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from cugen.emit.host.embed import Image, embed
 from cugen.kernel import generate
 from cugen.spec.load import load_text
-from tests.emit.host.recording_driver import PLAY, compiled, driver_for
+from tests.emit.host.recording_driver import PLAY, driver_for, played, without_loads
 
 CONSTANTS = """
 cugen: 1
@@ -41,21 +39,12 @@ LAUNCH = """#define LAUNCH(c) \\
 
 def words_of_constant_calls(folder: Path, compiler: str, calls: str) -> list[str]:
     """The first word of each line of a driver."""
-    if shutil.which("g++") is None or shutil.which("gcc") is None:
-        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
     (spec,) = load_text(CONSTANTS)
     kernel = generate(spec, analysis=False)
     texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
-    for file, text in texts.texts(kernel.name).items():
-        (folder / file).write_text(text)
-    (folder / "driver.h").write_text(driver_for([kernel], 64))
     main = PLAY.replace("INCLUDES", f'#include <vector>\n#include "weigh_embed.h"\n{LAUNCH}').replace("CALLS", calls)
-    (folder / "main.cpp").write_text(main)
-    compiled(folder, *compiler.split(), "-c", "weigh_embed.c")
-    compiled(folder, "g++", "-std=c++17", "main.cpp", "weigh_embed.o", "-pthread", "-o", "program")
-    done = subprocess.run([str(folder / "program")], text=True, capture_output=True, timeout=60)
-    assert done.returncode == 0
-    return [line.split()[0] for line in done.stdout.splitlines() if not line.startswith("load ")]
+    files = {**texts.texts(kernel.name), "driver.h": driver_for([kernel], 64)}
+    return [line.split()[0] for line in without_loads(played(folder, files, main, compiler))]
 
 
 @pytest.mark.sampled(2)

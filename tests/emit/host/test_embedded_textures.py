@@ -119,3 +119,20 @@ compute: y[i, j] = u[i + 0.5, j] + x[i + 1, j]
     assert kernel.manifest.requires == ("texture_linear", "texture_2d")
     calls = re.findall(r"k_texture_2d\((\w),[^;]*cudaFilterMode(\w+)", kernel.source)
     assert calls == [("u", "Linear"), ("x", "Point")]
+
+
+def test_bits_are_fetched_of_bfloat16_which_has_no_channel_format() -> None:
+    (spec,) = load_text("""
+cugen: 1
+kernel: k
+params: {N: 70}
+arrays:
+  x: {shape: [N], dtype: bfloat16, memory: texture}
+  y: {shape: [N], dtype: bfloat16}
+compute: y[i] = 2 * x[i]
+""")
+    kernel = generate(spec, analysis=False)
+    texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
+    assert re.search(r"\(CUdeviceptr\)x,[^;]*CU_AD_FORMAT_UNSIGNED_INT16", texts.texts(kernel.name)["k_embed.c"])
+    assert "cudaCreateChannelDesc<unsigned short>()" in kernel.source
+    assert kernel.manifest.requires == ("texture", "texture_bfloat16")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from cugen.kernel import Kernel, generate
 from cugen.kernel_choice import block_cost
 from cugen.spec.load import load_text
 from cugen.spec.siblings import siblings
-from cugen.toolchain import locations
+from tests.emit.host.recording_driver import driver_for, played, without_loads
 
 SPEC = """\
 cugen: 1
@@ -30,7 +28,6 @@ arrays:
 compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 schedule: {block: {m: $tile, n: $tile}, step: {k: $tile}, carveout: 50}
 """
-RECORDING = (Path(__file__).parents[2] / "data" / "recording_driver.h").read_text()
 MAIN = """\
 #include "driver.h"
 #include <chrono>
@@ -50,32 +47,17 @@ def kernels() -> tuple[Kernel, ...]:
     return tuple(generate(spec, analysis=False) for spec in load_text(SPEC))
 
 
-def compiled(folder: Path, *words: str) -> None:
-    includes = [f"-isystem{path}" for path in locations.include_folders()]
-    warnings = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
-    done = subprocess.run([*words, *warnings, *includes], cwd=folder, text=True, capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-
-
 def test_the_driver_counts_the_resident_blocks_of_each_before_one_is_launched(
     kernels: tuple[Kernel, ...], tmp_path: Path
 ) -> None:
-    if shutil.which("g++") is None or shutil.which("gcc") is None:
-        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
     (group,) = siblings(load_text(SPEC))
     entries = [make_entry(k.context, k.plan, k.manifest, block_cost(k)) for k in kernels]
     headers = variants_headers(group, entries, DRIVER)
-    files = {"product_embed.h": headers.header, "product_embed.hpp": headers.typed_header, "main.cpp": MAIN}
-    known = ", ".join(f'{{"{kernel.name}", {{8, 8, 8, 4, 0}}}}' for kernel in kernels)
-    files["driver.h"] = RECORDING.replace("{KNOWN}", f"{{{known}}}").replace("IMAGE_BYTES", "64")
+    files = {"product_embed.h": headers.header, "product_embed.hpp": headers.typed_header}
+    files["driver.h"] = driver_for(kernels, 64)
     for kernel in kernels:
         files |= embed(kernel.context, kernel.plan, kernel.manifest, CODE).texts(kernel.name)
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    for kernel in kernels:
-        compiled(tmp_path, "gcc", "-std=c11", "-c", f"{kernel.name}_embed.c")
-    compiled(tmp_path, "g++", "-std=c++17", "main.cpp", *(f"{k.name}_embed.o" for k in kernels), "-o", "program")
-    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
+    lines = without_loads(played(tmp_path, files, MAIN))
     expected = []
     for kernel in kernels:
         (entry,) = kernel.manifest.launches
@@ -83,7 +65,6 @@ def test_the_driver_counts_the_resident_blocks_of_each_before_one_is_launched(
         allowed = [f"attribute 8 of {kernel.name} is {shared} on 3"] if shared > 48 * 1024 else []
         expected += [f"attribute 9 of {kernel.name} is 50 on 3", *allowed]
         expected += [f"blocks of {kernel.name} with {threads} threads and {shared} bytes"]
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("load ")]
     assert lines[: len(expected)] == expected
     assert re.match(r"launch product__32 \(16, 3125, 1\)", lines[-2])
     assert any(line.startswith("attribute 8 ") for line in expected)

@@ -3,7 +3,6 @@ function requires what the driver does."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,9 @@ from cugen.emit.host.cpu import INCLUDES
 from cugen.emit.host.embed import Image, embed
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_text
-from cugen.toolchain import host, locations, nvcc
+from cugen.toolchain import host, nvcc
 from cugen.toolchain.errors import ToolMissing
+from tests.emit.host.recording_driver import played
 
 FORMS = {
     3: ("N, W, C", "K, 3, C", "N, 5, K", "y[n, q, k] = sum(x[n, 2*q + s - 1, c] * w[k, s, c], s, c)"),
@@ -163,20 +163,12 @@ def ran(words: list[str], folder: Path) -> str:
 def test_the_embedded_c_gives_the_driver_the_numbers_of_the_manifest(
     kernels: dict[int, Kernel], rank: int, tmp_path: Path
 ) -> None:
-    if shutil.which("g++") is None or shutil.which("gcc") is None:
-        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
     kernel = kernels[rank]
     texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90a",), "nobody"))
-    for file, text in texts.texts("conv").items():
-        (tmp_path / file).write_text(text)
-    (tmp_path / "main.cpp").write_text(DRIVER)
-    flags = ["-Wall", "-Wextra", "-Werror", *(f"-isystem{path}" for path in locations.include_folders())]
-    ran(["gcc", "-std=c11", *flags, "-c", "conv_embed.c"], tmp_path)
-    ran(["g++", "-std=c++17", "main.cpp", "conv_embed.o", "-o", "program", *flags], tmp_path)
     entries = kernel.manifest.tensor_maps
     expected = [numbers(entry, kernel.manifest, 6) for entry in entries]
     # Without images only the map of the filters is encoded.
-    assert ran(["./program"], tmp_path).splitlines() == [*expected, "0", "tiled", "0"]
+    assert played(tmp_path, texts.texts("conv"), DRIVER) == [*expected, "0", "tiled", "0"]
 
 
 CPU = r"""

@@ -3,7 +3,6 @@ opinion."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +15,9 @@ from cugen.emit.host.embed import Image, embed
 from cugen.emit.host.tensor_maps import data_type, swizzle_mode
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_text
-from cugen.toolchain import host, locations, nvcc
+from cugen.toolchain import host, nvcc
 from cugen.toolchain.errors import ToolMissing
+from tests.emit.host.recording_driver import played
 
 SPEC = """
 cugen: 1
@@ -313,21 +313,9 @@ int main()
 def test_the_driver_encodes_the_maps_and_gets_them_before_the_arguments(
     product: Kernel, tmp_path: Path, compiler: str
 ) -> None:
-    if shutil.which("g++") is None or shutil.which("gcc") is None:
-        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
     texts = embed(product.context, product.plan, product.manifest, Image(bytes(64), ("sm_90a",), "nobody"))
-    for file, text in texts.texts(product.name).items():
-        (tmp_path / file).write_text(text)
-    (tmp_path / "main.cpp").write_text(DRIVER.replace("EMBEDDED", "product_embed.h"))
-    includes = [f"-isystem{path}" for path in locations.include_folders()]
-    warnings = ["-Wall", "-Wextra", "-Werror"]
-    for words in (
-        [*compiler.split(), *warnings, "-c", "product_embed.c"],
-        ["g++", "-std=c++17", "main.cpp", "product_embed.o", "-o", "program"],
-    ):
-        built = subprocess.run([*words, *includes], cwd=tmp_path, text=True, capture_output=True, timeout=120)
-        assert built.returncode == 0, built.stderr
-    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
+    main = DRIVER.replace("EMBEDDED", "product_embed.h")
+    lines = played(tmp_path, texts.texts(product.name), main, compiler)
 
     def encoded(sizes: str, entry: TensorMapEntry) -> str:
         swizzle = {32: 1, 64: 2, 128: 3}[entry.swizzle]
@@ -336,7 +324,7 @@ def test_the_driver_encodes_the_maps_and_gets_them_before_the_arguments(
 
     a_map, b_map, c_map = product.manifest.tensor_maps
     b = encoded("0x2000: 48 x 136, stride 96", b_map)
-    assert done.stdout.splitlines() == [
+    assert lines == [
         encoded("0x1000: 48 x 100, stride 96", a_map),
         b,
         encoded("0x3000: 136 x 100, stride 272", c_map),

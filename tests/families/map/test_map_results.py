@@ -40,7 +40,7 @@ def batch(cases: list[tuple[str, tuple[int, int], str]], value: str) -> str:
     ("shape", "elements"),
     [("2 * N", ("2 * i", "2 * i + 1")), ("3 * N", ("3 * i", "3 * i + 2", "3 * i + 1")), ("2 * N", ("i + 0", "i + N"))],
 )
-def test_statements_that_add_to_different_elements_of_an_array(prove, shape, elements, dtype):
+def test_statements_that_add_to_different_elements_of_an_array_are_right(prove, shape, elements, dtype):
     lines = [f"  y[{element}] += {n + 1} * x[i]" for n, element in enumerate(elements)]
     arrays = [f"  x: {{shape: [N], dtype: {dtype}}}", f"  y: {{shape: [{shape}], dtype: {dtype}}}"]
     prove("\n".join(["params: {N: 1032}", "arrays:", *arrays, "compute: |", *lines, ""]))

@@ -55,7 +55,7 @@ schedule: {family: reduce}
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("m", "n", "p"), [(5, 66, 2), (3, 12, 3), (2, 1024, 4)])
-def test_rows_whose_elements_are_multiplied_with_several_shared_ones(prove, m, n, p):
+def test_rows_whose_elements_are_multiplied_with_several_shared_ones_are_right(prove, m, n, p):
     prove(SHARED % (m, n, p))
 
 

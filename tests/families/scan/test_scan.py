@@ -266,7 +266,8 @@ schedule: {algorithm: multi_pass}
         ("x[i, j]", "", "has no scan"),
         ("cumsum(x[i, j], j) + cumsum(x[i, j], i)", "", "along one index in one direction"),
         ("cumsum(x[i, j], j) + cumsum(x[i, j], j, reverse=true)", "", "along one index in one direction"),
-        ("where(x[i, j] > 0, cumsum(x[i, j], j), 0)", "", "takes unconditional scans"),
+        ("where(i < 63, cumsum(x[i + 1, j], j), 0)", "", "takes unconditional scans"),
+        ("sum(cumsum(x[i, j], j) * x[i, k], k)", "", "takes unconditional scans"),
         ("cumsum(x[i, j], j) + sum(x[i, k], k)", "", "has no reduction loops besides the scan"),
         ("cumsum(x[i, j], j)", ", block: {i: 4}", "no block, thread or step"),
         ("cumsum(x[i, j], j)", ", threads_per_column: 4", "runs along rows, not columns"),
@@ -297,6 +298,12 @@ compute: y[j, i] = cumsum(x[i, j], j)
 
 
 # Results
+
+
+@pytest.mark.parametrize("value", ["silu(cumsum(x[i, j], j))", "where(i > j, cumsum(x[i, j], j) * 2, x[i, j])"])
+def test_a_scan_in_a_branch_is_executed_outside_of_it(prove, planned, value):
+    assert planned(matrix(7, 300, value)).family == "scan"
+    prove(matrix(7, 300, value))
 
 
 @pytest.mark.sampled(2)
@@ -418,7 +425,11 @@ def drawn(draw):
     options = draw(st.sampled_from(["", ", exclusive=true", ", where=x[i, j] > 0", ", where=i < j"]))
     options += draw(st.sampled_from(["", ", reverse=true"]))
     body = draw(st.sampled_from(["x[i, j]", "x[i, j] * x[i, j]", "x[i, j] + j"]))
-    value = f"cast({kind}({body}, {along}{options}) * (i + 1), {dtype})"
+    scan = f"{kind}({body}, {along}{options})"
+    value = draw(
+        st.sampled_from([f"{scan} * (i + 1)", f"where(x[i, j] > 0, {scan}, j)", f"maximum({scan}, 0) - {scan}"])
+    )
+    value = f"cast({value}, {dtype})"
     m, n = draw(st.integers(1, 140)), draw(st.sampled_from([1, 2, 7, 16, 33, 64, 127, 128, 260, 1030]))
     layout = draw(st.sampled_from(["", "", ", pitch: {align: 64}", ", layout: column"]))
     vectors = draw(st.sampled_from(["", ", vectors: 1", ", vectors: 2", ", vectors: 8"]))

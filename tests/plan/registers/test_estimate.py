@@ -110,6 +110,25 @@ def test_a_loop_keeps_an_address_for_each_stride_that_only_the_caller_knows():
     assert estimate(dynamic) > estimate(static) + 64
 
 
+SOFTMAX = """
+cugen: 1
+kernel: channels
+params: {{N: {{range: [1, 1000]}}, F: {{range: [1, 100000]}}, H: {{range: [3, 1000]}}, W: {{range: [3, 1000]}}}}
+arrays:
+  x: {{shape: [N, F, {height}, {width}], dtype: float32}}
+  y: {{shape: [N, F, {height}, {width}], dtype: float32}}
+compute: y[n, f, i, j] = softmax(x[n, f, i, j], f)
+"""
+
+
+@pytest.mark.parametrize(("height", "width"), [("H - 2", "W"), ("H", "W - 2"), ("H - 2", "W + 1")])
+def test_a_stride_of_several_terms_is_one_stride(height, width):
+    """Unrolled steps along f are as many addresses, whatever the product of the other extents is."""
+    (kernel,) = make_plan(load_text(SOFTMAX.format(height=height, width=width))[0]).kernels
+    assert kernel.family == "rowwise"
+    assert estimate(SOFTMAX.format(height=height, width=width)) == estimate(SOFTMAX.format(height="H", width="W"))
+
+
 @pytest.mark.parametrize(("threads", "blocks", "expected"), [(512, 1, 128), (256, 1, 255), (256, 4, 64), (1024, 1, 64)])
 def test_a_launch_limits_the_registers_of_a_thread(threads, blocks, expected):
     assert max_registers(target("sm_90"), threads, blocks) == expected

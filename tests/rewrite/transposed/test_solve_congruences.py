@@ -14,6 +14,7 @@ from cugen.rewrite.canonical_expressions import with_canonical_expressions
 from cugen.rewrite.transposed.solve_congruences import with_solved_congruences
 from cugen.runtime.inputs import draw as draw_inputs
 from cugen.runtime.inputs import known_params
+from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context
 from cugen.spec.expressions import Op, Read, Reduce, free_indices, walk
 from cugen.spec.load import load_text
@@ -23,6 +24,8 @@ from tests.rewrite.transposed.drawing import SPELLINGS, Transposed, draw
 ARRAYS = (
     "x: {shape: [H], dtype: int32, boundary: zero}\n  w: {shape: [R], dtype: int32}\n  y: {shape: [P], dtype: int32}"
 )
+
+FLOATS = ARRAYS.replace("int32", "float32")
 
 
 def spec_of(compute: str, params: str = "H: 9, R: 5, P: 20", arrays: str = ARRAYS):
@@ -126,6 +129,13 @@ def test_rows_that_a_family_reduces_keep_their_condition():
     arrays = "x: {shape: [64, 4096], dtype: float32}\n  y: {shape: [64], dtype: float32}"
     spec = spec_of("y[i] = sum(x[i, j], j, where=(i + j) % 3 == 0)", "N: 1", arrays)
     assert plan_context(spec).spec.statements == spec.statements
+
+
+@pytest.mark.parametrize("value", ["silu({})", "({0}) * tanh({0})", "maximum({0}, 0) + 0.1 * minimum({0}, 0)"])
+def test_a_sum_that_an_epilogue_reads_twice_stays_one_sum(value):
+    spec = solved(spec_of(f"y[i] = {value.format('sum(x[(i + 1 - r) / 2] * w[r], r)')}", arrays=FLOATS))
+    assert len({node for node in walk(spec.statements[0].value) if isinstance(node, Reduce)}) == 1
+    assert [kernel.family for kernel in make_plan(spec).kernels] == ["stencil"]
 
 
 def test_a_step_of_the_schedule_keeps_its_index():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -17,26 +15,18 @@ from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, search, update
 from cugen.tune.timing.comparison import CannotCompare, compare
+from tests.benchmarks import benchmark
 
 from ..conftest import H200
 from ..scale import FOUR, SCALAR, TWO
 
 Command = Callable[..., tuple[str, ...]]
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-
-
+regret = benchmark("regret")
 ENTRY = Entry("scale", "0" * 16, "sm_90", "NVIDIA H200", (("y", Schedule("map")),), Time(6, 1), Time(12, 1), "0.1.0")
 
 
 def vector(size: int) -> Schedules:
     return (("y", Schedule(tunables=(("vector", size),))),)
-
-
-@pytest.fixture(scope="module")
-def regret() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield importlib.import_module("regret")
 
 
 def answers(*entries: Entry | None) -> Callable[[Spec], Entry | None]:
@@ -61,7 +51,7 @@ def test_what_cannot_be_timed_says_why(scale: Spec, fake: Command) -> None:
 
 
 def test_the_regret_is_a_ratio_and_its_mean_geometric(
-    regret: ModuleType, scale: Spec, options: Callable[..., Options], monkeypatch: pytest.MonkeyPatch
+    scale: Spec, options: Callable[..., Options], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = search(scale, options()).entry
     monkeypatch.setattr(regret, "compare", lambda *_: (Time(12, 1), Time(6, 1)))
@@ -72,7 +62,7 @@ def test_the_regret_is_a_ratio_and_its_mean_geometric(
 
 
 def test_kernels_that_cannot_be_timed_are_listed_with_a_reason(
-    regret: ModuleType, scale: Spec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    scale: Spec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(*_: object) -> None:
         raise CannotCompare("it hangs")
@@ -83,7 +73,7 @@ def test_kernels_that_cannot_be_timed_are_listed_with_a_reason(
 
 
 def test_the_tuned_products_give_a_file(
-    regret: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (spec,) = load_text(next(case.spec for case in regret.tuned() if case.name == "f32 512³"))
     lock, output = tmp_path / "products.lock", tmp_path / "regret.json"

@@ -111,11 +111,11 @@ def test_picks_are_within_3_percent_of_the_fastest(timings: Timings) -> None:
     assert max(regrets) < 1.3
 
 
-def test_picks_of_shapes_that_were_held_back_are_within_5_percent_of_the_fastest(timings: Timings) -> None:
-    """In geometric mean."""
+def test_picks_of_shapes_that_were_held_back_are_within_3_percent_of_the_fastest(timings: Timings) -> None:
+    """In geometric mean, as those of all shapes."""
     held_back = [configs for shape, configs in timings.items() if is_held_back(shape)]
     regrets = [pick(configs).us / fastest(configs) for configs in held_back]
-    assert math.prod(regrets) ** (1 / len(regrets)) < 1.05
+    assert math.prod(regrets) ** (1 / len(regrets)) < 1.03
 
 
 def test_tiles_that_begin_within_a_line_take_longer_to_copy() -> None:
@@ -151,7 +151,7 @@ def convolution(row: dict[str, str]) -> str:
 
 @pytest.mark.slow
 def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within 15 percent in root mean square; picks within 4 percent of the fastest in geometric mean."""
+    """Within 13 percent in root mean square; picks within 3 percent of the fastest in geometric mean."""
     monkeypatch.setattr(cost_model, "device_of", lambda _: device("H100"))
     path = Path(__file__).parents[3] / "data" / "wgmma_convolutions_h100.csv"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
@@ -171,5 +171,5 @@ def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) 
     errors = [math.log(config.predicted / config.us) for of_shape in timings.values() for config in of_shape]
     regrets = [pick(of_shape).us / fastest(of_shape) for of_shape in timings.values()]
     assert len(timings) == 14
-    assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.15
-    assert math.prod(regrets) ** (1 / len(regrets)) < 1.04
+    assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.13
+    assert math.prod(regrets) ** (1 / len(regrets)) < 1.03

@@ -42,17 +42,18 @@ def test_indices_are_checked_where_arrays_are_read(m: object, n: int, value: str
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "waits"),
+    ("m", "n", "k", "waits"),
     [
-        pytest.param(64, 64, 0, id="one chunk of the only output tile"),
-        pytest.param(64, 128, 0, id="a buffer for each of its chunks"),
-        pytest.param(64, 256, 1, id="more chunks than buffers"),
-        pytest.param(64 * 133, 64, 1, id="an output tile after another"),
-        pytest.param(64 * 133, 128, 1, id="an output tile after another, stored at once"),
+        pytest.param(64, 64, 128, 0, id="one chunk of the only output tile"),
+        pytest.param(64, 128, 128, 0, id="a buffer for each of its chunks"),
+        pytest.param(64, 256, 128, 0, id="a buffer for each of four, beside two stages"),
+        pytest.param(64, 256, 320, 1, id="more chunks than buffers, beside five"),
+        pytest.param(64 * 133, 64, 128, 1, id="an output tile after another"),
+        pytest.param(64 * 133, 128, 320, 1, id="an output tile after another, stored at once"),
     ],
 )
-def test_a_buffer_is_waited_for_where_it_is_used_again(m: int, n: int, waits: int) -> None:
-    text = product(m, n, 320, schedule=f"family: wgmma, block: {{m: 64, n: {n}}}")
+def test_a_buffer_is_waited_for_where_it_is_used_again(m: int, n: int, k: int, waits: int) -> None:
+    text = product(m, n, k, schedule=f"family: wgmma, block: {{m: 64, n: {n}}}")
     source = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False).source
     (epilogue,) = re.findall(r"c_swizzle = .*?\n}\n", source, re.DOTALL)
     assert epilogue[: epilogue.index("tma_store_2d")].count("tma_store_wait_read<") == waits

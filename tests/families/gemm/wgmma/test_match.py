@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cugen.families.gemm.wgmma import family
+from cugen.kernel import generate
 from cugen.plan.kernel import Kernel
 from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
 from tests.families.gemm.wgmma.conftest import product
 
 OF_BATCHES = """
@@ -198,15 +201,26 @@ def test_operands_that_no_copy_helps_are_not_copied(made) -> None:
 
 
 @pytest.mark.slow
-def test_small_gemms_are_copied_only_on_request(made) -> None:
-    """Where `gemm`, which needs no copies, takes less time by the models."""
-
-    def families(m: int, n: int, k: int) -> list[str]:
-        return [kernel.family for kernel in made(product(m, n, k, schedule="")).plan.kernels]
-
-    assert "wgmma" not in families(64, 64, 66)
-    assert "wgmma" not in families(512, 256, 258)
-    assert families(2048, 2048, 2050)[-1] == "wgmma"
-    assert families(2048, 2048, 2051)[-1] == "wgmma"
-    *_, gemm = kernels(made, product(256, 256, 258))
+@pytest.mark.parametrize(
+    ("sizes", "is_copied"),
+    [
+        pytest.param((2265, 101, 228), False, id="9.4 us by gemm and 13.7 with copies on an H100"),
+        pytest.param((256, 256, 258), False, id="few multiply-adds"),
+        pytest.param((256, 256, 259), True, id="rows that gemm copies element by element"),
+        pytest.param((1024, 1024, 1026), True, id="many multiply-adds"),
+    ],
+)
+def test_operands_are_copied_unasked_where_gemm_takes_longer_by_the_models(made, sizes, is_copied: bool) -> None:
+    families = [kernel.family for kernel in made(product(*sizes, schedule="")).plan.kernels]
+    assert families == (["map", "map", "wgmma"] if is_copied else ["gemm"])
+    *_, gemm = kernels(made, product(*sizes))
     assert gemm.family == "wgmma"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sizes", "seconds", "launches"), [((256, 256, 258), 0, 3), ((1024, 1024, 1026), 1, 1)])
+def test_the_time_of_the_copies_themselves_counts(monkeypatch: pytest.MonkeyPatch, sizes, seconds, launches) -> None:
+    """Free ones pay for the smaller GEMM, and ones of a second for none."""
+    monkeypatch.setattr(family, "_COPY_SECONDS", seconds)
+    (spec,) = load_text(f"cugen: 1\nkernel: k\n{product(*sizes, schedule='')}")
+    assert len(generate(spec, analysis=False).plan.kernels) == launches
