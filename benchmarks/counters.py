@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import cugen
-from cugen.compiled.kernels import CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.compiled.accesses import CompiledAccess
+from cugen.compiled.kernels import CompiledKernel, compiled_kernels
 from cugen.compiled.mmas import CompiledMma
 from cugen.compiled.predictions import ASYNC_METRICS, METRICS, predictions
 from cugen.compiled.sass import Instruction

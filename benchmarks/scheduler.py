@@ -52,7 +52,7 @@ async def serve():
 
 asyncio.run(serve())
 """
-WORKERS = (10, 100, 1000)
+WORKERS = (10, 30, 100, 300, 1000)
 JOBS_S = {"compile a GEMM": 2.0, "time a candidate": 0.3}  # typical, for the workers that one scheduler keeps busy
 
 

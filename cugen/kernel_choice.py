@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from cugen.abi.choice import BlockCost, Candidate, fastest
-from cugen.abi.demand import demand
-from cugen.abi.limits import Limits, allowed, largest_that_fits
+from cugen.abi.limits import Limits, those_that_fit
 from cugen.abi.sizes import evaluate_all
 from cugen.analysis.launches.facts import facts
 from cugen.analysis.totals.budget import Unknown
@@ -51,14 +50,12 @@ def fastest_that_fits(
 
     params: of dynamic ones the values. Compiles the kernels, whose registers limit the blocks on an SM. RunError
     (CG5010) where none fits, ValueError for no kernels; CompileError and ToolMissing of the compiler."""
-    largest = largest_that_fits(kernels, limits)
-    ordered = sorted(kernels, key=lambda kernel: demand(kernel.manifest).size, reverse=True)
-    fitting = [kernel for kernel in ordered if demand(kernel.manifest).fits(allowed(limits))]
+    fitting = those_that_fit(kernels, limits)
     candidates = []
     for kernel in fitting:
         cost = block_cost(kernel)
         if cost is None:
-            return largest
+            return fitting[0]
         grid = evaluate_all(kernel.manifest.launches[0].grid, known_params(kernel.spec, params or {}))
         candidates.append(Candidate(cost, prod(grid), _resident(kernel)))
     return fitting[fastest(candidates, sms)]

@@ -97,8 +97,10 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_first(
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     const int n = blockIdx.z;
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int k0 = blockIdx.y * BM;
     const int ij0 = min(blockIdx.x * BN, (H + 1) / 2 * ((W + 1) / 2) - BN);
+    // the first k-tile begins at crs = -k_residue, so that all others are full
     constexpr int k_residue = 8;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -149,11 +151,11 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_first(
     __pipeline_wait_prior(STAGES - 2);
     __barrier_sync_count(k_slice + 1, 64);
     // register fragments of A and B for one k, double-buffered
+    Vector<float, 4> w_frag[2];
+    Vector<float, 4> x_frag[2];
     const float (*w_shared)[BK][BM + 4] =
         reinterpret_cast<const float (*)[BK][BM + 4]>(&ws[0][BK / 4 * k_slice][thread_m]);
     const float (*x_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&xs[0][BK / 4 * k_slice][thread_n]);
-    Vector<float, 4> w_frag[2];
-    Vector<float, 4> x_frag[2];
     w_frag[0] = load<4>(&w_shared[0][0][0]);
     x_frag[0] = load<4>(&x_shared[0][0][0]);
     for (int crs0 = 0, read_stage = 0; crs0 < 9 * C + k_residue;

@@ -128,6 +128,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
     __nv_bfloat16 (*ws)[BN][BK] = reinterpret_cast<__nv_bfloat16 (*)[BN][BK]>(xs + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int nij0 = min(blockIdx.y * BM, H * N * W - BM);
     const int k0 = blockIdx.x * BN;
     const int thread = threadIdx.x;
@@ -167,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
         const int c = rsc % C;
         const int i_in = i + r - 1;
         const int j_in = j + s - 1;
-        // xs[stage][x_nij][x_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // xs[stage][x_nij][x_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&xs[stage][x_nij][x_swizzled_k], &x[((n * H + i_in) * W + j_in) * C + c], 16,
             i_in >= 0 && i_in < H && j_in >= 0 && j_in < W ? 0 : 16);
         #pragma unroll
@@ -205,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
         const int c = rsc % C;
         const int i_in = i + r - 1;
         const int j_in = j + s - 1;
-        // xs[write_stage][x_nij][x_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // xs[write_stage][x_nij][x_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&xs[write_stage][x_nij][x_swizzled_k], &x[((n * H + i_in) * W + j_in) * C + c], 16,
             i_in >= 0 && i_in < H && j_in >= 0 && j_in < W ? 0 : 16);
         #pragma unroll

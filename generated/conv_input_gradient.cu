@@ -104,6 +104,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     const int k_offset = BK * (9 * rank / 4);
     const int k_length = BK * ((9 * rank + 9) / 4) - k_offset;
     const int n = blockIdx.z;
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int c0 = blockIdx.y * BM;
     const int ij0 = min(blockIdx.x / 4 * BN, H * W - BN);
     const int thread = threadIdx.x;
@@ -156,11 +157,11 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     __pipeline_wait_prior(STAGES - 2);
     __barrier_sync_count(k_slice + 1, 64);
     // register fragments of A and B for one k, double-buffered
+    Vector<float, 4> w_last_frag[2];
+    Vector<float, 4> dy_frag[2];
     const float (*w_last_shared)[BK][BM + 4] =
         reinterpret_cast<const float (*)[BK][BM + 4]>(&w_lasts[0][BK / 4 * k_slice][thread_m]);
     const float (*dy_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&dys[0][BK / 4 * k_slice][thread_n]);
-    Vector<float, 4> w_last_frag[2];
-    Vector<float, 4> dy_frag[2];
     w_last_frag[0] = load<4>(&w_last_shared[0][0][0]);
     dy_frag[0] = load<4>(&dy_shared[0][0][0]);
     for (int krs0 = 0; krs0 < k_length; krs0 += BK) {

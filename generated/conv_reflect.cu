@@ -17,7 +17,7 @@
 // Made by cugen 0.1.0 from conv_reflect.yaml (hash 19eaf03a6eb3ea6c) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses of conv_reflect_x_unfolded, without a remark in the code:
-//   x[(h_ * W + w_2) * C + c]                            4 sectors, ideal 4 (128 contiguous bytes)
+//   x[(h * W + w_) * C + c]                              4 sectors, ideal 4 (128 contiguous bytes)
 //   x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]  4 sectors, ideal 4 (128 contiguous bytes)
 //
 // Ideal accesses of conv_reflect_y, without a remark in the code:
@@ -112,11 +112,11 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_x_unfolded(
     if (r >= 3 || s >= 3)
         return;
 
-    const int h = floor_mod(r + i - 1, 2 * H - 2);
-    const int h_ = min(h, 2 * H - h - 2);
-    const int w_ = floor_mod(s + j - 1, 2 * W - 2);
-    const int w_2 = min(w_, 2 * W - w_ - 2);
-    const float x_value = x[(h_ * W + w_2) * C + c];
+    const int h_in_period = floor_mod(r + i - 1, 2 * H - 2);
+    const int h = min(h_in_period, 2 * H - h_in_period - 2);
+    const int w_in_period = floor_mod(s + j - 1, 2 * W - 2);
+    const int w_ = min(w_in_period, 2 * W - w_in_period - 2);
+    const float x_value = x[(h * W + w_) * C + c];
     x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c] = x_value;
 }
 
@@ -134,6 +134,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
     float (*ws)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(x_unfoldeds + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int ij0 = min(blockIdx.y * BM, H * W - BM);
     const int k0 = blockIdx.x * BN;
     const int thread = threadIdx.x;
@@ -171,11 +172,11 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
     __pipeline_wait_prior(STAGES - 2);
     __barrier_sync_count(k_slice + 1, 64);
     // register fragments of A and B for one k, double-buffered
+    Vector<float, 4> x_unfolded_frag[2];
+    Vector<float, 4> w_frag[2];
     const float (*x_unfolded_shared)[BK][BM + 4] =
         reinterpret_cast<const float (*)[BK][BM + 4]>(&x_unfoldeds[0][BK / 4 * k_slice][thread_m]);
     const float (*w_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&ws[0][BK / 4 * k_slice][thread_n]);
-    Vector<float, 4> x_unfolded_frag[2];
-    Vector<float, 4> w_frag[2];
     x_unfolded_frag[0] = load<4>(&x_unfolded_shared[0][0][0]);
     w_frag[0] = load<4>(&w_shared[0][0][0]);
     for (int rsc0 = 0, read_stage = 0; rsc0 < 9 * C;

@@ -85,6 +85,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     const int rank = blockIdx.x % 4;
     const int k_offset = BK * (15 * rank / 4);
     const int k_length = BK * ((15 * rank + 15) / 4) - k_offset;
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int k0 = blockIdx.y * BM;
     const int rsc0 = min(blockIdx.x / 4 * BN, 9 * C - BN);
     const int thread = threadIdx.x;
@@ -120,7 +121,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
         const int j = nij % W;
         const int r_in = r + i - 1;
         const int s_in = s + j - 1;
-        // xs[stage][x_nij][x_rsc]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // xs[stage][x_nij][x_rsc]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&xs[stage][x_nij][x_rsc], &x[((n * H + r_in) * W + s_in) * C + c], 16,
             r_in >= 0 && r_in < H && s_in >= 0 && s_in < W ? 0 : 16);
         __pipeline_commit();
@@ -129,10 +130,10 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     __pipeline_wait_prior(STAGES - 2);
     __barrier_sync_count(k_slice + 1, 64);
     // register fragments of A and B for one k, double-buffered
-    const float (*dy_shared)[BK][BM] = reinterpret_cast<const float (*)[BK][BM]>(&dys[0][BK / 4 * k_slice][thread_m]);
-    const float (*x_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&xs[0][BK / 4 * k_slice][thread_n]);
     Vector<float, 4> dy_frag[2];
     Vector<float, 4> x_frag[2];
+    const float (*dy_shared)[BK][BM] = reinterpret_cast<const float (*)[BK][BM]>(&dys[0][BK / 4 * k_slice][thread_m]);
+    const float (*x_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&xs[0][BK / 4 * k_slice][thread_n]);
     dy_frag[0] = load<4>(&dy_shared[0][0][0]);
     x_frag[0] = load<4>(&x_shared[0][0][0]);
     for (int nij0 = 0, read_stage = 0; nij0 < k_length;
@@ -156,7 +157,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
                 const int j = nij % W;
                 const int r_in = r + i - 1;
                 const int s_in = s + j - 1;
-                // xs[write_stage][x_nij][x_rsc]: unknown: the alignment of its sources to 128-byte lines is unknown
+                // xs[write_stage][x_nij][x_rsc]: unknown: it depends on where its sources are in 128-byte lines
                 __pipeline_memcpy_async(&xs[write_stage][x_nij][x_rsc], &x[((n * H + r_in) * W + s_in) * C + c], 16,
                     r_in >= 0 && r_in < H && s_in >= 0 && s_in < W ? 0 : 16);
                 __pipeline_commit();

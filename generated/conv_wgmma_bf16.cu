@@ -353,6 +353,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
         }
         wgmma_wait<0>();
 
+        // results to shared memory, in the swizzled rows that TMA stores
         const int c_swizzle = 8 * (lane / 8) + thread_n;
         #pragma unroll
         for (int h = 0; h < 2; ++h) {

@@ -88,8 +88,10 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     __shared__ __align__(16) float Bs[STAGES][BK][BN];
 
     const int z = blockIdx.z;
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = min(blockIdx.x * BN, N - BN);
+    // the first k-tile begins at k = -k_residue, so that all others are full
     constexpr int k_residue = 4;
     const int thread = threadIdx.x;
     const int lane = thread;
@@ -118,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
         }
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
-            // Bs[stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // Bs[stage][b_k + r][b_n]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(BK * stage + r) * N], 16,
                 b_k + BK * stage + r - k_residue >= 0 ? 0 : 16);
         }
@@ -144,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
         }
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
-            // Bs[write_stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // Bs[write_stage][b_k + r][b_n]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16);
         }
         __pipeline_commit();

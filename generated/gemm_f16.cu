@@ -91,13 +91,13 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
         for (int r = 0; r < BK; r += 8) {
-            // As[stage][a_k + r][a_m]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // As[stage][a_k + r][a_m]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &a_global[(BK * stage + r) * M], 16);
         }
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
             // b_global[(BK * stage + r) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
-            // Bs[stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // Bs[stage][b_k + r][b_n]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(BK * stage + r) * N], 16,
                 n0 + b_n < N ? 0 : 16);
         }
@@ -117,13 +117,13 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
         const int prefetch_k = min(k0 + BK * (STAGES - 1), K - BK);
         #pragma unroll
         for (int r = 0; r < BK; r += 8) {
-            // As[write_stage][a_k + r][a_m]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // As[write_stage][a_k + r][a_m]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&As[write_stage][a_k + r][a_m], &a_global[(r + prefetch_k) * M], 16);
         }
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
             // b_global[(r + prefetch_k) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
-            // Bs[write_stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // Bs[write_stage][b_k + r][b_n]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16,
                 n0 + b_n < N ? 0 : 16);
         }

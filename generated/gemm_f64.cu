@@ -71,6 +71,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
     __shared__ __align__(16) double As[STAGES][BK][BM + 4];
     __shared__ __align__(16) double Bs[STAGES][BK][BN + 4];
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = blockIdx.x * BN;
     const int thread = threadIdx.x;

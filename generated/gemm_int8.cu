@@ -76,8 +76,10 @@ extern "C" __global__ void __launch_bounds__(32, 24) gemm_int8(
     __shared__ __align__(16) signed char As[STAGES][BK][BM + 16];
     __shared__ __align__(16) signed char Bs[STAGES][BK][BN];
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = blockIdx.x * BN;
+    // the first k-tile begins at k = -k_residue, so that all others are full
     constexpr int k_residue = 8;
     const int thread = threadIdx.x;
     const int lane = thread;
@@ -109,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(32, 24) gemm_int8(
             }
         }
         // b_global[BK * stage * N]: 24 sectors, ideal 16; 18 on average (worst at N mod 32 = 16)
-        // Bs[stage][b_k][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // Bs[stage][b_k][b_n]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_global[BK * stage * N], 16,
             b_k + BK * stage - k_residue >= 0 && n0 + b_n < N ? 0 : 16);
         __pipeline_commit();
@@ -124,6 +126,7 @@ extern "C" __global__ void __launch_bounds__(32, 24) gemm_int8(
     b_frag[0] = load<4>(&Bs[0][0][thread_n]);
     for (int k0 = 0; k0 < K + k_residue; k0 += BK) {
         const int read_stage = k0 / BK;
+        // no k-tile is left to copy: an empty group, since the wait counts groups
         __pipeline_commit();
         #pragma unroll
         for (int k = 1; k < BK; ++k) {

@@ -117,11 +117,11 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
     __pipeline_wait_prior(STAGES - 2);
     __barrier_sync_count(k_slice + 1, 64);
     // register fragments of A and B for one k, double-buffered
+    Vector<float, 4> a_frag[2];
+    Vector<float, 4> b_frag[2][TN / 4];
     const float (*a_shared)[BK][BM + 4] =
         reinterpret_cast<const float (*)[BK][BM + 4]>(&As[0][BK / 4 * k_slice][thread_m]);
     const float (*b_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&Bs[0][BK / 4 * k_slice][thread_n]);
-    Vector<float, 4> a_frag[2];
-    Vector<float, 4> b_frag[2][TN / 4];
     a_frag[0] = load<4>(&a_shared[0][0][0]);
     #pragma unroll
     for (int u = 0; u < TN / 4; ++u) {

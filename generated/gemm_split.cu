@@ -85,6 +85,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
     const int tile = blockIdx.x / 4;
     const int k_range = blockIdx.x % 4;
     const int k_offset = K / 4 * k_range;
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(BM * (tile / ((N + BN - 1) / BN)), M - BM);
     const int n0 = BN * (tile % ((N + BN - 1) / BN));
     const int thread = threadIdx.x;
@@ -175,8 +176,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
     __shared__ int arrival_of_block;
     __syncthreads();
     if (thread == 0) {
-        // C_arrivals[tile]: assumed: 1 sector, ideal 1 (uniform address)
         __threadfence();
+        // C_arrivals[tile]: assumed: 1 sector, ideal 1 (uniform address)
         arrival_of_block = atomicInc(&C_arrivals[tile], 3);
         __threadfence();
     }

@@ -113,6 +113,7 @@ extern "C" __global__ void __launch_bounds__(64, 14) gemm_tensor_bf16(
 
     const int m0 = blockIdx.y * BM;
     const int n0 = blockIdx.x * BN;
+    // the first k-tile begins at k = -k_residue, so that all others are full
     constexpr int k_residue = 16;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -143,13 +144,13 @@ extern "C" __global__ void __launch_bounds__(64, 14) gemm_tensor_bf16(
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
         for (int c = 0; c < BM; c += 16) {
-            // As[stage][a_m + c][a_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // As[stage][a_m + c][a_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&As[stage][a_m + c][a_swizzled_k], &a_global[c * K + BK * stage], 16,
                 m0 + a_m + c < M && a_k + BK * stage - k_residue >= 0 ? 0 : 16);
         }
         #pragma unroll
         for (int c = 0; c < BN; c += 16) {
-            // Bs[stage][b_n + c][b_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // Bs[stage][b_n + c][b_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[stage][b_n + c][b_swizzled_k], &b_global[c * K + BK * stage], 16,
                 b_k + BK * stage - k_residue >= 0 ? 0 : 16);
         }
@@ -184,12 +185,12 @@ extern "C" __global__ void __launch_bounds__(64, 14) gemm_tensor_bf16(
             for (int j = 0; j < TN / 2; j += 2) {
                 ldmatrix_x4(&b_frag[k / 16][j][0], &Bs[read_stage][b_frag_n + 8 * j][k ^ b_swizzle]);
             }
-            // As[write_stage][a_m + k - 16][a_swizzled_k]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
+            // As[write_stage][a_m + k - 16][a_swizzled_k]: unknown: it depends on where
+            // its sources are in 128-byte lines
             __pipeline_memcpy_async(&As[write_stage][a_m + k - 16][a_swizzled_k], &a_global[(k - 16) * K + prefetch_k],
                 16, m0 + a_m + k - 16 < M ? 0 : 16);
-            // Bs[write_stage][b_n + k - 16][b_swizzled_k]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
+            // Bs[write_stage][b_n + k - 16][b_swizzled_k]: unknown: it depends on where
+            // its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[write_stage][b_n + k - 16][b_swizzled_k], &b_global[(k - 16) * K + prefetch_k],
                 16);
             #pragma unroll
@@ -201,12 +202,10 @@ extern "C" __global__ void __launch_bounds__(64, 14) gemm_tensor_bf16(
                 }
             }
         }
-        // As[write_stage][a_m + BK - 16][a_swizzled_k]: unknown: the alignment of its
-        // sources to 128-byte lines is unknown
+        // As[write_stage][a_m + BK - 16][a_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&As[write_stage][a_m + BK - 16][a_swizzled_k], &a_global[(BK - 16) * K + prefetch_k],
             16, m0 + a_m + BK - 16 < M ? 0 : 16);
-        // Bs[write_stage][b_n + BK - 16][b_swizzled_k]: unknown: the alignment of its
-        // sources to 128-byte lines is unknown
+        // Bs[write_stage][b_n + BK - 16][b_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&Bs[write_stage][b_n + BK - 16][b_swizzled_k], &b_global[(BK - 16) * K + prefetch_k],
             16);
         __pipeline_commit();

@@ -137,6 +137,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
     __half (*Bs)[BK][BN] = reinterpret_cast<__half (*)[BK][BN]>(As + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = min(blockIdx.x * BN, N - BN);
     const int thread = threadIdx.x;
@@ -163,13 +164,13 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         // a_global[BK * stage * M]: 20 sectors, ideal 16 (512 bytes in 8 runs)
-        // As[stage][a_k][a_m]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // As[stage][a_k][a_m]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&As[stage][a_k][a_m], &a_global[BK * stage * M], 16);
         #pragma unroll
         for (int r = 0; r < BK; r += 16) {
             // b_global[(BK * stage + r) * N]: 18 sectors, ideal 16 (512 bytes in 4 runs)
-            // Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
+            // Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]: unknown: it depends on where
+            // its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))], &b_global[(BK * stage + r) * N],
                 16);
         }
@@ -195,13 +196,13 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
         // past the last k-tile: copy it again, so that the loop has no branch
         const int prefetch_k = min(k0 + BK * (STAGES - 1), K - BK);
         // a_global[prefetch_k * M]: 20 sectors, ideal 16 (512 bytes in 8 runs)
-        // As[write_stage][a_k][a_m]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // As[write_stage][a_k][a_m]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&As[write_stage][a_k][a_m], &a_global[prefetch_k * M], 16);
         #pragma unroll
         for (int r = 0; r < BK; r += 16) {
             // b_global[(r + prefetch_k) * N]: 18 sectors, ideal 16 (512 bytes in 4 runs)
-            // Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
+            // Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]: unknown: it depends on where
+            // its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))],
                 &b_global[(r + prefetch_k) * N], 16);
         }

@@ -127,8 +127,10 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tensor_fp8__float8_e4m3(
     __nv_fp8_e4m3 (*Bs)[BN][BK] = reinterpret_cast<__nv_fp8_e4m3 (*)[BN][BK]>(As + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = min(blockIdx.x * BN, N - BN);
+    // the first k-tile begins at k = -k_residue, so that all others are full
     constexpr int k_residue = 32;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -159,13 +161,13 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tensor_fp8__float8_e4m3(
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
         for (int c = 0; c < BM; c += 16) {
-            // As[stage][a_m + c][a_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // As[stage][a_m + c][a_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&As[stage][a_m + c][a_swizzled_k], &a_global[c * K + BK * stage], 16,
                 a_k + BK * stage - k_residue >= 0 ? 0 : 16);
         }
         #pragma unroll
         for (int c = 0; c < BN; c += 16) {
-            // Bs[stage][b_n + c][b_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // Bs[stage][b_n + c][b_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[stage][b_n + c][b_swizzled_k], &b_global[c * K + BK * stage], 16,
                 b_k + BK * stage - k_residue >= 0 ? 0 : 16);
         }
@@ -192,14 +194,12 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tensor_fp8__float8_e4m3(
         const int prefetch_k = min(k0 + BK * (STAGES - 1), K + k_residue - BK);
         #pragma unroll
         for (int c = 0; c < BM; c += 16) {
-            // As[write_stage][a_m + c][a_swizzled_k]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
+            // As[write_stage][a_m + c][a_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&As[write_stage][a_m + c][a_swizzled_k], &a_global[c * K + prefetch_k], 16);
         }
         #pragma unroll
         for (int c = 0; c < BN; c += 16) {
-            // Bs[write_stage][b_n + c][b_swizzled_k]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
+            // Bs[write_stage][b_n + c][b_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[write_stage][b_n + c][b_swizzled_k], &b_global[c * K + prefetch_k], 16);
         }
         __pipeline_commit();

@@ -94,6 +94,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_int8(
     __shared__ __align__(16) unsigned char As[STAGES][BM][BK];
     __shared__ __align__(16) signed char Bs[STAGES][BN][BK];
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = blockIdx.x * BN;
     const int thread = threadIdx.x;
@@ -122,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_int8(
     const signed char* b_global = &B[b_k * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
-        // As[stage][a_m][a_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // As[stage][a_m][a_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&As[stage][a_m][a_swizzled_k], &a_global[BK * stage], 16);
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
@@ -151,6 +152,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_int8(
     }
     for (int k0 = 0; k0 < K; k0 += BK) {
         const int read_stage = k0 / BK;
+        // no k-tile is left to copy: an empty group, since the wait counts groups
         __pipeline_commit();
         #pragma unroll
         for (int k = 32; k < BK; k += 32) {

@@ -108,8 +108,10 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_tf32(
     __shared__ __align__(16) float As[STAGES][BM][BK];
     __shared__ __align__(16) float Bs[STAGES][BK][BN];
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = min(blockIdx.x * BN, N - BN);
+    // the first k-tile begins at k = -k_residue, so that all others are full
     constexpr int k_residue = 8;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -135,14 +137,14 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_tf32(
     const float* b_global = &B[(b_k - k_residue) * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
-        // As[stage][a_m][a_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // As[stage][a_m][a_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&As[stage][a_m][a_swizzled_k], &a_global[BK * stage], 16,
             a_k + BK * stage - k_residue >= 0 ? 0 : 16);
         #pragma unroll
         for (int r = 0; r < BK; r += 8) {
             // b_global[(BK * stage + r) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
-            // Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 4))]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
+            // Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 4))]: unknown: it depends on where
+            // its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 4))], &b_global[(BK * stage + r) * N],
                 16, b_k + BK * stage + r - k_residue >= 0 ? 0 : 16);
         }
@@ -177,13 +179,13 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_tf32(
         const int write_stage = read_stage > 0 ? read_stage - 1 : STAGES - 1;
         // past the last k-tile: copy it again, so that the loop has no branch
         const int prefetch_k = min(k0 + BK * (STAGES - 1), K + k_residue - BK);
-        // As[write_stage][a_m][a_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+        // As[write_stage][a_m][a_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
         __pipeline_memcpy_async(&As[write_stage][a_m][a_swizzled_k], &a_global[prefetch_k], 16);
         #pragma unroll
         for (int r = 0; r < BK; r += 8) {
             // b_global[(r + prefetch_k) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
-            // Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 4))]: unknown: the alignment of its
-            // sources to 128-byte lines is unknown
+            // Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 4))]: unknown: it depends on where
+            // its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 4))],
                 &b_global[(r + prefetch_k) * N], 16);
         }

@@ -353,7 +353,9 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
                 mbarrier_arrive(&empty[(K_TILES * wave + K_TILES - 1) % STAGES]);
             }
 
+            // results to shared memory, in the swizzled rows that TMA stores
             const int c_swizzle = 8 * (lane / 4) + thread_n;
+            // until TMA has read what the buffer had before
             if (thread == 0) {
                 tma_store_wait_read<0>();
             }

@@ -359,6 +359,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
             }
         }
 
+        // results to shared memory, in the swizzled rows that TMA stores
         const int c_swizzle = 8 * (lane / 8) + thread_n;
         #pragma unroll
         for (int chunk = 0; chunk < 3; ++chunk) {

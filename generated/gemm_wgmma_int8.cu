@@ -216,6 +216,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_wgmma_int8_B_copy(
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
 
+    // beyond the edges the last elements are loaded again, and not stored
     const int n_in = min(n0 + 8 * tx, N - 8);
     const int k_in = k0 + 2 * ty;
     Vector<signed char, 8> b8[2];

@@ -219,8 +219,8 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
             }
             __syncthreads();
             if (thread == 0) {
-                // C_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
                 __threadfence();
+                // C_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
                 atomicExch(&C_flags[block_id + 1], 1U);
             }
         } else {

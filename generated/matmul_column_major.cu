@@ -75,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
     float (*As)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(Bs + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int n0 = min(blockIdx.y * BM, N - BM);
     const int m0 = blockIdx.x * BN;
     const int thread = threadIdx.x;
@@ -111,15 +112,16 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
     __pipeline_wait_prior(STAGES - 2);
     __barrier_sync_count(k_slice + 1, 64);
     // register fragments of A and B for one k, double-buffered
+    Vector<float, 4> b_frag[2];
+    Vector<float, 4> a_frag[2];
     const float (*b_shared)[BK][BM + 4] =
         reinterpret_cast<const float (*)[BK][BM + 4]>(&Bs[0][BK / 4 * k_slice][thread_m]);
     const float (*a_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&As[0][BK / 4 * k_slice][thread_n]);
-    Vector<float, 4> b_frag[2];
-    Vector<float, 4> a_frag[2];
     b_frag[0] = load<4>(&b_shared[0][0][0]);
     a_frag[0] = load<4>(&a_shared[0][0][0]);
     for (int k0 = 0; k0 < K; k0 += BK) {
         const int read_stage = k0 / BK;
+        // no k-tile is left to copy: an empty group, since the wait counts groups
         __pipeline_commit();
         #pragma unroll
         for (int k = 1; k < BK / 4; ++k) {

@@ -133,6 +133,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
     __half (*Bs)[BK][BN + 8] = reinterpret_cast<__half (*)[BK][BN + 8]>(As + STAGES);
     float (*c_tile)[BN + 8] = reinterpret_cast<float (*)[BN + 8]>(shared_memory);
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = blockIdx.x * BN;
     const int thread = threadIdx.x;
@@ -167,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
         }
         #pragma unroll
         for (int r = 0; r < BK; r += 32) {
-            // Bs[stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // Bs[stage][b_k + r][b_n]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(prologue_k + r) * N], 16);
         }
         __pipeline_commit();
@@ -188,6 +189,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
     }
     for (int k0 = 0; k0 < K; k0 += BK) {
         const int read_stage = k0 / BK;
+        // no k-tile is left to copy: an empty group, since the wait counts groups
         __pipeline_commit();
         #pragma unroll
         for (int k = 16; k < BK; k += 16) {

@@ -91,8 +91,10 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
     __shared__ __align__(16) signed char As[STAGES][BM][BK];
     __shared__ __align__(16) signed char Bs[STAGES][BN][BK];
 
+    // tiles at the edge are shifted inside and overlap others: they need no bounds checks
     const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = min(blockIdx.x * BN, N - BN);
+    // the first k-tile begins at k = -k_residue, so that all others are full
     constexpr int k_residue = 56;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -158,6 +160,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
     }
     for (int k0 = 0; k0 < K + k_residue; k0 += BK) {
         const int read_stage = k0 / BK;
+        // no k-tile is left to copy: an empty group, since the wait counts groups
         __pipeline_commit();
         #pragma unroll
         for (int k = 32; k < BK; k += 32) {

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input ea6eedc6bf7301a6, text 64a68611e0bb3782.
+// Input 717b2e15c4ddd566, text bf2f5be20249ed69.

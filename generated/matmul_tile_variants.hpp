@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input ea6eedc6bf7301a6, text 96464f79a62a14c2.
+// Input 717b2e15c4ddd566, text daf7bd0f6fd1c8fe.

@@ -62,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(256) permute_heads(
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
 
+    // beyond the edges the last elements are loaded again, and not stored
     const int hd_in = min(hd0 + 8 * tx, D * H - 8);
     const int column = 4 * (8 * tx / 32) + 8 * tx;
     const int t_in = min(t0 + 2 * ty, T - 2);

@@ -87,8 +87,6 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
         }
     }
     // Exclusive prefix of each vector within its warp.
-    float sum_before;
-    float warp_sum = 0.0f;
     float inclusive_sum = 0.0f;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -101,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
         inclusive_sum = lane >= distance ? exclusive_sum + inclusive_sum : inclusive_sum;
     }
     exclusive_sum = __shfl_up_sync(0xffffffff, inclusive_sum, 1);
-    sum_before = lane >= 1 ? warp_sum + exclusive_sum : warp_sum;
-    warp_sum += __shfl_sync(0xffffffff, inclusive_sum, 31);
+    const float sum_before = lane >= 1 ? exclusive_sum : 0.0f;
+    const float warp_sum = __shfl_sync(0xffffffff, inclusive_sum, 31);
     // Exclusive prefix of the warp, from the totals of the preceding warps.
     if (lane == 0) {
         warp_sums[warp] = warp_sum;
@@ -120,8 +118,8 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     // Decoupled look-back: publish the tile's aggregate, then reduce those of the preceding tiles.
     if (threadIdx.x == 255) {
         y_sums[block_id + 1] = sum_so_far;
-        // y_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
         __threadfence();
+        // y_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
         atomicExch(&y_flags[block_id + 1], 1);
     }
     float tile_prefix_sum = 0.0f;

@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_4_pipeline(
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
         for (int c = 0; c < BM; c += 64) {
-            // As[stage][a_m + c][a_swizzled_k]: unknown: the alignment of its sources to 128-byte lines is unknown
+            // As[stage][a_m + c][a_swizzled_k]: unknown: it depends on where its sources are in 128-byte lines
             __pipeline_memcpy_async(&As[stage][a_m + c][a_swizzled_k], &a_global[c * K + BK * stage], 16);
         }
         #pragma unroll
@@ -199,6 +199,7 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_4_pipeline(
                 }
             }
         }
+        // no k-tile is left to copy: an empty group, since the wait counts groups
         __pipeline_commit();
         __pipeline_wait_prior(STAGES - 2);
         __syncthreads();

@@ -326,6 +326,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
         }
         wgmma_wait<0>();
 
+        // results to shared memory, in the swizzled rows that TMA stores
         const int c_swizzle = 8 * (lane / 4) + thread_n;
         #pragma unroll
         for (int h = 0; h < 2; ++h) {

@@ -362,6 +362,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
         }
         wgmma_wait<0>();
 
+        // results to shared memory, in the swizzled rows that TMA stores
         const int c_swizzle = 8 * (lane / 4) + thread_n;
         #pragma unroll
         for (int chunk = 0; chunk < 4; ++chunk) {

@@ -362,9 +362,11 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_7_wgmma_stage
         }
         wgmma_wait<0>();
 
+        // results to shared memory, in the swizzled rows that TMA stores
         const int c_swizzle = 8 * (lane / 4) + thread_n;
         #pragma unroll
         for (int chunk = 0; chunk < 4; ++chunk) {
+            // until TMA has read what the buffer had before
             if (thread_of_warpgroup == 0) {
                 tma_store_wait_read<1>();
             }

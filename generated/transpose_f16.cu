@@ -63,6 +63,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose_f16(
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
 
+    // beyond the edges the last elements are loaded again, and not stored
     const int n_in = min(n0 + 8 * tx, N - 8);
     const int column = 4 * (8 * tx / 32) + 8 * tx;
     const int m_in = m0 + 2 * ty;

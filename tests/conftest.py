@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from cugen.spec.types import DTYPES
+from tests import ci_cases
 
 # A slow machine is no failure, and what fails here must fail again elsewhere. `--hypothesis-profile=search` looks
 # for what nobody has seen yet.
@@ -25,8 +27,8 @@ settings.load_profile("project")
 
 MAX_ID = 48  # characters of a parametrised text in a test's id
 MAX_TEXT = 100  # characters of a text that is shown in an id
-CI_CASES = 8  # of one test, of those that are slow
-GOLDEN_RATIO = (5**0.5 - 1) / 2
+
+COLLECTED = pytest.StashKey[tuple[str, ...]]()
 
 Golden = Callable[[Path, str], None]
 Part = Callable[[Path, str, str], None]
@@ -182,31 +184,50 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out but for cases that the list
-    names, and as `exhaustive` the slow cases of a test but for CI_CASES, unless it is marked `whole`."""
+    names, and as `exhaustive` the slow cases of a test but for those of `ci_cases`, unless it is marked `whole`."""
     lists = yaml.safe_load((Path(__file__).parent / "data" / "quick.yaml").read_text())
     quick = tuple(f"tests/{entry}" for entries in lists.values() for entry in entries)
-    counts: Counter[str] = Counter()  # cases of each sampled test so far
-    slow_counts: Counter[str] = Counter()
+    config.stash[COLLECTED] = tuple(item.nodeid for item in items)
+    by_test: dict[str, list[pytest.Item]] = {}
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        if item.nodeid not in quick and (sampled := item.get_closest_marker("sampled")) is not None:
+        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in by_test.values():
+        if (sampled := cases[0].get_closest_marker("sampled")) is not None:
             (step,) = sampled.args
-            if counts[test] % step:
-                item.add_marker(pytest.mark.slow)
-            counts[test] += 1
-        if item.get_closest_marker("slow") is None and item.nodeid.startswith(quick):
-            item.add_marker(pytest.mark.quick)
-    slow = [item for item in items if item.get_closest_marker("slow") is not None]
-    cases = Counter(item.nodeid.partition("[")[0] for item in slow)
-    for item in slow:
-        test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("whole") is None:
-            # Multiples of the golden ratio are spread evenly: no value of a parameter is left out as a whole.
-            if slow_counts[test] * GOLDEN_RATIO % 1 >= CI_CASES / cases[test]:
-                item.add_marker(pytest.mark.exhaustive)
-            slow_counts[test] += 1
+            for number, item in enumerate(item for item in cases if item.nodeid not in quick):
+                if number % step:
+                    item.add_marker(pytest.mark.slow)
+        slow = [item for item in cases if item.get_closest_marker("slow") is not None]
+        fast = [item for item in cases if item.get_closest_marker("slow") is None]
+        for item in fast:
+            if item.nodeid.startswith(quick):
+                item.add_marker(pytest.mark.quick)
+        if cases[0].get_closest_marker("whole") is None:
+            run = ci_cases.chosen([_values(item) for item in slow], [_values(item) for item in fast])
+            for number, item in enumerate(slow):
+                if number not in run:
+                    item.add_marker(pytest.mark.exhaustive)
+
+
+def _values(item: pytest.Item) -> ci_cases.Values:
+    """The parameters of a case with their values, or the places of these in their list where they can't be hashed."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:
+        return frozenset()
+    return frozenset(
+        (name, (type(value), value) if _is_hashable(value) else callspec.indices[name])
+        for name, value in callspec.params.items()
+    )
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def pytest_collection_finish() -> None:
@@ -245,6 +266,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "static_operator_case" in metafunc.fixturenames:
         cases = [case for case in _pairs(_operator_cases()) if case.shape in ("even", "prime")]
         metafunc.parametrize("static_operator_case", cases, ids=str)
+
+
+@pytest.fixture
+def collected(pytestconfig: pytest.Config) -> tuple[str, ...]:
+    """The ids of all tests of the folders that pytest was given, whether they run or not."""
+    return pytestconfig.stash[COLLECTED]
+
+
+@pytest.fixture(scope="session")
+def shared_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of builds that is none of the user's; all workers share it."""
+    folder = tmp_path_factory.getbasetemp()
+    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "shared_builds"
 
 
 @pytest.fixture(scope="session")

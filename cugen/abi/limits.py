@@ -75,13 +75,19 @@ def largest_that_fits(kernels: Sequence[AnyVariant], limits: Limits) -> AnyVaria
 
     The launcher of the variants' `<name>.h` makes the same choice where the cost of one is unknown. RunError (CG5010)
     where none fits, ValueError for an empty sequence."""
+    return those_that_fit(kernels, limits)[0]
+
+
+def those_that_fit(kernels: Sequence[AnyVariant], limits: Limits) -> list[AnyVariant]:
+    """The variants that fit the device, at least one, those with the most shared memory and threads per block first.
+    Errors as of `largest_that_fits`."""
     if not kernels:
         raise ValueError("no kernels to choose from")
     ordered = sorted(kernels, key=lambda kernel: demand(kernel.manifest).size, reverse=True)
-    amounts = allowed(limits)
-    for kernel in ordered:
-        if demand(kernel.manifest).fits(amounts):
-            return kernel
+    amounts = _allowed(limits)
+    fitting = [kernel for kernel in ordered if demand(kernel.manifest).fits(amounts)]
+    if fitting:
+        return fitting
     smallest = ordered[-1]
     needed = demand(smallest.manifest)
     texts = [f"{amounts[key]} {UNITS[key]}" for key in needed.amounts()]
@@ -94,7 +100,7 @@ def largest_that_fits(kernels: Sequence[AnyVariant], limits: Limits) -> AnyVaria
     )
 
 
-def allowed(limits: Limits) -> dict[str, int]:
+def _allowed(limits: Limits) -> dict[str, int]:
     """What a block may have on a device, by the keys of UNITS."""
     return {
         "threads": limits.threads,

@@ -38,6 +38,7 @@ class Cluster:
         self.scheduler = scheduler
         self._workers: tuple[Worker, ...] = ()
         self._listed = -_MAX_AGE_S
+        self._is_lost = False
 
     def workers(self) -> tuple[Worker, ...]:
         """The workers at present, at most `_MAX_AGE_S` ago. Raises ClusterError if the scheduler was lost."""
@@ -52,6 +53,7 @@ class Cluster:
             # The client's own copy is that of its last heartbeat, and of few workers.
             known = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
         except OSError as error:
+            self._is_lost = True  # the client tries to connect again, but another scheduler knows nothing of its work
             raise self._lost() from error
         return tuple(
             Worker(address, bool(w["resources"].get("GPU")), int(w["nthreads"])) for address, w in sorted(known.items())
@@ -73,7 +75,7 @@ class Cluster:
 
     def require(self) -> None:
         """Raises ClusterError if the scheduler was lost."""
-        if self.client.status != "running":
+        if self._is_lost or self.client.status != "running":
             raise self._lost()
 
     def _lost(self) -> ClusterError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from cugen.cluster.connection import Cluster, gpu_options, pool_options
@@ -11,7 +13,7 @@ from cugen.cluster.errors import ClusterError
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-_ITEMS_AHEAD = 2000  # tasks that the scheduler knows at once (heuristic: it takes about 1 ms and some KB for each)
+_ITEMS_AHEAD = 2000  # tasks that the scheduler knows at once (heuristic: it takes some KB for each)
 
 
 def mapped(
@@ -35,9 +37,10 @@ def mapped(
     submit(_ITEMS_AHEAD)
     position = 0
     while position < len(pending):
-        future = pending[position]
         try:
-            result = future.result()
+            results = [pending[position].result()]
+            with suppress(KilledWorker):  # one is lost since: its turn comes
+                results += cluster.client.gather(_finished(pending[position + 1 :]))
         except KilledWorker as error:
             raise ClusterError(
                 f"workers died at item {position + 1} of {len(items)}, the last one was {error.last_worker.address}",
@@ -46,8 +49,14 @@ def mapped(
         except (CancelledError, OSError):
             cluster.require()
             raise
-        pending[position] = None  # the cluster forgets the result
-        position += 1
-        if position % (_ITEMS_AHEAD // 2) == 0:
-            submit(_ITEMS_AHEAD // 2)
-        yield result
+        for result in results:
+            pending[position] = None  # the cluster forgets the result
+            position += 1
+            if position % (_ITEMS_AHEAD // 2) == 0:
+                submit(_ITEMS_AHEAD // 2)
+            yield result
+
+
+def _finished(futures: Sequence[Any]) -> list[Any]:
+    """The first of the futures that have results. Taken together they cost the scheduler one request."""
+    return list(takewhile(lambda future: future.status == "finished", futures))

@@ -14,7 +14,6 @@ from cugen.plan.nodes import AcquireSpinWait, Copy, For, If, Load, Node, ReturnU
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.toolchain.binary.disassembler import disassemble
 
-SELECTED = "as compiled, it selects"
 BRANCHES = "as compiled, it branches"
 
 _INDIRECT = ("BRX", "JMX")

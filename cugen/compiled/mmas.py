@@ -14,9 +14,9 @@ from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import ProgramPoint, Site, sites, steps
 from cugen.analysis.verdicts.async_proxy import instruction_totals
-from cugen.compiled.differences import unrolled_loops
 from cugen.compiled.sass import Instruction, Program
-from cugen.compiled.transformed_sites import is_loop
+from cugen.compiled.transformations.code import unrolled_loops
+from cugen.compiled.transformations.transformed_sites import is_loop
 from cugen.machine.wgmma import WARPS_OF_WARPGROUP
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Mma

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import THREAD
 from cugen.analysis.verdicts.constant_reasons import doubt
-from cugen.compiled.kernels import CompiledAccess, CompiledKernel
+from cugen.compiled.accesses import CompiledAccess
+from cugen.compiled.kernels import CompiledKernel
 from cugen.compiled.sass import Instruction
 from cugen.compiled.tensor_copies import CompiledCopy
 from cugen.machine import target

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.sites import Site, sites, steps
 from cugen.analysis.verdicts.async_proxy import boxes_of, instruction_totals
-from cugen.compiled.differences import unrolled_loops
 from cugen.compiled.mmas import unrolled_trips
 from cugen.compiled.sass import TENSOR_COPIES, Instruction, Program
+from cugen.compiled.transformations.code import unrolled_loops
 from cugen.machine.requests.boxes import LINE_BYTES, box_bytes, received_sectors
 from cugen.machine.requests.warp import WORD_BYTES
 from cugen.plan.kernel import Kernel

@@ -55,4 +55,4 @@ def _old_value(statement: Statement, target: Read, lowering: Lowering, scope: Sc
 
 
 def _access(statement: Statement, lowering: Lowering, kind: str) -> Access:
-    return access_of(lowering.arrays[statement.target], statement.subscripts, lowering.symbols, kind)
+    return access_of(lowering.arrays[statement.target], statement, lowering.symbols, kind)

@@ -117,10 +117,10 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         if is_read(sub):
             gathered[sub] = lower_subscript(lowering, sub, scope)
 
-    def access(array: str, subscripts: tuple[Expr, ...], kind: str, width: int, offset: Integer) -> Access:
+    def access(array: str, element: Read | Statement, kind: str, width: int, offset: Integer) -> Access:
         symbols = {**first_symbols, work.along: first_symbols[work.along] + offset}
-        subs = tuple(gathered[s] if s in gathered else to_integer(s, symbols) for s in subscripts)
-        return Access(work.arrays[array], subs, kind, width)
+        subs = tuple(gathered[s] if s in gathered else to_integer(s, symbols) for s in element.subscripts)
+        return Access(work.arrays[array], subs, kind, width, span=element.span)
 
     for read, value in work.staged.items():
         remember_read(work.request, read, value(element), lowering, inner)
@@ -133,7 +133,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         last = width - 1 if is_backwards else 0  # of a vector, the element with the lowest address
 
         def part(u: Integer, read: Read = read, width: int = width, last: int = last) -> Access:
-            return access(read.array, read.subscripts, "load", width, u * width + last)
+            return access(read.array, read, "load", width, u * width + last)
 
         if read.boundary is not None:
             _load_inside(read, vector, part(integer(0)), lowering, scope)
@@ -159,7 +159,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
     body, gathered_stores = gather_stores(inner.nodes, work.request, number, lowering, lambda s, _: fits(s))
     scope.nodes += [Let(vector, None, mutable=True) for _, vector in gathered_stores]
     results: list[Node] = [
-        Store(access(s.target, s.subscripts, "store", work.width, integer(0)), vector) for s, vector in gathered_stores
+        Store(access(s.target, s, "store", work.width, integer(0)), vector) for s, vector in gathered_stores
     ]
     components: dict[ElementRef, Component] = {}
     for run in work.stored:

@@ -13,7 +13,7 @@ import sympy
 
 from cugen.plan.symbols import BitXor, Integer, Mod, integer, symbol
 from cugen.plan.textures.addressing import Texture2D
-from cugen.spec.expressions import Local
+from cugen.spec.expressions import NOWHERE, Local, Span
 from cugen.spec.types import DType
 
 ARGUMENTS = ("global", "readonly", "texture")  # spaces of arrays that are parameters of kernels
@@ -135,6 +135,8 @@ class Access:
 
     A filtered fetch from a 2-D texture has `coordinates`, the locals with one real number for each dimension, in place
     of subscripts. What it reads isn't known before it runs.
+
+    `span` is the place in the spec of the read or statement that it serves, if it serves one.
     """
 
     array: Array
@@ -146,6 +148,7 @@ class Access:
     start: Start | None = None
     streaming: bool = False
     coordinates: tuple[Local, ...] = ()
+    span: Span = NOWHERE
     serial: int = field(init=False, default_factory=count(1).__next__)  # what tells two accesses apart
 
     def __post_init__(self) -> None:

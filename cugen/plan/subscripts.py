@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, integer, symbol
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue, Read, walk
+from cugen.spec.model import Statement
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL
 
@@ -78,10 +79,11 @@ def is_subscript(expr: Expr) -> bool:
 
 
 def access_of(
-    array: Array, subscripts: Iterable[Expr], symbols: Mapping[str, Integer], kind: str, width: int = 1
+    array: Array, element: Read | Statement, symbols: Mapping[str, Integer], kind: str, width: int = 1
 ) -> Access:
-    """The access to the element at the spec's subscripts, or to `width` elements from there on."""
-    return Access(array, tuple(to_integer(sub, symbols) for sub in subscripts), kind, width)
+    """The access to the element that the spec reads or writes, or to `width` elements from there on."""
+    subscripts = tuple(to_integer(sub, symbols) for sub in element.subscripts)
+    return Access(array, subscripts, kind, width, span=element.span)
 
 
 def to_guard(expr: Expr, symbols: Mapping[str, Integer]) -> Guard | None:

@@ -81,7 +81,16 @@ def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJ
             groups.append([statement])
             fused = _FusedStatements(statement)
         position += run or 1
-    stored = []
+    stored, where = _temporaries(spec, groups, statements, readers_of)
+    kernels = tuple(Group(tuple(group), n in mixed) for n, group in enumerate(groups))
+    return Grouping(kernels, tuple(stored), (*notes, *where))
+
+
+def _temporaries(
+    spec: Spec, groups: Sequence[Sequence[Statement]], statements: Sequence[Statement], readers_of: Readers
+) -> tuple[list[str], list[str]]:
+    """The temporaries that need a workspace, and a note on where each one is."""
+    stored, notes = list[str](), list[str]()
     group_of = [n for n, group in enumerate(groups) for _ in group]
     writers_of: dict[str, set[int]] = defaultdict(set)
     for n, statement in zip(group_of, statements, strict=True):
@@ -97,8 +106,7 @@ def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJ
             reads = (read for n in reading for read in array_reads(statements[n]) if read.array == array.name)
             is_shared = any(not isinstance(sub, IndexValue) for read in reads for sub in read.subscripts)
             notes.append(f"{array.name} stays in {'shared memory' if is_shared else 'registers'}")
-    kernels = tuple(Group(tuple(group), n in mixed) for n, group in enumerate(groups))
-    return Grouping(kernels, tuple(stored), tuple(notes))
+    return stored, notes
 
 
 def _longest_mixed_run(spec: Spec, statements: list[Statement], readers: Readers, first: int, can_fuse: CanFuse) -> int:
@@ -154,7 +162,7 @@ def inlined_statements(spec: Spec) -> tuple[Statement, ...]:
 
 
 def completed_statements(spec: Spec) -> tuple[Statement, ...]:
-    """The statements with the temporary of a reduction inlined into the map that alone reads it, at its own elements."""
+    """The statements with temporaries of reductions inlined into maps that alone read them, at their own elements."""
     statements = list(spec.statements)
     counts = Counter(statement.target for statement in statements)
     position = 0

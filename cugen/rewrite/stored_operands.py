@@ -39,7 +39,6 @@ _MAX_TEMPORARY_BYTES = 1 << 29
 def with_stored_operands(single: Single, is_taken: Callable[[Request], bool]) -> Steps | None:
     """The statements that store operands and the contraction over them; None where the original `is_taken` by a family
     other than `direct`, or the contraction is not."""
-    statement, spec = single.statement, single.context.spec
     reduction = _reduction(single)
     operands = None if reduction is None or single.schedule != Schedule() else _operands(single, reduction)
     if reduction is None or operands is None:
@@ -47,6 +46,21 @@ def with_stored_operands(single: Single, is_taken: Callable[[Request], bool]) ->
     stored = _stored(single, reduction, operands)
     if not stored or is_taken(single.request()):
         return None
+    # A family may take windows as they are read, and need only functions of elements in memory.
+    functions: dict[Expr, tuple[Index, ...]] = {}
+    functions |= {value: indices for value, indices in stored.items() if not isinstance(value, Read)}
+    for chosen in (functions, stored) if 0 < len(functions) < len(stored) else (stored,):
+        steps = _steps(single, reduction, operands, chosen)
+        if is_taken(last_request(single, steps)):
+            return steps
+    return None
+
+
+def _steps(
+    single: Single, reduction: Reduce, operands: tuple[Expr, Expr], stored: Mapping[Expr, tuple[Index, ...]]
+) -> Steps:
+    """The statements that store some values, and the contraction that reads them."""
+    statement, spec = single.statement, single.context.spec
     matrices: list[Temporary] = []
     reads: dict[Expr, Expr] = {}
     indices = {index.name: index for index in _indices(statement, reduction)}
@@ -59,8 +73,7 @@ def with_stored_operands(single: Single, is_taken: Callable[[Request], bool]) ->
         reads[value] = shared or matrices[-1].read
     a, b = (replaced(operand, reads.get) for operand in operands)
     product: dict[Expr, Expr] = {reduction: replace(reduction, body=Op("mul", (a, b), reduction.body.dtype))}
-    steps = steps_of(matrices, replace(statement, value=replaced(statement.value, product.get)))
-    return steps if is_taken(last_request(single, steps)) else None
+    return steps_of(matrices, replace(statement, value=replaced(statement.value, product.get)))
 
 
 def _reduction(single: Single) -> Reduce | None:

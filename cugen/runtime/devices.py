@@ -24,7 +24,7 @@ class Choice:
     note: str = ""
 
     def note_on(self, manifest: Manifest) -> str:
-        """What else runs a kernel than the device does; else empty."""
+        """A note that the CUDA driver launches a kernel in place of PyCUDA; empty where the device does."""
         if self.note or self.device.name != GpuDevice.name or not manifest.tensor_maps:
             return ""
         return f"{manifest.kernel}: PyCUDA has no arguments for tensor maps; the CUDA driver launches it beside PyCUDA"

@@ -338,6 +338,15 @@ def _schedules(node: YamlNode, report: Reporter) -> Schedules:
     return tuple(schedules)
 
 
+def schedules_of_text(text: str) -> Schedules:
+    """The schedules of a candidate, as a journal has them on one line. Raises SpecError for other text."""
+    report = Reporter(NAME, printable(text))
+    documents = parse(f"{{{text}}}", report)
+    schedules = _schedules(documents[0], report) if documents else ()
+    report.raise_if_failed()
+    return schedules
+
+
 def _runner_up(node: YamlNode, report: Reporter) -> tuple[Schedules, Time] | None:
     keys = read_keys(node, ("schedule", "time_us"), report, key="kernels.runner_up", required=("schedule", "time_us"))
     if keys is None or len(keys) < 2:

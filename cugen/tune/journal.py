@@ -1,8 +1,9 @@
 """Journal of timed candidates, one JSON line each, from which an interrupted search resumes.
 
-The file is only appended to. Several searches, on several machines with one file system, may share it: each reads what
-the others have added, and a candidate is claimed in a second file before it is timed. A claim ends with its record,
-with the process that made it, or, where that can't be seen, after `_CLAIM_S`.
+Its first line says under which conditions the times were taken. The file is only appended to. Several searches, on
+several machines with one file system, may share it: each reads what the others have added, and a candidate is claimed
+in a second file before it is timed. A claim ends with its record, with the process that made it, or, where that can't
+be seen, after `_CLAIM_S`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -26,6 +27,7 @@ from cugen.toolchain.cache import discard, folder, warn_damaged, warn_unwritable
 from cugen.tune.timing.gpus import Gpu
 
 _FORMAT = 1
+_CONDITIONS = "times of"  # key of the first line
 _CLAIM_S = 300.0  # seconds without a record until a claim of another machine counts as abandoned (heuristic)
 
 
@@ -45,11 +47,37 @@ class Record:
     gpu: str = ""
 
 
-class Journal:
-    """Records of one spec on one device."""
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Conditions under which times are comparable: the spec by its key, and the device."""
 
-    def __init__(self, path: Path, *, resume: bool = True) -> None:
+    kernel: str
+    spec: str
+    target: str
+    device: str
+    capability: str
+    params: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The first line of a journal."""
+        return json.dumps({_CONDITIONS: asdict(self)}, ensure_ascii=False)
+
+    @property
+    def path(self) -> Path:
+        """Path of the journal in the cache."""
+        parts = json.dumps([_FORMAT, self.spec, self.device, self.capability, self.params])
+        digest = hashlib.sha256(parts.encode()).hexdigest()[:16]
+        device = re.sub(r"\W+", "-", self.device)
+        return _folder() / f"{self.kernel}-{device}-{digest}.jsonl"
+
+
+class Journal:
+    """Records of one spec on one device. `conditions` are written into a journal that doesn't have them."""
+
+    def __init__(self, path: Path, *, resume: bool = True, conditions: Conditions | None = None) -> None:
         self.path = path
+        self._conditions = conditions
         self.records: dict[str, Record] = {}
         self._read_bytes = 0
         self._claims = path.with_suffix(".claims")
@@ -74,6 +102,8 @@ class Journal:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with locked(self.path.parent):
+                if self._conditions is not None and conditions_of(self.path) is None:
+                    _append(self.path, self._conditions.line)
                 _append(self.path, json.dumps(asdict(record), ensure_ascii=False))
         except OSError as error:
             warn_unwritable(error)
@@ -174,9 +204,38 @@ def _record(line: str) -> Record | None:
     return record if is_valid else None
 
 
-def journal_path(spec: Spec, gpu: Gpu, params: Mapping[str, int]) -> Path:
-    """Path in the cache, one for each set of conditions under which times are comparable."""
-    parts = json.dumps([_FORMAT, spec_key(spec), gpu.name, gpu.capability, sorted(params.items())])
-    digest = hashlib.sha256(parts.encode()).hexdigest()[:16]
-    device = re.sub(r"\W+", "-", gpu.name)
-    return folder() / "tune" / f"{spec.kernel}-{device}-{digest}.jsonl"
+def conditions(spec: Spec, gpu: Gpu, params: Mapping[str, int]) -> Conditions:
+    """The conditions of a search."""
+    return Conditions(spec.kernel, spec_key(spec), spec.target, gpu.name, gpu.capability, tuple(sorted(params.items())))
+
+
+def conditions_of(path: Path) -> Conditions | None:
+    """The conditions that a journal states; None for one of an earlier version, or that can't be read."""
+    try:
+        with path.open(errors="replace") as file:
+            for line in file:
+                if _CONDITIONS in line and (stated := _stated(line)) is not None:
+                    return stated
+    except OSError:
+        pass
+    return None
+
+
+def journals(kernel: str) -> Iterator[tuple[Conditions, Mapping[str, Record]]]:
+    """The journals of kernels of this name in the cache that state their conditions, with their records."""
+    for path in sorted(_folder().glob(f"{kernel}-*.jsonl")):
+        stated = conditions_of(path)
+        if stated is not None and stated.kernel == kernel:
+            yield stated, Journal(path).records
+
+
+def _stated(line: str) -> Conditions | None:
+    try:
+        content = json.loads(line)[_CONDITIONS]
+        return Conditions(**{**content, "params": tuple((name, value) for name, value in content["params"])})
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _folder() -> Path:
+    return folder() / "tune"

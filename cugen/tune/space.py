@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations, islice, product
 
 from cugen.families.base import Family
@@ -86,6 +87,7 @@ def _combined(slots: Sequence[_Slot]) -> Iterator[Schedules]:
             yield (first.output, first_schedule), (second.output, second_schedule)
 
 
+@lru_cache(maxsize=1)
 def _slots(spec: Spec) -> tuple[_Slot, ...]:
     """One slot for each launch before split-K. Statements with hoisted reductions have none: a schedule would prevent
     the hoisting."""

@@ -47,10 +47,11 @@ class Progress:
 
 
 class Standings:
-    """Trials by candidate number; number 0 is the generator's choice."""
+    """Trials by candidate number; number 0 is the generator's choice, of these schedules."""
 
-    def __init__(self, untuned: Trial, journal: Journal, progress: Progress) -> None:
+    def __init__(self, untuned: Trial, choice: Schedules, journal: Journal, progress: Progress) -> None:
         self.untuned = self.best = untuned
+        self._choice = choice
         self.trials = {0: untuned}
         self.failures: list[tuple[Schedules, str]] = []
         self.progress = progress
@@ -85,8 +86,10 @@ class Standings:
 
     def take(self, trial: Trial, record: Record, *, is_new: bool = True) -> None:
         """Sets the record of a trial; a new one is added to the journal."""
-        if is_new and trial is not self.untuned:
-            self._journal.add(replace(record, schedule=schedules_text(trial.candidate.schedules)))
+        is_untuned = trial is self.untuned  # which every search times again
+        if is_new and not (is_untuned and (record.failed or self.known(trial))):
+            schedules = self._choice if is_untuned else trial.candidate.schedules
+            self._journal.add(replace(record, schedule=schedules_text(schedules)))
         if record.failed:
             self.progress.failed += 1
             self.failures.append((trial.candidate.schedules, record.failed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cugen.machine import Device, UnknownDevice, device
 from cugen.schedule.lock import Entry, Schedules
@@ -19,15 +19,19 @@ def schedules_of(entries: Sequence[Entry], name: str) -> Iterator[Schedules]:
 
 
 def others_by_distance(entries: Sequence[Entry], name: str) -> list[str]:
-    """The other devices of the entries, the nearest to a device first, those without figures last."""
-    names = sorted({entry.device for entry in entries} - {name})
-    return sorted(names, key=lambda candidate: distance(name, candidate))
+    """The other devices of the entries, the nearest to a device first."""
+    return nearest_first({entry.device for entry in entries} - {name}, name)
+
+
+def nearest_first(names: Iterable[str], name: str) -> list[str]:
+    """Devices, the nearest to one first, those without figures last."""
+    return sorted(sorted(names), key=lambda candidate: distance(name, candidate))
 
 
 def distance(first: str, second: str) -> float:
     """Distance between two devices: the sum of the logarithms of the ratios of their figures; infinite where a device
     is unknown."""
-    known = [_known(name) for name in (first, second)]
+    known = [known_device(name) for name in (first, second)]
     if known[0] is None or known[1] is None:
         return math.inf
     figures = [_figures(known[0]), _figures(known[1])]
@@ -35,7 +39,7 @@ def distance(first: str, second: str) -> float:
     return sum(abs(math.log(figures[0][name] / figures[1][name])) for name in sorted(common))
 
 
-def _known(name: str) -> Device | None:
+def known_device(name: str) -> Device | None:
     """A device by the name that the driver gives, such as `NVIDIA H100 80GB HBM3`, of which the table has the first
     words."""
     while name:

@@ -25,9 +25,9 @@ from cugen.spec.model import Spec
 from cugen.tune import finals
 from cugen.tune.devices import DeviceState, Sample, left_out
 from cugen.tune.engine import Engine, Machine
-from cugen.tune.journal import Journal, Record, journal_path
+from cugen.tune.journal import Journal, Record, conditions
 from cugen.tune.order import may_reorder
-from cugen.tune.space import Candidate, candidates
+from cugen.tune.space import Candidate, candidates, generators_choice
 from cugen.tune.standings import Progress, Standings, Trial
 from cugen.tune.strategies import STRATEGIES
 from cugen.tune.timing.gpus import Gpu, gpus
@@ -131,13 +131,14 @@ class _Search:
         begun = engine.call(_begun, spec, devices[0].capability, self._params)
         if isinstance(begun, Dropped):
             raise TuneError(f"the generator's own choice can't be prepared: {begun.reason}")
-        code, space = begun
+        code, space, choice = begun
         first = [Candidate(len(space) + number, schedules) for number, schedules in enumerate(dict.fromkeys(known))]
         considered = (*first, *space[1:])[: options.max_candidates or None]
         self._strategy = STRATEGIES[options.strategy](considered, options.seed)
         self._proposed_order: dict[Candidate, int] = {}
-        journal = Journal(journal_path(spec, devices[0], params), resume=options.resume)
-        self._standings = Standings(Trial(space[0], code), journal, Progress(candidates=len(space)))
+        of = conditions(spec, devices[0], self._params)
+        journal = Journal(of.path, resume=options.resume, conditions=of)
+        self._standings = Standings(Trial(space[0], code), choice, journal, Progress(candidates=len(space)))
         self._events: Events = SimpleQueue()
         self._workers: list[Worker] = []
         self._preparing: dict[Future[Prepared | Dropped], Candidate] = {}
@@ -192,9 +193,10 @@ class _Search:
                 self._time_untuned_once()
             else:
                 self._wait()
-        if not untuned.is_timed and self._left_out:
-            raise TuneError(f"no GPU is left{self._reasons()}")
         if not untuned.is_timed:
+            self._engine.require()  # no fault of GPUs if the engine was lost
+            if self._left_out:
+                raise TuneError(f"no GPU is left{self._reasons()}")
             raise TuneError(f"the generator's own choice can't be timed: {self._faults[0]}")
         if not untuned.cold:
             raise TuneError("nothing runs at these sizes")
@@ -370,6 +372,7 @@ class _Search:
                 runs.append(run)
                 finalists = [trial for trial in finalists if finals.beats_untuned(run, trial.candidate.number)]
         if len(entrants) > 1 and not runs and self._engine.final_gpus > 1:
+            self._engine.require()
             raise TuneError(f"no GPU is left for the final comparison{self._reasons()}; what was timed is kept")
         return runs or [{trial.candidate.number: Time(trial.cold, trial.warm) for trial in entrants}]
 
@@ -413,11 +416,13 @@ class _Search:
         return Measured(len({sample.gpu for sample in counted}), state.driver, state.sm_mhz, state.memory_mhz)
 
 
-def _begun(spec: Spec, capability: str, params: Mapping[str, int]) -> tuple[Prepared, tuple[Candidate, ...]] | Dropped:
-    """Code of the generator's choice, and the search space."""
+def _begun(
+    spec: Spec, capability: str, params: Mapping[str, int]
+) -> tuple[Prepared, tuple[Candidate, ...], Schedules] | Dropped:
+    """Code of the generator's choice, the search space, and the schedules of that choice."""
     make_plan(spec)  # raises SpecError for what no schedule can fix
     code = prepare(spec, (), capability, params)
-    return code if isinstance(code, Dropped) else (code, candidates(spec))
+    return code if isinstance(code, Dropped) else (code, candidates(spec), generators_choice(spec))
 
 
 def _look_again() -> None:

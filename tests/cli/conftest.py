@@ -98,11 +98,6 @@ def locked(tmp_path: Path) -> Callable[[str, int], Path]:
     return write
 
 
-@pytest.fixture(scope="session")
-def shared_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("builds")
-
-
 @pytest.fixture(autouse=True)
 def own_builds(shared_builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the user's cache, colours and compilers' settings gets into the tests."""

@@ -40,7 +40,6 @@ compute: |
 """
 # What is no sentence: quoted source with the marks below it, and a patch.
 SOURCE = re.compile(r" *\d+ [|>] | *\| +\^+|[-+ @].*[{:]")
-SPECS = ("matmul_tiled",)
 
 
 Output = dict[int, dict[str, list[str]]]
@@ -87,30 +86,36 @@ def wide(lines: Sequence[str], columns: int) -> list[str]:
     return [line for line in sentences if " " in re.sub(r"^.* {2,}", "", line.strip())]
 
 
-def calls(specs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    files = [str(data_folder("specs") / f"{name}.yaml") for name in specs]
-    helps = [(name, "--help") for name in COMMANDS]
-    words: list[tuple[str, ...]] = [
+def quick_calls() -> tuple[tuple[str, ...], ...]:
+    """Commands that neither search nor build."""
+    return (
         ("--help",),
-        *helps,
-        ("doctor",),
+        *((name, "--help") for name in COMMANDS),
         ("new", "--list"),
         ("explain",),
         ("explain", "CG2108"),
         ("explain", "CG1304"),  # a line breaks inside of code
-    ]
-    words += [("check", file) for file in files]
-    words += [("inspect", "--what", what, file) for what in ("plan", "analysis") for file in files]
-    words += [("inspect", "--threads", "256", "--registers", "33", "--target", "sm_90")]
-    words += [("fix", file) for file in files[:1]]
-    words += [("generate", "bad.yaml"), ("explain", "CG1304", "bad.yaml"), ("check", "--format", "tekst", "bad.yaml")]
-    words += [
-        ("fix", "conflicts.yaml"),
+        ("inspect", "--threads", "256", "--registers", "33", "--target", "sm_90"),
+        ("generate", "bad.yaml"),
+        ("explain", "CG1304", "bad.yaml"),
+        ("check", "--format", "tekst", "bad.yaml"),
         ("check", "conflicts.yaml"),
+        ("nonsense",),
+    )
+
+
+def calls(specs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    files = [str(data_folder("specs") / f"{name}.yaml") for name in specs]
+    return (
+        *quick_calls(),
+        ("doctor",),
+        *(("check", file) for file in files),
+        *(("inspect", "--what", what, file) for what in ("plan", "analysis") for file in files),
+        ("fix", files[0]),
+        ("fix", "conflicts.yaml"),
         ("check", "--diff", "scale.yaml", "conflicts.yaml"),
-    ]
-    words += [("run", "scale.yaml"), ("nonsense",)]
-    return tuple(words)
+        ("run", "scale.yaml"),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -125,10 +130,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def output(folder: Path, shared_builds: Path) -> Output:
-    return on_terminals(calls(SPECS), folder, shared_builds)
+    return on_terminals(quick_calls(), folder, shared_builds)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_no_line_is_wider_than_the_terminal(output: Output, columns: int) -> None:
     assert {call: found for call, lines in output[columns].items() if (found := wide(lines, columns))} == {}
@@ -143,7 +147,7 @@ def test_code_in_an_explanation_is_coloured_in_place_of_its_marks(output: Output
 
 @pytest.mark.slow
 def test_no_line_of_many_specs_is_wider_than_the_terminal(folder: Path, shared_builds: Path) -> None:
-    names = sorted(path.stem for path in data_folder("specs").glob("*.yaml"))[::16]
+    names = ["matmul_tiled", *sorted(path.stem for path in data_folder("specs").glob("*.yaml"))[::16]]
     for columns, outputs in on_terminals(calls(names), folder, shared_builds).items():
         assert {call: found for call, lines in outputs.items() if (found := wide(lines, columns))} == {}
 

@@ -40,6 +40,30 @@ def test_errors_of_workers_are_those_of_this_machine(cluster: Cluster) -> None:
         list(mapping.mapped(cluster, missing, range(3)))
 
 
+def negative(item: int) -> int:
+    return -item if item != 3 else missing(item)
+
+
+def test_results_before_an_error_come_first(cluster: Cluster) -> None:
+    results = mapping.mapped(cluster, negative, range(6))
+    assert [next(results) for _ in range(3)] == [0, -1, -2]
+    with pytest.raises(ToolMissing, match="tool 3"):
+        next(results)
+
+
+def test_results_that_are_there_are_taken_together(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[int] = []
+    gather = cluster.client.gather
+    monkeypatch.setattr(cluster.client, "gather", lambda futures: requests.append(len(futures)) or gather(futures))
+    results = mapping.mapped(cluster, neg, range(50))
+    assert next(results) == 0
+    deadline = monotonic() + 20
+    while any(state.status != "finished" for state in cluster.client.futures.values()) and monotonic() < deadline:
+        sleep(0.01)
+    assert list(results) == [-item for item in range(1, 50)]
+    assert len(requests) <= 3  # what was there at first, the rest, and one between them
+
+
 def test_a_scheduler_that_ends_is_said() -> None:
     started = start_cluster("cpu-0")
     with connected(started.scheduler_address) as connection:

@@ -83,7 +83,7 @@ SOME = (
 # What the plan doesn't tell, so that no figure is predicted.
 UNKNOWN = (
     "read from memory",
-    "alignment of its sources",
+    "where its sources are",
     "source pattern differs between its warps",  # of copies that compute where windows are
     "whole sectors in pairs",
     DIVERGED_AFTER_WAIT,

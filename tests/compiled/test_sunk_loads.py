@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cugen.compiled import sass
-from cugen.compiled.kernels import CompiledAccess, compiled_kernels
+from cugen.compiled.accesses import CompiledAccess
+from cugen.compiled.kernels import compiled_kernels
 from cugen.kernel import generate
 from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_cubin, compile_ptx

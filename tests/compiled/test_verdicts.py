@@ -24,7 +24,7 @@ from .verdict_faults import compiled_for, has_lines, verdict_faults
 pytestmark = pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
 
 DRAWN = 500
-PER_BATCH = 25
+PER_BATCH = 10
 FIRST_SEED = 200_000
 
 CHOICES = {

@@ -23,7 +23,6 @@ from cugen.kernel_choice import block_cost
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal.walking import accesses
 from cugen.schedule.planner import make_plan
-from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_all, load_text
 from cugen.spec.siblings import siblings
 from cugen.spec.types import FLOAT32, INT32, UINT32
@@ -126,9 +125,9 @@ def counted():
     specs += load_text(SPLIT_ALONG_K, target="sm_90a")
     specs += load_text(DYNAMIC_VARIANTS)
     for spec in specs:
-        context, plan = plan_context(spec), make_plan(spec)
+        plan = make_plan(spec)
         first = next(iter(_accesses(plan))).serial
-        render_raw(env, context, plan, Remarks({first: "said"}))
+        render_raw(env, plan.context, plan, Remarks({first: "said"}))
     # Helpers for types that those kernels don't ask for.
     for path in sorted((template_folder() / "functions").iterdir()):
         name = path.name.removesuffix(".cu.j2")

@@ -20,10 +20,11 @@ from . import operators, problems, slices
 from .checks import compile_faults, plan_faults
 from .operators import OPERATORS, draw
 
-PER_BATCH = 250
-BATCHES = 40  # of the slow test: 10,000 specs
-COMPILED = 200
-COMPILED_BY_NVCC = 40  # which compiles the launcher too
+PER_BATCH = 125
+BATCHES = 80  # of the slow test: 10,000 specs
+COMPILED = 20  # in each of ten batches
+COMPILED_BY_NVCC = 4  # which compiles the launcher too
+WITH_HEADERS = 5
 
 
 def test_a_seed_draws_one_spec_and_seeds_draw_all_operators():
@@ -32,20 +33,25 @@ def test_a_seed_draws_one_spec_and_seeds_draw_all_operators():
     assert len(set(OPERATORS)) > 10
 
 
+def _batch(first: int, number: int, count: int) -> range:
+    """The seeds of a batch; CI runs some batches, a release all."""
+    return range(first + number * count, first + (number + 1) * count)
+
+
 def _faulty(seeds: range, of: ModuleType = operators) -> dict[int, list[str]]:
     return {seed: found for seed in seeds if (found := list(plan_faults(of.draw(seed), of.sizes(seed))))}
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("batch", range(2))
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("batch", range(5))
 def test_some_drawn_specs_have_no_fault(batch):
-    assert _faulty(range(100_000 + 25 * batch, 100_000 + 25 * (batch + 1))) == {}
+    assert _faulty(_batch(100_000, batch, 10)) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_ten_thousand_drawn_specs_have_no_fault(batch):
-    assert _faulty(range(PER_BATCH * batch, PER_BATCH * (batch + 1))) == {}
+    assert _faulty(_batch(0, batch, PER_BATCH)) == {}
 
 
 def test_drawn_problems_and_slices_are_valid():
@@ -90,27 +96,25 @@ def check_headers(seeds: range, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_headers_of_some_drawn_specs_are_c_and_cpp(tmp_path):
-    check_headers(range(60_000, 60_005), tmp_path)
-
-
-@pytest.mark.slow
-def test_headers_of_fifty_drawn_specs_are_c_and_cpp(tmp_path):
-    check_headers(range(60_000, 60_050), tmp_path)
+@pytest.mark.parametrize("batch", range(10))
+def test_headers_of_fifty_drawn_specs_are_c_and_cpp(batch, tmp_path):
+    check_headers(_batch(60_000, batch, WITH_HEADERS), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
-def test_drawn_kernels_compile_without_warnings_and_none_spills():
-    for seed in range(50_000, 50_000 + COMPILED):
+@pytest.mark.parametrize("batch", range(10))
+def test_drawn_kernels_compile_without_warnings_and_none_spills(batch):
+    for seed in _batch(50_000, batch, COMPILED):
         (spec,) = load_text(draw(seed))
         assert list(compile_faults(generate(spec, remarks="none"))) == [], f"seed {seed}"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(nvcc.find() is None, reason="NO nvcc, THE LAUNCHERS OF DRAWN SPECS ARE UNTESTED")
-def test_nvcc_compiles_drawn_files_with_their_launchers_without_warnings():
-    for seed in range(61_000, 61_000 + COMPILED_BY_NVCC):
+@pytest.mark.parametrize("batch", range(10))
+def test_nvcc_compiles_drawn_files_with_their_launchers_without_warnings(batch):
+    for seed in _batch(61_000, batch, COMPILED_BY_NVCC):
         (spec,) = load_text(draw(seed))
         kernel = generate(spec)
         try:

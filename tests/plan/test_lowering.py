@@ -309,18 +309,18 @@ def test_clamped_subscripts_are_named_and_clamp_only_possible_sides(body):
 def test_wrapped_and_reflected_subscripts(body):
     assert body("Y[i] = A[i - 1]", A="8; float32; boundary: wrap", Y="8")[0] == "im1 := Mod(i - 1, 8)"
     assert body("Y[i] = A[i - 1]", A="8; float32; boundary: reflect", Y="8")[:2] == [
-        "im1 := Mod(i - 1, 14)",
-        "im1_ := Minimum(im1, 14 - im1)",
+        "im1_in_period := Mod(i - 1, 14)",
+        "im1 := Minimum(im1_in_period, 14 - im1_in_period)",
     ]
     assert body("Y[i] = A[i - 1]", A="8; float32; boundary: symmetric", Y="8")[:2] == [
-        "im1 := Mod(i - 1, 16)",
-        "im1_ := Minimum(im1, 15 - im1)",
+        "im1_in_period := Mod(i - 1, 16)",
+        "im1 := Minimum(im1_in_period, 15 - im1_in_period)",
     ]
 
 
 def test_an_array_of_one_element_reflects_onto_itself(body):
     nodes = body("Y[i] = A[i - 1]", A="N; float32; boundary: reflect", Y="N", top="params: {N: dynamic}")
-    assert nodes[0] == "im1 := Mod(i - 1, Maximum(2*N - 2, 1))"
+    assert nodes[0] == "im1_in_period := Mod(i - 1, Maximum(2*N - 2, 1))"
 
 
 def test_equal_folded_subscripts_are_named_once(body):

@@ -213,6 +213,13 @@ def test_a_function_of_an_operand_is_computed_before_a_product_of_any_depth(k, c
     assert passes(spec_of(f"M: 33, N: 40, K: {k}", arrays, compute))
 
 
+def test_a_function_of_weights_is_computed_before_a_convolution_whose_windows_stay_in_place():
+    compute = f"v[f, c, r, s] = 2 * w[f, c, r, s] + 1\n{CONVOLUTION.replace('w[r, s, c, f]', 'v[f, c, r, s]')}"
+    arrays = "image [N, H, W, C]; w [F, C, 3, 3]; y [N, H, W, F]"
+    assert families_of(spec_of("N: 8, C: 64, H: 56, W: 56, F: 64", arrays, compute)) == ["map", "gemm"]
+    assert passes(spec_of("N: 2, C: 12, H: 9, W: 10, F: 20", arrays, compute))
+
+
 def test_a_function_of_weights_is_computed_before_a_transposed_convolution():
     compute = f"v[c, f, r, s] = 2 * w[c, f, r, s] + 1\n{TRANSPOSED.splitlines()[0].replace('* w[', '* v[')}"
     arrays, indices = "image [C, H, W]; w [C, F, 4, 4]; z [F, 2 * H, 2 * W]", "indices: {i: 2 * H, j: 2 * W}"

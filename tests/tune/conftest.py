@@ -21,11 +21,6 @@ from .scale import FAKE, FOUR, SCALAR, SCALE, TWO
 H200 = Gpu("NVIDIA H200", "sm_90")
 
 
-@pytest.fixture(scope="session")
-def shared_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("builds")
-
-
 @pytest.fixture(autouse=True)
 def own_builds(shared_builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUGEN_CACHE_DIR", os.fspath(shared_builds))

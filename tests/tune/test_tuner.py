@@ -18,7 +18,8 @@ from cugen.schedule.lock import Entry, Lock, Time
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
-from cugen.tune.journal import journal_path
+from cugen.tune.engine import Machine
+from cugen.tune.journal import conditions
 from cugen.tune.lockfile import block
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.tuner import Options, TuneError, search
@@ -111,12 +112,13 @@ def test_a_search_resumes(scale: Spec, options: Made, tmp_path: Path) -> None:
 
 def test_what_the_lock_has_is_the_first_guess(scale: Spec, options: Made) -> None:
     outcome = search(scale, options()).entry
-    journal = journal_path(scale, H200, {})
+    journal = conditions(scale, H200, {}).path
 
     def first(entry: Entry, *, resume: bool = True) -> str:
         journal.unlink(missing_ok=True)
         search(scale, options(resume=resume), lock=Lock("", (entry,)))
-        return str(json.loads(journal.read_text().splitlines()[0])["schedule"])
+        _, _, candidate, *_ = journal.read_text().splitlines()  # after the conditions and the generator's own choice
+        return str(json.loads(candidate)["schedule"])
 
     locked = {size: replace(outcome, schedules=vector(size), runner_up=None) for size in (1, 2)}
     assert {size: first(entry) for size, entry in locked.items()} == {
@@ -130,10 +132,12 @@ def test_what_the_lock_has_is_the_first_guess(scale: Spec, options: Made) -> Non
 def test_the_journal_says_which_schedule_took_how_long_and_reads_records_that_do_not(
     scale: Spec, options: Made
 ) -> None:
-    path = journal_path(scale, H200, {})
+    path = conditions(scale, H200, {}).path
     search(scale, options(die=[SCALAR]))
-    records = [json.loads(line) for line in path.read_text().splitlines()]
+    stated, *records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert stated["times of"]["device"] == "NVIDIA H200"
     assert {record["schedule"]: (record["cold"], record["failed"]) for record in records} == {
+        "y: {family: map, vectors: 1}": (10.0, ""),
         "y: {family: map, vector: 2, vectors: 1}": (5.0, ""),
         "y: {family: map, vector: 1, vectors: 1}": (0.0, "the process died: an illegal memory access"),
     }
@@ -146,11 +150,11 @@ def test_the_journal_says_which_schedule_took_how_long_and_reads_records_that_do
 @pytest.mark.slow
 def test_a_search_resumes_from_a_truncated_journal(scale: Spec, options: Made) -> None:
     search(scale, options())
-    path = journal_path(scale, H200, {})
+    path = conditions(scale, H200, {}).path
     path.write_text(path.read_text()[:-20])
     outcome = search(scale, options(resume=True))
     assert (outcome.progress.resumed, outcome.progress.timed) == (1, 2)
-    assert len(path.read_text().splitlines()) == 3  # a broken one, and both
+    assert len(path.read_text().splitlines()) == 5  # the conditions, the generator's own choice, a broken one, and both
 
 
 @pytest.mark.slow
@@ -186,6 +190,29 @@ def test_dynamic_params_are_tuned_at_values_that_the_entry_names(options: Made) 
     assert "  at: {N: 4096}\n" in block(entry)
 
 
+class Losable(Machine):
+    """An engine that says when it is lost."""
+
+    is_lost = False
+
+    def require(self) -> None:
+        if type(self).is_lost:
+            raise ConnectionError("the engine was lost")
+
+
+def test_an_engine_that_is_lost_in_the_final_comparison_is_no_fault_of_gpus(
+    scale: Spec, options: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> None:
+        monkeypatch.setattr(Losable, "is_lost", True)
+
+    made = options()
+    engine = Losable(made.gpus, made.command, made.patience_s, preparing=1, final_gpus=2)
+    monkeypatch.setattr("cugen.tune.tuner._Search._final_run", lose)
+    with pytest.raises(ConnectionError):
+        search(scale, replace(made, engine=engine))
+
+
 _KILLED = """
 import sys
 from cugen.spec.load import load
@@ -199,7 +226,7 @@ search(load(sys.argv[1]), Options(jobs=1, gpus=(Gpu("NVIDIA H200", "sm_90"),), c
 def test_a_killed_search_resumes(
     scale: Spec, options: Made, fake: Callable[..., tuple[str, ...]], tmp_path: Path
 ) -> None:
-    journal = journal_path(scale, H200, {})
+    journal = conditions(scale, H200, {}).path
     journal.unlink(missing_ok=True)
     (tmp_path / "scale.yaml").write_text(SCALE)
     command = fake(times=[[SCALAR, 20.0], [FOUR, 10.0]], hang=[TWO])

@@ -30,7 +30,10 @@ def memory_anchor(spec: Spec, kernel: Kernel, access: Access) -> Anchor:
 
 
 def statement_anchor(spec: Spec, kernel: Kernel, access: Access) -> Anchor:
-    """Location of the first matching read or write in the statements of the kernel."""
+    """Location of the read or write that the access serves; where it serves several, of the first one in the statements
+    of the kernel."""
+    if access.span != NOWHERE:
+        return Anchor(access.span, "compute")
     name = access.array.name
     inside = [statement for statement in spec.statements if statement.text in kernel.computes]
     others = [statement for statement in spec.statements if statement.text not in kernel.computes]

@@ -7,7 +7,7 @@ k-tiles.
 
 from __future__ import annotations
 
-from cugen.analysis.pipelines.async_copies import prove_async_copies
+from cugen.analysis.pipelines.async_copies.proof import prove_async_copies
 from cugen.analysis.pipelines.barriers import expected_bytes, initialisation, phases
 from cugen.analysis.pipelines.claims import Claim, NotRecognised, PipelineProof
 from cugen.analysis.pipelines.clusters import clusters

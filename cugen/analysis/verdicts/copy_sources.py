@@ -51,7 +51,7 @@ def sources_of(site: Site, block: tuple[int, int, int]) -> Sources:
     elif starts_lines(site.source_offset, element):
         sources = _uniform_sources(site.source_offset, block, element, LINE_BYTES)
     else:
-        raise Unknown("the alignment of its sources to 128-byte lines is unknown")
+        raise Unknown("it depends on where its sources are in 128-byte lines")
     if sources is None:
         raise Unknown("the source pattern differs between its warps")
     return sources

@@ -26,7 +26,7 @@ from cugen.cli.specs import (
     with_locks,
 )
 from cugen.cli.text.terminal import note, paint_findings
-from cugen.emit import files
+from cugen.emit import build_manifest, files
 from cugen.emit.inputs import (
     REMARKS_MODES,
     input_files,
@@ -38,6 +38,7 @@ from cugen.emit.inputs import (
 from cugen.emit.orphans import orphans
 
 if TYPE_CHECKING:
+    from cugen.emit.build_manifest import Built
     from cugen.emit.host.variants import Entry
     from cugen.spec.model import Spec
     from cugen.spec.siblings import Siblings
@@ -53,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_emission(parser)
     parser.add_argument(
         "--depfile", metavar="FILE", type=Path, help="write the dependencies of the files as a Make rule"
+    )
+    parser.add_argument(
+        "--manifest",
+        metavar="FILE",
+        type=Path,
+        help="write one JSON file with the hashes of all kernels' files; the next call makes machine code only of what "
+        "has changed",
     )
     parser.add_argument(
         "--write",
@@ -121,9 +129,10 @@ def _watch(options: Emission, args: argparse.Namespace) -> int:
 
 def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]) -> int:
     """Generates or checks once. Adds the files that the specs name to `read`."""
-    # `--check` doesn't trust the hashes in the files that it checks, and machine code has none.
-    every = args.check or args.write == "always" or (options.is_rebuilt and not args.list)
-    current = {} if every else _recall_current(options, args)
+    # `--check` doesn't trust the hashes in the files that it checks, and machine code has none but in a manifest.
+    every = args.check or args.write == "always" or (options.is_rebuilt and not (args.list or args.manifest))
+    before = build_manifest.read(args.manifest) if args.manifest else {}
+    current = {} if every else _recall_current(options, args, before)
     specs, groups = _load([file for file in dict.fromkeys(args.specs) if file not in current], args)
     kernels: list[Spec | Outline] = [*specs, *(kernel for outlined in current.values() for kernel in outlined.specs)]
     shared: list[Siblings | OutlinedGroup] = [*groups, *(g for outlined in current.values() for g in outlined.groups)]
@@ -145,7 +154,7 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
         return DONE
     stale = [group for group in groups if every or not _are_current_headers(group, options, args)]
     needed = {spec.kernel for group in stale for spec in group.specs}
-    wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, options, args)]
+    wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, options, args, before)]
     specific = _load_specific([file for file in dict.fromkeys(args.specs) if file not in current], options, args)
     made = generate_all([Work(spec, tuple(specific[spec.kernel])) for spec in wanted], options, args)
     texts = [result.texts for result in made]
@@ -177,19 +186,23 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
             changed = True
             if not args.quiet:
                 print(f"wrote {path}")
+        if args.manifest and _write_manifest(kernels, wanted, before, options, args) and not args.quiet:
+            print(f"wrote {args.manifest}")
     if not changed:
         note(f"{_counted(kernels)} up to date", quiet=args.quiet)
     return DONE
 
 
-def _recall_current(options: Emission, args: argparse.Namespace) -> dict[str, OutlinedFile]:
+def _recall_current(
+    options: Emission, args: argparse.Namespace, before: Mapping[str, Built]
+) -> dict[str, OutlinedFile]:
     """Spec files that needn't be parsed: their outline is cached, and (without `--list`) their outputs are current."""
     current: dict[str, OutlinedFile] = {}
     for file in dict.fromkeys(args.specs):
         outlined = recall(record_location(file, args))
         if outlined is None:
             continue
-        on_disk = all(_is_current(kernel, options, args) for kernel in outlined.specs) and all(
+        on_disk = all(_is_current(kernel, options, args, before) for kernel in outlined.specs) and all(
             _are_current_headers(group, options, args) for group in outlined.groups
         )
         if args.list or on_disk:
@@ -225,7 +238,14 @@ def _load_specific(
     return specs
 
 
-def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namespace) -> bool:
+def _is_current(
+    kernel: Spec | Outline, options: Emission, args: argparse.Namespace, before: Mapping[str, Built]
+) -> bool:
+    """Whether the files of a kernel are; by the manifest of the build before, if there is one."""
+    if args.manifest and not args.list:
+        paths = options.paths(args.output, kernel.kernel)
+        known = before.get(kernel.kernel)
+        return known is not None and known.is_of(_build_inputs(kernel, options, args), paths, args.manifest.parent)
     expected = input_hash(kernel, remarks=args.remarks, templates=templates_of(args))
     sources = files.is_current if "cu" in options.kinds else files.is_current_manifest
     if not sources(args.output, kernel.kernel, expected):
@@ -237,6 +257,42 @@ def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namesp
     stamp = program_input_hash(kernel, remarks=args.remarks, templates=templates_of(args))
     paths = [program_path(args.output, kernel.kernel, kind) for kind in options.programs]
     return all(files.is_current_text(path, stamp) for path in paths)
+
+
+def _build_inputs(kernel: Spec | Outline, options: Emission, args: argparse.Namespace) -> str:
+    """The hash of a kernel's inputs, with those of the compiler and of programs."""
+    templates = templates_of(args)
+    others = [*options.kinds, *options.targets, program_input_hash(kernel, remarks=args.remarks, templates=templates)]
+    if options.is_rebuilt:
+        from cugen.toolchain.cuda import compilers
+
+        others += [f"{compiler.name} {compiler.version}" for compiler in compilers()[:1]]
+    if options.specific:  # the lock file's entries for these targets count, too
+        others += [_content(Path(args.lock or Path(kernel.dependencies[0]).parent / LOCK))]
+    return build_manifest.inputs_of(input_hash(kernel, remarks=args.remarks, templates=templates), *others)
+
+
+def _content(path: Path) -> str:
+    return path.read_text(errors="replace") if path.is_file() else ""
+
+
+def _write_manifest(
+    kernels: Sequence[Spec | Outline],
+    wanted: Sequence[Spec],
+    before: Mapping[str, Built],
+    options: Emission,
+    args: argparse.Namespace,
+) -> bool:
+    """Writes the manifest of the build, in which kernels that weren't made stay. Whether it has changed."""
+    folder, made = args.manifest.parent, {spec.kernel for spec in wanted}
+    now: dict[str, Built] = {}
+    for kernel in kernels:
+        if kernel.kernel in made or kernel.kernel not in before:
+            paths, inputs = options.paths(args.output, kernel.kernel), _build_inputs(kernel, options, args)
+            now[kernel.kernel] = build_manifest.built(kernel.dependencies[0], inputs, paths, folder)
+        else:
+            now[kernel.kernel] = before[kernel.kernel]
+    return bool(files.write_file(files.File(args.manifest, build_manifest.text(now).encode())))
 
 
 def _are_current_headers(group: Siblings | OutlinedGroup, options: Emission, args: argparse.Namespace) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cugen.schedule.lock import Lock
     from cugen.spec.model import Spec
     from cugen.tune.engine import Engine
+    from cugen.tune.prediction import Prediction
     from cugen.tune.standings import Progress
     from cugen.tune.timing.gpus import Gpu
     from cugen.tune.tuner import Options, Outcome
@@ -64,6 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="resume an earlier search of the kernel (default), or start over",
     )
     parser.add_argument(
+        "--predict",
+        metavar="GPU",
+        help="time nothing: say what a GPU that nobody has tried would take, such as A100, from earlier searches on "
+        "others, with the measured regret of such predictions; needs no GPU",
+    )
+    parser.add_argument(
         "--jobs", metavar="N", type=positive, default=0, help="processes that plan and compile (default: one per core)"
     )
     parser.add_argument(
@@ -76,6 +83,8 @@ def execute(args: argparse.Namespace) -> int:
     specs = tuple(spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel))
     if not specs:
         raise wrong_call(f"no spec has a kernel `{args.kernel}`")
+    if args.predict:
+        return _predict(specs, args)
     if not args.scheduler:
         return _tune(specs, _gpus(args.device_name), None, args)
     from cugen.cluster.engine import ClusterEngine
@@ -122,6 +131,33 @@ def _tune(specs: Sequence[Spec], gpus: Sequence[Gpu], engine: ClusterEngine | No
             update(path, [outcome.entry])
         show(_summary(outcome, spec, path, quiet=args.quiet))
     return status
+
+
+def _predict(specs: Sequence[Spec], args: argparse.Namespace) -> int:
+    from cugen.machine import UnknownDevice, device
+    from cugen.schedule.lock import NAME, read
+    from cugen.tune.prediction import mean, predict
+
+    try:
+        chosen = device(args.predict)
+    except UnknownDevice as error:
+        raise wrong_call(f"`--predict`: {error}") from None
+    regrets: list[float] = []
+    for spec in for_device(specs, chosen.target, args):
+        if not chosen.is_of(spec.target):
+            message = (
+                f"`--predict {args.predict}`: {chosen.name} is {chosen.target}, {spec.kernel} is for {spec.target}"
+            )
+            raise wrong_call(message, f"give `--target {chosen.target}`")
+        path = args.lock or Path(spec.dependencies[0]).parent / NAME
+        prediction = predict(spec, chosen, _dynamic(spec, args), read(path) if path.exists() else None)
+        regrets += prediction.regrets
+        show(_prediction(prediction, quiet=args.quiet))
+    average = mean(regrets)
+    if len(specs) > 1 and average is not None:
+        regret = f"{average:.3f} in geometric mean, {max(regrets):.3f} at most"
+        show(f"{len(regrets)} predictions were measured: regret {regret}")
+    return DONE
 
 
 def _searched(
@@ -230,6 +266,30 @@ def _summary(outcome: Outcome, spec: Spec, path: Path, *, quiet: bool) -> str:
     for schedules, reason in outcome.failures[:_MAX_FAILURES_SHOWN]:
         lines.append(f"    failed: {schedules_text(schedules) or 'the generator’s own choice'}: {reason}")
     return "\n".join([*lines, f"  wrote {path}"])
+
+
+def _prediction(prediction: Prediction, *, quiet: bool) -> str:
+    """What an untried GPU would take."""
+    from cugen.tune.lockfile import schedule_text
+
+    if not prediction.source:
+        head = f"{prediction.kernel}: the generator's own choice on {prediction.device}: no other GPU was timed"
+    else:
+        time = "an unknown time" if prediction.microseconds is None else f"about {prediction.microseconds:.4g} µs"
+        head = f"{prediction.kernel}: {time} on {prediction.device}, as the nearest that was timed: {prediction.source}"
+    if quiet:
+        return head
+    lines = [head, *(f"  {output}: {schedule_text(schedule)}" for output, schedule in prediction.schedules)]
+    for validation in prediction.held_back:
+        pair = f"on {validation.device}, predicted from {validation.source}"
+        if validation.regret is None:
+            lines.append(f"  regret: unknown {pair}: the schedule wasn't timed there")
+            continue
+        error = "" if validation.error is None else f"; time predicted to {validation.error:.2f} of the measured one"
+        lines.append(f"  regret: {validation.regret:.3f} {pair}, of {validation.timed} schedules timed there{error}")
+    if not prediction.held_back:
+        lines.append("  regret: unknown: it is measured where a kernel was timed on two GPUs")
+    return "\n".join(lines)
 
 
 def _seconds(text: str) -> float:

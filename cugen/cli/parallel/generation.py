@@ -36,7 +36,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """Compiler error that can be pickled, unlike cugen's exceptions."""
+    """An error as it is reported, which can be pickled: not all of cugen's exceptions can."""
 
     text: str
     status: int
@@ -94,7 +94,7 @@ def _results(work: Sequence[Work], args: argparse.Namespace, make: Callable[[Wor
 def _generate(
     work: Work, *, remarks: RemarksMode, templates: Templates, options: Emission, folder: Path, check: bool
 ) -> _Result:
-    """Generates one kernel, in a worker process. Errors are returned, since cugen's exceptions can't be pickled."""
+    """Generates one kernel, in a worker process. Errors are returned: one spec of several may be rejected."""
     from cugen.emit.host.variants import make_entry
     from cugen.emit.overrides import TemplateError
     from cugen.kernel import generate

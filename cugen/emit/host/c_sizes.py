@@ -14,7 +14,6 @@ from cugen.abi.sizes import parsed
 from cugen.plan.symbols import INT32_MAX, INT32_MIN
 from cugen.spec.parse.syntax import BinaryNode, CallNode, CompareNode, NameNode, Node, NumberNode, UnaryNode
 
-HELPERS = ("floor_quotient", "floor_remainder", "min", "max")  # templates/sizes.h.j2
 _ATOM, _UNARY, _PRODUCT, _SUM, _COMPARISON, _AND, _OR = range(7)
 _SIGNS = {"+": _SUM, "-": _SUM, "*": _PRODUCT}
 

@@ -43,10 +43,18 @@ _FASTEST_OF_SIZES = (
 
 
 @dataclass(frozen=True, slots=True)
+class GridCost:
+    """What a block costs, and the number of `blocks` in C++, from these `sizes` of the call."""
+
+    block: BlockCost
+    blocks: str
+    sizes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One variant: C declarations and names of its arrays and scalars, its params with their C names, its C++ launcher,
-    its demand, and what a block costs, if that is known. `blocks` are those of its grid, from the sizes of the call
-    `block_sizes`."""
+    its demand, and what its grid costs, if that is known."""
 
     name: str
     arguments: tuple[tuple[str, str], ...]
@@ -56,9 +64,7 @@ class Entry:
     has_workspace: bool
     notes: tuple[str, ...]
     demand: Demand
-    cost: BlockCost | None = None
-    blocks: str = ""
-    block_sizes: tuple[str, ...] = ()
+    cost: GridCost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +111,12 @@ def make_entry(context: Context, plan: Plan, manifest: Manifest, cost: BlockCost
         _WORKSPACE in launcher.parameters,
         launcher.notes,
         demand(manifest),
-        *(_grid(manifest, names, cost) if launcher.block_threads else ()),
+        _grid_cost(manifest, names, cost) if cost is not None and launcher.block_threads else None,
     )
 
 
-def _grid(
-    manifest: Manifest, names: Mapping[str, str], cost: BlockCost | None
-) -> tuple[BlockCost | None, str, tuple[str, ...]]:
-    """The cost, the number of blocks, and the sizes that it depends on; no cost for a grid that C++ operators alone
-    don't give."""
+def _grid_cost(manifest: Manifest, names: Mapping[str, str], block: BlockCost) -> GridCost | None:
+    """The cost of the grid; None for one that C++ operators alone don't give."""
     printer = SizePrinter(size_names(manifest, names), wide=True)
     (launch,) = manifest.launches
     fixed = prod(extent for extent in launch.grid if isinstance(extent, int))
@@ -121,9 +124,9 @@ def _grid(
     text = " * ".join([*(f"({extent})" for extent in open_extents), *([str(fixed)] if fixed != 1 else [])]) or "1"
     blocks = printer.print(text)
     if printer.helpers:
-        return None, "", ()
+        return None
     params = [argument.name for argument in manifest.arguments if isinstance(argument, ParamArgument)]
-    return cost, blocks, tuple(names[name] for name in wording.mentioned(text, params))
+    return GridCost(block, blocks, tuple(names[name] for name in wording.mentioned(text, params)))
 
 
 def _extents(spec: Spec, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -144,8 +147,8 @@ def variants_headers(siblings: Siblings, entries: Sequence[Entry], api: Api = RU
     cases = _cases(entries, choosing)
     ordered = [entry for case in cases for entry in case.entries]
     deduced = {name: extent for name, extent in reversed(first.extents) if name in parameters}
-    modelled = [entry for case in cases if case.is_modelled for entry in case.entries]
-    given = [size for size in parameters if size in choosing or any(size in entry.block_sizes for entry in modelled)]
+    costs = [entry.cost for case in cases if case.is_modelled for entry in case.entries if entry.cost is not None]
+    given = [size for size in parameters if size in choosing or any(size in cost.sizes for cost in costs)]
     workspace = any(entry.has_workspace for entry in entries)
     names = Names()
     for argument in (*(name for _, name in first.arguments), *parameters):
@@ -174,11 +177,11 @@ def variants_headers(siblings: Siblings, entries: Sequence[Entry], api: Api = RU
         ),
         "queries": [
             *((limits[key], api.limits[key]) for key in resources),
-            *([(local["sms"], api.sms)] if modelled else []),
+            *([(local["sms"], api.sms)] if costs else []),
         ],
-        "headers": [*(["algorithm"] if workspace or modelled else []), "string"],
-        "is_modelled": bool(modelled),
-        "saturating": _double(modelled[0].cost.saturating) if modelled and modelled[0].cost else "",
+        "headers": [*(["algorithm"] if workspace or costs else []), "string"],
+        "is_modelled": bool(costs),
+        "saturating": _double(costs[0].block.saturating) if costs else "",  # of one target, so the same for all
         "by_size": bool(choosing),
         "cases": [_completed(case, ordered, limits) for case in cases],
         "no_variant": _no_variant(siblings.name, choosing, [case.entries[0] for case in cases]) if choosing else "",
@@ -298,10 +301,10 @@ def _reachable(ordered: Sequence[Entry]) -> list[Entry]:
 def _completed(case: _Case, ordered: Sequence[Entry], limits: Mapping[str, str]) -> _Case:
     attempts = tuple((_allows(entry, limits), ordered.index(entry)) for entry in case.entries)
     candidates = tuple(
-        f"{number}, {condition}, double({entry.blocks}), {entry.cost.moved:g}, {entry.cost.in_flight:g}, "
+        f"{number}, {condition}, double({cost.blocks}), {cost.block.moved:g}, {cost.block.in_flight:g}, "
         f"::{entry.name}_blocks_per_sm"
         for (condition, number), entry in zip(attempts, case.entries, strict=True)
-        if case.is_modelled and entry.cost
+        if case.is_modelled and (cost := entry.cost) is not None
     )
     smallest = case.entries[-1]
     keys = list(smallest.demand.amounts())

@@ -118,7 +118,8 @@ class StatementPrinter:
             case _:
                 mark = self._mark(node)
                 remarks = [f"// {remark}" for remark in self.printer.remarks(node)]
-                lines = [*remarks, *self._statement(node)]
+                lines = list(self._statement(node))
+                lines[_accessing_line(node) : _accessing_line(node)] = remarks
                 if lines:
                     yield "\n".join([mark + lines[0], *lines[1:]])
                 else:
@@ -198,6 +199,11 @@ class StatementPrinter:
             printer.headers.setdefault(HEADER)
             return (pipeline_statement(node, printer),)
         raise EmissionError(f"no statement for a {type(node).__name__}")
+
+
+def _accessing_line(node: Node) -> int:
+    """Which line of a statement has its access: before a flag or a counter, a fence."""
+    return 1 if isinstance(node, nodes.ReleaseFlag | nodes.CountArrival) else 0
 
 
 def checked(text: str, printer: StatementPrinter, body: tuple[Node, ...], kernel: str) -> str:

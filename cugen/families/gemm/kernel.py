@@ -241,6 +241,8 @@ class GemmKernel:
             y, x = y * config.raster + Mod(x, integer(config.raster)), FloorDiv(x, integer(config.raster))
         elif contraction.conditions:
             y, x = self._longest_first(y, x, nodes)
+        if any(self.shifted.values()):
+            nodes.append(Comment("tiles at the edge are shifted inside and overlap others: they need no bounds checks"))
         origin = {}
         for index, tile, size in ((contraction.m, y, config.block_m), (contraction.n, x, config.block_n)):
             offset = tile * integer(size)
@@ -329,6 +331,7 @@ class GemmKernel:
         name, block_k, extent = self.contraction.k.name, self.config.block_k, self.extents[self.contraction.k.name]
         if self.exact[name] or self.config.is_strided:
             return integer(0)
+        nodes.append(Comment(f"the first k-tile begins at {name} = -k_residue, so that all others are full"))
         static_extent = self.request.context.static(extent)
         if static_extent is not None:
             residue = define_constant("k_residue", -static_extent % block_k, self.lowering)

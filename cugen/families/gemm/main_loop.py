@@ -196,7 +196,7 @@ class Multistage(MainLoop):
         are after the barrier, where they hide the latency of the loads from the next stage."""
         config, stage_indices = self.config, _StageIndices(self)
         prefetch = _Prefetch(self, stage_indices)
-        next_stage, commit = stage_indices.next(self, prefetch), _commit(self.pipelines)
+        next_stage = stage_indices.next(self, prefetch)
         k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k, "index of K")
         step_index = FloorDiv(k.symbol, integer(config.fragment_k))
         read_stage, previous_k = stage_indices.read.index.symbol, k.symbol - config.fragment_k
@@ -212,10 +212,10 @@ class Multistage(MainLoop):
             Section("read_stage", (stage_indices.read,)),
             Section("write_stage", prefetch.definitions()),
             Section("upfront_prefetch", prefetch.upfront_copies()),
-            Section("commit", commit if prefetch.is_upfront else ()),
+            Section("commit", prefetch.commit() if prefetch.is_upfront else ()),
             Section("k_steps", (For(k_loop, k_step),)),
             Section("last_distributed_prefetch", prefetch.distributed_copies(last_k)),
-            Section("commit_distributed", commit if prefetch.is_distributed else ()),
+            Section("commit_distributed", prefetch.commit() if prefetch.is_distributed else ()),
             Section("wait", self._wait_for_stage()),
             Section("next_stage", (next_stage,)),
             Section("load_first_fragments", self.load_fragments(next_stage.index.symbol, integer(0), integer(0))),
@@ -273,6 +273,13 @@ class _Prefetch:
         if not self.is_upfront or not self.has_copies:
             return ()
         return self._copies() if self.is_clamped else self._if_within_k((*self._definitions(), *self._copies()))
+
+    def commit(self) -> tuple[Node, ...]:
+        """Commits the copies, or without any an empty group: the wait counts groups."""
+        commit = _commit(self.main_loop.pipelines)
+        if not commit or self.has_copies:
+            return commit
+        return (Comment("no k-tile is left to copy: an empty group, since the wait counts groups"), *commit)
 
     def interleaved_copies(self, k: Index) -> tuple[Node, ...]:
         """A's copies in front of the k step at a quarter of the slice, B's at half of it, in both cases not before the

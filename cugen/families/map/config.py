@@ -82,14 +82,14 @@ def choose_config(work: Work, extents: list[Integer]) -> VectorConfig:
 
 
 def _axis_of_vectors(slots: int, extents: list[int], threads: tuple[int, int, int], vectors: int) -> int:
-    """The axis of a thread's vectors: along rows, so that each is of another row, or along the first axis, else along
-    the next one with room for all of them where the first has none for two."""
-    sizes = (*threads, *[1] * len(extents))
-    with_room = [
-        n for n, (extent, size) in enumerate(zip(extents, sizes, strict=False)) if n and extent >= vectors * size
-    ]
-    is_along_rows = with_room[:1] == [1]
-    return with_room[0] if is_along_rows or (with_room and slots <= threads[0]) else 0
+    """The axis along which a thread's vectors are: across rows, if there is room for all of them; of a longer array
+    where the first axis has no second vector for a thread, the next axis with room; else the first."""
+
+    def has_room(axis: int) -> bool:
+        return extents[axis] >= vectors * (threads[axis] if axis < len(threads) else 1)
+
+    axis = next(filter(has_room, range(1, len(extents))), 0)
+    return axis if axis == 1 or slots <= threads[0] else 0
 
 
 def _shift(work: Work, longest: int) -> int:

@@ -197,7 +197,7 @@ class ColumnKernel(StagedKernel):
             nodes.insert(0, column)
         declared = [Let(vector, None, mutable=True) for _, vector in gathered]
         stores = (
-            Store(access_of(lowering.arrays[s.target], s.subscripts, lowering.symbols, "store", width), vector)
+            Store(access_of(lowering.arrays[s.target], s, lowering.symbols, "store", width), vector)
             for s, vector in gathered
         )
         return (*scope.nodes, *declared, unrolled(lane, nodes), *stores)

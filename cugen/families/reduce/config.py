@@ -40,8 +40,8 @@ MIN_COLUMN_BLOCKS = 200  # of up to 1024 threads
 BYTES_IN_FLIGHT = 64  # per thread
 MAX_UNROLLED_ROWS = 8  # per thread; more rows in flight lower the DRAM throughput
 MAX_UNROLLED_FULL_ROWS = 4  # where a block reads whole rows, or accesses are narrow (the latter measured on H100)
-NARROW_ACCESS_BYTES = 4
-NARROW_ELEMENT_BYTES = 2
+NARROW_ACCESS_BYTES = 4  # of a thread: a block needs more of each row to read long runs
+NARROW_ELEMENT_BYTES = 2  # of these a row has few vectors, beside which a scalar head costs much
 _THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),

@@ -284,7 +284,7 @@ class StagedKernel(ReductionKernel, ABC):
             if read not in self.vectors:
                 self.vectors[read] = vector_of(lowering.arrays[read.array], read.array, width, lowering)
             subscripts = tuple(lower_subscript(lowering, sub, scope) for sub in read.subscripts)
-            access = Access(lowering.arrays[read.array], subscripts, "load", width)
+            access = Access(lowering.arrays[read.array], subscripts, "load", width, span=read.span)
             scope.nodes.append(Load(self.vectors[read], access))
         if stage.needs_element_index(along, reads):
             inner.nodes.append(define_index(along, first + lane.symbol, lowering.limits[first], lowering))

@@ -112,7 +112,7 @@ class ReductionProblem:
     def wide_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
         """The reads that are contiguous along an index."""
         return tuple(
-            r for r in stage.reads if self._strides(r, along) == [1] and self.arrays[r.array].space in IN_MEMORY
+            r for r in stage.reads if self._strides_along(r, along) == [1] and self.arrays[r.array].space in IN_MEMORY
         )
 
     def spread_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
@@ -120,12 +120,12 @@ class ReductionProblem:
         return tuple(
             r
             for r in stage.reads
-            if len(strides := self._strides(r, along)) == 1
+            if len(strides := self._strides_along(r, along)) == 1
             and (stride := self.context.static(strides[0])) is not None
             and 1 < stride < SECTOR_BYTES // self.arrays[r.array].dtype.bytes
         )
 
-    def _strides(self, read: Read, along: str) -> list[Integer]:
+    def _strides_along(self, read: Read, along: str) -> list[Integer]:
         """The strides of the dimensions whose subscripts hold an index."""
         pairs = zip(read.subscripts, self.arrays[read.array].strides, strict=True)
         return [stride for sub, stride in pairs if along in free_indices(sub)]

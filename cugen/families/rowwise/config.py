@@ -25,6 +25,7 @@ from cugen.families.rowwise.row_vectors import (
     row_width,
 )
 from cugen.families.rowwise.statements.recognition import RowProblem
+from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.block_reduce import partial_bytes
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width
@@ -37,15 +38,15 @@ from cugen.spec.types import DType
 SHORT_ROW_BLOCK_THREADS = 128  # per block of several rows
 MIN_ACCESSES_PER_THREAD = 2  # per row, for rows of up to 256 threads
 MIN_ELEMENTS_PER_THREAD = 8
-ROWS_PER_STRIDED_BLOCK = 32  # a warp of adjacent rows, where these are contiguous and columns strided
-WIDE_STRIDED_BLOCKS = (
-    128,
-    64,
-)  # adjacent rows of short columns, which fewer blocks split between them (measured on H100)
-NARROW_STRIDED_BLOCKS = (32, 16, 8)  # of columns that fewer rows leave room for (measured on H100)
-ELEMENTS_PER_WIDE_STRIDED_THREAD = 24  # of these (measured on H100)
-MIN_WIDE_STRIDED_BLOCKS = 264  # two per multiprocessor of an H100
-ELEMENTS_PER_STRIDED_THREAD = 16
+MAX_BLOCK_THREADS = 1024  # CUDA programming guide
+# Adjacent rows of a block, where these are contiguous and columns strided: a warp of them, more of short columns, or as
+# few as leave room for a whole column (the latter two measured on H100).
+ROWS_PER_STRIDED_BLOCK = 32
+WIDE_STRIDED_BLOCKS = (128, 64)
+NARROW_STRIDED_BLOCKS = (32, 16, 8)
+ELEMENTS_PER_STRIDED_THREAD = 16  # of a column
+ELEMENTS_PER_WIDE_STRIDED_THREAD = 24  # with wide blocks (measured on H100)
+MIN_WIDE_STRIDED_BLOCKS = 2 * PLANNING_DEVICE.sms  # wide ones: fewer would leave multiprocessors idle
 FLOATS_PER_ACCESS = MAX_ACCESS_BYTES // 4
 MAX_ELEMENTS_PER_THREAD = 32  # of long rows: with blocks of 1024, a thread has 64 registers
 MAX_SMALL_BLOCK_REGISTER_VALUES = 2 * MAX_ELEMENTS_PER_THREAD  # cached per thread, for blocks of less than 512
@@ -192,7 +193,7 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
         # Buffers of the compute type save recomputation, and allow two blocks per multiprocessor if they fit.
         shared_bytes = (length - threads * REGISTER_VALUES_WITH_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
         two_fit = 2 * shared_bytes <= request.target.shared_opt_in
-        float_threads = threads if "threads" in tunables or two_fit else 1024
+        float_threads = threads if "threads" in tunables or two_fit else MAX_BLOCK_THREADS
         slots = -(-length // (float_threads * FLOATS_PER_ACCESS))
         float_levels = _storage_levels(problem, float_threads * rows, FLOATS_PER_ACCESS, slots)
         if float_levels[-1].as_computed:
@@ -203,8 +204,9 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
         passes = _passes(problem, CachePolicy.NOTHING)
         levels = (*levels, StorageLevel(Storage.GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
     registers = levels[0].slots * width.count * _registers_per_element(problem)
-    is_small = not overlapped and threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD
-    min_blocks = 1024 // threads if cluster > 1 and is_small else 0
+    is_small = threads < MAX_BLOCK_THREADS and registers <= MAX_ELEMENTS_PER_THREAD
+    is_resident = cluster > 1 and not overlapped and len(levels) == 1 and is_small
+    min_blocks = MAX_BLOCK_THREADS // threads if is_resident else 0
     return RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
 
 
@@ -213,7 +215,8 @@ def _rows_of_strided_block(problem: RowProblem, length: int, *, is_known: bool) 
     long ones as many as registers and shared memory hold all elements of."""
     row_count = math.prod(map(problem.request.context.max_extent, problem.domain.rows))
     for rows in WIDE_STRIDED_BLOCKS:
-        if length <= ELEMENTS_PER_WIDE_STRIDED_THREAD * (1024 // rows) and row_count >= rows * MIN_WIDE_STRIDED_BLOCKS:
+        is_short = length <= ELEMENTS_PER_WIDE_STRIDED_THREAD * (MAX_BLOCK_THREADS // rows)
+        if is_short and row_count >= rows * MIN_WIDE_STRIDED_BLOCKS:
             return rows
     for rows in NARROW_STRIDED_BLOCKS if is_known else ():
         threads = _strided_threads(length, rows)
@@ -224,7 +227,7 @@ def _rows_of_strided_block(problem: RowProblem, length: int, *, is_known: bool) 
 
 def _strided_threads(length: int, rows: int) -> int:
     per_thread = ELEMENTS_PER_WIDE_STRIDED_THREAD if rows in WIDE_STRIDED_BLOCKS else ELEMENTS_PER_STRIDED_THREAD
-    return min(power_of_two(-(-length // per_thread)), 1024 // rows)
+    return min(power_of_two(-(-length // per_thread)), MAX_BLOCK_THREADS // rows)
 
 
 def _cluster(problem: RowProblem, shortest: int, length: int) -> int:
@@ -360,7 +363,7 @@ def _threads(problem: RowProblem, length: int, width: int) -> int:
         is_costly = has_costly_elements(problem.outputs, problem.column.name)
         half_block_length = MIN_LONG_ROW_ELEMENTS if is_costly else MIN_LONG_ROW_ELEMENTS // 2
         # A block of narrow elements computes for long; smaller blocks let another one's loads overlap with that.
-        max_threads = 512 if is_narrow(problem) and length <= half_block_length else 1024
+        max_threads = 512 if is_narrow(problem) and length <= half_block_length else MAX_BLOCK_THREADS
         return min(max_threads, max(256, power_of_two(-(-length // MAX_ELEMENTS_PER_THREAD))))
     threads = power_of_two(-(-length // per_thread))
     padded = [-(-length // (count * width)) * count * width for count in (threads, threads // 2) if count]

@@ -321,7 +321,7 @@ class RowPasses:
             if not self._is_vector(read, code.width):
                 continue
             vector = self._vector(read, self.lowering.arrays[read.array].dtype, code.vector_scope)
-            source = self._vector_access(read.array, read.subscripts, "load", code)
+            source = self._vector_access(read, "load", code)
             cached = self.buffers.cached[code.storage, read] if read in row_pass.cached else None
             if cached is None or cached.element != vector.element:
                 code.vector_scope.nodes.append(Load(vector, source))
@@ -357,10 +357,10 @@ class RowPasses:
             value = self.lowering.lower(self._stored_value(output), code.element_scope)
             array = self.problem.arrays[output.target]
             if code.width > 1 and is_vector(array, output.subscripts, self.column.name):
-                target = self._vector_access(output.target, output.subscripts, "store", code)
-                self._store_vector(Read(output.target, output.subscripts, output.value.dtype), target, value, code)
+                target = self._vector_access(output.element, "store", code)
+                self._store_vector(output.element, target, value, code)
             else:
-                target = access_of(array, output.subscripts, self.lowering.symbols, "store")
+                target = access_of(array, output.element, self.lowering.symbols, "store")
                 code.element_scope.nodes.append(Store(target, value))
 
     def _store_vector(self, expr: Expr, target: Access, value: Expr, code: VectorCode) -> None:
@@ -377,9 +377,9 @@ class RowPasses:
         key = Op("vector", (expr,), expr.dtype)
         return Vector(self.lowering.name_for(key, name, scope), element.compute, element, width)
 
-    def _vector_access(self, array: str, subscripts: tuple[Expr, ...], kind: str, code: VectorCode) -> Access:
+    def _vector_access(self, element: Read, kind: str, code: VectorCode) -> Access:
         symbols = {**self.lowering.symbols, self.column.name: code.first}
-        return access_of(self.lowering.arrays[array], subscripts, symbols, kind, self.config.width.count)
+        return access_of(self.lowering.arrays[element.array], element, symbols, kind, self.config.width.count)
 
     def row_outputs(self, outputs: tuple[Output, ...]) -> Section:
         """The stores of the outputs of one value per row, by the first thread of the group."""
@@ -393,7 +393,7 @@ class RowPasses:
         for output, value in zip(outputs, values, strict=True):
             result = lowering.lower(value, scope)
             array = lowering.arrays[output.target]
-            scope.nodes.append(Store(access_of(array, output.subscripts, lowering.symbols, "store"), result))
+            scope.nodes.append(Store(access_of(array, output.element, lowering.symbols, "store"), result))
         if terms and outputs:
             self.root.nodes.append(If(Guard(terms), tuple(scope.nodes)))
         stores = tuple(self.root.nodes[passes:])

@@ -136,7 +136,7 @@ class Registers:
 
         def loads(narrow: bool) -> Iterator[Node]:
             for read, stored in self.storage.items():
-                access = self._access(read.array, read.subscripts, "load", narrow)
+                access = self._access(read.array, read, "load", narrow)
                 if isinstance(stored, Array):
                     yield Copy(self._slot(stored, "store"), access)
                 elif load_declares:
@@ -160,7 +160,7 @@ class Registers:
 
         def stores(narrow: bool) -> Iterator[Node]:
             for statement, vector in vectors:
-                access = self._access(statement.target, statement.subscripts, "store", narrow)
+                access = self._access(statement.target, statement, "store", narrow)
                 yield Store(access, self.value(vector) if narrow else vector)
 
         return self._vectors_or_elements(stores)
@@ -174,10 +174,10 @@ class Registers:
         fits = Guard((*starts_inside, *self._before_end(self.first + (self.width - 1))))
         return guarded_nodes(fits, vectors, self.each_element(guarded_nodes(self.in_bounds, tuple(moves(True)))))
 
-    def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str, narrow: bool) -> Access:
+    def _access(self, array: str, element: Read | Statement, kind: str, narrow: bool) -> Access:
         """The access to the current vector in memory, or to its current element if `narrow`."""
         symbols = {**self.lowering.symbols, self.problem.fastest.name: self.element_index if narrow else self.first}
-        return access_of(self.lowering.arrays[array], subscripts, symbols, kind, 1 if narrow else self.width)
+        return access_of(self.lowering.arrays[array], element, symbols, kind, 1 if narrow else self.width)
 
 
 def declaration(stored: Storage, zeroed: bool = False) -> Node:

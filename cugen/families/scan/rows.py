@@ -194,11 +194,18 @@ class RowScan:
         comment = Comment(f"Exclusive prefix of each vector{' within its warp' if self.exchange else ''}.")
         declared: list[Node] = []
         for n, prefix in zip(self.names, self.prefixes, strict=True):
+            if self._is_single_vector:
+                continue
             declared.append(declaration(prefix))
             if self.exchange:
                 declared.append(Let(n.warp_total, identity(n.scan.kind, n.scan.dtype), mutable=True))
         warps = self._combine_warps(self.exchange) if self.exchange else ()
         return (Section("vector_prefixes", (comment, *declared)), *vectors, *warps)
+
+    @property
+    def _is_single_vector(self) -> bool:
+        """Whether a warp has one vector per lane in an iteration, so that no others are before them."""
+        return self.config.vectors == 1 and self.exchange is not None
 
     def _scan_lanes(self, body: Scope, inside: Guard) -> tuple[Section, ...]:
         """The current vector's exclusive prefix, in `prefixes`; `warp_total` is extended by the vectors of the warp."""
@@ -207,6 +214,12 @@ class RowScan:
         scanned = warp_scan(names, lane, lanes, 1, self.lowering) if lanes > 1 else ()
         nodes: list[Node] = []
         for n, prefix in zip(names, self.prefixes, strict=True):
+            if self._is_single_vector:
+                assert isinstance(prefix, Local)
+                nothing = identity(n.scan.kind, n.scan.dtype)
+                nodes.append(Let(prefix, select_above(lane, 1, n.exclusive, nothing) if lanes > 1 else nothing))
+                nodes.append(Let(n.warp_total, segment_total(n, lanes) if lanes > 1 else n.inclusive))
+                continue
             value: Expr = n.warp_total
             total: Expr = n.inclusive
             if lanes > 1:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cugen.families.stencil.footprint import ChannelReduction
-from cugen.families.stencil.register_window import RegisterWindow, load_window
+from cugen.families.stencil.register_window import RegisterWindow
+from cugen.families.stencil.window_loads import load_window
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import loop_variable
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity, reduce_onto

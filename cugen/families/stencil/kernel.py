@@ -10,7 +10,8 @@ from cugen.families.stencil.channel_loop import ChannelAccumulators
 from cugen.families.stencil.config import StencilConfig, access_width
 from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, ChannelReduction, Footprint, explicit
 from cugen.families.stencil.phases import phase
-from cugen.families.stencil.register_window import RegisterWindow, counter_name, join_ranges, load_window, widen_ranges
+from cugen.families.stencil.register_window import RegisterWindow
+from cugen.families.stencil.window_loads import counter_name, join_ranges, load_window, widen_ranges
 from cugen.families.stencil.window_values import WindowLowering
 from cugen.pieces.blocks import Blocks, define_index, make_grid, thread
 from cugen.pieces.grid import divides
@@ -272,7 +273,7 @@ class StencilBuilder:
 
     def _target(self, statement: Statement, index: Integer, width: int) -> Access:
         symbols = {**self.lowering.symbols, self.config.along: index}
-        return access_of(self.lowering.arrays[statement.target], statement.subscripts, symbols, "store", width)
+        return access_of(self.lowering.arrays[statement.target], statement, symbols, "store", width)
 
     def reasons(self) -> tuple[str, ...]:
         counts = " x ".join(str(count) for count in reversed(self.config.outputs.values()))

@@ -28,10 +28,24 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.names import Names
-from cugen.plan.nodes import Assign, Barrier, Comparison, Copy, Declare, Define, Index, Let, Load, Node, Section, Store
+from cugen.plan.nodes import (
+    Assign,
+    Barrier,
+    Comment,
+    Comparison,
+    Copy,
+    Declare,
+    Define,
+    Index,
+    Let,
+    Load,
+    Node,
+    Section,
+    Store,
+)
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, ceil_div, integer
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.shadowing import declared_name
 from cugen.spec.expressions import Expr, Local, Read
@@ -186,6 +200,8 @@ class PackedTileKernel:
         row = self.ty + r
         inner: list[Node] = []
         m_in = self._source_row(row, inner)
+        if any(isinstance(n, Define) and n.index.definition.has(Minimum, Maximum) for n in (*outer, *inner)):
+            threads = (*threads, Comment("beyond the edges the last elements are loaded again, and not stored"))
         elements: list[Node] = []
         for read, tile in self.tiles.items():
             elements += self._fill(read, tile, (m_in, n_in), (row, column))
@@ -220,7 +236,7 @@ class PackedTileKernel:
         p, each = self._index("p", pack)
         across, down = self.transpose.across.name, self.transpose.down.name
         symbols = {**self.lowering.symbols, across: source[0] + p, down: source[1]}
-        access = access_of(array, read.subscripts, symbols, "load", width)
+        access = access_of(array, read, symbols, "load", width)
         if width == 1 and pack == 1:
             return (Copy(Access(tile, (row, column), "store"), access),)
         v, number = self._index("v", width)

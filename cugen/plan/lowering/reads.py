@@ -52,7 +52,7 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
         lowering.names.allocate(name_hint) if read in lowering.subscripts else lowering.name_for(read, name_hint, home)
     )
     local = Local(name, read.dtype)
-    access = Access(array, subscripts, "load")
+    access = Access(array, subscripts, "load", span=read.span)
     checked = guard is not None and is_bounds_checked(lowering, read, access)
     home.nodes.append(Load(local, access, guard, otherwise, checked))
     home.remember(read, local)
@@ -201,20 +201,27 @@ def _folded(lowering: Lowering, sub: Integer, extent: Integer, read: Read, scope
         case "wrap":
             return _named(lowering, Mod(sub, extent), sub, extent, scope)
         case "symmetric":
-            folded = _named(lowering, Mod(sub, 2 * extent), sub, extent, scope)
+            folded = _in_period(lowering, Mod(sub, 2 * extent), sub, extent, scope)
             return _named(lowering, Minimum(folded, 2 * extent - 1 - folded), sub, extent, scope)
         case _:
             period = 2 * last if bounds(last, lowering.ranges)[0] >= 1 else Maximum(2 * last, integer(1))
-            folded = _named(lowering, Mod(sub, period), sub, extent, scope)
+            folded = _in_period(lowering, Mod(sub, period), sub, extent, scope)
             return _named(lowering, Minimum(folded, 2 * last - folded), sub, extent, scope)
 
 
-def _named(lowering: Lowering, value: Integer, sub: Integer, extent: Integer, scope: Scope) -> Integer:
+def _in_period(lowering: Lowering, value: Integer, sub: Integer, extent: Integer, scope: Scope) -> Integer:
+    """Defines the position of a subscript in the period of a mirrored dimension, both ways included."""
+    return _named(lowering, value, sub, extent, scope, "_in_period")
+
+
+def _named(
+    lowering: Lowering, value: Integer, sub: Integer, extent: Integer, scope: Scope, suffix: str = ""
+) -> Integer:
     """Defines an index for a computed subscript, once per scope in which it is visible."""
     home = scope.home(indices_in(lowering, value))
     known = home.recall_index(value)
     if known is None:
-        known = lowering.define(_index_name(sub, extent), value, home)
+        known = lowering.define(f"{_index_name(sub, extent)}{suffix}", value, home)
         home.remember_index(value, known)
     return known
 

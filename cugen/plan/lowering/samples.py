@@ -29,7 +29,7 @@ def load_sample(lowering: Lowering, sample: Sample, scope: Scope) -> Local:
     local = Local(lowering.name_for(sample, f"{name}_value"[:24], home), sample.dtype)
     # Without elements there is no texture.
     some = lowering.needed(Guard(tuple(Comparison(extent, ">", integer(0)) for extent in array.shape)))
-    access = Access(array, (), "load", coordinates=coordinates)
+    access = Access(array, (), "load", coordinates=coordinates, span=sample.span)
     home.nodes.append(Load(local, access, some, Const(0.0, sample.dtype)) if some.terms else Load(local, access))
     home.remember(sample, local)
     return local

@@ -53,9 +53,8 @@ class GpuFunction:
     the default stream. Calls are asynchronous, and threads may call at once. They run in the current context of the
     thread; the first call in a context compiles for its GPU. The function caches one set of workspaces per stream for
     the lifetime of the process, and one module per stream if calls set constants of the kernel: their symbols belong to
-    the module. Texture objects are made once
-    for each address, and also kept for the lifetime of the process: graphs may have captured them. Tensor maps are kept
-    as well, to be encoded once.
+    the module. Texture objects are made once for each address, and also kept for the lifetime of the process: graphs
+    may have captured them. Tensor maps are kept as well, to be encoded once.
     """
 
     source: str

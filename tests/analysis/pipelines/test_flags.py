@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.pipelines.flags import flags
+from cugen.analysis.pipelines.async_copies.flags import flags
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import AcquireSpinWait, Barrier, Comparison, FetchBlockId, Guard, If, Node, ReleaseFlag
 from cugen.plan.symbols import integer, symbol

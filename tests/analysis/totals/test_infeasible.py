@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cugen.analysis.totals.infeasible import are_infeasible
 from cugen.analysis.totals.sites import THREAD, Predicate
-from cugen.compiled.transformed_sites import holds
+from cugen.compiled.transformations.transformed_sites import holds
 from cugen.plan.symbols import Mod, integer
 
 X, Y, _ = THREAD

@@ -162,7 +162,7 @@ def check(walk, text: str, target: str, offset: int) -> None:
                     assert actual.totals.warps == 0
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(PLANS, st.sampled_from(TARGETS), st.integers(0, 9))
 def test_random_plans_cost_what_a_walk_over_them_finds(walk, text, target, offset):
     check(walk, text, target, offset)

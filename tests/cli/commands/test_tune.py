@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,16 @@ kernels:
     schedule: {}
     time_us: {cold: 10, warm: 5}
   cugen: "VERSION"
+"""
+PRODUCT = """\
+cugen: 1
+kernel: product_{0}_{1}_{2}
+params: {{M: {0}, N: {1}, K: {2}}}
+arrays:
+  A: {{shape: [M, K], dtype: float32}}
+  B: {{shape: [K, N], dtype: float32}}
+  C: {{shape: [M, N], dtype: float32}}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 """
 
 
@@ -180,3 +191,38 @@ def test_a_budget_is_a_time(cli: Cli, spec: Path, budget: str) -> None:
     answer = cli("tune", spec, f"--budget={budget}")
     assert answer.status == 2
     assert "expected a time such as 90s or 5m" in answer.err
+
+
+def test_an_untried_gpu_is_predicted_from_what_others_took(cli: Cli, spec: Path, machine: Path) -> None:
+    assert tuned(cli, spec).status == 0
+    answer = cli("tune", spec, "--predict", "H100")
+    assert answer.status == 0, answer.err
+    assert re.fullmatch(
+        r"scale: about \S+ µs on H100, as the nearest that was timed: NVIDIA H200\n"
+        r"  y: {family: map, vector: 2, vectors: 1}\n"
+        r"  regret: unknown: it is measured where a kernel was timed on two GPUs\n",
+        answer.out,
+    )
+
+
+def test_a_prediction_needs_a_known_gpu_of_the_target(cli: Cli, spec: Path) -> None:
+    assert "unknown device 'H9'" in cli("tune", spec, "--predict", "H9").err
+    answer = cli("tune", spec, "--predict", "A100")
+    assert answer.status == 2
+    assert "`--predict A100`: A100 is sm_80, scale is for sm_90" in answer.err
+
+
+def test_the_measured_regrets_of_several_kernels_are_summed_up(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path))
+    shutil.copytree(Path(__file__).parents[2] / "data" / "journals", tmp_path / "tune")
+    specs = []
+    for sizes in ((2048, 32, 2048), (4, 50257, 768)):
+        specs.append(tmp_path / f"{sizes[0]}.yaml")
+        specs[-1].write_text(PRODUCT.format(*sizes))
+    answer = cli("tune", *specs, "--predict", "H100", "--target", "sm_90")
+    assert answer.out.count("regret: 1.0") == 4
+    assert re.search(
+        r"^4 predictions were measured: regret 1\.0\d\d in geometric mean, 1\.0\d\d at most$", answer.out, re.M
+    )

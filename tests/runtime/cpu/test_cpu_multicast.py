@@ -157,6 +157,8 @@ FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str]]] = {
 }
 
 
+@pytest.mark.whole
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", [None, 1, 3])
 @pytest.mark.parametrize(("changes", "expected"), FAULTS.values(), ids=list(FAULTS))
 def test_a_planted_fault_is_found(

@@ -279,14 +279,17 @@ class OperandPipeline:
             inside_k = Maximum(k, integer(0))  # no quotients of negative numbers
         located = self._window.locate({mn_name: mn, k_name: inside_k})
         guard = thread.lowering.needed(Guard((*terms, *located.inside.terms)))
-        return located.definitions, Access(operand.array, located.subscripts, "load", self.width), guard
+        source = Access(operand.array, located.subscripts, "load", self.width, span=operand.read.span)
+        return located.definitions, source, guard
 
     def _source(self, k: Integer, tile_mn: Integer, *, in_bounds: bool) -> tuple[Access, Guard]:
         """An access to the operand in global memory, and its bounds check; `in_bounds` if `k` is known to be."""
         thread, operand = self.thread, self.operand
         mn_name, k_name, terms = operand.mn.name, thread.contraction.k.name, list[Comparison]()
         subscripts = self._global_subscripts(k, tile_mn)
-        source = Access(operand.array, subscripts, "load", self.width, start=self.source_pointer)
+        source = Access(
+            operand.array, subscripts, "load", self.width, start=self.source_pointer, span=operand.read.span
+        )
         for sub in operand.read.subscripts:
             if sub == IndexValue(mn_name) and not thread.exact[mn_name]:
                 terms.append(Comparison(thread.coordinate(mn_name, tile_mn), "<", thread.extents[mn_name]))

@@ -75,7 +75,7 @@ class SimtFragments:
 
     def declarations(self) -> tuple[Node, ...]:
         pointers = tuple(fragment.tile_pointer for fragment in self._fragments if fragment.tile_pointer is not None)
-        return (*pointers, *(Let(fragment.vector, None, mutable=True) for fragment in self._fragments))
+        return (*(Let(fragment.vector, None, mutable=True) for fragment in self._fragments), *pointers)
 
     def load(self, stage: Integer, k: Integer, buffer: Integer) -> Iterator[Node]:
         """Loads the fragments of one k of a stage into a buffer."""

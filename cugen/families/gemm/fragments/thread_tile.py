@@ -100,7 +100,10 @@ class Accumulators:
             adds = self._add_terms((row, column), factor)
         of_columns = repeated(j, guarded(lowering, of_element, symbols, adds), config.thread_n)
         masked = repeated(i, guarded(lowering, of_row, symbols, list(of_columns)), config.thread_m)
-        return masked if config.is_strided else (If(thread.k_bounds.unmasked(k_tile), in_order, masked),)
+        if config.is_strided:
+            return masked
+        in_order = (Comment("no term of the k-tile is masked"), *in_order)
+        return (If(thread.k_bounds.unmasked(k_tile), in_order, masked),)
 
     def _add_terms(self, element: tuple[Integer, ...], factor: Factor) -> list[Node]:
         """Adds the term of every reduction to its accumulator, that at `element` of an array."""

@@ -21,7 +21,7 @@ from cugen.families.gemm.problem import (
     registers_with_copies,
     shared_bytes,
 )
-from cugen.families.gemm.stream_k_schedule import schedule_stream_k
+from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
 from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, BANK_BYTES
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
@@ -102,7 +102,8 @@ H200_TENSOR = Calibration(
 )
 
 
-def _calibration(config: TileConfig) -> Calibration:
+def calibration(config: TileConfig) -> Calibration:
+    """The constants for a config."""
     return H200_TENSOR if config.uses_tensor_cores else H200
 
 
@@ -159,8 +160,7 @@ class _KTileWork:
     shared_loads: float  # fragment loads, in 16-byte vectors
 
 
-def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KTileWork:
-    h200 = _calibration(config)
+def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int, fitted: Calibration) -> _KTileWork:
     multiply_adds = problem.sums * config.thread_m * config.thread_n * config.warp_k
     sides = [(operand.of(config.thread_m, config.thread_n), operand.element_bytes) for operand in problem.operands]
     loads: float = sum(count // fragment_width(size, count) for count, size in sides) * config.warp_k
@@ -179,20 +179,20 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int) -> _KT
     )
     # Tiles of stream-K aren't shifted inward: each copy has a bounds check if the last tile is partial.
     has_bounds_check = config.stream_k > 0 and (problem.m % config.block_m or problem.n % config.block_n)
-    copy_slots = h200.copy_instructions + (h200.bounds_check_instructions if has_bounds_check else 0)
+    copy_slots = fitted.copy_instructions + (fitted.bounds_check_instructions if has_bounds_check else 0)
     conversions = tensor_cores.conversions(config)
     if not config.uses_tensor_cores:
         conversions = problem.conversion_cost * sum(count for count, _ in sides) * config.warp_k
     located = sum(count * operand.window_indices for count, operand in zip(requests, problem.operands, strict=True))
-    other_slots = loads + conversions + copies * copy_slots + h200.k_tile_instructions
-    other_slots += located * h200.window_index_instructions
+    other_slots = loads + conversions + copies * copy_slots + fitted.k_tile_instructions
+    other_slots += located * fitted.window_index_instructions
     if not config.uses_tensor_cores:
         multiply_slots = multiply_adds * problem.fma_cost * issue_cycles
-        lines = copied_lines * h200.copied_line_cycles / h200.shared_load_cycles
+        lines = copied_lines * fitted.copied_line_cycles / fitted.shared_load_cycles
         return _KTileWork(multiply_slots, multiply_slots + other_slots, shared_loads + lines)
     # Tensor cores multiply while the warp issues its other instructions.
     multiply_slots = multiply_adds * problem.mma_cost * issue_cycles
-    slots = max(multiply_slots, other_slots) + h200.unhidden_fraction * min(multiply_slots, other_slots)
+    slots = max(multiply_slots, other_slots) + fitted.unhidden_fraction * min(multiply_slots, other_slots)
     return _KTileWork(multiply_slots, slots, shared_loads)
 
 
@@ -219,28 +219,25 @@ def store_overhead(problem: Problem, config: TileConfig) -> float:
     return run / width * sectors * SECTOR_BYTES / row
 
 
-def _epilogue_slots(problem: Problem, config: TileConfig) -> float:
+def _epilogue_slots(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
     """Issue slots of a warp after the main loop."""
-    h200 = _calibration(config)
     width, _ = _store_vector(problem, config)
     results = config.thread_m * config.thread_n
-    stores = results / width * (h200.store_instructions + (width - 4) * h200.element_instructions)
-    return stores * (1 + h200.slice_epilogue * (config.sliced_k - 1)) + h200.epilogue_instructions
+    stores = results / width * (fitted.store_instructions + (width - 4) * fitted.element_instructions)
+    return stores * (1 + fitted.slice_epilogue * (config.sliced_k - 1)) + fitted.epilogue_instructions
 
 
-def _slices_cycles(problem: Problem, config: TileConfig) -> float:
+def _slices_cycles(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
     """Cycles of a multiprocessor in which the partial sums of a block's slices pass through shared memory and back."""
-    h200 = _calibration(config)
     partials = config.block_m * config.block_n * config.sliced_k * problem.accumulator_bytes
-    return h200.slice_exchange * 2 * partials / BANK_BYTES
+    return fitted.slice_exchange * 2 * partials / BANK_BYTES
 
 
-def _distributed_shared_cycles(problem: Problem, config: TileConfig) -> float:
+def _distributed_shared_cycles(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
     """Cycles of a multiprocessor for a block's loads of the partial sums of its cluster."""
-    h200 = _calibration(config)
     width, _ = _store_vector(problem, config)
     requests = config.block_m * config.block_n / (WARP * width)
-    return requests * (h200.cluster_request_cycles + width * h200.cluster_element_cycles)
+    return requests * (fitted.cluster_request_cycles + width * fitted.cluster_element_cycles)
 
 
 def _synchronous_copies(problem: Problem, config: TileConfig, k_tiles: int) -> float:
@@ -251,103 +248,141 @@ def _synchronous_copies(problem: Problem, config: TileConfig, k_tiles: int) -> f
     return waiting * sum(o.copy_width_for(config) * o.element_bytes < ASYNC_COPY_BYTES[0] for o in operands)
 
 
+@dataclass(frozen=True, slots=True)
+class _BlockCycles:
+    """Cycles of a multiprocessor for a k-tile and an epilogue of all its resident blocks; whether issue slots limit the
+    k-tile, or loads from shared memory."""
+
+    k_tile: float
+    epilogue: float
+    is_issue_bound: bool
+
+
+def _block_cycles(
+    problem: Problem,
+    config: TileConfig,
+    work: _KTileWork,
+    blocks: int,
+    schedulers: int,
+    waiting: float,
+    fitted: Calibration,
+) -> _BlockCycles:
+    """Those of so many resident blocks, whose k-tiles wait so many cycles for synchronous copies."""
+    warps = config.threads // WARP
+    warps_per_scheduler = -(-blocks * warps // schedulers)
+    issue = work.issue_slots * warps_per_scheduler
+    shared = blocks * warps * work.shared_loads * fitted.shared_load_cycles
+    busy = max(issue, shared) + fitted.unhidden_fraction * min(issue, shared)
+    if blocks * warps < 2 * schedulers:
+        busy *= fitted.single_warp_factor
+    elif warps < schedulers:
+        busy *= fitted.small_block_factor
+    busy *= 1 if is_loop_cached(problem, config) else fitted.long_loop_factor
+    busy *= fitted.stream_k_factor if config.stream_k and config.stages > 2 else 1
+    busy += fitted.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
+    k_tile = busy + max(0.0, fitted.copy_latency_cycles - (config.stages - 1) * busy) + waiting
+    # A single block waits for its prologue; several hide it, but store at about the same time.
+    store_cycles = config.block_m * config.block_n * problem.output_bytes / fitted.store_bytes_per_cycle
+    storing = 1 + fitted.simultaneous_stores * (blocks - 1)
+    unhidden = (fitted.copy_latency_cycles + storing * store_cycles) / blocks
+    exchange = blocks * _exchange_cycles(problem, config, store_cycles, fitted)
+    epilogue = _epilogue_slots(problem, config, fitted) * warps_per_scheduler + unhidden + exchange
+    return _BlockCycles(k_tile, epilogue, issue >= shared)
+
+
+def _exchange_cycles(problem: Problem, config: TileConfig, store_cycles: float, fitted: Calibration) -> float:
+    """Cycles of a multiprocessor in which a block's results pass through other memory, or take partial sectors."""
+    cycles = (store_overhead(problem, config) - 1) * store_cycles * fitted.partial_sector_factor
+    if config.sliced_k > 1:
+        cycles += _slices_cycles(problem, config, fitted)
+    if config.uses_cluster:
+        cycles += _distributed_shared_cycles(problem, config, fitted)
+    return cycles
+
+
+def _stream_k_cycles(schedule: StreamKSchedule, k_tiles: int, block: _BlockCycles, fitted: Calibration) -> float:
+    """Cycles of a block's work units. The fix-up loads the partial sums of each peer; each unit has an epilogue."""
+    whole = schedule.whole_tiles_per_block
+    peers = max(1.0, k_tiles / schedule.k_tiles_per_block)
+    return (
+        (whole * k_tiles + schedule.k_tiles_per_block) * block.k_tile
+        + (whole + schedule.max_units_per_range) * block.epilogue
+        + peers * fitted.copy_latency_cycles
+    )
+
+
+def _launch_seconds(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
+    """Seconds of a launch beside its work, and of what blocks exchange through memory."""
+    seconds = fitted.launch_seconds
+    if config.uses_cluster:
+        seconds += fitted.cluster_seconds
+    elif config.split_k > 1:
+        seconds += fitted.split_k_sliced_seconds if config.sliced_k > 1 else fitted.split_k_seconds
+        partials = config.split_k * config.block_m * config.block_n * problem.accumulator_bytes
+        seconds += partials / fitted.workspace_bytes_per_second
+    if config.stream_k:
+        seconds += fitted.stream_k_sliced_seconds if config.sliced_k > 1 else fitted.stream_k_seconds
+    return seconds
+
+
 @lru_cache(maxsize=4096)
-def predict(problem: Problem, config: TileConfig, target: Target) -> Prediction | None:
-    """The predicted time of a config; None if no block fits a multiprocessor."""
-    h200 = _calibration(config)
+def predict(
+    problem: Problem,
+    config: TileConfig,
+    target: Target,
+    fitted: Calibration | None = None,
+    on: Device | None = None,
+) -> Prediction | None:
+    """The predicted time of a config, on the device meant by a target unless `on` another one; None if no block fits a
+    multiprocessor."""
+    fitted = fitted or calibration(config)
     resident = resident_blocks_per_sm(problem, config, target)
     if resident < 1:
         return None
-    target_device = device_of(target)
+    target_device = on or device_of(target)
     latency = memory_latency(target_device)
     issue_cycles, schedulers = latency.issue_cycles, latency.schedulers
     fma_lanes = WARP * schedulers / issue_cycles
-    clock = h200.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
+    clock = fitted.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
 
     k_tiles = -(-problem.k // (config.block_k * config.split_k))
     sms = _occupied_multiprocessors(config, target_device)
-    overhead = store_overhead(problem, config)
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch * config.split_k
-    work = _k_tile_work(problem, config, issue_cycles)
-    warps = config.threads // WARP
     schedule = None
     if config.stream_k:
         schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
     concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
-    epilogue_slots = _epilogue_slots(problem, config)
-    store_cycles = config.block_m * config.block_n * problem.output_bytes / h200.store_bytes_per_cycle
-    exchange_cycles = (overhead - 1) * store_cycles * h200.partial_sector_factor
-    if config.sliced_k > 1:
-        exchange_cycles += _slices_cycles(problem, config)
-    if config.uses_cluster:
-        exchange_cycles += _distributed_shared_cycles(problem, config)
-
-    def cycles_with(blocks: int) -> tuple[float, float, bool]:
-        """Cycles of a k-tile and an epilogue with so many resident blocks; whether issue slots limit the k-tile."""
-        warps_per_scheduler = -(-blocks * warps // schedulers)
-        issue = work.issue_slots * warps_per_scheduler
-        shared = blocks * warps * work.shared_loads * h200.shared_load_cycles
-        busy = max(issue, shared) + h200.unhidden_fraction * min(issue, shared)
-        if blocks * warps < 2 * schedulers:
-            busy *= h200.single_warp_factor
-        elif warps < schedulers:
-            busy *= h200.small_block_factor
-        busy *= 1 if is_loop_cached(problem, config) else h200.long_loop_factor
-        busy *= h200.stream_k_factor if config.stream_k and config.stages > 2 else 1
-        busy += h200.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
-        k_tile = busy + max(0.0, h200.copy_latency_cycles - (config.stages - 1) * busy)
-        if tiles <= sms:  # else other blocks hide the latency, or have brought the lines to L2
-            k_tile += _synchronous_copies(problem, config, k_tiles) * h200.synchronous_copy_seconds * clock
-        # A single block waits for its prologue; several hide it, but store at about the same time.
-        storing = 1 + h200.simultaneous_stores * (blocks - 1)
-        unhidden = (h200.copy_latency_cycles + storing * store_cycles) / blocks
-        epilogue = epilogue_slots * warps_per_scheduler + unhidden + blocks * exchange_cycles
-        return k_tile, epilogue, issue >= shared
-
-    k_tile_cycles, epilogue_cycles, is_issue_bound = cycles_with(concurrent)
+    work = _k_tile_work(problem, config, issue_cycles, fitted)
+    waiting = 0.0
+    if tiles <= sms:  # else other blocks hide the latency, or have brought the lines to L2
+        waiting = _synchronous_copies(problem, config, k_tiles) * fitted.synchronous_copy_seconds * clock
+    block = _block_cycles(problem, config, work, concurrent, schedulers, waiting, fitted)
     waves, last_tiles = divmod(tiles, sms * concurrent)
-    cycles = waves * (k_tiles * k_tile_cycles + epilogue_cycles)
+    cycles = waves * (k_tiles * block.k_tile + block.epilogue)
     if last_tiles:
-        last_k_tile, last_epilogue, _ = cycles_with(-(-last_tiles // sms))
-        cycles += k_tiles * last_k_tile + last_epilogue
+        last = _block_cycles(problem, config, work, -(-last_tiles // sms), schedulers, waiting, fitted)
+        cycles += k_tiles * last.k_tile + last.epilogue
     if schedule is not None:
-        # The fix-up loads the partial sums of each peer; each work unit has an epilogue.
-        whole = schedule.whole_tiles_per_block
-        peers = max(1.0, k_tiles / schedule.k_tiles_per_block)
-        cycles = (
-            (whole * k_tiles + schedule.k_tiles_per_block) * k_tile_cycles
-            + (whole + schedule.max_units_per_range) * epilogue_cycles
-            + peers * h200.copy_latency_cycles
-        )
+        cycles = _stream_k_cycles(schedule, k_tiles, block, fitted)
     computing = cycles / clock
 
-    copied = (
-        tiles
-        * k_tiles
-        * config.block_k
-        * sum(operand.of(config.block_m, config.block_n) * operand.element_bytes for operand in problem.operands)
-    )
+    tile_bytes = sum(operand.of(config.block_m, config.block_n) * operand.element_bytes for operand in problem.operands)
+    copied = tiles * k_tiles * config.block_k * tile_bytes
     read = sum(read_elements(problem, operand) * operand.element_bytes for operand in problem.operands)
     moved = read if target_device.l2_bytes else copied
     moved += problem.batch * problem.m * problem.n * problem.output_bytes
-    loading = copied / (h200.l2_bytes_per_second * target_device.peak("float32") / device(H200.device).peak("float32"))
+    loading = copied / (
+        fitted.l2_bytes_per_second * target_device.peak("float32") / device(H200.device).peak("float32")
+    )
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"
     limits = {
-        multiplier if is_issue_bound else "shared-memory loads": computing,
+        multiplier if block.is_issue_bound else "shared-memory loads": computing,
         "L2 bandwidth": loading if target_device.l2_bytes else 0.0,
-        "memory bandwidth": moved / (target_device.bandwidth * h200.dram_efficiency),
+        "memory bandwidth": moved / (target_device.bandwidth * fitted.dram_efficiency),
     }
-    seconds = max(limits.values()) + h200.launch_seconds
+    seconds = max(limits.values()) + _launch_seconds(problem, config, fitted)
     if config.uses_tensor_cores:
-        seconds += h200.unhidden_fraction * min(computing, loading)
-    if config.uses_cluster:
-        seconds += h200.cluster_seconds
-    elif config.split_k > 1:
-        seconds += h200.split_k_sliced_seconds if config.sliced_k > 1 else h200.split_k_seconds
-        partials = config.split_k * config.block_m * config.block_n * problem.accumulator_bytes
-        seconds += partials / h200.workspace_bytes_per_second
-    if schedule is not None:
-        seconds += h200.stream_k_sliced_seconds if config.sliced_k > 1 else h200.stream_k_seconds
+        seconds += fitted.unhidden_fraction * min(computing, loading)
     return Prediction(
         seconds,
         work.multiply_slots / work.issue_slots,

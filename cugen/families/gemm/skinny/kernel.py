@@ -163,7 +163,7 @@ class SkinnyKernel(ABC):
         first = lowering.symbols[along.name] + value_of(vector) * vector_width
         subscripts = tuple(to_integer(sub, {**lowering.symbols, along.name: first}) for sub in read.subscripts)
         streaming = read == gemm.b and gemm.streams_b and vector_width * array.dtype.bytes == MAX_ACCESS_BYTES
-        access = Access(array, subscripts, "load", vector_width, streaming=streaming)
+        access = Access(array, subscripts, "load", vector_width, streaming=streaming, span=read.span)
         return fragment, fragment.load(access, address_nodes)
 
     def _partial(self) -> Element:

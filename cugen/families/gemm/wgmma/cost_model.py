@@ -28,62 +28,52 @@ _ENOUGH_STAGES = 4  # that hide the latency of copies
 class Calibration:
     """What was measured, in microseconds and in cycles of a multiprocessor at `clock` MHz.
 
-    `launch`, of which `consumer` for each warpgroup; `latency` of the first k-tiles, `latency_k_tiles` of them at
-    most. `k_tile`: cycles beside the multiplication of a k-tile, or its copies from L2, and `shared_k_tile` beside
-    its accesses of shared memory; `promotion` more where its sums are added in float32, or `overlapped_promotion`
-    by consumers that have registers for two sets of sums and multiply in turns, `third_consumer` where three
-    warpgroups multiply, `second_matrix` where each multiplies two matrices, and `few_stages` with fewer than four.
-    `l2`: its bytes per cycle for rows that are multiples of 128 bytes apart; `sector_pitch_factor` and
-    `narrow_pitch_factor` times as long for other pitches, and `half_line_factor` for rows that begin within a line,
-    of which memory reads `half_line_read` times as many bytes. `pixel`: cycles of a multiprocessor for each pixel
-    that it copies, whatever the channels; `narrow_taps_factor`: that of filters whose taps are apart in their map,
-    for pitches that aren't multiples of sectors. `row`: cycles for each row that a multiprocessor gets,
-    `sector_row_factor`, `narrow_row_factor` and `half_line_row_factor` times as many for the same, and `row_k_tile`
-    beside them; rows of another block's copies count here, and not for L2. `epilogue`: cycles for each column of a
-    warpgroup's matrix that threads store, `halves_epilogue` where they store elements below a word, and
-    `tensor_epilogue` where TMA stores them, with `chunk` for each part. `exchange` of a cluster's partial sums, and
-    for each element of a tile; `multicast`, and for each k-tile, or for one of pixels, which the blocks of a cluster
-    copy at different speeds. `overlap` is the exponent of computation and memory, of which the longer one takes
-    nearly all the time; `read` and `write`: fractions of the memory bandwidth. `cluster_idle_multiprocessors`:
-    how many clusters of each size leave idle."""
+    `sector` and `narrow`: pitches that aren't multiples of 128 bytes, but of 32, or not even of these. `half_line`:
+    rows that begin within a line."""
 
-    launch: float = 3.62
-    consumer: float = 0.566
-    latency: float = 0.36
-    latency_k_tiles: int = 4
     clock: float = 1777
-    k_tile: float = 91.9
-    shared_k_tile: float = 21.9
-    promotion: float = 263
-    overlapped_promotion: float = 36
-    third_consumer: float = 40.8
-    second_matrix: float = 33
-    few_stages: float = 115
-    l2: float = 12000
-    sector_pitch_factor: float = 2.08
+    # Of a launch, in microseconds.
+    launch: float = 3.62
+    consumer: float = 0.566  # for each warpgroup that multiplies
+    latency: float = 0.36  # of the first k-tiles
+    latency_k_tiles: int = 4  # so many of them at most
+    exchange: float = 1.05  # of a cluster's partial sums
+    exchange_of_element: float = 0.000203  # of a tile
+    multicast: float = 1.39
+    # Of a k-tile, in cycles.
+    k_tile: float = 91.9  # beside its multiplication, or its copies from L2
+    shared_k_tile: float = 21.9  # beside its accesses of shared memory
+    promotion: float = 263  # where its sums are added in float32
+    overlapped_promotion: float = 36  # by consumers that have registers for two sets of sums and multiply in turns
+    third_consumer: float = 40.8  # where three warpgroups multiply
+    second_matrix: float = 33  # where each multiplies two matrices
+    few_stages: float = 115  # with fewer than four
+    multicast_k_tile: float = 11.7
+    multicast_pixels: float = 100  # in its place for pixels, which the blocks of a cluster copy at different speeds
+    # Of copies from L2, which all multiprocessors share.
+    l2: float = 12000  # bytes per cycle, for pitches of 128 bytes
+    sector_pitch_factor: float = 2.08  # times as long
     narrow_pitch_factor: float = 3.2
     half_line_factor: float = 3.06
-    half_line_read: float = 1.12
-    pixel: float = 3.5
-    narrow_taps_factor: float = 9
-    row: float = 2.05
-    sector_row_factor: float = 1.01
+    narrow_taps_factor: float = 9  # narrow pitches of filters whose taps are apart in their map
+    half_line_read: float = 1.12  # times as many bytes are read from memory
+    # Of copies to a multiprocessor, those of other blocks of its cluster included, in cycles.
+    pixel: float = 3.5  # for each, whatever the channels
+    row: float = 2.05  # for each of 128 bytes
+    sector_row_factor: float = 1.01  # times as many
     narrow_row_factor: float = 1.55
     half_line_row_factor: float = 1.04
-    row_k_tile: float = 24.2
-    epilogue: float = 13.8
-    halves_epilogue: float = 40
-    tensor_epilogue: float = 4.49
-    chunk: float = 264
-    exchange: float = 1.05
-    exchange_of_element: float = 0.000203
-    multicast: float = 1.39
-    multicast_k_tile: float = 11.7
-    multicast_pixels: float = 100
-    overlap: float = 4.19
-    read: float = 0.851
+    row_k_tile: float = 24.2  # of a k-tile beside them
+    # Of an epilogue, in cycles for each column of a warpgroup's matrix.
+    epilogue: float = 13.8  # that threads store
+    halves_epilogue: float = 40  # of elements below a word
+    tensor_epilogue: float = 4.49  # that TMA stores
+    chunk: float = 264  # cycles for each part that TMA stores
+    # Of memory.
+    overlap: float = 4.19  # exponent of computation and memory, of which the longer one takes nearly all the time
+    read: float = 0.851  # fraction of the bandwidth
     write: float = 0.743
-    cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((1, 0), (2, 0), (4, 12), (8, 12))
+    cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((1, 0), (2, 0), (4, 12), (8, 12))  # by cluster size
 
 
 # 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv). Of pixels and

@@ -121,18 +121,19 @@ class TensorStoreEpilogue(Epilogue):
         parts = repeated_sections("chunks", chunk, body, chunks)
         return swizzle, *repeated_sections("matrices", matrix, parts, config.matrices_m)
 
-    def _awaited(self, of: str, waits: bool, pending: int) -> tuple[Section, ...]:
-        """Where a buffer `waits` for an earlier store: until all but so many have read theirs."""
+    def _awaited(self, prefix: str, waits: bool, pending: int) -> tuple[Section, ...]:
+        """Where a buffer `waits` for an earlier store: until all but so many have read theirs. `prefix` tells sections
+        of the tile from those of a chunk: of a single chunk both are at one level of the template."""
         awaited = self._by_first_thread(AwaitTensorStores(pending)) if waits else ()
         barrier = (NamedBarrier(self.warpgroup, WARPGROUP),) if waits else ()
-        return Section(f"{of}await_buffer", awaited), Section(f"{of}buffer_read", barrier)
+        return Section(f"{prefix}await_buffer", awaited), Section(f"{prefix}buffer_read", barrier)
 
-    def _stored(self, of: str, *stores: Node) -> tuple[Section, ...]:
+    def _stored(self, prefix: str, *stores: Node) -> tuple[Section, ...]:
         """The stores of buffers that all threads of the warpgroup have written."""
         return (
-            Section(f"{of}fence_proxy", (FenceProxy(),)),
-            Section(f"{of}buffer_written", (NamedBarrier(self.warpgroup, WARPGROUP),)),
-            Section(f"{of}store", self._by_first_thread(*stores, CommitTensorStores())),
+            Section(f"{prefix}fence_proxy", (FenceProxy(),)),
+            Section(f"{prefix}buffer_written", (NamedBarrier(self.warpgroup, WARPGROUP),)),
+            Section(f"{prefix}store", self._by_first_thread(*stores, CommitTensorStores())),
         )
 
     def _by_first_thread(self, *nodes: Node) -> tuple[Node, ...]:

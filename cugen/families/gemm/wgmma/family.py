@@ -9,7 +9,7 @@ from functools import partial
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.channels_last import with_channels_last
 from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
-from cugen.families.gemm.problem import device_of, problem_of
+from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm
 from cugen.families.gemm.tensor_cores import unit_and_peak
@@ -151,28 +151,26 @@ def split(single: Single) -> Steps | None:
 def _copies_pay_off(single: Single, contraction: Contraction, instruction: WgmmaInstruction, steps: Steps) -> bool:
     """Whether the copies and a GEMM of them take less time than `gemm` of the operands as they are, by the models."""
     by_mma = gemm.choose_config(contraction)
-    predicted = None
-    if not isinstance(by_mma, Refusal):
-        predicted = gemm_model.predict(problem_of(contraction), by_mma, single.target)
+    if isinstance(by_mma, Refusal):
+        return True
+    predicted = gemm_model.predict(problem_of(contraction), by_mma, single.target)
     if predicted is None:
         return True
     spec = single.context.spec
     context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
-    copied = recognise(Request("", Group((steps.statements[-1],)), context, single.schedule, single.target, ()))
+    product = steps.statements[-1]
+    stored = (product.target,)  # also where it is a temporary
+    copied = recognise(Request("", Group((product,)), context, single.schedule, single.target, stored))
     if not isinstance(copied, Contraction) or isinstance(config := choose_config(copied, instruction), Refusal):
         return False
     problem, names = problem_of(copied), {array.name for array in steps.temporaries}
-    moved = (
-        2
-        * problem.k
-        * sum(
-            (problem.m if operand.is_along_m else problem.n) * operand.array.dtype.bytes
-            for operand in copied.operands
-            if operand.read.array in names
-        )
+    copied_bytes = sum(
+        read_elements(problem, tile) * tile.element_bytes
+        for operand, tile in zip(copied.operands, problem.operands, strict=True)
+        if operand.read.array in names
     )
     seconds = 1e-6 * predict(copied, config) + len(names) * _COPY_SECONDS
-    seconds += moved * problem.batch / (_COPY_EFFICIENCY * device_of(single.target).bandwidth)
+    seconds += 2 * copied_bytes / (_COPY_EFFICIENCY * device_of(single.target).bandwidth)  # read, and written
     return seconds < _UNALIGNED_PREDICTED_TOO_SHORT * predicted.seconds
 
 

@@ -3,13 +3,12 @@ by wgmma, and the blocks, one on each multiprocessor, loop over the output tiles
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import sympy
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import WARP
-from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS
@@ -20,25 +19,24 @@ from cugen.families.gemm.wgmma.config import (
     WgmmaConfig,
     available_registers,
 )
+from cugen.families.gemm.wgmma.coordinates import WarpgroupCoordinates
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
+from cugen.families.gemm.wgmma.main_loop import KRange, MainLoop
 from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
-from cugen.families.gemm.wgmma.pixels import LastTile, PixelTiles, TapTiles, padded_channels, window_images
+from cugen.families.gemm.wgmma.pixels import PixelTiles, TapTiles, padded_channels, window_images
 from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_index, define_size, digits
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
-from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
+from cugen.pieces.loop_variables import loop_variable
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
-    Accumulate,
     Barrier,
     ClusterBarrier,
     Comment,
-    Comparison,
     Declare,
     Define,
     For,
@@ -47,32 +45,11 @@ from cugen.plan.nodes import (
     Section,
     when,
 )
-from cugen.plan.pipeline_nodes import (
-    AwaitWgmmas,
-    CommitWgmmas,
-    FenceWgmma,
-    PrefetchTensorMap,
-    SetMaxRegisters,
-    Wgmma,
-)
+from cugen.plan.pipeline_nodes import PrefetchTensorMap, SetMaxRegisters
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Size, bounds, ceil_div, integer, symbol
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.usage import free_symbols
-
-_ROWS_OF_LANE = 2  # of a matrix of 64 rows (PTX ISA, wgmma: layout of D)
-_ROW_DISTANCE = 8
-
-
-@dataclass(frozen=True)
-class WarpgroupCoordinates(ThreadCoordinates):
-    """A thread's accumulators in the matrices of its warpgroup."""
-
-    def row(self, i: Integer) -> Integer:
-        if self.config.thread_m == _ROWS_OF_LANE:
-            return self.m_in_tile + _ROW_DISTANCE * i
-        matrix, half = FloorDiv(i, integer(_ROWS_OF_LANE)), Mod(i, integer(_ROWS_OF_LANE))
-        return self.m_in_tile + WGMMA_M * matrix + _ROW_DISTANCE * half
 
 
 class WgmmaKernel:
@@ -98,7 +75,6 @@ class WgmmaKernel:
         self.tiles_m = self._count("TILES_M", contraction.m.name, config.block_m)
         self.tiles_n = self._count("TILES_N", contraction.n.name, config.block_n)
         self.channels = self._padded_channels()
-        self.last_tile = LastTile.of(contraction, config.wgmma)
         self.k_tiles = self._count("K_TILES", contraction.k.name, config.block_k)
 
     def _padded_channels(self) -> Integer | None:
@@ -121,16 +97,8 @@ class WgmmaKernel:
             offset = pieces[-1].bytes + offset
         self.tiles = tuple(pieces)
         thread_definitions, tile_definitions = self._coordinates()
-        epilogue: Epilogue
-        if config.split_k > 1:
-            epilogue = ClusterEpilogue(self.thread)
-        elif stores_by_tma(contraction):
-            wave = self.wave.index.symbol if self.is_persistent else None
-            epilogue = TensorStoreEpilogue(self.thread, self.warpgroup, self.thread_of_warpgroup, offset, wave=wave)
-            offset += epilogue.bytes
-        else:
-            epilogue = Epilogue(self.thread)
-        offset = max(offset, partials_bytes(contraction, config) if config.split_k > 1 else 0)
+        wave = self.wave.index.symbol if self.is_persistent else None
+        epilogue, offset = self._epilogue(wave, offset)
         copied_bytes = sum(tiles.box_bytes for tiles in self.tiles)
         self.pipeline = Pipeline(config, lowering, offset, copied_bytes, refills=self._fills() > config.stages)
         declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())
@@ -138,8 +106,12 @@ class WgmmaKernel:
         maps = [tiles.source for tiles in self.tiles]
         maps += [epilogue.target] if isinstance(epilogue, TensorStoreEpilogue) else []
         initialisation = (*map(PrefetchTensorMap, maps), *self.pipeline.initialisation())
-        producing = self._produce()
-        consumers = (self._registers(increases=True), *self._over_tiles(tile_definitions, self._consume(epilogue)))
+        main_loop = MainLoop(
+            self.thread, self.tiles, self.pipeline, self.k_range, wave=wave, warpgroup=self.warpgroup, rank=self.rank
+        )
+        producing = main_loop.produce()
+        consuming = self._over_tiles(tile_definitions, main_loop.consume(epilogue))
+        consumers = (self._registers(increases=True), *consuming)
         if isinstance(epilogue, TensorStoreEpilogue):
             consumers = (*consumers, Section("drain_stores", epilogue.drain()))
         copies_first, init, roles = self._roles(tile_definitions, initialisation, producing, consumers)
@@ -170,6 +142,15 @@ class WgmmaKernel:
             reasons=(self._reason(),),
             cluster=config.cluster,
         )
+
+    def _epilogue(self, wave: Integer | None, offset: int) -> tuple[Epilogue, int]:
+        """The epilogue, whose buffers are at an offset in shared memory, and the offset behind them."""
+        if self.config.split_k > 1:  # in the memory of the tiles
+            return ClusterEpilogue(self.thread), max(offset, partials_bytes(self.contraction, self.config))
+        if stores_by_tma(self.contraction):
+            by_tma = TensorStoreEpilogue(self.thread, self.warpgroup, self.thread_of_warpgroup, offset, wave=wave)
+            return by_tma, offset + by_tma.bytes
+        return Epilogue(self.thread), offset
 
     @property
     def _copies_first(self) -> bool:
@@ -332,7 +313,7 @@ class WgmmaKernel:
             m: self._define(f"{m}0", row * integer(config.block_m), nodes),
             n: self._define(f"{n}0", column * integer(config.block_n), nodes),
         }
-        self._define_k_range(nodes)
+        self.k_range = self._define_k_range(nodes)
         return origin, nodes
 
     def _rasterised(self, tile: Integer, nodes: list[Node]) -> tuple[Integer, Integer]:
@@ -351,20 +332,19 @@ class WgmmaKernel:
         self.lowering.ranges[rows] = (1, int(raster))
         return first_row + Mod(in_group, rows), FloorDiv(in_group, rows)
 
-    def _define_k_range(self, nodes: list[Node]) -> None:
+    def _define_k_range(self, nodes: list[Node]) -> KRange:
         """The block's part of K: all of it, or with split-K a range of k-tiles."""
         name, size, block_k = self.contraction.k.name, self.config.split_k, integer(self.config.block_k)
-        self.k_offset: Integer = integer(0)
-        self.k_length = self.extents[name]
-        if size == 1:
-            return
         k_tiles = self.k_tiles
+        if size == 1:
+            return KRange(integer(0), self.extents[name], k_tiles, self.channels)
         nodes.append(Comment(f"split-K: the {size} blocks of a cluster each take a range of {name}"))
-        self.k_offset = self._define("k_offset", block_k * FloorDiv(self.rank * k_tiles, integer(size)), nodes)
+        offset = self._define("k_offset", block_k * FloorDiv(self.rank * k_tiles, integer(size)), nodes)
         end = block_k * FloorDiv((self.rank + 1) * k_tiles, integer(size))
-        self.k_length = self._define("k_length", end - self.k_offset, nodes)
+        length = self._define("k_length", end - offset, nodes)
         longest = bounds(ceil_div(k_tiles, size) * block_k, self.lowering.ranges)[1]
-        self.lowering.ranges[self.k_length] = (int(self.config.block_k), longest)
+        self.lowering.ranges[length] = (int(self.config.block_k), longest)
+        return KRange(offset, length, k_tiles, self.channels)
 
     def _over_tiles(self, definitions: list[Node], body: tuple[Section, ...]) -> tuple[Section, ...]:
         """The body for each output tile of the block."""
@@ -377,132 +357,7 @@ class WgmmaKernel:
     def _fills(self) -> int:
         """K-tiles that a block copies, at most."""
         waves = self.wave.index.range[1] + 1 if self.is_persistent else 1
-        return waves * bounds(ceil_div(self.k_length, self.config.block_k), self.lowering.ranges)[1]
-
-    # The main loop, for producer and consumers alike
-
-    def _over_k(self, body: tuple[Section, ...], name: str) -> Section:
-        """A loop over k-tiles."""
-        loop = Loop(self.k0, integer(0), self.k_length, self.config.block_k, rolled=True)
-        return Section(name, (For(loop, body),))
-
-    def _define_fill(self) -> tuple[list[Node], Integer, Integer]:
-        """The k-tile's number among those of the block, named where stages are refilled, and its stage."""
-        nodes: list[Node] = []
-        k_tile = FloorDiv(self.k0.symbol, integer(self.config.block_k))
-        fill = (self.wave.index.symbol * self.k_tiles if self.is_persistent else integer(0)) + k_tile
-        if self.pipeline.refills:
-            fill = self._define("fill", fill, nodes)
-        stage = self.pipeline.define_stage(fill)
-        return [*nodes, stage], fill, stage.index.symbol
-
-    def _produce(self) -> tuple[Section, ...]:
-        k = self.contraction.k.name
-        self.k0 = loop_variable(f"{k}0", self.k_length, self.lowering)
-        self.fill_definitions, self.fill, self.filled_stage = self._define_fill()
-        stage, batch = self.filled_stage, {i.name: self.lowering.symbols[i.name] for i in self.contraction.batch}
-        coordinates = {**self.thread.tile_origin, **batch, k: self.k_offset + self.k0.symbol}
-        barrier = self.pipeline.full_barrier(stage)
-        common = tuple(node for tiles in self.tiles for node in tiles.tile_definitions(coordinates, self.rank))
-        copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates, self.rank))
-        body = (
-            Section("stage", tuple(self.fill_definitions)),
-            Section("await_empty", self.pipeline.await_empty(stage, self.fill)),
-            Section("expect", (self.pipeline.expect(stage),)),
-            Section("copies", copies),
-        )
-        return Section("first_pixel", common), self._over_k(body, "k_tiles")
-
-    def _consume(self, epilogue: Epilogue) -> tuple[Section, ...]:
-        """The main loop of a consumer, with its sums in the accumulators, and the epilogue."""
-        (sums,) = epilogue.accumulators.arrays
-        main_loop = self._promoted(sums) if self.config.promotes else self._accumulated(sums)
-        return *main_loop, *epilogue.sections()
-
-    def _accumulated(self, sums: Array) -> tuple[Section, ...]:
-        """Sums stay in the accumulators of the instruction; a k-tile is multiplied while the one before is waited
-        for."""
-        fill, stages = self.fill, self.config.stages
-        after_first = Comparison(self.k0.symbol, ">", integer(0))
-        previous = self.pipeline.stage_of(fill + integer(stages) - 1)
-        body = (
-            *self._multiplied(sums, self.k0.symbol),
-            Section("await_previous", (AwaitWgmmas(1),)),
-            Section("release_previous", self.pipeline.release(previous, self.lane, after_first)),
-        )
-        release_last: tuple[Node, ...] = ()  # nothing waits for it in the block's only output tile
-        if self.is_persistent:
-            last = self.wave.index.symbol * self.k_tiles + self.k_tiles - 1
-            release_last = self.pipeline.release(self.pipeline.stage_of(last), self.lane)
-        return (
-            Section("accumulators", (Declare(sums),)),
-            self._over_k(body, "k_tiles"),
-            Section("await_last", (AwaitWgmmas(0),)),
-            Section("release_last", release_last),
-        )
-
-    def _promoted(self, sums: Array) -> tuple[Section, ...]:
-        """The sums of each k-tile are added to others by the threads; meanwhile other warpgroups multiply."""
-        partials = replace(sums, symbol=self.lowering.names.allocate("partials"))
-        i = self.thread.loop_index("i", self.config.thread_m)
-        j = self.thread.loop_index("j", self.config.thread_n)
-        element = Element.of(Access(partials, (i.symbol, j.symbol), "load"))
-        add = Accumulate(Access(sums, (i.symbol, j.symbol), "store"), element)
-        columns = unrolled(j, (add,), stop=self.config.thread_n)
-        release = self.pipeline.release(self.filled_stage, self.lane)
-        body = (
-            Section("partials", (Declare(partials),)),
-            *self._multiplied(partials, integer(0)),
-            Section("await_k_tile", (AwaitWgmmas(0),)),
-            Section("release", release),
-            Section("promote", (unrolled(i, (columns,), stop=self.config.thread_m),)),
-        )
-        return Section("accumulators", (Declare(sums, zeroed=True),)), self._over_k(body, "k_tiles")
-
-    def _multiplied(self, accumulators: Array, before: Integer) -> tuple[Section, ...]:
-        """The multiplication of a k-tile, once it has been copied; `before` terms are in the accumulators."""
-        config, last = self.config, self.last_tile
-        return (
-            Section("stage", tuple(self.fill_definitions)),
-            Section("await_full", (self.pipeline.await_full(self.filled_stage, self.fill),)),
-            Section("fence", (FenceWgmma(),)),
-            Section("multiply", self._multiply(accumulators, before, 0, last.terms if last else config.block_k)),
-            Section("commit", (CommitWgmmas(),)),
-            Section("multiply_rest", self._multiply_rest(accumulators, before)),
-        )
-
-    def _multiply_rest(self, accumulators: Array, before: Integer) -> tuple[Node, ...]:
-        """The other instructions of k-tiles that are longer than the last one, as a group of their own: ptxas
-        serialises wgmmas of a group in a branch."""
-        last, block_k = self.last_tile, self.config.block_k
-        if last is None or last.length == block_k:
-            return ()
-        k, length = self.k_offset + self.k0.symbol, self.extents[self.contraction.k.name]
-        if self.channels is not None:
-            k, length = Mod(k, self.channels), self.channels
-        body = (FenceWgmma(), *self._multiply(accumulators, before, last.terms, block_k), CommitWgmmas())
-        return Comment("zeros follow the first terms of the last k-tile"), when(k, "<", length - integer(block_k), body)
-
-    def _multiply(self, accumulators: Array, before: Integer, start: int, stop: int) -> tuple[Node, ...]:
-        """The instructions of terms of a k-tile."""
-        config, thread, (a, b), stage = self.config, self.thread, self.tiles, self.filled_stage
-        k = thread.loop_index(self.contraction.k.name, config.block_k)
-        matrix = thread.loop_index("matrix", config.matrices_m)
-        i = value_of(matrix)
-        row = self.warpgroup * integer(WGMMA_M * config.matrices_m) + WGMMA_M * i
-        node = Wgmma(
-            Access(accumulators, (2 * i, integer(0)), "store", int(config.block_n) // 4),
-            Access(accumulators, (2 * i + 1, integer(0)), "store", int(config.block_n) // 4),
-            a.matrix(stage, row, k.symbol),
-            b.matrix(stage, integer(0), k.symbol),
-            config.wgmma,
-            int(config.block_n),
-            before + k.symbol,
-            a.block_bytes,
-            b.block_bytes,
-        )
-        body = repeated(matrix, (node,), config.matrices_m)
-        return (For(Loop(k, integer(start), integer(stop), config.wgmma.k, unroll=True), body),)
+        return waves * bounds(ceil_div(self.k_range.length, self.config.block_k), self.lowering.ranges)[1]
 
     def _reason(self) -> str:
         config = self.config

@@ -15,7 +15,20 @@ from cugen.families.rowwise.statements.groups import split_groups
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.plan.traversal.substitution import over_indices
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, children, free_indices, walk
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Scan,
+    Span,
+    children,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import converted, rebuild
 
@@ -34,6 +47,11 @@ class Output:
     subscripts: tuple[Expr, ...]
     value: Expr
     is_per_element: bool
+    span: Span  # of the statement
+
+    @property
+    def element(self) -> Read:
+        return Read(self.target, self.subscripts, self.value.dtype, span=self.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +203,7 @@ class _Inliner:
             self.written.add(statement.target)
             if self.request.is_stored(statement):
                 is_per_element = bool({i.name for i in statement.indices} & self.domain.column_names)
-                outputs[element] = Output(*element, value, is_per_element)
+                outputs[element] = Output(*element, value, is_per_element, statement.span)
         return tuple(outputs.values())
 
     def _canonical(self, expr: Expr, names: Mapping[str, str]) -> Expr:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from cugen.families.stencil.config import StencilConfig, access_width
 from cugen.families.stencil.footprint import Axis, Footprint, Footprints
 from cugen.families.stencil.kernel import StencilBuilder
-from cugen.families.stencil.register_window import join_ranges, load_window, project, replace_item
+from cugen.families.stencil.register_window import project, replace_item
+from cugen.families.stencil.window_loads import join_ranges, load_window
 from cugen.families.stencil.window_values import WindowLowering
 from cugen.pieces.blocks import Blocks, define, thread
 from cugen.pieces.loop_variables import loop_variable, unrolled

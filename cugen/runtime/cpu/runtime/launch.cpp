@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "async_proxy.h"
+#include "barriers.h"
 #include "block.h"
 #include "cluster.h"
 #include "collective.h"

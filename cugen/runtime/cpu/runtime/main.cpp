@@ -12,6 +12,7 @@
 
 #include "alignment.h"
 #include "async_proxy.h"
+#include "barriers.h"
 #include "block.h"
 #include "cluster.h"
 #include "collective.h"

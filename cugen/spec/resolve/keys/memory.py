@@ -45,12 +45,8 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
     if "space" in options:
         entry = options["space"]
         space = _read_space(entry.value, report, f"{key}.space")
-        if space is not None and space != "shared":
-            _reject_tile_keys(options, space, report, key)
-        if space is not None and space != "texture":
-            _reject_texture_keys(options, space, report, key)
-        if space in UNCACHED_SPACES:
-            _reject_cache_operators(options, space, report, key)
+        if space is not None:
+            _reject_misplaced(options, space, report, key)
     pad, stages, swizzle, dynamic, dims, filter = 0, 1, False, False, 1, "point"
     if "pad" in options:
         pad = read_integer(options["pad"].value, report, key=f"{key}.pad", low=0, high=MAX_PAD) or 0
@@ -97,43 +93,29 @@ def _placed(space: str | None, node: YamlNode) -> Memory:
     return Memory(space, span=node.span)
 
 
-def _reject_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
-    for name in ("pad", "swizzle", "dynamic", "stages"):
-        if name in options:
-            report.error(
-                "CG2002",
-                f"`{name}` applies to shared memory, and this array is in {space} memory",
-                options[name].key.span,
-                key=f"{key}.{name}",
-                label="needs `space: shared`",
-                help=f"write `space: shared`, or remove `{name}`",
-            )
+def _reject_misplaced(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
+    """Reports the options that an array in this memory space can't have."""
 
+    def reject(names: Sequence[str], code: str, what: str, label: str, instead: str) -> None:
+        for name in names:
+            if name in options:
+                report.error(
+                    code,
+                    f"`{name}` {what}, and this array is in {space} memory",
+                    options[name].key.span,
+                    key=f"{key}.{name}",
+                    label=label,
+                    help=f"write `space: {instead}`, or remove `{name}`",
+                )
 
-def _reject_texture_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
-    for name in ("dims", "filter"):
-        if name in options:
-            report.error(
-                "CG2011",
-                f"`{name}` applies to textures, and this array is in {space} memory",
-                options[name].key.span,
-                key=f"{key}.{name}",
-                label="needs `space: texture`",
-                help=f"write `space: texture`, or remove `{name}`",
-            )
-
-
-def _reject_cache_operators(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
-    for name in ("load", "store"):
-        if name in options:
-            report.error(
-                "CG2014",
-                f"`{name}` is a cache operator of device memory, and this array is in {space} memory",
-                options[name].key.span,
-                key=f"{key}.{name}",
-                label=f"{space} memory has a cache of its own",
-                help=f"write `space: global`, or remove `{name}`",
-            )
+    if space != "shared":
+        tile_options = ("pad", "swizzle", "dynamic", "stages")
+        reject(tile_options, "CG2002", "applies to shared memory", "needs `space: shared`", "shared")
+    if space != "texture":
+        reject(("dims", "filter"), "CG2011", "applies to textures", "needs `space: texture`", "texture")
+    if space in UNCACHED_SPACES:
+        what, label = "is a cache operator of device memory", f"{space} memory has a cache of its own"
+        reject(("load", "store"), "CG2014", what, label, "global")
 
 
 def check_constant_memory(arrays: Sequence[Array], scalars: Iterable[Scalar], scope: Scope) -> None:

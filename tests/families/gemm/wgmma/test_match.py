@@ -217,6 +217,26 @@ def test_operands_are_copied_unasked_where_gemm_takes_longer_by_the_models(made,
     assert gemm.family == "wgmma"
 
 
+OF_A_TEMPORARY = """
+target: sm_90a
+params: {N: 8, M: 1}
+arrays:
+  x: {shape: [N, 2053], dtype: int8}
+  w: {shape: [2053, M], dtype: int8}
+  y: {shape: [N, M], dtype: float32}
+indices: {k: 2053}
+compute: |
+  t[n, m] = sum(x[n, k] * w[k, m], k)
+  a[n] = argmax(t[n, m], m)
+  y[n, m] = t[n, m] * (m == a[n])
+"""
+
+
+def test_a_product_that_is_a_temporary_is_weighed_as_one_that_is_stored(made) -> None:
+    """Its copies were weighed as those of a product that stores nothing, which ended in an internal error."""
+    assert made(OF_A_TEMPORARY).plan.kernels
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "seconds", "launches"), [((256, 256, 258), 0, 3), ((1024, 1024, 1026), 1, 1)])
 def test_the_time_of_the_copies_themselves_counts(monkeypatch: pytest.MonkeyPatch, sizes, seconds, launches) -> None:

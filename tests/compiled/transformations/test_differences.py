@@ -9,8 +9,9 @@ import pytest
 from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
 from cugen.compiled import sass
-from cugen.compiled.differences import Code, transformations
-from cugen.compiled.unrolled_trips import WHICH_REMAIN
+from cugen.compiled.transformations.code import Code
+from cugen.compiled.transformations.differences import transformations
+from cugen.compiled.transformations.unrolled_trips import WHICH_REMAIN
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Mod, integer, symbol
 from cugen.spec.types import DTYPES

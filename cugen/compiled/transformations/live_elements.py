@@ -12,7 +12,7 @@ from itertools import product
 import sympy
 
 from cugen.analysis.totals.sites import Counter, ProgramPoint, Site, Step, sites, steps
-from cugen.compiled.transformed_sites import is_loop
+from cugen.compiled.transformations.transformed_sites import is_loop
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Component, Element, Vector
 from cugen.plan.nodes import Accumulate, Assign, Load, Mma, Store

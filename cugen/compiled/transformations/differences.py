@@ -7,145 +7,25 @@ a reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 
 import sympy
 
 from cugen.analysis.totals import infeasible
-from cugen.analysis.totals.exact import Totals
-from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Counter, Predicate, Site, data_dependence
-from cugen.compiled import transformed_sites, unrolled_trips
-from cugen.compiled.addresses import Form
-from cugen.compiled.live_elements import RegisterStores, live_elements, register_stores
-from cugen.compiled.matching import Matches, PrintedSite, fills_zeros
+from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Site, data_dependence
 from cugen.compiled.sass import Instruction, Program
-from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import For
-from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
-from cugen.plan.traversal.walking import walk_nodes
+from cugen.compiled.transformations import transformed_sites, unrolled_trips
+from cugen.compiled.transformations.code import Code, copies_of, loops_round
+from cugen.compiled.transformations.live_elements import live_elements
+from cugen.plan.symbols import integer
 
 SOME_TRIPS = "eliminated: the values are unused or in registers already, of"
 _MAX_UNROLLED_TRIPS = 4096  # trips of unrolled loops enumerated for one access (heuristic: bounds the run time)
 
 Transformed = tuple[list[str], tuple[Site, ...] | None, str]  # changes, sites as executed (None: unknown), reason
-_Loops = tuple[tuple[Counter, ...], frozenset[sympy.Symbol]]
-
-
-@dataclass(frozen=True)
-class Code:
-    """Properties of a kernel's code shared by its accesses.
-
-    uneven: counters of the loops whose trip count isn't a constant of the launch.
-    open: indices of the loops whose trip count isn't known at compile time.
-    unrolled: counters of the loops with a full `#pragma unroll`.
-    merged: instructions that serve several accesses. pinned: by basic block, an unpredicated store of the block.
-    max_elements: maximum number of elements that the instructions of one access move, by its loops.
-    forms: address expressions, by instruction address.
-    register_stores: destinations of the accesses whose elements all go to register arrays.
-    conditions: on what the instructions outside of loops depend, by the guards of their accesses.
-    total: totals of a site over the launch; None if unknown. idle: sites of which no instruction has the line.
-    """
-
-    program: Program
-    threads: tuple[int, int, int]
-    uneven: tuple[str, ...]
-    open: frozenset[sympy.Symbol]
-    unrolled: tuple[str, ...]
-    merged: tuple[Instruction, ...]
-    pinned: Mapping[int, Site]
-    max_elements: Mapping[_Loops, int]
-    forms: Mapping[int, Form]
-    register_stores: RegisterStores
-    conditions: Mapping[tuple[Predicate, ...], frozenset[frozenset[object]]]
-    total: Callable[[Site], Totals | None]
-    idle: tuple[Site, ...] = ()
-
-
-def code_of(
-    kernel: Kernel,
-    params: Mapping[str, int],
-    program: Program,
-    forms: Mapping[int, Form],
-    printed: Sequence[PrintedSite],
-    matches: Matches,
-    total: Callable[[Site], Totals | None],
-) -> Code:
-    """Collects the code properties of a kernel from its matched instructions."""
-    pinned: dict[int, Site] = {}
-    max_elements: dict[_Loops, int] = {}
-    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
-    values = {symbol(name): integer(value) for name, value in params.items()}
-    open_loops = frozenset(
-        loop.index.symbol for loop in loops if not (loop.stop - loop.start).xreplace(values).is_Integer
-    )
-    for printed_site, instructions in zip(printed, matches.instructions, strict=True):
-        site = printed_site.site
-        around = _loops_round(site, open_loops)
-        reading = [i for i in instructions if not fills_zeros(i)]
-        max_elements[around] = max(_copies(site, reading), max_elements.get(around, 0))
-        once = len(instructions) == 1 and not any(map(transformed_sites.is_loop, site.counters))
-        if once and site.access.kind == "store" and not instructions[0].predicate and not site.opaque:
-            pinned.setdefault(program.block_of(instructions[0]), site)
-    uneven = _uneven_loops(kernel, params)
-    kept = register_stores(kernel, params)
-    return Code(
-        program,
-        kernel.block,
-        uneven,
-        open_loops,
-        unrolled_loops(kernel),
-        matches.merged,
-        pinned,
-        max_elements,
-        forms,
-        kept,
-        _conditions_by_guards(program, printed, matches, pinned),
-        total,
-        tuple(found.site for found, by in zip(printed, matches.instructions, strict=True) if not by),
-    )
-
-
-def unrolled_loops(kernel: Kernel) -> tuple[str, ...]:
-    """Counters of the loops with a full `#pragma unroll`."""
-    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
-    return tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
-
-
-def _conditions_by_guards(
-    program: Program, printed: Sequence[PrintedSite], matches: Matches, pinned: Mapping[int, Site]
-) -> dict[tuple[Predicate, ...], frozenset[frozenset[object]]]:
-    """On what instructions outside of loops depend, by the guards of their accesses; but for loads that may be
-    speculated, as they run beside a store under other guards."""
-    conditions: dict[tuple[Predicate, ...], frozenset[frozenset[object]]] = {}
-    for printed_site, instructions in zip(printed, matches.instructions, strict=True):
-        site = printed_site.site
-        if any(map(transformed_sites.is_loop, site.counters)):
-            continue
-        for instruction in instructions:
-            store = pinned.get(program.block_of(instruction), site)
-            if site.access.kind != "load" or store.predicates == site.predicates:
-                known = conditions.get(site.predicates, frozenset())
-                conditions[site.predicates] = known | {program.conditions(instruction)}
-    return conditions
-
-
-def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
-    """Enclosing loops of an access: those with a counter, and the open ones, even with a single trip."""
-    return site.counters, frozenset(name for name in open_loops if name in site.definitions)
-
-
-def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
-    values = {symbol(name): integer(value) for name, value in params.items()}
-    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
-    names = []
-    for number, loop in enumerate(loops):
-        distance = (loop.stop - loop.start).xreplace(values)
-        low, high = bounds(FloorDiv(distance + (loop.step - 1), integer(loop.step)), dict(kernel.ranges))
-        names += [f"loop {number} {loop.index.name}"] if low != high else []
-    return tuple(names)
 
 
 def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Transformed:
@@ -161,7 +41,7 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
     live = _unrolled_trips_of(site) if straight else None
     if live is not None and (eliminated := _partly_eliminated(code, site, live, instructions)) is not None:
         return eliminated
-    copies = _copies(site, instructions)
+    copies = copies_of(site, instructions)
     site, repeated = _without_register_reuse(code, site, copies, straight)
     if repeated and straight:
         live = _unrolled_trips_of(site)
@@ -194,7 +74,7 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
             others = (unrolled_trips.any_trips(site, live, copies, code.total),)
         return [*changes, *trip_changes], others, why
     may_reuse = not straight and not repeated and not _is_copy(site)
-    if may_reuse and copies < code.max_elements[_loops_round(site, code.open)]:
+    if may_reuse and copies < code.max_elements[loops_round(site, code.open)]:
         return (
             changes,
             None,
@@ -254,11 +134,6 @@ def _ranges(code: Code, site: Site) -> dict[sympy.Symbol, tuple[int, int]]:
     return ranges | {t: (0, size - 1) for t, size in zip(THREAD, code.threads, strict=True)}
 
 
-def _copies(site: Site, instructions: Sequence[Instruction]) -> int:
-    """Number of source-level accesses that the instructions amount to."""
-    return max(1, sum(i.bytes for i in instructions) // (site.access.array.dtype.bytes * site.access.width))
-
-
 def _adds_up(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
     """Whether the compiled loop can make exactly the planned trips: 513 trips are 13 peeled ones and 5 iterations of a
     loop unrolled by 100. True without a check for nested loops, loops with an exit inside an unrolled iteration, loops
@@ -274,9 +149,9 @@ def _adds_up(code: Code, site: Site, instructions: Sequence[Instruction]) -> boo
         or transformed_sites.symbols_of(site.predicates) & _loops(site)
     ):
         return True
-    inside = _copies(site, looped)
+    inside = copies_of(site, looped)
     left = transformed_sites.trips(site) - (
-        _copies(site, instructions) - inside if len(looped) < len(instructions) else 0
+        copies_of(site, instructions) - inside if len(looped) < len(instructions) else 0
     )
     return (left >= inside and left % inside == 0) or _in_chunks(code, site, instructions)
 
@@ -293,7 +168,7 @@ def _in_chunks(code: Code, site: Site, instructions: Sequence[Instruction]) -> b
     blocks: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         blocks.setdefault(code.program.block_of(instruction), []).append(instruction)
-    speculated = [_copies(site, block) for block in blocks.values()]
+    speculated = [copies_of(site, block) for block in blocks.values()]
     sizes = [count // prod(inner) for count in speculated]
     if any(count % prod(inner) for count in speculated) or not transformed_sites.is_unroll_chain(sizes):
         return False
@@ -325,7 +200,7 @@ def _is_sunk(code: Code, site: Site, instructions: Sequence[Instruction]) -> boo
     """Whether an instruction of a load runs under conditions that accesses with the same guards don't have, or that
     other instructions of the load don't have, though its guards are the same in each trip."""
     loops = {str(counter.symbol) for counter in site.counters}
-    if site.access.kind != "load" or loops & set(code.uneven) or _loops_round(site, code.open)[1]:
+    if site.access.kind != "load" or loops & set(code.uneven) or loops_round(site, code.open)[1]:
         return False
     always: frozenset[object] = frozenset()
     usual = code.conditions.get(site.predicates, frozenset()) | ({always} if not site.predicates else frozenset())

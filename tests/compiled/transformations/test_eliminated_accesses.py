@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from cugen.analysis.totals.sites import sites
-from cugen.compiled import unrolled_trips
 from cugen.compiled.addresses import Form
-from cugen.compiled.live_elements import live_elements, register_stores
 from cugen.compiled.sass import Instruction
+from cugen.compiled.transformations import unrolled_trips
+from cugen.compiled.transformations.live_elements import live_elements, register_stores
 from cugen.kernel import generate
 from cugen.spec.load import load_text
 

@@ -10,9 +10,9 @@ import sympy
 from cugen.analysis.totals.affine import affine_form
 from cugen.analysis.totals.exact import Totals
 from cugen.analysis.totals.sites import BLOCK, THREAD, Counter, Predicate, Site
-from cugen.compiled import transformed_sites
 from cugen.compiled.addresses import Form
 from cugen.compiled.sass import Instruction
+from cugen.compiled.transformations import transformed_sites
 from cugen.plan.symbols import Integer
 
 _WORD = 1 << 32  # values of a 32-bit register

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.analysis.totals.sites import BLOCK, THREAD, Counter, Predicate, Site
-from cugen.compiled import transformed_sites
+from cugen.compiled.transformations import transformed_sites
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.types import DTYPES

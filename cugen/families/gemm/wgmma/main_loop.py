@@ -1,0 +1,201 @@
+"""The main loop of a warp-specialised GEMM, for producer and consumers alike: one thread copies each k-tile of the
+block, warpgroups multiply it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.wgmma.config import (
+    WgmmaConfig,
+)
+from cugen.families.gemm.wgmma.coordinates import WarpgroupCoordinates
+from cugen.families.gemm.wgmma.operands import OperandTiles
+from cugen.families.gemm.wgmma.pipeline import Pipeline
+from cugen.families.gemm.wgmma.pixels import LastTile
+from cugen.machine.wgmma import WGMMA_M
+from cugen.pieces.blocks import define
+from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import (
+    Accumulate,
+    Comment,
+    Comparison,
+    Declare,
+    Define,
+    For,
+    Loop,
+    Node,
+    Section,
+    when,
+)
+from cugen.plan.pipeline_nodes import (
+    AwaitWgmmas,
+    CommitWgmmas,
+    FenceWgmma,
+    Wgmma,
+)
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+
+
+@dataclass(frozen=True)
+class KRange:
+    """The part of K that a block sums in each of its output tiles: `length` terms from `offset` on, in `k_tiles`.
+
+    `channels`: those of a tap of a window with padding, of which K is a multiple then; None without padding."""
+
+    offset: Integer
+    length: Integer
+    k_tiles: Integer
+    channels: Integer | None
+
+
+class MainLoop:
+    """The loop over k-tiles. `wave` is the number of the block's output tile, None where it has one only; `rank` that
+    of the block in its cluster."""
+
+    def __init__(
+        self,
+        thread: WarpgroupCoordinates,
+        tiles: tuple[OperandTiles, ...],
+        pipeline: Pipeline,
+        k_range: KRange,
+        *,
+        wave: Integer | None,
+        warpgroup: Integer,
+        rank: Integer,
+    ) -> None:
+        assert isinstance(thread.config, WgmmaConfig)
+        self.config: WgmmaConfig = thread.config
+        self.thread, self.contraction, self.lowering = thread, thread.contraction, thread.lowering
+        self.tiles, self.pipeline, self.k_range = tiles, pipeline, k_range
+        self.wave, self.warpgroup, self.rank = wave, warpgroup, rank
+        self.last_tile = LastTile.of(self.contraction, self.config.wgmma)
+        self.k0 = loop_variable(f"{self.contraction.k.name}0", k_range.length, self.lowering)
+        self.fill_definitions, self.fill, self.filled_stage = self._define_fill()
+
+    def produce(self) -> tuple[Section, ...]:
+        """The copies of the producer's thread."""
+        stage, batch = self.filled_stage, {i.name: self.lowering.symbols[i.name] for i in self.contraction.batch}
+        coordinates = {
+            **self.thread.tile_origin,
+            **batch,
+            self.contraction.k.name: self.k_range.offset + self.k0.symbol,
+        }
+        barrier = self.pipeline.full_barrier(stage)
+        common = tuple(node for tiles in self.tiles for node in tiles.tile_definitions(coordinates, self.rank))
+        copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates, self.rank))
+        body = (
+            Section("stage", tuple(self.fill_definitions)),
+            Section("await_empty", self.pipeline.await_empty(stage, self.fill)),
+            Section("expect", (self.pipeline.expect(stage),)),
+            Section("copies", copies),
+        )
+        return Section("first_pixel", common), self._over_k(body, "k_tiles")
+
+    def consume(self, epilogue: Epilogue) -> tuple[Section, ...]:
+        """The main loop of a consumer, with its sums in the accumulators, and the epilogue."""
+        (sums,) = epilogue.accumulators.arrays
+        main_loop = self._promoted(sums) if self.config.promotes else self._accumulated(sums)
+        return *main_loop, *epilogue.sections()
+
+    def _over_k(self, body: tuple[Section, ...], name: str) -> Section:
+        """A loop over k-tiles."""
+        loop = Loop(self.k0, integer(0), self.k_range.length, self.config.block_k, rolled=True)
+        return Section(name, (For(loop, body),))
+
+    def _define_fill(self) -> tuple[list[Define], Integer, Integer]:
+        """The k-tile's number among those of the block, named where stages are refilled, and its stage."""
+        nodes: list[Define] = []
+        k_tile = FloorDiv(self.k0.symbol, integer(self.config.block_k))
+        fill = k_tile if self.wave is None else self.wave * self.k_range.k_tiles + k_tile
+        if self.pipeline.refills:
+            nodes.append(define("fill", fill, self.lowering))
+            fill = nodes[-1].index.symbol
+        stage = self.pipeline.define_stage(fill)
+        return [*nodes, stage], fill, stage.index.symbol
+
+    def _accumulated(self, sums: Array) -> tuple[Section, ...]:
+        """Sums stay in the accumulators of the instruction; a k-tile is multiplied while the one before is waited
+        for."""
+        fill, stages = self.fill, self.config.stages
+        after_first = Comparison(self.k0.symbol, ">", integer(0))
+        previous = self.pipeline.stage_of(fill + integer(stages) - 1)
+        body = (
+            *self._multiplied(sums, self.k0.symbol),
+            Section("await_previous", (AwaitWgmmas(1),)),
+            Section("release_previous", self.pipeline.release(previous, self.thread.lane, after_first)),
+        )
+        release_last: tuple[Node, ...] = ()  # nothing waits for it in the block's only output tile
+        if self.wave is not None:
+            last = self.wave * self.k_range.k_tiles + self.k_range.k_tiles - 1
+            release_last = self.pipeline.release(self.pipeline.stage_of(last), self.thread.lane)
+        return (
+            Section("accumulators", (Declare(sums),)),
+            self._over_k(body, "k_tiles"),
+            Section("await_last", (AwaitWgmmas(0),)),
+            Section("release_last", release_last),
+        )
+
+    def _promoted(self, sums: Array) -> tuple[Section, ...]:
+        """The sums of each k-tile are added to others by the threads; meanwhile other warpgroups multiply."""
+        partials = replace(sums, symbol=self.lowering.names.allocate("partials"))
+        i = self.thread.loop_index("i", self.config.thread_m)
+        j = self.thread.loop_index("j", self.config.thread_n)
+        element = Element.of(Access(partials, (i.symbol, j.symbol), "load"))
+        add = Accumulate(Access(sums, (i.symbol, j.symbol), "store"), element)
+        columns = unrolled(j, (add,), stop=self.config.thread_n)
+        release = self.pipeline.release(self.filled_stage, self.thread.lane)
+        body = (
+            Section("partials", (Declare(partials),)),
+            *self._multiplied(partials, integer(0)),
+            Section("await_k_tile", (AwaitWgmmas(0),)),
+            Section("release", release),
+            Section("promote", (unrolled(i, (columns,), stop=self.config.thread_m),)),
+        )
+        return Section("accumulators", (Declare(sums, zeroed=True),)), self._over_k(body, "k_tiles")
+
+    def _multiplied(self, accumulators: Array, before: Integer) -> tuple[Section, ...]:
+        """The multiplication of a k-tile, once it has been copied; `before` terms are in the accumulators."""
+        config, last = self.config, self.last_tile
+        return (
+            Section("stage", tuple(self.fill_definitions)),
+            Section("await_full", (self.pipeline.await_full(self.filled_stage, self.fill),)),
+            Section("fence", (FenceWgmma(),)),
+            Section("multiply", self._multiply(accumulators, before, 0, last.terms if last else config.block_k)),
+            Section("commit", (CommitWgmmas(),)),
+            Section("multiply_rest", self._multiply_rest(accumulators, before)),
+        )
+
+    def _multiply_rest(self, accumulators: Array, before: Integer) -> tuple[Node, ...]:
+        """The other instructions of k-tiles that are longer than the last one, as a group of their own: ptxas
+        serialises wgmmas of a group in a branch."""
+        last, block_k = self.last_tile, self.config.block_k
+        if last is None or last.length == block_k:
+            return ()
+        k, length = self.k_range.offset + self.k0.symbol, self.thread.extents[self.contraction.k.name]
+        if self.k_range.channels is not None:
+            k, length = Mod(k, self.k_range.channels), self.k_range.channels
+        body = (FenceWgmma(), *self._multiply(accumulators, before, last.terms, block_k), CommitWgmmas())
+        return Comment("zeros follow the first terms of the last k-tile"), when(k, "<", length - integer(block_k), body)
+
+    def _multiply(self, accumulators: Array, before: Integer, start: int, stop: int) -> tuple[Node, ...]:
+        """The instructions of terms of a k-tile."""
+        config, thread, (a, b), stage = self.config, self.thread, self.tiles, self.filled_stage
+        k = thread.loop_index(self.contraction.k.name, config.block_k)
+        matrix = thread.loop_index("matrix", config.matrices_m)
+        i = value_of(matrix)
+        row = self.warpgroup * integer(WGMMA_M * config.matrices_m) + WGMMA_M * i
+        node = Wgmma(
+            Access(accumulators, (2 * i, integer(0)), "store", int(config.block_n) // 4),
+            Access(accumulators, (2 * i + 1, integer(0)), "store", int(config.block_n) // 4),
+            a.matrix(stage, row, k.symbol),
+            b.matrix(stage, integer(0), k.symbol),
+            config.wgmma,
+            int(config.block_n),
+            before + k.symbol,
+            a.block_bytes,
+            b.block_bytes,
+        )
+        body = repeated(matrix, (node,), config.matrices_m)
+        return (For(Loop(k, integer(start), integer(stop), config.wgmma.k, unroll=True), body),)
