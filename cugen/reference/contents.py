@@ -119,9 +119,10 @@ class Contents:
     def _keep_candidates(self, region: Region, x: Tracked) -> None:
         assert x.candidates is not None
         flat_indices = np.arange(self.value.size, dtype=np.int64).reshape(self.shape)[region]
-        candidates = np.broadcast_to(x.candidates, (len(x.candidates), *flat_indices.shape))
-        for coordinates in zip(*np.nonzero(candidates.sum(axis=0) > 1), strict=True):
-            self.candidates[int(flat_indices[coordinates])] = np.nonzero(candidates[(slice(None), *coordinates)])[0]
+        candidates = np.broadcast_to(x.candidates, (len(x.candidates), *np.shape(flat_indices)))
+        candidates = candidates.reshape(len(candidates), -1)
+        for number in np.flatnonzero(candidates.sum(axis=0) > 1):
+            self.candidates[int(np.ravel(flat_indices)[number])] = np.flatnonzero(candidates[:, number])
 
 
 def _assigned(current: Floats | None, region: Region, new: Floats | None, shape: tuple[int, ...]) -> Floats | None:

@@ -13,8 +13,9 @@ from cugen.reference.filtering import filtered
 from cugen.reference.nonnegative import is_nonnegative
 from cugen.reference.operators import apply_operator, convert, select
 from cugen.reference.scope import Scope
-from cugen.reference.storage import Values, store, working_dtype
+from cugen.reference.storage import Values, format_of, store, working_dtype
 from cugen.reference.sums.contraction import conjuncts, contract, multiply, split
+from cugen.reference.sums.outer_factors import factored
 from cugen.reference.sums.reductions import (
     Sum,
     argument_of_extremum,
@@ -26,7 +27,7 @@ from cugen.reference.sums.reductions import (
     scan,
 )
 from cugen.reference.sums.tensor_cores import Tf32Factors, tf32_factors, truncation
-from cugen.reference.tracked import Tracked, integers_are_exact
+from cugen.reference.tracked import Tracked, deviation, integers_are_exact
 from cugen.spec.expressions import (
     Cast,
     Const,
@@ -182,17 +183,33 @@ class Interpreter:
     def _reduced(self, node: Reduce, scope: Scope) -> Tracked:
         inner, extents = self._bound(node.indices, scope)
         truncated = truncation(node, self._operand_type, self.precision, has_wgmma=self.has_wgmma)
-        if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
-            return total.result(node.dtype, truncated=truncated)
         if node.is_position:
             return argument_of_extremum(node.kind, *self._terms(node, inner))
-        chunks = _chunked(node, inner, extents)
         if node.kind == "sum":
-            sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
-            return functools.reduce(Sum.plus, sums).result(node.dtype, truncated=truncated)
-        partials = [self._reduce_chunk(node, chunk, len(extents)) for chunk in chunks]
+            total = self._contract(node, inner, extents)
+            if total is None:
+                chunks = _chunked(node, inner, extents)
+                sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
+                total = functools.reduce(Sum.plus, sums)
+            return self._with_factors_outside(node, scope, total, total.result(node.dtype, truncated=truncated))
+        partials = [self._reduce_chunk(node, chunk, len(extents)) for chunk in _chunked(node, inner, extents)]
         operator = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
         return functools.reduce(lambda a, b: apply_operator(operator, (a, b), node.dtype), partials)
+
+    def _with_factors_outside(self, node: Reduce, scope: Scope, total: Sum, result: Tracked) -> Tracked:
+        """The result of a sum, within whose bound is also the product of the factors of all terms and the sum of the
+        rest: where one of the two overflows, the other need not."""
+        if (split_off := factored(node)) is None:
+            return result
+        factor = np.abs(self.evaluate(split_off.factor, scope).value)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            is_finite = np.isfinite(total.magnitude) & np.isfinite(factor)
+            may_overflow = ~is_finite | (total.magnitude / factor >= format_of(node.dtype).overflow)
+        if not may_overflow.any():
+            return result
+        product = self.evaluate(split_off.product, scope)
+        gap = deviation(result.value, product.value) + product.slack
+        return replace(result, bound=np.maximum(result.slack, np.where(may_overflow, gap, 0.0)))
 
     def _reduce_chunk(self, node: Reduce, chunk: Scope, axes: int) -> Tracked:
         body, where = self._terms(node, chunk)

@@ -17,12 +17,15 @@ from cugen.rewrite.canonical_expressions import with_canonical_expressions
 from cugen.rewrite.canonical_extents import with_canonical_extents
 from cugen.rewrite.grouping import completed_statements, inlined_statements
 from cugen.rewrite.hoist_reductions import at_typical_sizes, elements, has_no_more_elements, hoisted
+from cugen.rewrite.indices.components import with_components
+from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
+from cugen.rewrite.sums.short_reductions import with_short_reductions
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
@@ -37,7 +40,8 @@ _MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fa
 def plan_context(spec: Spec) -> Context:
     """The context of a spec's launches: of its canonical form, after `split_statements`."""
     canonical = with_canonical_extents(_with_solved_congruences(with_canonical_expressions(spec)))
-    return make_context(split_statements(canonical), spec)
+    unrolled = with_components(with_short_reductions(canonical))
+    return make_context(split_statements(_with_computed_subscripts(unrolled)), spec)
 
 
 def _with_solved_congruences(spec: Spec) -> Spec:
@@ -104,6 +108,17 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
             stored |= inlined
     arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
     return replace(spec, arrays=tuple(arrays)) if stored else spec
+
+
+def _with_computed_subscripts(spec: Spec) -> Spec:
+    """The spec with computed subscripts in the launch that reads at them, where they are in its registers; the same
+    object if there are none."""
+    for written in map(_target, spec.statements):
+        position = next((n for n, s in enumerate(spec.statements) if _target(s) == written), None)
+        computed = None if position is None else with_computed_subscripts(spec, position)
+        if computed is not None and not set(computed.targets) & set(group(make_context(computed.spec)).stored):
+            spec = computed.spec
+    return spec
 
 
 def _terms(statement: Statement, spec: Spec) -> int:

@@ -182,6 +182,16 @@ OPERATORS: dict[str, tuple[Body, ...]] = {
         "y[i] = sqrt(sum(x[i, j] * x[i, j], j))",
         "q[i, j] = x[i, j] * x[i, j]\ny[i] = sqrt(sum(q[i, j], j))",
         "y[i] = sqrt(sum(x[i, j] ** 2, j))"),
+    "nearest_distance": _in_spellings("M: 8192; N: 4096; D: 3", "p M, D; q N, D; y M",
+        "y[i] = min(sum((p[i, c] - q[j, c]) ** 2, c), j)",
+        "d[i, j] = sum((p[i, c] - q[j, c]) ** 2, c)\ny[i] = min(d[i, j], j)",
+        "y[i] = min((p[i, 0] - q[j, 0]) ** 2 + (p[i, 1] - q[j, 1]) ** 2 + (p[i, 2] - q[j, 2]) ** 2, j)"),
+    "forces_of_all_pairs": _in_spellings("N: 16384", "x N, 3; m N; a N, 3",
+        "a[i, c] = sum(m[j] * (x[j, c] - x[i, c]) * rsqrt(sum((x[j, d] - x[i, d]) ** 2, d) + 0.5) ** 3, j)",
+        "r[i, j] = sum((x[j, d] - x[i, d]) ** 2, d) + 0.5\n"
+        "a[i, c] = sum(m[j] * (x[j, c] - x[i, c]) * rsqrt(r[i, j]) ** 3, j)",
+        "r[i, j] = (x[j, 0] - x[i, 0]) ** 2 + (x[j, 1] - x[i, 1]) ** 2 + (x[j, 2] - x[i, 2]) ** 2 + 0.5\n"
+        "a[i, c] = sum((x[j, c] - x[i, c]) * m[j] * rsqrt(r[i, j]) ** 3, j)"),
     "row_variances": _in_spellings(_ROWS, "x M, N; y M", "y[i] = var(x[i, j], j)",
         "m[i] = mean(x[i, j], j)\ny[i] = mean((x[i, j] - m[i]) ** 2, j)",
         "m[i] = sum(x[i, j], j) / N\nd[i, j] = x[i, j] - m[i]\ny[i] = sum(d[i, j] * d[i, j], j) / N"),

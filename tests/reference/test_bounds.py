@@ -228,6 +228,12 @@ def test_an_argmax_admits_candidates_that_rounding_cannot_separate(run):
     assert result.accepts(np.array([0, 0])).tolist() == [False, False]
 
 
+def test_an_argmin_of_a_whole_vector_admits_every_position_that_rounding_may_choose(run):
+    x = np.array([0.4, 0.2, 0.3, 0.2 + 2.0**-26], dtype=np.float32)
+    result = run("y = argmin(sqrt(x[j]), j)", {"x": "float32 4", "y": "int64"}, {"x": x})
+    assert [bool(result.accepts(np.array(position))) for position in range(4)] == [False, True, False, True]
+
+
 def test_an_argmax_of_given_values_takes_the_first_and_nothing_else(run):
     x = np.array([[1.5, 3.5, 3.5]], dtype=np.float32)
     result = run("y[i] = argmax(x[i, j], j)", {"x": "float32 1 3", "y": "int64 1"}, {"x": x})
@@ -250,6 +256,47 @@ def test_a_sum_whose_order_decides_about_overflow_admits_infinity(run):
     result = run("y = sum(x[i], i)", {"x": "float32 4", "y": "float32"}, {"x": x})
     assert result.accepts(np.asarray(np.float32(np.inf)))
     assert result.accepts(np.asarray(np.float32(0)))
+
+
+FACTORED = [
+    # A device may multiply by the factor once, after the sum: the spec, and what of it a float32 can't hold.
+    ("y[i] = sum(x[i, j] / u[i], j)", lambda x, u: np.float32(x.sum() / u)),
+    ("y[i] = sum(x[i, j] * x[i, j] / u[i], j)", lambda x, u: np.float32((x * x).sum() / u)),
+    ("y[i] = sum(u[i] * x[i, j], j)", lambda x, u: np.float32(u * x.sum())),
+    ("y[i] = sum(-x[i, j] * u[i], j)", lambda x, u: np.float32(-(u * x.sum()))),
+    ("y[i] = sum(x[i, j] / u[i] / u[i], j)", lambda x, u: np.float32(x.sum() / u / u)),
+]
+
+
+@pytest.mark.parametrize(("compute", "factored"), FACTORED, ids=[compute for compute, _ in FACTORED])
+@settings(max_examples=60, deadline=None)
+@given(
+    scale=st.floats(-37, 38),
+    factor=st.floats(-37, 38),
+    values=st.lists(st.floats(-3, 3, width=32), min_size=3, max_size=3),
+)
+def test_a_common_factor_of_all_terms_may_be_multiplied_after_the_sum(run, compute, factored, scale, factor, values):
+    x = (np.array([values]) * 10.0**scale).clip(-3e38, 3e38).astype(np.float32)
+    u = np.array([10.0**factor], np.float32)
+    result = run(compute, {"x": "float32 1 3", "u": "float32 1", "y": "float32 1"}, {"x": x, "u": u})
+    with np.errstate(all="ignore"):
+        assert result.accepts(np.asarray([factored(x[0], u[0])])).all()
+
+
+def test_a_common_factor_of_moderate_terms_does_not_loosen_the_bound(run, rng):
+    x, u = rng.normal(size=(1, 1000)).astype(np.float32), np.array([1e-20], np.float32)
+    arrays = {"x": "float32 1 1000", "u": "float32 1", "y": "float32 1"}
+    result = run("y[i] = sum(u[i] * x[i, j], j)", arrays, {"x": x, "u": u})
+    assert result.bound <= 1e-4 * np.abs(u * x).sum()
+
+
+def test_a_sum_and_its_factor_that_are_infinite_in_both_orders_are_compared(run):
+    x, u = np.full((1, 3), np.inf, np.float32), np.array([2], np.float32)
+    result = run(
+        "y[i] = sum(u[i] * x[i, j], j)", {"x": "float32 1 3", "u": "float32 1", "y": "float32 1"}, {"x": x, "u": u}
+    )
+    assert result.accepts(np.array([np.inf], np.float32)).all()
+    assert not result.accepts(np.array([0], np.float32)).any()
 
 
 def test_a_norm_of_zeros_cannot_be_nan(run):

@@ -143,6 +143,27 @@ def _tunables(request: Request) -> dict[str, int]:
 
 
 def _config(problem: RowProblem, width: Width) -> RowConfig:
+    """The config with vectors of `width`, or of fewer elements where those of a computed value in shared memory would
+    exceed one access."""
+    config = _config_of(problem, width)
+    widest = max((_shared_bytes(level, problem) for level in config.levels), default=0)
+    if config.width.count * widest <= MAX_ACCESS_BYTES:
+        return config
+    count = MAX_ACCESS_BYTES // widest
+    return _config_of(
+        problem, Width(count, f"{count} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory")
+    )
+
+
+def _shared_bytes(level: StorageLevel, problem: RowProblem) -> int:
+    """The bytes of an element of the widest value that a level has in shared memory."""
+    if level.storage != Storage.SHARED:
+        return 0
+    values = (expr for row_pass in level.passes for expr in row_pass.cached)
+    return max(((e.dtype if level.as_computed else storage_type(e, problem)).bytes for e in values), default=0)
+
+
+def _config_of(problem: RowProblem, width: Width) -> RowConfig:
     request, context = problem.request, problem.request.context
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)

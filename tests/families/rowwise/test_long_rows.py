@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.plan.traversal.walking import accesses
+from cugen.runtime.cpu import CpuDevice
 
 SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
 
@@ -119,3 +120,30 @@ def test_few_long_rows_are_correct(prove, statement):
     prove(spec("N: 300000", {"x": ("N", F), "y": ("N", F)}, (statement,)))
     text = spec("M: 3, N: 70000", {"x": ("M, N", F), "y": ("M, N", F)}, (statement,))
     prove(text.replace("y[j]", "y[i, j]").replace("x[j]", "x[i, j]").replace("x[k]", "x[i, k]"))
+
+
+# Values that are wider as computed than as loaded
+
+DIFFERENCES = """params: {{M: 2, N: {length}}}
+arrays:
+  x: {{shape: [M, N], dtype: {dtype}, boundary: zero}}
+  y: {{shape: [M, N], dtype: {dtype}}}
+  s: {{shape: [M], dtype: float32}}
+compute: |
+  y[i, j] = x[i, j - 1] + x[i, j + 1]
+  s[i] = sum(cast(y[i, j], float32) * x[i, j], j)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3", "int8", F])
+@pytest.mark.parametrize("length", [5000, 20000, 60000])
+def test_no_access_to_a_value_as_computed_exceeds_16_bytes(planned, dtype, length):
+    kernel = planned(DIFFERENCES.format(length=length, dtype=dtype))
+    assert kernel.family == "rowwise"
+    assert max(access.width * access.array.dtype.bytes for access in accesses(kernel.body)) <= 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3"])
+def test_values_in_shared_memory_as_computed_are_right(made, check, dtype):
+    check(made(DIFFERENCES.format(length=60000, dtype=dtype)), CpuDevice(races=True))

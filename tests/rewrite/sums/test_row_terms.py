@@ -120,6 +120,32 @@ def test_an_element_per_row_is_no_further_term() -> None:
     assert with_row_terms(spec, len(spec.statements) - 1) is None
 
 
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        ("y[i]", "sum(cast(a[b] == i, int32), b)"),
+        ("y[i]", "sum((a[b] == i) * x[b, c], b, c)"),
+        ("y[c]", "sum(m[b] * x[b, c], b)"),
+    ],
+    ids=["counts", "sums of rows by class", "weighted rows"],
+)
+def test_results_that_need_several_terms_of_each_row_have_none(result: str, value: str) -> None:
+    spec = spec_of(
+        f"""
+params: {{B: 2000, C: 10}}
+arrays:
+  x: {{shape: [B, C], dtype: float32}}
+  y: {{shape: [C], dtype: float32}}
+compute: |
+  a[b] = argmax(x[b, c], c)
+  m[b] = max(x[b, c], c)
+  {result} = {value}
+""".replace("  a[b] = argmax(x[b, c], c)\n" if "m[b]" in value else "  m[b] = max(x[b, c], c)\n", "")
+    )
+    assert with_row_terms(spec, len(spec.statements) - 1) is None
+    assert passes(generate(spec, analysis=False))
+
+
 def test_a_term_follows_all_that_it_reads() -> None:
     between = OF_GROUPS.replace("  y[g]", "  w[g, b] = b + 1\n  v[g] = x[g, 0, 0]\n  y[g]").replace(
         "- m[g, b], b", "- w[g, b], b"

@@ -1,0 +1,62 @@
+"""Factors that all terms of a sum have, which a device may multiply once, after the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from cugen.spec.expressions import Const, Expr, Op, Reduce, free_indices
+
+
+@dataclass(frozen=True, slots=True)
+class FactoredSum:
+    """`total`, a sum without the factors that its terms have in common, and their product."""
+
+    total: Reduce
+    factor: Expr
+
+    @property
+    def product(self) -> Expr:
+        return Op("mul", (self.total, self.factor), self.total.dtype)
+
+
+def factored(node: Reduce) -> FactoredSum | None:
+    """The sum of floats with its common factors outside; None if it has none, or only divisors besides.
+
+    Under a condition only numbers are such factors: it may guard the reads in others."""
+    if node.kind != "sum" or not node.dtype.is_float or node.body.dtype != node.dtype:
+        return None
+    names = {index.name for index in node.indices}
+    inner: list[tuple[str, Expr]] = []
+    outer: list[tuple[str, Expr]] = []
+    for operator, factor in _factors(node.body):
+        is_common = not free_indices(factor) & names and (node.where is None or isinstance(factor, Const))
+        (outer if is_common else inner).append((operator, factor))
+    if not outer or all(operator == "div" for operator, _ in inner):
+        return None
+    return FactoredSum(replace(node, body=_product(inner, node)), _product(outer, node))
+
+
+def _factors(expr: Expr) -> Iterator[tuple[str, Expr]]:
+    """The factors of a product, each with the operator that applies it."""
+    match expr:
+        case Op(name="mul", args=(left, right)):
+            yield from _factors(left)
+            yield from _factors(right)
+        case Op(name="div", args=(dividend, divisor)):
+            yield from _factors(dividend)
+            yield "div", divisor
+        case Op(name="neg", args=(arg,)):
+            yield "mul", Const(-1.0, expr.dtype)
+            yield from _factors(arg)
+        case _:
+            yield "mul", expr
+
+
+def _product(factors: list[tuple[str, Expr]], node: Reduce) -> Expr:
+    (first, product), *others = sorted(factors, key=lambda factor: factor[0] == "div")
+    if first == "div":
+        product = Op("div", (Const(1.0, node.dtype), product), node.dtype)
+    for operator, factor in others:
+        product = Op(operator, (product, factor), node.dtype)
+    return product

@@ -1,0 +1,61 @@
+"""Sums whose results are short vectors, such as the force on each body, as a statement for each component.
+
+    a[i, c] = sum((x[j, c] - x[i, c]) * f((x[j, 0] - x[i, 0]) ** 2 + (x[j, 1] - x[i, 1]) ** 2), j)       c from 0 to 1
+becomes
+    a[i, 0] = sum((x[j, 0] - x[i, 0]) * f(...), j);  a[i, 1] = sum((x[j, 1] - x[i, 1]) * f(...), j)
+so that one thread computes all components of a result, and what they have in common once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cugen.plan.context import make_context
+from cugen.rewrite.grouping import inlined_statements
+from cugen.rewrite.hoist_reductions import elements
+from cugen.rewrite.indices.unrolled import unrolled, unrolling
+from cugen.rewrite.readers import array_reads
+from cugen.rewrite.schedules import schedule_of
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Reduce, walk
+from cugen.spec.model import Schedule, Spec, Statement
+
+_MAX_COMPONENTS = 4
+
+
+def with_components(spec: Spec) -> Spec:
+    """The spec with such statements for each component; the same object if there are none.
+
+    Statements with a schedule are left as they are written, and temporaries, which are written once."""
+    indices = {(s.target, s.subscripts): _vector_index(s, spec) for s in inlined_statements(spec)}
+    if not any(indices.values()):
+        return spec
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        index = indices.get((statement.target, statement.subscripts))
+        if index is None:
+            statements.append(statement)
+        else:
+            components = unrolling(index, elements((index,), spec) or 0)
+            statements += unrolled((statement,), context.arrays, components, context)
+    return replace(spec, statements=tuple(statements))
+
+
+def _vector_index(statement: Statement, spec: Spec) -> Index | None:
+    """The index of the components of a statement with its temporaries inlined: a short one, along which its terms read
+    one element of an array, and certain others as well."""
+    if spec.array(statement.target).is_temporary or schedule_of(spec, (statement,)) != Schedule():
+        return None
+    if not any(isinstance(node, Reduce) for node in walk(statement.value)):
+        return None
+    dimensions: dict[tuple[str, int], list[Expr]] = {}
+    for read in array_reads(statement):
+        for dimension, subscript in enumerate(read.subscripts):
+            dimensions.setdefault((read.array, dimension), []).append(subscript)
+    for index in statement.indices:
+        count = elements((index,), spec)
+        if count is None or not 2 <= count <= _MAX_COMPONENTS or IndexValue(index.name) not in statement.subscripts:
+            continue
+        for subscripts in dimensions.values():
+            if IndexValue(index.name) in subscripts and any(isinstance(sub, Const) for sub in subscripts):
+                return index
+    return None

@@ -1,0 +1,86 @@
+"""Sums whose results are short vectors have all components in one thread, in whichever way they are written."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.analysis.launches.price import plan_prices, total
+from cugen.kernel import Kernel, generate
+from cugen.rewrite.indices.components import with_components
+from cugen.runtime.cpu.device import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec
+
+HEAD = """cugen: 1
+kernel: forces
+params: {N: %s}
+arrays:
+  x: {shape: [N, 3], dtype: %s}
+  m: {shape: [N], dtype: %s}
+  a: {shape: [N, 3], dtype: %s}
+compute: |
+"""
+SQUARES = "((x[j, 0] - x[i, 0]) ** 2 + (x[j, 1] - x[i, 1]) ** 2 + (x[j, 2] - x[i, 2]) ** 2 + 0.5)"
+FORCE = "a[i, {c}] = sum(m[j] * (x[j, {c}] - x[i, {c}]) * rsqrt({r}) ** 3, j)"
+SPELLINGS = {
+    "components": "\n  ".join(FORCE.format(c=c, r=SQUARES) for c in range(3)),
+    "explicit": FORCE.format(c="c", r=SQUARES),
+    "nested": FORCE.format(c="c", r="(sum((x[j, d] - x[i, d]) ** 2, d) + 0.5)"),
+    "a temporary": "r2[i, j] = sum((x[j, d] - x[i, d]) ** 2, d) + 0.5\n  " + FORCE.format(c="c", r="r2[i, j]"),
+}
+
+
+def spec_of(compute: str, n: int = 16384, dtype: str = "float32", more: str = "") -> Spec:
+    (spec,) = load_text(f"{HEAD % (n, dtype, dtype, dtype)}  {compute}\n{more}")
+    return spec
+
+
+def passes(kernel: Kernel) -> bool:
+    return verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_forces_of_all_pairs_take_as_long_in_all_spellings(spelling: str) -> None:
+    kernel, components = (generate(spec_of(SPELLINGS[s]), analysis=False) for s in (spelling, "components"))
+    assert [launch.family for launch in kernel.plan.kernels] == ["staged"]
+    assert total(plan_prices(kernel.plan, {})).seconds <= 1.02 * total(plan_prices(components.plan, {})).seconds
+
+
+LEFT = {
+    "a vector of other components": "a[i, c] = sum(m[j] * (x[j, c] - x[i, c]), j)",
+    "no sum": "a[i, c] = m[i] * x[i, c] * x[i, 0]",
+    "components of a temporary": "t[i, c] = sum(m[j] * x[j, c] * x[j, 0], j)\n  a[i, c] = t[i, c]",
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_other_statements_are_left_as_they_are(name: str) -> None:
+    spec = spec_of(LEFT[name])
+    assert with_components(spec) is spec
+
+
+def test_a_statement_with_a_schedule_is_left_as_it_is() -> None:
+    assert len(with_components(spec_of(SPELLINGS["explicit"])).statements) == 3
+    scheduled = spec_of(SPELLINGS["explicit"], more="schedule: {family: staged}\n")
+    assert with_components(scheduled) is scheduled
+
+
+@pytest.mark.parametrize("n", [1, 70])
+def test_a_sum_into_what_is_there_already_is_added_once(n: int) -> None:
+    spec = spec_of(SPELLINGS["explicit"].replace("] =", "] +="), n)
+    assert len(with_components(spec).statements) == 3
+    assert passes(generate(spec, analysis=False))
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
+@given(
+    n=st.integers(1, 200),
+    dtype=st.sampled_from(["float32", "float16", "float64"]),
+    spelling=st.sampled_from(sorted(SPELLINGS)),
+)
+def test_results_are_those_of_the_reference(n: int, dtype: str, spelling: str) -> None:
+    assert passes(generate(spec_of(SPELLINGS[spelling], n, dtype), analysis=False))

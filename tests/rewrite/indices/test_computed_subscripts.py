@@ -1,0 +1,88 @@
+"""Subscripts that are computed are in registers of the launch that reads at them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.kernel import Kernel, generate
+from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
+from cugen.runtime.cpu.device import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec
+
+HEAD = """cugen: 1
+kernel: resized
+params: {C: 3, H: %s, W: %s, M: %s, N: %s}
+arrays:
+  x: {shape: [C, H, W], dtype: float32, boundary: clamp}
+  y: {shape: [C, M, N], dtype: float32}
+compute: |
+"""
+COORDINATES = """
+  fy[i] = (cast(i, float32) + 0.5) * (H / M) - 0.5
+  iy[i] = cast(floor(fy[i]), int32)
+  ix[j] = cast(round((cast(j, float32) + 0.5) * (W / N) - 0.5), int32)
+"""
+NEAREST = f"{COORDINATES}  y[c, i, j] = x[c, iy[i], ix[j]]\n"
+LINEAR = f"""{COORDINATES}  a[i] = cast(fy[i] - iy[i], float32)
+  y[c, i, j] = (1 - a[i]) * x[c, iy[i], ix[j]] + a[i] * x[c, iy[i] + 1, ix[j]]
+"""
+
+
+def spec_of(compute: str, sizes: tuple[int, int, int, int] = (27, 48, 54, 96), arrays: str = "") -> Spec:
+    (spec,) = load_text((HEAD % sizes).replace("compute:", f"{arrays}compute:") + compute)
+    return spec
+
+
+def passes(kernel: Kernel) -> bool:
+    return verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+@pytest.mark.parametrize("compute", [NEAREST, LINEAR], ids=["nearest", "linear"])
+def test_a_resized_image_is_one_launch_without_a_workspace(compute: str) -> None:
+    kernel = generate(spec_of(compute), analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["map"]
+    assert not kernel.manifest.workspace
+    assert passes(kernel)
+
+
+LEFT = {
+    "a position": "  t[i] = argmax(x[0, i, w], w)\n  y[c, i, j] = x[c, i, t[i]]\n",
+    "placed": f"{COORDINATES}  y[c, i, j] = x[c, iy[i], ix[j]]\n",
+    "of the same indices": "  t[c, i, j] = cast(floor(x[c, i, j]), int32)\n  y[c, i, j] = x[c, i, t[c, i, j]]\n",
+    "in a sum": f"{COORDINATES}  y[c, i, j] = sum(x[c, iy[i], ix[j] + k], k)\n",
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_other_subscripts_are_left_as_they_are(name: str) -> None:
+    arrays = {
+        "placed": "".join(f"  i{a}: {{shape: [{n}], dtype: int32, memory: scratch}}\n" for a, n in ("yM", "xN")),
+        "in a sum": "indices: {k: 3}\n",
+    }
+    sizes = (54, 96, 54, 96) if "x[c, i, " in LEFT[name] else (27, 48, 54, 96)
+    spec = spec_of(LEFT[name], sizes, arrays.get(name, ""))
+    assert with_computed_subscripts(spec, len(spec.statements) - 1) is None
+
+
+def test_a_subscript_of_an_element_that_is_overwritten_is_computed_before() -> None:
+    compute = """
+  t[i] = cast(floor(s[i]), int32)
+  s[i] = 0.0
+  y[c, i, j] = x[c, t[i], j]
+"""
+    spec = spec_of(compute, (54, 96, 54, 96), "  s: {shape: [M], dtype: float32}\n")
+    assert with_computed_subscripts(spec, len(spec.statements) - 1) is None
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(1, 60), st.integers(1, 300)),
+    compute=st.sampled_from([NEAREST, LINEAR]),
+)
+def test_results_are_those_of_the_reference(sizes: tuple[int, int, int, int], compute: str) -> None:
+    assert passes(generate(spec_of(compute, sizes), analysis=False))
