@@ -163,28 +163,48 @@ def inlined_statements(spec: Spec) -> tuple[Statement, ...]:
 
 def completed_statements(spec: Spec) -> tuple[Statement, ...]:
     """The statements with temporaries of reductions inlined into maps that alone read them, at their own elements."""
+    return joined_statements(spec, lambda statement, joined: _has_reduction((statement,)))
+
+
+def joined_statements(spec: Spec, may_join: Callable[[Statement, Statement], bool]) -> tuple[Statement, ...]:
+    """The statements with temporaries inlined where one statement alone reads them, at its own elements, and only one
+    of both has a reduction; where a temporary's statement `may_join` to be the second statement."""
     statements = list(spec.statements)
     counts = Counter(statement.target for statement in statements)
     position = 0
     while position < len(statements):
         statement = statements[position]
-        positions = Readers(statements).positions(statement.target, position + 1)
-        if len(positions) == 1 and _has_reduction((statement,)) and _is_single_temporary(statement, spec, counts):
-            (reader,) = positions
-            aligned = _aligned(statements[reader], statement)
-            between = {s.target for s in statements[position:reader]}
-            if (
-                aligned is not None
-                and not _has_reduction((aligned,))
-                and not _needs_other_elements(statement, [aligned])
-                and not any(read.array in between for read in array_reads(statement))
-            ):
-                value = _inline(aligned.value, {statement.target: statement}, spec)
-                statements[reader] = replace(aligned, value=value)
+        if _is_single_temporary(statement, spec, counts) and (found := _joined(statements, position, spec)):
+            reader, joined = found
+            if may_join(statement, joined):
+                statements[reader] = joined
                 del statements[position]
                 continue
         position += 1
     return tuple(statements)
+
+
+def _joined(statements: Sequence[Statement], position: int, spec: Spec) -> tuple[int, Statement] | None:
+    """The position of the statement that alone reads the target of another, and both in one."""
+    statement = statements[position]
+    positions = Readers(statements).positions(statement.target, position + 1)
+    if len(positions) != 1 or _has_reduction((statement,)) == _has_reduction((statements[positions[0]],)):
+        return None
+    reader = statements[positions[0]]
+    loops = (node for node in walk(reader.value) if isinstance(node, Reduce | Scan))
+    in_loops = (node.array for loop in loops for node in walk(loop) if isinstance(node, Read))
+    names = {index.name for index in reader.indices}
+    reads = [read for read in array_reads(reader) if read.array == statement.target]
+    between = {s.target for s in statements[position : positions[0]]}
+    if (
+        not reads
+        or statement.target in in_loops
+        or any(len(read.subscripts) != len(names) or read.boundary is not None or read.exact for read in reads)
+        or any({sub.name for sub in read.subscripts if isinstance(sub, IndexValue)} != names for read in reads)
+        or any(read.array in between for read in array_reads(statement))
+    ):
+        return None
+    return positions[0], replace(reader, value=_inline(reader.value, {statement.target: statement}, spec))
 
 
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:

@@ -15,7 +15,7 @@ from cugen.plan.context import Context, make_context
 from cugen.plan.request import Group, Request, Single, Steps
 from cugen.rewrite.canonical_expressions import with_canonical_expressions
 from cugen.rewrite.canonical_extents import with_canonical_extents
-from cugen.rewrite.grouping import completed_statements, inlined_statements
+from cugen.rewrite.grouping import completed_statements, inlined_statements, joined_statements
 from cugen.rewrite.hoist_reductions import at_typical_sizes, elements, has_no_more_elements, hoisted
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
@@ -72,7 +72,7 @@ def split_statements(spec: Spec) -> Spec:
     Temporaries are inlined after that. A step that its family then refuses is no step: the statement is split as it is
     with its temporaries inlined, or not at all."""
     spec = with_hoisted_reductions(_with_row_terms(spec))
-    spec = _with_inlined_operands(_with_split_dimensions(spec))
+    spec = _with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(spec)))
     inlined: dict[Target, None] = {}
     whole: dict[Target, None] = {}
     while True:
@@ -271,6 +271,25 @@ def _with_inlined_operands(spec: Spec) -> Spec:
         is_split = whole != statement and not is_specialised(single.request()) and _split(single) is not None
         statements.append(whole if is_split else statement)
     return replace(spec, statements=tuple(statements))
+
+
+def _with_maps_in_epilogues(spec: Spec) -> Spec:
+    """The spec with maps inlined into the statement of a reduction that alone reads them, as a residual of a GEMM,
+    where a family other than the fallbacks takes that, but not both statements."""
+    context = make_context(spec)
+
+    def is_better(statement: Statement, joined: Statement) -> bool:
+        if not _is_taken(joined, context):
+            return False
+        both = {statement.target, joined.target}
+        planned = next((g for g in group(context).groups if both <= {s.target for s in g.statements}), None)
+        if planned is None:
+            return False
+        request = Request("", planned, context, schedule_of(spec, planned.statements), target(spec.target), ())
+        return all(family.fallback or not family.takes(request) for family in families())
+
+    statements = joined_statements(spec, is_better)
+    return spec if statements == spec.statements else replace(spec, statements=statements)
 
 
 Target = tuple[str, tuple[Expr, ...]]  # a statement, by what it writes

@@ -213,6 +213,13 @@ def test_a_function_of_an_operand_is_computed_before_a_product_of_any_depth(k, c
     assert passes(spec_of(f"M: 33, N: 40, K: {k}", arrays, compute))
 
 
+def test_a_function_of_a_residual_is_in_the_epilogue():
+    compute = "s[i, j] = 2 * r[i, j] + 1\ny[m, n] = s[m, n] + sum(a[m, k] * b[k, n], k)"
+    arrays = "a [M, K]; b [K, N]; r [M, N]; y [M, N]"
+    assert families_of(spec_of("M: 300, N: 400, K: 500", arrays, compute)) == ["gemm"]
+    assert passes(spec_of("M: 30, N: 41, K: 50", arrays, compute))
+
+
 def test_a_function_of_weights_is_computed_before_a_convolution_whose_windows_stay_in_place():
     compute = f"v[f, c, r, s] = 2 * w[f, c, r, s] + 1\n{CONVOLUTION.replace('w[r, s, c, f]', 'v[f, c, r, s]')}"
     arrays = "image [N, H, W, C]; w [F, C, 3, 3]; y [N, H, W, F]"

@@ -44,7 +44,7 @@ def with_value(operator: Any, form: str) -> str:
     return replace(operator, compute="\n".join([*others, value])).spec()
 
 
-def activation_in_place(operator: Any) -> str:
+def activated_value(operator: Any) -> str:
     return with_value(operator, "silu({})")
 
 
@@ -79,7 +79,7 @@ def families_of(text: str) -> set[str]:
     ("spelt", "operator"),
     [
         pytest.param(spelt, operator, id=f"{spelt.__name__}-{operator.kernel}"[:70])
-        for spelt in (activation_in_place, result_under_a_mask, activation_in_a_statement, function_of_an_input)
+        for spelt in (activated_value, result_under_a_mask, activation_in_a_statement, function_of_an_input)
         for operator in OPERATORS
         if spelt != function_of_an_input or changeable_input(operator)
     ],
