@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--predict",
-        metavar="GPU",
+        metavar="NAME",
         help="time nothing: say what a GPU that nobody has tried would take, such as A100, from earlier searches on "
         "others, with the measured regret of such predictions; needs no GPU",
     )
