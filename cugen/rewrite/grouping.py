@@ -191,14 +191,16 @@ def _joined(statements: Sequence[Statement], position: int, spec: Spec) -> tuple
     if len(positions) != 1 or _has_reduction((statement,)) == _has_reduction((statements[positions[0]],)):
         return None
     reader = statements[positions[0]]
-    loops = (node for node in walk(reader.value) if isinstance(node, Reduce | Scan))
-    in_loops = (node.array for loop in loops for node in walk(loop) if isinstance(node, Read))
+    # What loops repeat, and subscripts, stay reads of one element.
+    enclosing: list[Expr] = [node for node in walk(reader.value) if isinstance(node, Reduce | Scan)]
+    enclosing += [sub for read in array_reads(reader) for sub in read.subscripts]
+    enclosed = (node.array for outer in enclosing for node in walk(outer) if isinstance(node, Read))
     names = {index.name for index in reader.indices}
     reads = [read for read in array_reads(reader) if read.array == statement.target]
     between = {s.target for s in statements[position : positions[0]]}
     if (
         not reads
-        or statement.target in in_loops
+        or statement.target in enclosed
         or any(len(read.subscripts) != len(names) or read.boundary is not None or read.exact for read in reads)
         or any({sub.name for sub in read.subscripts if isinstance(sub, IndexValue)} != names for read in reads)
         or any(read.array in between for read in array_reads(statement))

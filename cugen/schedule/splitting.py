@@ -279,7 +279,7 @@ def _with_maps_in_epilogues(spec: Spec) -> Spec:
     context = make_context(spec)
 
     def is_better(statement: Statement, joined: Statement) -> bool:
-        if not _is_taken(joined, context):
+        if any(isinstance(node, Reduce) for node in walk(statement.value)) or not _is_taken(joined, context):
             return False
         both = {statement.target, joined.target}
         planned = next((g for g in group(context).groups if both <= {s.target for s in g.statements}), None)
