@@ -80,7 +80,9 @@ def match_scans(request: Request) -> ScanProblem | Refusal:
     request, tiles = extract_tiles(request)
     pattern = recognise(request)
     if pattern is None:
-        return Refusal("takes unconditional scans along one index in one direction")
+        return Refusal(
+            "takes scans along one index in one direction, in no loop, nor in a branch that keeps their reads in bounds"
+        )
     statements = pattern.request.group.statements
     prefix_reductions = () if tiles is None else _prefix_reductions(pattern, tiles)
     for statement in statements:
