@@ -174,7 +174,9 @@ def joined_statements(spec: Spec, may_join: Callable[[Statement, Statement], boo
     position = 0
     while position < len(statements):
         statement = statements[position]
-        if _is_single_temporary(statement, spec, counts) and (found := _joined(statements, position, spec)):
+        is_placed = spec.array(statement.target).memory.space is not None
+        is_single = not is_placed and is_single_temporary(statement, spec, counts)
+        if is_single and (found := _joined(statements, position, spec)):
             reader, joined = found
             if may_join(statement, joined):
                 statements[reader] = joined
@@ -270,11 +272,11 @@ def _subscript_arrays(spec: Spec) -> set[str]:
 
 def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:
     loops = (node for node in walk(statement.value) if isinstance(node, Reduce | Scan))
-    return _is_single_temporary(statement, spec, written) and next(loops, None) is None
+    return is_single_temporary(statement, spec, written) and next(loops, None) is None
 
 
-def _is_single_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:
-    """Whether the statement alone writes a temporary, a whole one that the spec places nowhere."""
+def is_single_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:
+    """Whether the statement alone writes a temporary, a whole one that the spec places in registers or nowhere."""
     array = spec.array(statement.target)
     return (
         array.role == "temporary"

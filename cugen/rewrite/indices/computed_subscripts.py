@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from cugen.plan.subscripts import is_subscript
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.grouping import inlined_statements
+from cugen.rewrite.grouping import inlined_statements, is_single_temporary
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.temporaries import Temporary, fresh, temporary
@@ -85,11 +85,8 @@ def _sources(spec: Spec, position: int) -> Mapping[str, Statement]:
         if (
             array.is_temporary
             and array.memory.space is None
-            and array.boundary is None
-            and counts[array.name] == 1
-            and not statement.accumulate
+            and is_single_temporary(statement, spec, counts)
             and _is_map(statement)
-            and all(isinstance(sub, IndexValue) for sub in statement.subscripts)
             and not written & {read.array for read in array_reads(statement)}
         ):
             sources[array.name] = statement

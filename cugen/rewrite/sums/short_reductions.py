@@ -9,11 +9,12 @@ than that. The same holds for the reduction written inside the other one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from cugen.rewrite.grouping import inlined_statements
+from cugen.rewrite.grouping import inlined_statements, is_single_temporary
 from cugen.rewrite.hoist_reductions import elements
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.rewrite.schedules import schedule_of
@@ -91,9 +92,7 @@ def _is_reduced_temporary(position: int, spec: Spec) -> bool:
     reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
     if not array.is_temporary or array.memory.space is not None or not reductions:
         return False
-    if statement.accumulate or not all(isinstance(sub, IndexValue) for sub in statement.subscripts):
-        return False
-    if sum(s.target == array.name for s in spec.statements) != 1:
+    if not is_single_temporary(statement, spec, Counter(s.target for s in spec.statements)):
         return False
     later = spec.statements[position + 1 :]
     if {s.target for s in later} & {read.array for read in array_reads(statement)}:
