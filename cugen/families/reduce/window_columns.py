@@ -90,7 +90,7 @@ def _body_of_columns(reduction: Reduce, along: Index, column: Index, single: Sin
 
 
 def _is_profitable(reduction: Reduce, along: Index, config: RowConfig, single: Single) -> bool:
-    extent = single.context.max_extent
+    extent = single.context.planned_extent
     points, length = prod(map(extent, reduction.indices)), extent(along)
     if points < MIN_POINTS or points * prod(map(extent, single.statement.indices)) < MIN_TERMS:
         return False

@@ -167,12 +167,14 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
     request, context = problem.request, problem.request.context
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
-    length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW, 1)
+    typical = context.typical_extent(problem.column)
+    unknown = CACHED_ELEMENTS_OF_DYNAMIC_ROW if typical is None else typical
+    length = max(longest if is_known else unknown, 1)
     along_row = contiguous_row(problem)
     tunables = _tunables(request)
-    rows = tunables.get("rows", _rows_of_strided_block(problem, length, is_known=is_known) if along_row else 0)
+    rows = tunables.get("rows", _rows_of_strided_block(problem, length, is_known=is_known or typical is not None) if along_row else 0)
     one_block = along_row or rows > 1
-    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest, length))
+    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest if typical is None else typical, length))
     length = -(-length // cluster)
     threads = _strided_threads(length, rows) if along_row else _threads(problem, length, width.count)
     threads = tunables.get("threads", threads)
@@ -213,7 +215,7 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
 def _rows_of_strided_block(problem: RowProblem, length: int, *, is_known: bool) -> int:
     """Adjacent rows of a block whose columns are strided: many of short columns, whose accesses are then long runs; of
     long ones as many as registers and shared memory hold all elements of."""
-    row_count = math.prod(map(problem.request.context.max_extent, problem.domain.rows))
+    row_count = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
     for rows in WIDE_STRIDED_BLOCKS:
         is_short = length <= ELEMENTS_PER_WIDE_STRIDED_THREAD * (MAX_BLOCK_THREADS // rows)
         if is_short and row_count >= rows * MIN_WIDE_STRIDED_BLOCKS:
@@ -255,8 +257,8 @@ def _registers_per_element(problem: RowProblem) -> int:
 
 def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
-    rows = math.prod(map(problem.request.context.max_extent, problem.domain.rows))
-    longest = problem.request.context.max_extent(problem.column)
+    rows = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
+    longest = problem.request.context.planned_extent(problem.column)
     blocks = -(-rows // config.rows) * (config.cluster if config.levels[-1].is_cached else 1)
     is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
     return is_idle and problem.request.schedule.family != "rowwise"

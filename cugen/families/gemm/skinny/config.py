@@ -76,7 +76,7 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
     loads = min(max(_BYTES_IN_FLIGHT // (tile_n * gemm.array(gemm.b).dtype.bytes), 8), 16)
     k_width = math.gcd(divisor(gemm.context.extent(gemm.k), gemm.context), 8)
     threads = PLANNING_DEVICE.sms * _TARGET_THREADS_PER_SM // _blocks(gemm, tile_n * lanes)
-    k_threads = lanes * gemm.context.max_extent(gemm.k) // k_width
+    k_threads = lanes * gemm.context.planned_extent(gemm.k) // k_width
     max_threads = min(threads, k_threads, gemm.request.target.threads_per_block)
     filling_warps = max(1 << max(max_threads // WARP_SIZE, 1).bit_length() - 1, _MIN_WARPS)
     warps = int(tunables.get("warps", filling_warps))
@@ -96,8 +96,8 @@ def _lanes_filling_device(gemm: SkinnyGemm, tile_n: int) -> int | None:
 
 
 def _blocks(gemm: SkinnyGemm, block_n: int) -> int:
-    blocks_n = -(-gemm.context.max_extent(gemm.n) // block_n)
-    return blocks_n * max(math.prod(map(gemm.context.max_extent, gemm.batch)), 1)
+    blocks_n = -(-gemm.context.planned_extent(gemm.n) // block_n)
+    return blocks_n * max(math.prod(map(gemm.context.planned_extent, gemm.batch)), 1)
 
 
 def split_k_of(gemm: SkinnyGemm, config: GemvConfig) -> int:
