@@ -130,7 +130,8 @@ def choose_config(problem: RowProblem) -> RowConfig:
     if aligned := aligned_accesses(problem, width):
         config = _config(problem, peeled_width(problem, aligned))
         has_thread_per_edge = config.threads * config.cluster >= 2 * (config.width.count - 1)
-        if has_thread_per_edge and all(level.is_cached for level in config.levels):
+        is_static = problem.request.context.static_extent(problem.column) is not None
+        if has_thread_per_edge and (not is_static or all(level.is_cached for level in config.levels)):
             edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
             return replace(config, edges=edges, aligned=aligned)
     return _config(problem, width)
@@ -182,7 +183,8 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
         is_single = cluster > 1 or not problem.domain.rows
         rows = max(rows, 1, 1 if is_single else SHORT_ROW_BLOCK_THREADS // threads)
     slots = -(-length // (threads * width.count))
-    levels = _storage_levels(problem, threads * rows, width.count, slots)
+    registers = None if is_known or "registers" in tunables else REGISTER_VALUES_WITH_RELOADS
+    levels = _storage_levels(problem, threads * rows, width.count, slots, registers)
     overlapped: tuple[StorageLevel, ...] = ()
     is_free = not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed(problem)
     if is_free and (cluster > 1 or (is_narrow(problem) and levels[-1].storage == Storage.SHARED)):

@@ -26,7 +26,7 @@ from cugen.pieces.vectors import is_contiguous, offset_of, to_alignment
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Node, ReturnUnless, Section
-from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, ceil_div, integer, symbol
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, ceil_div, integer, symbol
 from cugen.spec.expressions import Read, Reduce, free_indices, walk
 
 _CLUSTER_KEY = "schedule.cluster"
@@ -168,7 +168,10 @@ class _Builder:
         start = offset_of(self.problem.arrays, self.config.aligned[0], {**lowering.symbols, along: integer(0)})
         head = define("head", to_alignment(start, width), lowering)
         extent, number = self.request.context.extent(self.problem.column), self.group.thread_in_row
-        whole = FloorDiv(extent - head.index.symbol, integer(width)) * width
+        after_head = extent - head.index.symbol
+        if self.request.context.min_extent(self.problem.column) < width:
+            after_head = Maximum(after_head, integer(0))  # of rows that end before the first vector
+        whole = FloorDiv(after_head, integer(width)) * width
         return head, define("edge", Choice(number, head.index.symbol, number, number + whole), lowering)
 
     def _cluster_indices(self) -> tuple[Node, ...]:
