@@ -258,12 +258,16 @@ def _registers_per_element(problem: RowProblem) -> int:
 
 
 def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
-    """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
+    """Whether a grid with one block or cluster per row would leave most of the device idle, for long, or reload most of
+    a row of single elements, each of which has an index of its own: further launches move as much, in vectors."""
     rows = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
     longest = problem.request.context.planned_extent(problem.column)
     blocks = -(-rows // config.rows) * (config.cluster if config.levels[-1].is_cached else 1)
     is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
-    return is_idle and problem.request.schedule.family != "rowwise"
+    capacity = sum(level.slots for level in config.levels) * config.stride
+    has_vectors = config.width.count > 1 or config.contiguous_row
+    is_reloaded = longest >= max(2 * capacity, MIN_LONG_ROW_ELEMENTS) and not has_vectors
+    return (is_idle or is_reloaded) and problem.request.schedule.family != "rowwise"
 
 
 def _overlapped_levels(problem: RowProblem, length: int, width: int, threads: int) -> tuple[StorageLevel, ...]:
