@@ -266,7 +266,8 @@ def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
     capacity = sum(level.slots for level in config.levels) * config.stride
     has_vectors = config.width.count > 1 or config.contiguous_row
-    is_reloaded = longest >= max(2 * capacity, MIN_LONG_ROW_ELEMENTS) and not has_vectors
+    typical = problem.request.context.typical_extent(problem.column) or 0
+    is_reloaded = typical >= max(2 * capacity, MIN_LONG_ROW_ELEMENTS) and not has_vectors
     return (is_idle or is_reloaded) and problem.request.schedule.family != "rowwise"
 
 

@@ -20,6 +20,7 @@ _MAX_ACCUMULATORS = 64  # per thread; half of it for K-major B, where each is sp
 _BYTES_IN_FLIGHT = 128  # of B, per thread of a GEMV (heuristic)
 _MIN_CONTIGUOUS_BYTES = 64  # per row of B and block; shorter segments read slower (heuristic)
 _UNROLLED_VECTORS = 2  # of a K-major column, per thread (heuristic)
+_UNROLLED_ELEMENTS = 16  # of K-major columns that begin anywhere, per thread (heuristic)
 _MAX_M_OF_NARROW_BLOCKS = 4  # with more rows, wider blocks share more of the loads of A (heuristic)
 
 TILE_N = Tunable("tile_n", (1, 2, 4, 8), "4", "columns per warp where B is K-major, per thread where it is N-major")
@@ -58,10 +59,15 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
     tunables = dict(gemm.request.schedule.tunables)
     if gemm.is_k_major:
         default_tile_n = next(n for n in (4, 2, 1) if n == 1 or n * gemm.m_extent <= _MAX_ACCUMULATORS // 2)
+        if gemm.context.static_extent(gemm.k) is None and not fills_device(gemm, default_tile_n):
+            default_tile_n = 1
         tile_n = int(tunables.get("tile_n", default_tile_n))
         warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
         k_width = gemm.vector_width(gemm.b, gemm.k)
-        return GemvConfig(tile_n, warps, k_width, unroll_k=_UNROLLED_VECTORS * k_width)
+        unroll_k = _UNROLLED_VECTORS * k_width
+        if k_width == 1:  # as many bytes in flight by single elements
+            unroll_k = max(unroll_k, _UNROLLED_ELEMENTS // tile_n)
+        return GemvConfig(tile_n, warps, k_width, unroll_k=unroll_k)
     vector_width = gemm.vector_width(gemm.b, gemm.n)
     while vector_width * gemm.m_extent > _MAX_ACCUMULATORS:
         vector_width //= 2
@@ -83,9 +89,14 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
     return GemvConfig(tile_n, warps, k_width, lanes, loads, max(_TARGET_THREADS_PER_SM // (warps * WARP_SIZE), 1))
 
 
+def fills_device(gemm: SkinnyGemm, tile_n: int) -> bool:
+    """Whether warps with so many columns of a K-major B each fill the planning device without split-K."""
+    return _blocks(gemm, tile_n) >= PLANNING_DEVICE.sms * _TARGET_WARPS_PER_SM
+
+
 def _lanes_filling_device(gemm: SkinnyGemm, tile_n: int) -> int | None:
     """The lanes along N with which a GEMV's blocks fill the planning device evenly; None if it needs split-K."""
-    if gemm.m_extent > 1 or gemm.context.static_extent(gemm.n) is None:
+    if gemm.m_extent > 1 or gemm.context.typical_extent(gemm.n) is None:
         return None
     min_lanes = _MIN_CONTIGUOUS_BYTES // (tile_n * gemm.array(gemm.b).dtype.bytes)
     choices = [lanes for lanes in reversed(_LANES) if lanes >= min(min_lanes, WARP_SIZE)]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.contraction.recognition import recognise as recognise_contraction
-from cugen.families.gemm.skinny.config import LANES, TILE_N, TUNABLES, GemvConfig, choose_config, split_k_of
+from cugen.families.gemm.skinny.config import LANES, TILE_N, TUNABLES, GemvConfig, choose_config, fills_device, split_k_of
 from cugen.families.gemm.skinny.k_major import KMajorKernel
 from cugen.families.gemm.skinny.n_major import NMajorKernel
 from cugen.families.gemm.skinny.recognition import SkinnyGemm, recognise
@@ -38,6 +38,8 @@ def match(request: Request) -> Match | Refusals:
         return Refusals((*reasons, gemm))
     if gemm.is_k_major and LANES.name in dict(request.schedule.tunables):
         reasons.append(Refusal("splits K over whole warps where B is K-major", f"schedule.{LANES.name}"))
+    if _is_faster_by_rows(request, gemm):
+        reasons.append(Refusal("unasked, leaves to `reduce` few columns along a K that is known at launch only"))
     if _is_faster_by_tiles(request, gemm):
         reasons.append(Refusal("unasked, leaves to `gemm` as many rows as take it longer than their tiles"))
     if reasons:
@@ -46,6 +48,15 @@ def match(request: Request) -> Match | Refusals:
     if reasons := list(_limit_refusals(gemm, config)):
         return Refusals(tuple(reasons))
     return _match(gemm, config)
+
+
+def _is_faster_by_rows(request: Request, gemm: SkinnyGemm) -> bool:
+    """Whether the spec leaves the family open, and a GEMV would idle for want of split-K, which needs a static K: a
+    reduction has vectors of columns that begin anywhere, and parts of them."""
+    if request.schedule.family is not None or request.schedule.tunables:
+        return False
+    is_dynamic = gemm.context.static_extent(gemm.k) is None
+    return is_dynamic and gemm.is_k_major and gemm.m_extent == 1 and not fills_device(gemm, 4)
 
 
 def _is_faster_by_tiles(request: Request, gemm: SkinnyGemm) -> bool:
@@ -92,6 +103,8 @@ def split(single: Single) -> Steps | None:
         return None
     gemm = recognise(single.request())
     if not isinstance(gemm, SkinnyGemm) or _is_faster_by_tiles(single.request(), gemm):
+        return None
+    if _is_faster_by_rows(single.request(), gemm):
         return None
     config = choose_config(gemm)
     if config.min_blocks_per_sm:

@@ -134,7 +134,7 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
             operands.append(read)
     if len(operands) != 2:
         return Refusal("takes a sum of A·B with two operands that are linear in k")
-    extents = {index.name: request.context.max_extent(index) for index in indices}
+    extents = {index.name: request.context.planned_extent(index) for index in indices}
     # B is the operand that depends on more of the output.
     a, b = sorted(operands, key=lambda read: math.prod(extents.get(name, 1) for name in free_indices(read)))
     m_indices = [index for index in indices if index.name not in free_indices(b)]
@@ -146,7 +146,7 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
         return Refusal("takes an M index that only A has and an N index that only B has")
     address = offset(request, b)
     contiguous = [index for index in n_indices if address.coeff(symbol(index.name)) == 1]
-    n = contiguous[0] if contiguous else max(n_indices, key=request.context.max_extent)
+    n = contiguous[0] if contiguous else max(n_indices, key=request.context.planned_extent)
     gemm = SkinnyGemm(
         request=request,
         reduction=reduction,
@@ -166,7 +166,7 @@ def _size_refusal(gemm: SkinnyGemm) -> Refusal | None:
             return Refusal(f"has an accumulator for each row: the extent of {gemm.m.name} must be fixed")
         if gemm.m_extent > MAX_M:
             return Refusal(f"takes up to {MAX_M} rows, not {gemm.m_extent}")
-    if min(map(gemm.context.max_extent, (gemm.n, gemm.k))) < MIN_EXTENT:
+    if min(map(gemm.context.planned_extent, (gemm.n, gemm.k))) < MIN_EXTENT:
         return Refusal(f"takes N and K from {MIN_EXTENT} on")
     k_stride = offset(gemm.request, gemm.b).coeff(symbol(gemm.k.name))
     if gemm.is_k_major and k_stride != integer(1):
