@@ -59,11 +59,9 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
     tunables = dict(gemm.request.schedule.tunables)
     if gemm.is_k_major:
         default_tile_n = next(n for n in (4, 2, 1) if n == 1 or n * gemm.m_extent <= _MAX_ACCUMULATORS // 2)
-        if gemm.context.static_extent(gemm.k) is None and not fills_device(gemm, default_tile_n):
-            default_tile_n = 1
         tile_n = int(tunables.get("tile_n", default_tile_n))
         warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
-        k_width = gemm.vector_width(gemm.b, gemm.k)
+        k_width = _k_width(gemm, gemm.vector_width(gemm.b, gemm.k))
         unroll_k = _UNROLLED_VECTORS * k_width
         if k_width == 1:  # as many bytes in flight by single elements
             unroll_k = max(unroll_k, _UNROLLED_ELEMENTS // tile_n)
@@ -77,16 +75,21 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
         # Narrow loads need more threads to keep as many bytes in flight (measured on H200).
         is_narrow = tile_n * gemm.array(gemm.b).dtype.bytes < MAX_ACCESS_BYTES
         warps, lanes = int(tunables.get("warps", 16 if is_narrow else 8)), int(tunables.get("lanes", WARP_SIZE))
-        return GemvConfig(tile_n, warps, min(gemm.vector_width(gemm.a, gemm.k), 4), lanes)
+        return GemvConfig(tile_n, warps, _k_width(gemm, min(gemm.vector_width(gemm.a, gemm.k), 4)), lanes)
     lanes = int(tunables.get("lanes", filling_lanes))
     loads = min(max(_BYTES_IN_FLIGHT // (tile_n * gemm.array(gemm.b).dtype.bytes), 8), 16)
-    k_width = math.gcd(divisor(gemm.context.extent(gemm.k), gemm.context), 8)
+    k_width = _k_width(gemm, math.gcd(divisor(gemm.context.extent(gemm.k), gemm.context), 8))
     threads = PLANNING_DEVICE.sms * _TARGET_THREADS_PER_SM // _blocks(gemm, tile_n * lanes)
     k_threads = lanes * gemm.context.planned_extent(gemm.k) // k_width
     max_threads = min(threads, k_threads, gemm.request.target.threads_per_block)
     filling_warps = max(1 << max(max_threads // WARP_SIZE, 1).bit_length() - 1, _MIN_WARPS)
     warps = int(tunables.get("warps", filling_warps))
     return GemvConfig(tile_n, warps, k_width, lanes, loads, max(_TARGET_THREADS_PER_SM // (warps * WARP_SIZE), 1))
+
+
+def _k_width(gemm: SkinnyGemm, width: int) -> int:
+    """The width, or 1 where a condition may end K inside of a vector."""
+    return width if gemm.reduction.where is None else 1
 
 
 def fills_device(gemm: SkinnyGemm, tile_n: int) -> bool:
@@ -112,14 +115,15 @@ def _blocks(gemm: SkinnyGemm, block_n: int) -> int:
 
 
 def split_k_of(gemm: SkinnyGemm, config: GemvConfig) -> int:
-    """The split-K factor that fills the planning device, of the divisors of K with enough work each; 1 for none."""
+    """The split-K factor that fills the planning device, of those with enough work each; 1 for none. They divide a
+    static K."""
     scheduled = dict(gemm.request.schedule.tunables).get("split_k")
-    k = gemm.context.static_extent(gemm.k)
+    k, is_static = gemm.context.typical_extent(gemm.k), gemm.context.static_extent(gemm.k) is not None
     if k is None:
         return 1
     blocks = _blocks(gemm, config.block_n(gemm))
     target_warps = PLANNING_DEVICE.sms * _TARGET_WARPS_PER_SM
-    factors = [factor for factor in map(int, SPLIT_K.values) if k % factor == 0]
+    factors = [factor for factor in map(int, SPLIT_K.values) if k % factor == 0 or not is_static]
     if scheduled is not None:
         return int(scheduled) if scheduled in factors else 1
     best = 1

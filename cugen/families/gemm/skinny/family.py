@@ -21,9 +21,10 @@ from cugen.pieces.placement import tunables_only
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.temporaries import fresh, steps_of, temporary
-from cugen.spec.expressions import Const, Index, IndexValue, Op, Reduce, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Reduce, walk
+from cugen.spec.prove.affine import text_of
 from cugen.spec.rewriting import replaced
-from cugen.spec.types import INT64
+from cugen.spec.types import BOOL, INT64
 
 # Rows up to which, and bytes of B below which, tiles of wgmma aren't taken. With 8 rows and 8 to 235 MB they were 1.3
 # to 1.6 times as fast, with one row as fast (on an H100, in bfloat16).
@@ -109,21 +110,31 @@ def split(single: Single) -> Steps | None:
     config = choose_config(gemm)
     if config.min_blocks_per_sm:
         return Steps((statement,), ())
-    factor, k = split_k_of(gemm, config), gemm.context.static_extent(gemm.k)
+    factor, k = split_k_of(gemm, config), gemm.context.typical_extent(gemm.k)
     (reduction,) = dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce))
-    if factor < 2 or k is None or len(reduction.indices) > 1:
+    if factor < 2 or k is None or len(reduction.indices) > 1 or reduction.where is not None:
         return None
     (index,) = reduction.indices
     taken = {array.name for array in single.context.spec.arrays} | {i.name for i in (*statement.indices, index)}
-    chunk, chunk_k = Index(fresh("part", taken), Const(factor, INT64)), Const(k // factor, INT64)
+    chunk, chunk_k, where = Index(fresh("part", taken), Const(factor, INT64)), _quotient(index.extent, factor), None
+    if gemm.context.static_extent(gemm.k) is not None:
+        chunk_k = Const(k // factor, INT64)
     k_value = Op("add", (Op("mul", (IndexValue(chunk.name), chunk_k), INT64), IndexValue(index.name)), INT64)
+    if gemm.context.static_extent(gemm.k) is None:
+        where = Op("lt", (k_value, index.extent), BOOL)
     body = substitute(reduction.body, {index.name: k_value})
-    partial = replace(reduction, body=body, indices=(Index(index.name, chunk_k),))
-    what = f"{k // factor} terms of: {statement.text}"
+    partial = replace(reduction, body=body, where=where, indices=(Index(index.name, chunk_k),))
+    what = f"{text_of(chunk_k)} terms of: {statement.text}"
     parts = temporary(fresh(f"{statement.target}_parts", taken), (chunk, *statement.indices), partial, what, statement)
     total = replace(reduction, body=parts.read, indices=(chunk,))
     last = replace(statement, value=replaced(statement.value, lambda node: total if node == reduction else None))
     return replace(steps_of((parts,), last, tuned=(parts.array.name,)), opens_last=True)
+
+
+def _quotient(extent: Expr, divisor: int) -> Expr:
+    """The extent divided by a number, rounded up."""
+    padded = Op("add", (extent, Const(divisor - 1, INT64)), INT64)
+    return Op("floordiv", (padded, Const(divisor, INT64)), INT64)
 
 
 FAMILY = Family(

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from cugen.families.contraction.recognition import with_fused_indices
 from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.kernels import new_lowering
 from cugen.pieces.vectors import offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
+from cugen.plan.lowering.reductions import loop_bound
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger
@@ -104,8 +106,8 @@ def recognise(request: Request) -> SkinnyGemm | Refusal:
     (first, *same_stage), *later_stages = collected(statements)
     if same_stage or later_stages or first.kind != "sum":
         return Refusal("takes one sum, and no other reduction")
-    if len(first.indices) != 1 or first.where is not None:
-        return Refusal("takes a sum over the whole of one index")
+    if len(first.indices) != 1:
+        return Refusal("takes a sum over one index")
     if not any(node == first for node in walk(statements[0].value)):
         return Refusal("takes a sum in the first statement")
     for statement in statements:
@@ -157,7 +159,25 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
         b=b,
         is_k_major=not contiguous,
     )
-    return _size_refusal(gemm) or gemm
+    return _where_refusal(gemm) or _size_refusal(gemm) or gemm
+
+
+def _where_refusal(gemm: SkinnyGemm) -> Refusal | None:
+    """Why a condition of the sum, which parts of a K that is known at launch have, isn't a bound of k that all rows and
+    columns share."""
+    where, batch = gemm.reduction.where, {index.name for index in gemm.batch}
+    if where is None:
+        return None
+    if gemm.request.schedule.family != "skinny":
+        return Refusal("takes a sum over the whole of one index, unless the spec requests this family")
+    if not free_indices(where) <= {gemm.k.name, *batch}:
+        return Refusal("takes a sum over the whole of one index, or up to a bound that depends on neither M nor N")
+    lowering = new_lowering(gemm.request)
+    lowering.symbols.update({name: symbol(f"{name} of the spec") for name in (gemm.k.name, *batch)})
+    bound = loop_bound(lowering, where, lowering.symbols[gemm.k.name])
+    if bound is None or bound.operator != "<":
+        return Refusal(f"takes conditions that are upper bounds of {gemm.k.name}, and no others")
+    return None
 
 
 def _size_refusal(gemm: SkinnyGemm) -> Refusal | None:
