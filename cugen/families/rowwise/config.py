@@ -262,9 +262,9 @@ def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     a row of single elements, each of which has an index of its own: further launches move as much, in vectors."""
     rows = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
     longest = problem.request.context.planned_extent(problem.column)
-    blocks = -(-rows // config.rows) * (config.cluster if config.levels[-1].is_cached else 1)
-    is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
     capacity = sum(level.slots for level in config.levels) * config.stride
+    blocks = -(-rows // config.rows) * (config.cluster if longest <= capacity else 1)
+    is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
     has_vectors = config.width.count > 1 or config.contiguous_row
     typical = problem.request.context.typical_extent(problem.column) or 0
     is_reloaded = typical >= max(2 * capacity, MIN_LONG_ROW_ELEMENTS) and not has_vectors
