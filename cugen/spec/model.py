@@ -22,8 +22,8 @@ _HASHED_IF_SET = {"hashed": "if set"}  # a field that came later: specs without 
 class Param:
     """An integer parameter. `value` is None for a dynamic one, a multiple of `multiple_of` in `minimum .. maximum`.
 
-    `default` is the value of a dynamic one in runs that give it none, and a typical one: generated code is right for all
-    values, and fast for sizes about that."""
+    `default` is the value of a dynamic one in runs that give it none, and a typical one: generated code is right for
+    all values, and planned for sizes about that."""
 
     name: str
     value: int | None

@@ -188,8 +188,9 @@ def _multiply_adds(contraction: Contraction) -> int:
 def _kernel(contraction: Contraction, config: TileConfig) -> Kernel:
     tile_scheduler = GemmKernel
     if config.splits_tiles:
-        split = LaunchSplitKKernel if None in static_extents(contraction) else SplitKKernel
-        split = ClusterSplitKKernel if config.uses_cluster else split
+        is_static = None not in static_extents(contraction)
+        through_workspace = SplitKKernel if is_static else LaunchSplitKKernel
+        split = ClusterSplitKKernel if config.uses_cluster else through_workspace
         tile_scheduler = StreamKKernel if config.stream_k else split
     kernel = tile_scheduler(contraction, config).kernel()
     unit = describe(config.mma, device_of(contraction.request.target)) if config.mma is not None else ""

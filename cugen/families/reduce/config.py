@@ -125,9 +125,8 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         threads = min(threads, MAX_ROW_THREADS)
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and vectors >= WARP:
             threads = min(power_of_two(vectors), MAX_BLOCK_THREADS)
-        outer = max(
-            (problem.context.planned_extent(index) for stage in problem.stages for index in stage.indices[:-1]), default=1
-        )
+        slower = (index for stage in problem.stages for index in stage.indices[:-1])
+        outer = max(map(problem.context.planned_extent, slower), default=1)
         if outer > 1:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
     rows = 1

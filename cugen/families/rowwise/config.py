@@ -169,13 +169,15 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
     typical = context.typical_extent(problem.column)
-    unknown = CACHED_ELEMENTS_OF_DYNAMIC_ROW if typical is None else typical
-    length = max(longest if is_known else unknown, 1)
+    is_planned = is_known or typical is not None
+    length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW if typical is None else typical, 1)
     along_row = contiguous_row(problem)
     tunables = _tunables(request)
-    rows = tunables.get("rows", _rows_of_strided_block(problem, length, is_known=is_known or typical is not None) if along_row else 0)
+    strided_rows = _rows_of_strided_block(problem, length, is_planned=is_planned) if along_row else 0
+    rows = tunables.get("rows", strided_rows)
     one_block = along_row or rows > 1
-    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest if typical is None else typical, length))
+    certain = shortest if typical is None else typical
+    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, certain, length))
     length = -(-length // cluster)
     threads = _strided_threads(length, rows) if along_row else _threads(problem, length, width.count)
     threads = tunables.get("threads", threads)
@@ -214,7 +216,7 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
     return RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
 
 
-def _rows_of_strided_block(problem: RowProblem, length: int, *, is_known: bool) -> int:
+def _rows_of_strided_block(problem: RowProblem, length: int, *, is_planned: bool) -> int:
     """Adjacent rows of a block whose columns are strided: many of short columns, whose accesses are then long runs; of
     long ones as many as registers and shared memory hold all elements of."""
     row_count = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
@@ -222,7 +224,7 @@ def _rows_of_strided_block(problem: RowProblem, length: int, *, is_known: bool) 
         is_short = length <= ELEMENTS_PER_WIDE_STRIDED_THREAD * (MAX_BLOCK_THREADS // rows)
         if is_short and row_count >= rows * MIN_WIDE_STRIDED_BLOCKS:
             return rows
-    for rows in NARROW_STRIDED_BLOCKS if is_known else ():
+    for rows in NARROW_STRIDED_BLOCKS if is_planned else ():
         threads = _strided_threads(length, rows)
         if _storage_levels(problem, threads * rows, 1, -(-length // threads))[-1].is_cached:
             return rows
@@ -234,14 +236,14 @@ def _strided_threads(length: int, rows: int) -> int:
     return min(power_of_two(-(-length // per_thread)), MAX_BLOCK_THREADS // rows)
 
 
-def _cluster(problem: RowProblem, shortest: int, length: int) -> int:
-    """The blocks per row. A single block of a long row would be the only one on its multiprocessor, without another
-    one's loads to overlap with its stores."""
+def _cluster(problem: RowProblem, certain: int, length: int) -> int:
+    """The blocks per row, which is planned to have at least `certain` elements. A single block of a long row would be
+    the only one on its multiprocessor, without another one's loads to overlap with its stores."""
     registers, narrow = _registers_per_element(problem), is_narrow(problem)
     per_block = NARROW_CLUSTER_BLOCK_REGISTERS if narrow else CLUSTER_BLOCK_REGISTERS
     if narrow and not _is_placed_in_shared(problem) and _overlapped_levels(problem, length, 1, OVERLAPPED_ROW_THREADS):
         return 1
-    if not problem.request.target.has_clusters or shortest * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
+    if not problem.request.target.has_clusters or certain * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1
     return next((size for size in CLUSTER_SIZES if length * registers <= size * per_block), CLUSTER_SIZES[-1])
 

@@ -9,7 +9,15 @@ from dataclasses import replace
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.contraction.recognition import recognise as recognise_contraction
-from cugen.families.gemm.skinny.config import LANES, TILE_N, TUNABLES, GemvConfig, choose_config, fills_device, split_k_of
+from cugen.families.gemm.skinny.config import (
+    LANES,
+    TILE_N,
+    TUNABLES,
+    GemvConfig,
+    choose_config,
+    fills_device,
+    split_k_of,
+)
 from cugen.families.gemm.skinny.k_major import KMajorKernel
 from cugen.families.gemm.skinny.n_major import NMajorKernel
 from cugen.families.gemm.skinny.recognition import SkinnyGemm, recognise
