@@ -8,7 +8,14 @@ from dataclasses import replace
 import sympy
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request
-from cugen.families.rowwise.config import TUNABLES, RowConfig, choose_config, has_too_few_rows, read_repeatedly
+from cugen.families.rowwise.config import (
+    FEWER_REGISTER_VALUES,
+    TUNABLES,
+    RowConfig,
+    choose_config,
+    has_too_few_rows,
+    read_repeatedly,
+)
 from cugen.families.rowwise.kernel import RowPasses
 from cugen.families.rowwise.passes.storage_levels import Storage
 from cugen.families.rowwise.split import split
@@ -49,7 +56,18 @@ def match(request: Request) -> Match | Refusals:
         return Refusals(tuple(refused))
     config = choose_config(problem)
     refused += _size_refusals(request, problem, config)
-    return Refusals(tuple(refused)) if refused else Match(lambda: _Builder(problem, config).kernel())
+    return Refusals(tuple(refused)) if refused else _match_of(problem, config, FEWER_REGISTER_VALUES)
+
+
+def _match_of(problem: RowProblem, config: RowConfig, fewer: tuple[int, ...]) -> Match:
+    """The kernel of a config, or of one with fewer values in registers where a thread has too few of these."""
+
+    def smaller() -> Match | None:
+        if not fewer:
+            return None
+        return _match_of(problem, choose_config(problem, fewer[0]), fewer[1:])
+
+    return Match(lambda: _Builder(problem, config).kernel(), smaller=smaller)
 
 
 def _form_refusals(request: Request, problem: RowProblem) -> Iterator[Refusal]:
