@@ -78,7 +78,11 @@ class Context:
     def planned_extent(self, index: Index) -> int:
         """The extent that work is distributed for: the typical one, else the largest at the values and defaults of the
         params that have one. At launch there may be more."""
-        return bounds(self.extent(index), self._typical_ranges)[1]
+        return self.planned(self.extent(index))
+
+    def planned(self, expr: Integer) -> int:
+        """As `planned_extent`, of an expression over params."""
+        return bounds(expr, self._typical_ranges)[1]
 
     @cached_property
     def _typical_ranges(self) -> dict[sympy.Symbol, Range]:
