@@ -33,9 +33,9 @@ def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
             if name not in symbols:
                 raise NotAnInteger(name)
             return symbols[name]
-        case Cast(arg=arg) if _is_widening(expr):
+        case Cast(arg=arg) if is_widening(expr):
             return to_integer(arg, symbols)
-        case Op(name=name, args=args) if _is_exact(expr):
+        case Op(name=name, args=args) if is_exact(expr):
             operands = [to_integer(arg, symbols) for arg in args]
             match name, operands:
                 case "add", [a, b]:
@@ -57,7 +57,7 @@ def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
     raise NotAnInteger(repr(expr))
 
 
-def _is_widening(expr: Cast) -> bool:
+def is_widening(expr: Cast) -> bool:
     """Whether a conversion of integers keeps every value."""
     narrow, wide = expr.arg.dtype, expr.to
     if not (narrow.is_integer and wide.is_integer):
@@ -65,24 +65,24 @@ def _is_widening(expr: Cast) -> bool:
     return wide.lowest <= narrow.lowest and narrow.highest <= wide.highest
 
 
-def _is_exact(op: Op) -> bool:
+def is_exact(op: Op) -> bool:
     """Whether an operation gives what it gives on integers of any size: in int64, which no subscript exceeds, or where
     the types of its operands leave room."""
     if op.dtype == INT64:
         return True
     if not op.dtype.is_integer:
         return False
-    low, high = _type_range(op)
+    low, high = type_range(op)
     return op.dtype.lowest <= low and high <= op.dtype.highest
 
 
-def _type_range(expr: Expr) -> tuple[int, int]:
+def type_range(expr: Expr) -> tuple[int, int]:
     """The values that an integer expression may have by the types of its leaves, before its own type wraps them."""
     match expr:
         case Const(value=value):
             return int(value), int(value)
-        case Cast(arg=arg) if _is_widening(expr):
-            return _type_range(arg)
+        case Cast(arg=arg) if is_widening(expr):
+            return type_range(arg)
         case Op(name="neg", args=(arg,)):
             low, high = _held_range(arg)
             return -high, -low
@@ -104,7 +104,7 @@ def _type_range(expr: Expr) -> tuple[int, int]:
 
 def _held_range(expr: Expr) -> tuple[int, int]:
     """The values of an operand: those of its type, where arithmetic in it may wrap."""
-    low, high = _type_range(expr)
+    low, high = type_range(expr)
     if expr.dtype.lowest <= low and high <= expr.dtype.highest:
         return low, high
     return expr.dtype.lowest, expr.dtype.highest
@@ -116,9 +116,9 @@ def computed_parts(expr: Expr) -> Iterator[Expr]:
     match expr:
         case Const() | IndexValue() | ParamValue():
             pass
-        case Cast(arg=arg) if _is_widening(expr):
+        case Cast(arg=arg) if is_widening(expr):
             yield from computed_parts(arg)
-        case Op(name=name, args=args) if name in _SUBSCRIPT_OPERATIONS and _is_exact(expr):
+        case Op(name=name, args=args) if name in _SUBSCRIPT_OPERATIONS and is_exact(expr):
             for arg in args:
                 yield from computed_parts(arg)
         case _:
