@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, integer, symbol
-from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue, Read, walk
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue, Read, Select, walk
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, INT64
@@ -90,6 +90,16 @@ def type_range(expr: Expr) -> tuple[int, int]:
             pairs = itertools.product(_held_range(a), _held_range(b))
             values = [_ARITHMETIC[name](x, y) for x, y in pairs]
             return min(values), max(values)
+        case Cast(arg=arg) if arg.dtype == BOOL:
+            return 0, 1
+        case Select(then=then, orelse=orelse):
+            lows, highs = zip(_held_range(then), _held_range(orelse), strict=True)
+            return min(lows), max(highs)
+        case Op(name="abs", args=(arg,)):
+            low, high = _held_range(arg)
+            return max(low, -high, 0), max(-low, high)
+        case Op(name="bitand", args=(_, Const(value=mask)) | (Const(value=mask), _)) if mask >= 0:
+            return 0, int(mask)
         case Op(name="minimum" | "maximum" as name, args=args):
             chosen = min if name == "minimum" else max
             lows, highs = zip(*map(_held_range, args), strict=True)
