@@ -1,4 +1,4 @@
-"""Expands integer products of sums, as those of numbers with a zero point, so that tensor cores multiply what is stored.
+"""Expands integer products of sums, as of numbers with zero points, so that tensor cores multiply what is stored.
 
     y[m, n] = sum((a[m, k] - p[m]) * (b[k, n] - q[n]), k)      a, b: 8 bits
 becomes
