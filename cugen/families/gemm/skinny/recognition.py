@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from cugen.families.contraction.recognition import with_fused_indices
+from cugen.families.gemm.skinny.grouped_rows import with_grouped_rows
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.vectors import offset_of, widest_at
 from cugen.plan.alignment import divisor
@@ -16,7 +17,7 @@ from cugen.plan.subscripts import NotAnInteger
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected
 from cugen.rewrite.dense_indices import index_values
-from cugen.spec.expressions import Const, Index, IndexValue, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, free_indices, walk
 
 MAX_M = 16  # rows whose accumulators fit a thread's registers (heuristic)
 _MAX_FAST_M = 8  # rows up to which a GEMM by tiles is slower (measured on H200)
@@ -94,6 +95,15 @@ def offset(request: Request, read: Read) -> Integer:
 
 def recognise(request: Request) -> SkinnyGemm | Refusal:
     """The skinny GEMM in the group's first statement, or why there is none."""
+    gemm = _recognise(request, ())
+    if isinstance(gemm, Refusal) and (grouped := with_grouped_rows(request, MAX_M)) is not None:
+        over_groups = _recognise(grouped, grouped.group.statements[0].subscripts)
+        return gemm if isinstance(over_groups, Refusal) else over_groups
+    return gemm
+
+
+def _recognise(request: Request, stored_at: tuple[Expr, ...]) -> SkinnyGemm | Refusal:
+    """The skinny GEMM as it is written; a result may be stored at the subscripts `stored_at`, which are in bounds."""
     try:
         if not collected(request.group.statements):
             return Refusal("takes a contraction, and there is none")
@@ -109,7 +119,7 @@ def recognise(request: Request) -> SkinnyGemm | Refusal:
     if not any(node == first for node in walk(statements[0].value)):
         return Refusal("takes a sum in the first statement")
     for statement in statements:
-        if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
+        if any(not isinstance(sub, IndexValue | Const) and sub not in stored_at for sub in statement.subscripts):
             return Refusal(f"writes {statement.target} at bare indices only")
     return _match(fused, first, len(request.group.statements[0].indices))
 
@@ -130,7 +140,8 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
             address, k_symbol = offset(request, read), symbol(k.name)
         except NotAnInteger:
             return Refusal(f"takes integer subscripts; those of {read.array} are not")
-        if k_symbol not in (address - address.coeff(k_symbol) * k_symbol).expand().free_symbols:
+        step = address.coeff(k_symbol)
+        if step != 0 and k_symbol not in (address - step * k_symbol).expand().free_symbols:
             operands.append(read)
     if len(operands) != 2:
         return Refusal("takes a sum of A·B with two operands that are linear in k")
