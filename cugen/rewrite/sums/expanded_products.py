@@ -60,8 +60,8 @@ def with_expanded_product(single: Single, uses_tensor_cores: Callable[[Request],
     if uses_tensor_cores(single.request()):
         return None
     temporaries, total = _sums(single, reduction, terms)
-    value = replaced(statement.value, {reduction: total}.get)
-    steps = steps_of(temporaries, replace(statement, value=value))
+    of_sum: dict[Expr, Expr] = {reduction: total}
+    steps = steps_of(temporaries, replace(statement, value=replaced(statement.value, of_sum.get)))
     return steps if uses_tensor_cores(last_request(single, steps)) else None
 
 

@@ -87,8 +87,8 @@ class SkinnyGemm:
         return max(widths, key=lambda width: len(self.reads_per_vector(width)), default=widest)
 
     def reads_per_vector(self, width: int) -> tuple[Read, ...]:
-        """The reads beside the operands that have one value for `width` values of k from a multiple of it on, as the
-        scales of groups; none of a term with branches, which may be what keeps a subscript in bounds."""
+        """The reads beside the operands that have one value for all rows and for `width` values of k from a multiple of
+        it on, as the scales of groups; none of a term with branches, which may be what keeps a subscript in bounds."""
         nodes = tuple(walk(self.reduction.body))
         if width == 1 or any(isinstance(node, Select) for node in nodes):
             return ()
@@ -99,7 +99,7 @@ class SkinnyGemm:
         k = self.k.name
         names = free_indices(read)
         moving = [sub for sub in read.subscripts if k in free_indices(sub)]
-        if not moving or any(map(is_computed, read.subscripts)) or (self.m and self.m.name in names):
+        if any(map(is_computed, read.subscripts)) or (self.m is not None and self.m.name in names):
             return False
         symbols = {**self.context.symbols, **{name: symbol(name) for name in names}}
         for sub in moving:
