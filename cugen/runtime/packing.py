@@ -1,7 +1,9 @@
-"""Packing of by-value kernel arguments."""
+"""Packing of kernel arguments."""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,16 @@ from numpy.typing import NDArray
 
 from cugen.reference.storage import numpy_dtype, store
 from cugen.spec.types import DType, Kind
+from cugen.toolchain.binary.elf import Parameter
+
+
+def parameter_buffer(parameters: Sequence[Parameter]) -> struct.Struct:
+    """Packs the bytes of each parameter of a kernel as a launch takes them in one buffer."""
+    parts, end = [], 0
+    for parameter in parameters:
+        parts.append(f"{parameter.offset - end}x{parameter.size}s")
+        end = parameter.offset + parameter.size
+    return struct.Struct("".join(parts))
 
 
 def pack_number(value: int | float | bool, dtype: DType) -> np.generic:

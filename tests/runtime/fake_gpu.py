@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
+
+from cugen.runtime.cuda import choice, libcuda, pycuda_binding
+from cugen.toolchain.binary.elf import Parameter
 
 BASE = 1 << 16
+PRIMARY = 1 << 40  # the handle of the primary context of GPU 0; those of the others follow
 _DYNAMIC, _CARVEOUT = 8, 9  # CU_FUNC_ATTRIBUTE_*
 SYMBOL = 256  # the address of every `__constant__` variable
 _ILLEGAL_ADDRESS, _NO_DEVICE = 700, 100  # CUDA_ERROR_*
@@ -36,10 +43,17 @@ class FakeGpu:
         self.kernels: dict[str, Callable[..., None]] = {}
         self.parameters: dict[str, tuple[str, ...]] = {}
         self.launches: list[tuple[str, dict[str, Any]]] = []
+        self.launched: list[tuple[str, str, int]] = []  # through what, kernel, stream
         self.attributes: dict[str, int] = {}
         self.configured: list[tuple[str, int]] = []  # what a launch asked, as the values of libcuda
         self.host_allocations: list[tuple[str, int]] = []
         self.contexts: list[str] = []
+        self.current: list[int] = []  # the driver's stack of contexts of this thread
+        self.captured: list[str] | None = None  # what a graph has, while a stream captures
+        self.streams: list[int] = []
+        self.live_events = 0
+        self.live_modules = 0
+        self.is_broken = False
         self.textures: dict[int, int] = {}
         self.tensor_maps: dict[bytes, tuple[int, tuple[int, ...]]] = {}
         self.ticks = 0
@@ -59,23 +73,66 @@ class FakeGpu:
         else:
             self.attributes[kernel] = value
 
-    def launch(self, kernel: str, arguments: tuple[np.generic, ...], **shape: Any) -> None:
+    def push(self, context: int) -> None:
+        self.contexts.append("push")
+        self.current.append(context)
+
+    def pop(self) -> None:
+        self.contexts.append("pop")
+        self.current.pop()
+
+    def make_stream(self) -> int:
+        self.streams.append((1 << 41) + 16 * len(self.streams))
+        return self.streams[-1]
+
+    def launch(self, through: str, kernel: str, arguments: tuple[np.generic, ...], stream: int, **shape: Any) -> None:
+        self.launched.append((through, kernel, stream))
+        if self.captured is not None:
+            self.captured.append(kernel)
+            return
         self.launches.append((kernel, shape))
-        self.kernels[kernel](*arguments)
+        try:
+            self.kernels[kernel](*arguments)
+        except IllegalAddressError:
+            self.is_broken = True  # which later calls report
 
     def tick(self) -> int:
         self.ticks += 1
         return self.ticks
 
 
+@contextmanager
+def installed_gpu(*, has_pycuda: bool) -> Iterator[FakeGpu]:
+    """This GPU in place of those of the machine, with PyCUDA or without."""
+    gpu = FakeGpu()
+    opened = libcuda.Driver(FakeLibcuda(gpu))
+    package = ModuleType("pycuda")
+    package.driver = FakePyCuda(gpu) if has_pycuda else None  # type: ignore[attr-defined]
+    caches = (choice._lasting, pycuda_binding._retained, pycuda_binding.missing_pycuda)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pycuda", package)
+        patch.setitem(sys.modules, "pycuda.driver", package.driver)
+        patch.setattr(libcuda, "driver", lambda: opened)
+        patch.setattr(pycuda_binding, "parameters", lambda image, kernel: parameters_of(gpu, kernel))
+        for cache in caches:
+            cache.cache_clear()
+        try:
+            yield gpu
+        finally:
+            for cache in caches:
+                cache.cache_clear()
+
+
 class FakePyCuda(ModuleType):
-    """As much of `pycuda.driver` as a run uses, with its signatures."""
+    """As much of `pycuda.driver` as is used, with its signatures. Its stack holds back all contexts but the last one
+    from the driver's."""
 
     class Error(Exception):
         pass
 
     def __init__(self, gpu: FakeGpu) -> None:
         super().__init__("pycuda.driver")
+        driver = self
         self.gpu = gpu
         attributes = {"MAX_DYNAMIC_SHARED_SIZE_BYTES": _DYNAMIC, "PREFERRED_SHARED_MEMORY_CARVEOUT": _CARVEOUT}
         self.function_attribute = SimpleNamespace(**attributes)
@@ -83,16 +140,70 @@ class FakePyCuda(ModuleType):
         self.shared_config = SimpleNamespace(EIGHT_BYTE_BANK_SIZE=2)
         self.mem_attach_flags = SimpleNamespace(GLOBAL=1)
         self.host_alloc_flags = SimpleNamespace(DEVICEMAP=2)
-        context = SimpleNamespace(push=lambda: gpu.contexts.append("push"))
-        self.Device = lambda ordinal: SimpleNamespace(retain_primary_context=lambda: context)
-        self.Context = SimpleNamespace(synchronize=lambda: None, pop=lambda: gpu.contexts.append("pop"))
+        pushed: list[Context] = []
 
-        class Event:
-            def record(self) -> None:
-                self.tick = gpu.tick()
+        class Context:
+            def __init__(self, handle: int) -> None:
+                self.handle = handle
+
+            def push(self) -> None:
+                if pushed:
+                    gpu.current.pop()
+                gpu.push(self.handle)
+                pushed.append(self)
+
+            @staticmethod
+            def pop() -> None:
+                gpu.pop()
+                pushed.pop()
+                if pushed:
+                    gpu.current.append(pushed[-1].handle)
+
+            @staticmethod
+            def get_current() -> Context | None:
+                return pushed[-1] if pushed else None
+
+            @staticmethod
+            def synchronize() -> None:
+                driver.fail_after_fault("cuCtxSynchronize")
+
+        class Device:
+            def __init__(self, ordinal: int) -> None:
+                self.ordinal = ordinal
+
+            def retain_primary_context(self) -> Context:
+                return Context(PRIMARY + self.ordinal)
+
+            def make_context(self) -> Context:
+                context = Context(PRIMARY + 100 + self.ordinal)
+                context.push()
+                return context
+
+        class Stream:
+            def __init__(self, flags: int = 0) -> None:
+                self.flags, self.handle = flags, gpu.make_stream()
+
+            def __del__(self) -> None:
+                gpu.streams.remove(self.handle)
 
             def synchronize(self) -> None:
-                pass
+                driver.fail_after_fault("cuStreamSynchronize")
+
+        class Event:
+            def __init__(self) -> None:
+                gpu.live_events += 1
+
+            def __del__(self) -> None:
+                gpu.live_events -= 1
+
+            def record(self, stream: Stream | None = None) -> Event:
+                driver.handle_of(stream)
+                self.tick = gpu.tick()
+                return self
+
+            def synchronize(self) -> Event:
+                driver.fail_after_fault("cuEventSynchronize")
+                return self
 
             def time_since(self, start: Event) -> float:
                 return float(self.tick - start.tick)
@@ -113,31 +224,52 @@ class FakePyCuda(ModuleType):
             allocation = Allocation(size)
             return SimpleNamespace(base=SimpleNamespace(get_device_pointer=lambda: int(allocation)))
 
-        self.managed_empty = lambda size, dtype, mem_flags: on_host("managed", size, mem_flags)
-        self.pagelocked_empty = lambda size, dtype, mem_flags: on_host("mapped", size, mem_flags)
-        self.Event, self.mem_alloc = Event, Allocation
+        self.managed_empty = lambda size, dtype, order, mem_flags: on_host("managed", size, mem_flags)
+        self.pagelocked_empty = lambda size, dtype, order, mem_flags: on_host("mapped", size, mem_flags)
+        self.Context, self.Device, self.Stream, self.Event, self.mem_alloc = Context, Device, Stream, Event, Allocation
+
+    def handle_of(self, stream: Any) -> int:
+        assert stream is None or isinstance(stream, self.Stream)
+        return stream.handle if stream else 0
+
+    def fail_after_fault(self, function: str) -> None:
+        if self.gpu.is_broken:
+            raise self.Error(f"{function} failed: an illegal memory access was encountered")
 
     def init(self) -> None:
         pass
 
-    def memset_d8(self, dest: int, data: int, size: int) -> None:
+    def mem_get_info(self) -> tuple[int, int]:
+        return self.gpu.memory.size - self.gpu.top, self.gpu.memory.size
+
+    def memset_d8_async(self, dest: int, data: int, size: int, stream: Any = None) -> None:
+        self.handle_of(stream)
         self.gpu.memory[dest : dest + size] = data
 
+    def memset_d16_async(self, dest: int, data: int, size: int, stream: Any = None) -> None:
+        self.handle_of(stream)
+        self.gpu.view(dest, size, "uint16")[:] = data
+
+    def memset_d32_async(self, dest: int, data: int, size: int, stream: Any = None) -> None:
+        self.handle_of(stream)
+        self.gpu.view(dest, size, "uint32")[:] = data
+
     def memcpy_htod(self, dest: int, src: np.ndarray) -> None:
-        self.gpu.memory[dest : dest + src.nbytes] = src
+        self.gpu.memory[dest : dest + src.nbytes] = np.frombuffer(src, np.uint8)
 
     def memcpy_dtoh(self, dest: np.ndarray, src: int) -> None:
-        dest[:] = self.gpu.memory[src : src + dest.nbytes]
+        np.frombuffer(dest, np.uint8)[:] = self.gpu.memory[src : src + dest.nbytes]
 
-    def memcpy_dtod(self, dest: int, src: int, size: int) -> None:
-        self.gpu.memory[dest : dest + size] = self.gpu.memory[src : src + size]
+    def memcpy_dtod_async(self, dest: int, src: int, size: int, stream: Any = None) -> None:
+        self.handle_of(stream)
+        self.gpu.memory[dest : dest + size] = self.gpu.memory[src : src + size].copy()
 
-    def module_from_buffer(self, image: bytes) -> object:
+    def module_from_buffer(self, buffer: bytes) -> object:
         driver, gpu = self, self.gpu
 
         class Function:
-            def __init__(self, name: str) -> None:
-                self.name = name
+            def __init__(self, name: str, module: Module) -> None:
+                self.name, self.module = name, module  # which it keeps loaded
 
             def set_attribute(self, attribute: int, value: int) -> None:
                 gpu.set_attribute(self.name, attribute, value)
@@ -148,14 +280,41 @@ class FakePyCuda(ModuleType):
             def set_shared_config(self, config: int) -> None:
                 gpu.configured.append(("banks", config))
 
-            def __call__(self, *arguments: np.generic, **shape: object) -> None:
-                assert [a.dtype for a in arguments] == list(map(np.dtype, gpu.parameters[self.name]))
-                try:
-                    gpu.launch(self.name, arguments, **shape)
-                except IllegalAddressError:
-                    raise driver.Error("cuCtxSynchronize failed: an illegal memory access was encountered") from None
+            def _launch_kernel(
+                self, grid: tuple[int, ...], block: tuple[int, ...], buffer: bytes, shared: int, stream: Any
+            ) -> None:
+                assert [type(value) for value in (grid, block, buffer, shared)] == [tuple, tuple, bytes, int]
+                types = list(map(np.dtype, gpu.parameters[self.name]))
+                offsets = [parameter.offset for parameter in parameters_of(gpu, self.name)]
+                raw = [buffer[start : start + t.itemsize] for start, t in zip(offsets, types, strict=True)]
+                arguments = tuple(np.frombuffer(content, t)[0] for content, t in zip(raw, types, strict=True))
+                handle = driver.handle_of(stream)
+                gpu.launch("PyCUDA", self.name, arguments, handle, grid=grid, block=block, shared=shared)
 
-        return SimpleNamespace(get_function=Function, get_global=lambda name: (SYMBOL, 64))
+        class Module:
+            def __init__(self) -> None:
+                gpu.live_modules += 1
+
+            def __del__(self) -> None:
+                gpu.live_modules -= 1
+
+            def get_function(self, name: str) -> Function:
+                return Function(name, self)
+
+            def get_global(self, name: str) -> tuple[int, int]:
+                return SYMBOL, 64
+
+        return Module()
+
+
+def parameters_of(gpu: FakeGpu, kernel: str) -> tuple[Parameter, ...]:
+    """Where a compiler puts the parameters: the bank has 16 bytes in front of them."""
+    parameters, end = [], 16
+    for size in (np.dtype(name).itemsize for name in gpu.parameters[kernel]):
+        end += -end % (64 if size == 128 else size)
+        parameters.append(Parameter(end - 16, size))
+        end += size
+    return tuple(parameters)
 
 
 class FakeLibcuda:
@@ -165,7 +324,6 @@ class FakeLibcuda:
         self.gpu = gpu
         self.functions: list[str] = []  # a handle is an index, from 1 on
         self.events: list[int] = []
-        self.modules = 0
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         assert name.startswith("cu")
@@ -191,21 +349,60 @@ class FakeLibcuda:
         value._obj.value = _ATTRIBUTES[attribute]
         return 0
 
+    def cuDevicePrimaryCtxRetain(self, context: Any, ordinal: Any) -> int:
+        context._obj.value = PRIMARY + ordinal.value
+        return 0
+
     def cuCtxPushCurrent_v2(self, context: Any) -> int:
-        self.gpu.contexts.append("push")
+        self.gpu.push(context.value)
         return 0
 
     def cuCtxPopCurrent_v2(self, context: Any) -> int:
-        self.gpu.contexts.append("pop")
+        self.gpu.pop()
+        return 0
+
+    def cuCtxGetCurrent(self, context: Any) -> int:
+        context._obj.value = self.gpu.current[-1] if self.gpu.current else None
+        return 0
+
+    def cuCtxSynchronize(self) -> int:
+        return _ILLEGAL_ADDRESS if self.gpu.is_broken else 0
+
+    def cuMemGetInfo_v2(self, free: Any, total: Any) -> int:
+        free._obj.value, total._obj.value = self.gpu.memory.size - self.gpu.top, self.gpu.memory.size
+        return 0
+
+    def cuStreamCreate(self, stream: Any, flags: int) -> int:
+        stream._obj.value = self.gpu.make_stream()
+        return 0
+
+    def cuStreamDestroy_v2(self, stream: Any) -> int:
+        self.gpu.streams.remove(stream.value)
+        return 0
+
+    def cuStreamSynchronize(self, stream: Any) -> int:
+        return self.cuCtxSynchronize()
+
+    def cuStreamBeginCapture_v2(self, stream: Any, mode: int) -> int:
+        assert stream.value in self.gpu.streams
+        self.gpu.captured = []
+        return 0
+
+    def cuStreamEndCapture(self, stream: Any, graph: Any) -> int:
+        self.graph, self.gpu.captured = self.gpu.captured, None
+        return 0
+
+    def cuGraphLaunch(self, graph: Any, stream: Any) -> int:
+        self.gpu.launches += [(kernel, {}) for kernel in self.graph or ()]
         return 0
 
     def cuModuleLoadData(self, module: Any, image: bytes) -> int:
-        self.modules += 1
+        self.gpu.live_modules += 1
         module._obj.value = 99
         return 0
 
     def cuModuleUnload(self, module: Any) -> int:
-        self.modules -= 1
+        self.gpu.live_modules -= 1
         return 0
 
     def cuModuleGetFunction(self, function: Any, module: Any, name: bytes) -> int:
@@ -275,7 +472,12 @@ class FakeLibcuda:
 
     def cuEventCreate(self, event: Any, flags: int) -> int:
         self.events.append(0)
+        self.gpu.live_events += 1
         event._obj.value = len(self.events)
+        return 0
+
+    def cuEventDestroy_v2(self, event: Any) -> int:
+        self.gpu.live_events -= 1
         return 0
 
     def cuEventRecord(self, event: Any, stream: Any) -> int:
@@ -302,14 +504,12 @@ class FakeLibcuda:
 
     def cuLaunchKernel(self, function: Any, *launch: Any) -> int:
         kernel = self.functions[function.value - 1]
-        *shape, _stream, pointers, _extra = launch
+        *shape, stream, pointers, _extra = launch
         gx, gy, gz, bx, by, bz, shared = (number.value for number in shape)
         types = list(map(np.dtype, self.gpu.parameters[kernel]))
         assert len(pointers) == len(types)
         raw = [ctypes.string_at(pointer, dtype.itemsize) for pointer, dtype in zip(pointers, types, strict=True)]
         arguments = tuple(np.frombuffer(content, dtype)[0] for content, dtype in zip(raw, types, strict=True))
-        try:
-            self.gpu.launch(kernel, arguments, grid=(gx, gy, gz), block=(bx, by, bz), shared=shared)
-        except IllegalAddressError:
-            return _ILLEGAL_ADDRESS
+        grid, block = (gx, gy, gz), (bx, by, bz)
+        self.gpu.launch("libcuda", kernel, arguments, stream.value or 0, grid=grid, block=block, shared=shared)
         return 0

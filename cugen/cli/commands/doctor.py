@@ -170,7 +170,7 @@ def _disassembler() -> Finding:
 def _gpu() -> Finding:
     from cugen.abi.errors import RunError
     from cugen.machine import architecture_specific
-    from cugen.runtime.libcuda import driver
+    from cugen.runtime.cuda.libcuda import driver
     from cugen.toolchain import pycuda
 
     purpose = "cugen run --device gpu, and calling compiled kernels"

@@ -153,8 +153,6 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content
     outputs = _outputs(spec, params, args)
     kernel = generate(spec, templates=templates_of(args))
     note(f"{kernel.name}: compiling and running on the {choice.device.name}", quiet=args.quiet or not args.json)
-    if said := choice.note_on(kernel.manifest):
-        note(said, quiet=args.quiet)
     try:
         result = verify(
             spec,
