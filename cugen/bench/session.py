@@ -60,8 +60,7 @@ class Session:
         self._module = cuda.load(compile_cubin(_probes(), "probes", self.capability).image)
         self._timers: list[Timer] = []
         self._gate = cuda.allocate(8, "mapped")
-        # Host and GPU see mapped memory at one address.
-        self._gate_words = (ctypes.c_int * 2).from_address(self._gate)
+        self._gate_words = _words_at(self._gate)
         self._result = self.allocate(16)
 
     def close(self) -> None:
@@ -187,6 +186,11 @@ class Session:
     def _launch(self, name: str, blocks: int, *arguments: Any, threads: int = _THREADS_PER_BLOCK) -> None:
         kernel = self._module.kernel(name)
         kernel.launch((blocks, 1, 1), (threads, 1, 1), 0, self.stream, [bytes(argument) for argument in arguments])
+
+
+def _words_at(address: int) -> ctypes.Array[ctypes.c_int]:
+    """Two integers in mapped memory, which host and GPU see at one address."""
+    return (ctypes.c_int * 2).from_address(address)
 
 
 @functools.cache

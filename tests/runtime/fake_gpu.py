@@ -24,8 +24,8 @@ _ERRORS = {
     _ILLEGAL_ADDRESS: (b"CUDA_ERROR_ILLEGAL_ADDRESS", b"an illegal memory access was encountered"),
     _NO_DEVICE: (b"CUDA_ERROR_NO_DEVICE", b"no CUDA-capable device is detected"),
 }
-# CU_DEVICE_ATTRIBUTE_*: threads, block, grid, registers, compute capability, shared memory
-_ATTRIBUTES = {1: 1024, **dict.fromkeys((2, 3, 4, 5, 6, 7, 12), 65535), 75: 9, 76: 0, 97: 99 * 1024}
+# CU_DEVICE_ATTRIBUTE_*: threads, block, grid, registers, SMs, L2, compute capability, shared memory
+_ATTRIBUTES = {1: 1024, **dict.fromkeys((2, 3, 4, 5, 6, 7, 12), 65535), 16: 2, 38: 4096, 75: 9, 76: 0, 97: 99 * 1024}
 
 
 class IllegalAddressError(Exception):
@@ -455,6 +455,14 @@ class FakeLibcuda:
         self.gpu.memory[address.value : address.value + size.value] = value.value
         return 0
 
+    def cuMemsetD16Async(self, address: Any, value: Any, count: Any, stream: Any) -> int:
+        self.gpu.view(address.value, count.value, "uint16")[:] = value.value
+        return 0
+
+    def cuMemsetD32Async(self, address: Any, value: Any, count: Any, stream: Any) -> int:
+        self.gpu.view(address.value, count.value, "uint32")[:] = value.value
+        return 0
+
     def cuMemcpyHtoD_v2(self, target: Any, source: Any, size: Any) -> int:
         content = np.frombuffer(ctypes.string_at(source.value, size.value), np.uint8)
         self.gpu.memory[target.value : target.value + size.value] = content
@@ -507,8 +515,8 @@ class FakeLibcuda:
         *shape, stream, pointers, _extra = launch
         gx, gy, gz, bx, by, bz, shared = (number.value for number in shape)
         types = list(map(np.dtype, self.gpu.parameters[kernel]))
-        assert len(pointers) == len(types)
-        raw = [ctypes.string_at(pointer, dtype.itemsize) for pointer, dtype in zip(pointers, types, strict=True)]
+        assert len(pointers) == max(1, len(types))
+        raw = [ctypes.string_at(pointer, dtype.itemsize) for pointer, dtype in zip(pointers, types, strict=False)]
         arguments = tuple(np.frombuffer(content, dtype)[0] for content, dtype in zip(raw, types, strict=True))
         grid, block = (gx, gy, gz), (bx, by, bz)
         self.gpu.launch("libcuda", kernel, arguments, stream.value or 0, grid=grid, block=block, shared=shared)

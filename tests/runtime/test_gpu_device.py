@@ -23,7 +23,6 @@ from cugen.runtime.cuda import libcuda
 from cugen.runtime.cuda.pycuda_binding import missing_pycuda
 from cugen.runtime.device import Job
 from cugen.runtime.devices import choose
-from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, KernelResources
 from tests.runtime.fake_gpu import SYMBOL, FakeGpu, IllegalAddressError, installed_gpu
@@ -313,28 +312,6 @@ def test_with_pycuda_the_launches_of_a_run_are_its_own(driver: FakeGpu, manifest
     gpu.GpuDevice().run(job(manifest))
     through = "libcuda" if missing_pycuda() else "PyCUDA"
     assert driver.launched == [(through, "scale", 0)] * 2
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "raw"),
-    [
-        ("float16", 1.5, "003e"),
-        ("bfloat16", 1.5, "c03f"),
-        ("float8_e4m3", 1.5, "3c"),
-        ("float32", 1.5, "0000c03f"),
-        ("float64", 1.5, "000000000000f83f"),
-        ("bool", True, "01"),
-        ("int8", -1, "ff"),
-        ("uint16", 65535, "ffff"),
-        ("int32", -2, "feffffff"),
-        ("uint64", 2**64 - 1, "ff" * 8),
-        ("int64", -1, "ff" * 8),
-    ],
-)
-def test_numbers_are_packed_in_their_own_bytes(name: str, value: float, raw: str) -> None:
-    packed = pack_number(value, DTYPES[name])
-    assert packed.tobytes().hex() == raw
-    assert isinstance(packed, np.number)
 
 
 def test_buffers_keep_every_alignment_behind_the_canary() -> None:
