@@ -109,8 +109,7 @@ def _here(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[report.Co
     from cugen.runtime.devices import choose
 
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
-    if choice.note:
-        note(choice.note, quiet=args.quiet)
+    note(choice.note, quiet=args.quiet)
     specs = with_locks(for_device(specs, choice.device.capability, args), args)
     for spec in progress(specs, len(specs), "running", quiet=args.quiet):
         yield _run(spec, choice, args)
