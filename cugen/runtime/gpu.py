@@ -20,7 +20,7 @@ from cugen.runtime.cuda import libcuda
 from cugen.runtime.cuda.binding import Binding
 from cugen.runtime.cuda.choice import binding
 from cugen.runtime.device import Buffer, Fault, Job, Outcome
-from cugen.runtime.packing import pack_number
+from cugen.runtime.packing import pack_address, pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
 
@@ -188,8 +188,7 @@ class _Run:
             if upload.argument in self._memory:
                 self._cuda.copy(symbol, self._memory[upload.argument].address, upload.bytes)
             else:
-                raw = np.asarray(self._argument(upload.argument)).reshape(1).view(np.uint8)
-                self._cuda.upload(symbol, raw[: upload.bytes])
+                self._cuda.store(symbol, self._argument(upload.argument)[: upload.bytes])
         for space in self._manifest.workspace:
             if space.zeroed and self._memory[space.name].bytes:
                 self._cuda.set_bytes(self._memory[space.name].address, 0, self._memory[space.name].bytes)
@@ -197,15 +196,15 @@ class _Run:
             x, y, z = (evaluate(extent, self._params) for extent in launch.grid)
             if 0 not in (x, y, z):
                 maps = [self._tensor_maps[name] for name in launch.tensor_maps]
-                arguments = [*maps, *(self._argument(name).tobytes() for name in launch.arguments)]
+                arguments = [*maps, *(self._argument(name) for name in launch.arguments)]
                 kernel = self._module.kernel(launch.kernel)
                 kernel.launch((x, y, z), launch.block, launch.dynamic_shared_bytes, None, arguments)
 
-    def _argument(self, name: str) -> np.generic:
+    def _argument(self, name: str) -> bytes:
         if name in self._textures:
-            return np.uint64(self._textures[name])
+            return pack_address(self._textures[name])
         if name in self._memory:
-            return np.uint64(self._memory[name].address)
+            return pack_address(self._memory[name].address)
         for argument in self._manifest.arguments:
             if argument.name == name:
                 match argument:

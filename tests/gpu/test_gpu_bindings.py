@@ -293,14 +293,14 @@ def test_the_driver_has_the_parameters_where_the_cubin_says() -> None:
         module = cuda.load(image)
         for launch in kernel.manifest.launches:
             function = ctypes.c_void_p(cuda.function(module, launch.kernel))
-            places = parameters(image, launch.kernel)
-            assert len(places) == len(launch.tensor_maps) + len(launch.arguments)
-            for number, place in enumerate(places):
+            locations = parameters(image, launch.kernel)
+            assert len(locations) == len(launch.tensor_maps) + len(launch.arguments)
+            for number, location in enumerate(locations):
                 offset, size = ctypes.c_size_t(), ctypes.c_size_t()
                 cuda.call(
                     "cuFuncGetParamInfo", function, ctypes.c_size_t(number), ctypes.byref(offset), ctypes.byref(size)
                 )
-                assert (place.offset, place.size) == (offset.value, size.value)
+                assert (location.offset, location.size) == (offset.value, size.value)
 
 
 FAULT = """

@@ -1,6 +1,5 @@
 """Kernel arguments are packed as the compiled code reads them."""
 
-import numpy as np
 import pytest
 
 from cugen.abi.manifest import ArrayArgument, Manifest
@@ -44,12 +43,12 @@ def test_the_arguments_of_a_wgmma_kernel_lie_where_its_code_reads_them() -> None
     assert kernel.manifest.tensor_maps
     for launch in kernel.manifest.launches:
         sizes = [*(128 for _ in launch.tensor_maps), *(size_of(name, kernel.manifest) for name in launch.arguments)]
-        places = parameters(image, launch.kernel)
-        assert [place.size for place in places] == sizes
+        locations = parameters(image, launch.kernel)
+        assert [location.size for location in locations] == sizes
         arguments = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
-        packed = parameter_buffer(places).pack(*arguments)
-        for place, argument in zip(places, arguments, strict=True):
-            assert packed[place.offset : place.offset + place.size] == argument
+        packed = parameter_buffer(locations).pack(*arguments)
+        for location, argument in zip(locations, arguments, strict=True):
+            assert packed[location.offset : location.offset + location.size] == argument
 
 
 @pytest.mark.parametrize(
@@ -69,6 +68,4 @@ def test_the_arguments_of_a_wgmma_kernel_lie_where_its_code_reads_them() -> None
     ],
 )
 def test_numbers_are_packed_in_their_own_bytes(name: str, value: float, raw: str) -> None:
-    packed = pack_number(value, DTYPES[name])
-    assert packed.tobytes().hex() == raw
-    assert isinstance(packed, np.number)
+    assert pack_number(value, DTYPES[name]).hex() == raw

@@ -28,7 +28,7 @@ from cugen.runtime.cuda.choice import Current, context_of_call
 from cugen.runtime.cuda.streams import PER_THREAD
 from cugen.runtime.device import Device, Job
 from cugen.runtime.gpu import target_for
-from cugen.runtime.packing import pack_number
+from cugen.runtime.packing import pack_address, pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
 
@@ -208,13 +208,13 @@ class GpuFunction:
 
     def _values(self, call: Call, addresses: Mapping[str, int]) -> dict[str, bytes]:
         """The bytes of every argument and workspace pointer."""
-        values = {name: np.uint64(address).tobytes() for name, address in addresses.items()}
+        values = {name: pack_address(address) for name, address in addresses.items()}
         for argument in self.manifest.arguments:
             match argument:
                 case ScalarArgument(name=name, dtype=dtype):
-                    values[name] = pack_number(call.scalars[name], DTYPES[dtype]).tobytes()
+                    values[name] = pack_number(call.scalars[name], DTYPES[dtype])
                 case ParamArgument(name=name, dtype=dtype):
-                    values[name] = pack_number(call.params[name], DTYPES[dtype]).tobytes()
+                    values[name] = pack_number(call.params[name], DTYPES[dtype])
         return values
 
 
