@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from cugen.tune.timing.messages import opening, request
 from cugen.tune.timing.worker import Bench
 
 pytestmark = pytest.mark.gpu
+ROOT = Path(__file__).parents[2]
 
 # Two launches with a workspace between them, and a scalar in constant memory.
 TOTAL = """\
@@ -303,7 +305,7 @@ def test_the_driver_has_the_parameters_where_the_cubin_says() -> None:
                 assert (location.offset, location.size) == (offset.value, size.value)
 
 
-FAULT = """
+FAULT_OF_A_SESSION = """
 from cugen.abi.errors import RunError
 from cugen.bench.session import session
 from cugen.bench.protocol import Work
@@ -313,9 +315,47 @@ try:
 except RunError as error:
     print(error.code, error.message)
 """
+FAULT_OF_A_RUN = """
+from cugen.runtime.gpu import GpuDevice
+from cugen.runtime.verify import verify
+from tests.gpu.test_gpu_bindings import TOTAL, kernel_of
+kernel = kernel_of(TOTAL)
+start = kernel.source.index("{", kernel.source.index("__global__")) + 1
+source = kernel.source[:start] + " *(volatile int*)16 = 1; " + kernel.source[start:]
+print(verify(kernel.spec, source, kernel.manifest, GpuDevice()).outcome.faults)
+"""
+CALLS_OF_THREADS = """
+from threading import Thread
+from cugen.runtime.cuda.choice import binding
+from tests.gpu.test_gpu_bindings import TOTAL, fetched, kernel_of, total
+
+function, cuda, sums = kernel_of(TOTAL).compile("gpu"), binding(), []
+def call():
+    with cuda.current(0):
+        x, s = total(cuda)
+    function(x=x, s=s, c=2.0)
+    with cuda.current(0):
+        sums.append(fetched(s)[0])
+        cuda.release()
+for _ in range(2):
+    thread = Thread(target=call)
+    thread.start()
+    thread.join()
+call()
+assert sums == [200_000] * 3
+"""
 
 
-def test_a_fault_of_a_session_is_an_error_and_no_crash() -> None:
-    done = subprocess.run([sys.executable, "-c", FAULT], capture_output=True, text=True, timeout=200)
-    assert (done.returncode, done.stdout.split(" failed: ")[0]) == (0, "CG5013 cuStreamSynchronize"), done.stderr
-    assert "an illegal memory access was encountered" in done.stdout
+def ended(program: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("program", [FAULT_OF_A_SESSION, FAULT_OF_A_RUN], ids=["session", "run"])
+def test_a_fault_is_reported_and_no_crash_at_the_end(program: str) -> None:
+    assert "Synchronize failed: an illegal memory access was encountered" in ended(program).stdout
+
+
+def test_calls_of_threads_that_ended_leave_no_warning_behind() -> None:
+    assert ended(CALLS_OF_THREADS).stderr == ""
