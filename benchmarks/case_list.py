@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import datetime
 import json
 import platform
 import time
@@ -38,7 +39,9 @@ from cugen.toolchain.cuda import compile_cubin
 def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: float) -> dict[str, Any]:
     """Row of a case."""
     started = time.perf_counter()
-    row: dict[str, Any] = {"name": case.name, "group": case.group, "goals": [asdict(goal) for goal in case.goals]}
+    today = datetime.date.today().isoformat()
+    goals = [asdict(goal) for goal in case.goals]
+    row: dict[str, Any] = {"name": case.name, "group": case.group, "date": today, "goals": goals}
     try:
         spec = _spec_of(case, options.lock, opened.device, opened.capability)
         if options.lock:
