@@ -365,6 +365,10 @@ class FakeLibcuda:
         context._obj.value = self.gpu.current[-1] if self.gpu.current else None
         return 0
 
+    def cuCtxSetCurrent(self, context: Any) -> int:
+        self.gpu.current[-1:] = [context.value]
+        return 0
+
     def cuCtxSynchronize(self) -> int:
         return _ILLEGAL_ADDRESS if self.gpu.is_broken else 0
 

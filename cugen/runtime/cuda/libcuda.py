@@ -149,6 +149,10 @@ class Driver:
         self.call("cuCtxGetCurrent", ctypes.byref(handle))
         return handle.value or 0
 
+    def set_context(self, handle: int) -> None:
+        """Replaces the current context."""
+        self.call("cuCtxSetCurrent", ctypes.c_void_p(handle))
+
     def ordinal(self) -> int:
         """The GPU of the current context."""
         ordinal = ctypes.c_int()

@@ -65,11 +65,15 @@ class PyCudaBinding:
     @contextmanager
     def current(self, ordinal: int) -> Iterator[int]:
         context = _retained(ordinal)
+        before = libcuda.driver().context()
         _call(context.push)
         try:
             yield int(context.handle)
         finally:
             _call(self._driver.Context.pop)
+            if libcuda.driver().context() != before:
+                # Another library had put its context in place of PyCUDA's, which is what PyCUDA makes current again.
+                libcuda.driver().set_context(before)
 
     def release(self) -> None:
         for timer in self._timers:

@@ -84,6 +84,16 @@ def test_after_a_run_the_context_of_another_library_is_still_libcuda_s(gpu: Fake
     assert chosen() == (LibcudaBinding, FOREIGN, 0)
 
 
+@pytest.mark.parametrize("way", ["pushed over", "set in place of"])
+def test_a_run_leaves_the_context_that_another_library_put_beside_pycuda_s(gpu: FakeGpu, pycuda: Any, way: str) -> None:
+    handle = pycuda.Device(0).make_context().handle
+    gpu.current[:] = [handle, FOREIGN] if way == "pushed over" else [FOREIGN]
+    before = list(gpu.current)
+    with binding().current(0):
+        assert chosen() == (PyCudaBinding, PRIMARY, None)
+    assert gpu.current == before
+
+
 def test_the_gpu_of_a_tensor_is_its_library_s(gpu: FakeGpu, foreign: None) -> None:
     assert chosen(FOREIGN, on_gpu=2) == (LibcudaBinding, PRIMARY + 2, FOREIGN)
     assert chosen(0, on_gpu=2) == (LibcudaBinding, PRIMARY + 2, 0)
