@@ -16,7 +16,8 @@ from cugen.runtime.cuda.choice import context_of_call
 from cugen.runtime.cuda.libcuda_binding import LibcudaBinding
 from cugen.runtime.cuda.pycuda_binding import PyCudaBinding
 from cugen.toolchain.cuda import Cubin
-from tests.runtime.fake_gpu import PRIMARY, FakeGpu, IllegalAddressError, installed_gpu
+from tests.runtime.fakes.gpu import PRIMARY, FakeGpu, IllegalAddressError
+from tests.runtime.fakes.installed import installed_gpu
 
 
 @pytest.fixture(params=["PyCUDA", "libcuda"])

@@ -25,7 +25,8 @@ from cugen.runtime.device import Job
 from cugen.runtime.devices import choose
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, KernelResources
-from tests.runtime.fake_gpu import SYMBOL, FakeGpu, IllegalAddressError, installed_gpu
+from tests.runtime.fakes.gpu import SYMBOL, FakeGpu, IllegalAddressError
+from tests.runtime.fakes.installed import installed_gpu
 
 PARAMETERS = ("uint64", "uint64", "uint16", "int32", "uint64")
 

@@ -14,7 +14,8 @@ import pytest
 import cugen.kernel
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.gpu import available
-from tests.runtime.fake_gpu import FakeGpu, installed_gpu
+from tests.runtime.fakes.gpu import FakeGpu
+from tests.runtime.fakes.installed import installed_gpu
 
 Cli = Callable[..., Any]
 

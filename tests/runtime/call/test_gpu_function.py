@@ -26,7 +26,6 @@ from cugen.abi.textures import TextureMemory
 from cugen.runtime.call import callable as calling
 from cugen.runtime.call.callable import CpuFunction, GpuFunction, compiled
 from cugen.runtime.cuda import choice, libcuda
-from cugen.runtime.cuda.streams import stream_handle
 from cugen.runtime.device import Fault, Job, Outcome
 from cugen.toolchain.cuda import Cubin, KernelResources
 
@@ -328,26 +327,6 @@ def test_empty_arrays_launch_nothing(driver, manifest) -> None:
     function = GpuFunction("source", replace(manifest, uploads=()))
     function(A=tensor(0, 0), C=tensor(0, 0), s=1.0)
     assert driver.log == []
-
-
-@pytest.mark.parametrize(
-    ("stream", "handle"),
-    [
-        (None, 0),
-        (17, 17),
-        (SimpleNamespace(cuda_stream=18), 18),
-        (SimpleNamespace(ptr=19), 19),
-        (SimpleNamespace(handle=20), 20),
-        (SimpleNamespace(__cuda_stream__=lambda: (0, 21)), 21),
-    ],
-)
-def test_streams_of_every_library_are_understood(stream: object, handle: int) -> None:
-    assert stream_handle(stream) == handle
-
-
-def test_what_is_no_stream_is_refused() -> None:
-    with pytest.raises(RunError, match="`stream` is a str"):
-        stream_handle("default")
 
 
 class NumpyDevice:

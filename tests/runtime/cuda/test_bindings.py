@@ -11,7 +11,8 @@ from cugen.abi.errors import RunError
 from cugen.runtime.cuda import libcuda
 from cugen.runtime.cuda.binding import Binding
 from cugen.runtime.cuda.choice import binding
-from tests.runtime.fake_gpu import PRIMARY, FakeGpu, IllegalAddressError, installed_gpu
+from tests.runtime.fakes.gpu import PRIMARY, FakeGpu, IllegalAddressError
+from tests.runtime.fakes.installed import installed_gpu
 
 MAP = np.frombuffer(bytes(range(128)), "V128")[0]
 

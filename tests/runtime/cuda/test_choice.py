@@ -11,7 +11,8 @@ from cugen.runtime.cuda import choice, libcuda
 from cugen.runtime.cuda.choice import binding, context_of_call
 from cugen.runtime.cuda.libcuda_binding import LibcudaBinding
 from cugen.runtime.cuda.pycuda_binding import PyCudaBinding
-from tests.runtime.fake_gpu import PRIMARY, FakeGpu, installed_gpu
+from tests.runtime.fakes.gpu import PRIMARY, FakeGpu
+from tests.runtime.fakes.installed import installed_gpu
 
 FOREIGN = 0x77  # a context or stream of another library
 
