@@ -153,6 +153,13 @@ class FakeLibcuda:
         address._obj.value = self.gpu.allocate(size.value)
         return 0
 
+    def cuMemAllocAsync(self, address: Any, size: Any, stream: Any) -> int:
+        return self.cuMemAlloc_v2(address, size)
+
+    def cuPointerGetAttribute(self, ordinal: Any, attribute: int, address: Any) -> int:
+        ordinal._obj.value = 0
+        return 0
+
     def cuMemFree_v2(self, address: Any) -> int:
         self.gpu.allocated.remove(address.value)
         return 0
