@@ -39,8 +39,8 @@ def choose_config(contraction: Contraction, smaller_than: TileConfig | None = No
         return why_empty(contraction)
     if smaller_than is not None:
         problem = problem_of(contraction)
-        limit = registers_with_copies(problem, smaller_than)
-        ranked = [pair for pair in ranked if registers_with_copies(problem, pair[1]) < limit]
+        limit = registers_with_copies(problem, smaller_than, of_tile=True)
+        ranked = [pair for pair in ranked if registers_with_copies(problem, pair[1], of_tile=True) < limit]
     if not ranked:
         return Refusal("needs more registers than a thread may have")
     config = pick(ranked)
