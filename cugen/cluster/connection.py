@@ -135,9 +135,11 @@ def _wait_for_workers(cluster: Cluster) -> None:
         ) from error
 
 
-def gpu_options(*addresses: str) -> dict[str, Any]:
-    """Options with which a task is submitted to one of these GPU workers, each of which runs one at a time."""
-    return {"workers": list(addresses), "allow_other_workers": False, "resources": {"GPU": 1}, "pure": False}
+def gpu_options(*addresses: str, priority: int = 0) -> dict[str, Any]:
+    """Options with which a task is submitted to one of these GPU workers, each of which runs one at a time: of those
+    that wait the one with the highest priority."""
+    options = {"workers": list(addresses), "allow_other_workers": False, "resources": {"GPU": 1}, "pure": False}
+    return options | {"priority": priority}
 
 
 def cpu_options(address: str) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from threading import Timer
 
+from distributed import secede
+
 from cugen.cluster.gpu_state import gpu_state
 from cugen.tune.timing import workers
 from cugen.tune.timing.gpus import Gpu
@@ -34,9 +36,8 @@ def start(session: str, gpu: Gpu) -> None:
 
 def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
     """Answer of a session's timing process, with the state of its GPU after times. Faults are answers, too."""
-    if session not in _SESSIONS:
+    if (current := _SESSIONS.get(session)) is None:
         return {GONE: True}
-    current = _SESSIONS[session]
     current.timer.cancel()
     try:
         answer = current.process.ask(message)
@@ -52,13 +53,14 @@ def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
 
 
 def answer_on_cpu(session: str, gpu: Gpu, message: Message) -> Message:
-    """Answer that needs no GPU."""
+    """Answer that needs no GPU: the worker's threads are free for those that do."""
+    secede()
     return answer_on_gpu(session, gpu, message)
 
 
 def end(session: str) -> None:
     """Ends the timing process of a session."""
-    if session in _SESSIONS:
-        _SESSIONS[session].timer.cancel()
-        _SESSIONS[session].process.close()  # before it is forgotten: another session counts the processes of its GPU
+    if (current := _SESSIONS.get(session)) is not None:
+        current.timer.cancel()
+        current.process.close()  # before it is forgotten: another session counts the processes of its GPU
         _SESSIONS.pop(session, None)

@@ -18,9 +18,10 @@ _Result = TypeVar("_Result")
 
 
 class Engine(Protocol):
-    """Where a search prepares and times candidates. `gpus` are of one model; on those `assigned` now it may time, on
-    those `announced` it will. `jobs` candidates are prepared in parallel, and `depth` requests sent to a GPU ahead.
-    The final comparison is repeated on `final_gpus` of the GPUs."""
+    """Where a search prepares and times candidates. `gpus` are of one model; those `assigned` are its own now, those
+    `announced` will be, and are another search's until then, whose requests come first. `jobs` candidates are prepared
+    in parallel, and `depth` requests sent to a GPU ahead. The final comparison is repeated on `final_gpus` of the
+    GPUs."""
 
     @property
     def gpus(self) -> Sequence[Gpu]: ...
