@@ -1,14 +1,18 @@
-"""Timing processes on a GPU worker. These functions run there; those that use the GPU one at a time."""
+"""Timing processes on a GPU worker. These functions run there; those that use the GPU one at a time.
+
+A worker that has had a session keeps a started process in reserve: loading libraries and making a CUDA context take
+seconds, in which the next session's GPU would be idle.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from threading import Timer
+from threading import Lock, Timer
 
-from distributed import secede
+from distributed import Worker, secede
 
 from cugen.cluster.gpu_state import gpu_state
-from cugen.tune.timing import workers
+from cugen.tune.timing import gpus, workers
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.messages import Message
 from cugen.tune.timing.workers import PATIENCE_S, Process, WorkerFault
@@ -24,14 +28,53 @@ class _Session:
     process: Process
     timer: Timer
 
+    def end(self) -> None:
+        self.timer.cancel()
+        self.process.close()
+
 
 _SESSIONS: dict[str, _Session] = {}
+_RESERVE: dict[Gpu, _Session] = {}
+_RESERVE_LOCK = Lock()
+
+
+def dask_setup(worker: Worker) -> None:
+    """Starts a process before there is a session, in workers that preload this module."""
+    _keep_in_reserve(gpus.identified_gpus()[0])
 
 
 def start(session: str, gpu: Gpu) -> None:
-    """Starts the timing process of a session."""
+    """Begins a session, with the process in reserve if it still runs."""
     end(session)
-    _SESSIONS[session] = _Session(Process(workers.COMMAND, gpu, PATIENCE_S), Timer(0, end))
+    process = _taken(gpu)
+    if process is None or not process.is_running:
+        process = Process(workers.COMMAND, gpu, PATIENCE_S)
+    _SESSIONS[session] = _Session(process, Timer(0, end))
+    _keep_in_reserve(gpu)
+
+
+def _keep_in_reserve(gpu: Gpu) -> None:
+    timer = Timer(_IDLE_S, _end_reserve, [gpu])
+    timer.daemon = True
+    timer.start()
+    with _RESERVE_LOCK:
+        former, _RESERVE[gpu] = _RESERVE.get(gpu), _Session(Process(workers.COMMAND, gpu, PATIENCE_S), timer)
+    if former is not None:
+        former.end()
+
+
+def _taken(gpu: Gpu) -> Process | None:
+    with _RESERVE_LOCK:
+        reserve = _RESERVE.pop(gpu, None)
+    if reserve is None:
+        return None
+    reserve.timer.cancel()
+    return reserve.process
+
+
+def _end_reserve(gpu: Gpu) -> None:
+    if (process := _taken(gpu)) is not None:
+        process.close()
 
 
 def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
@@ -48,7 +91,7 @@ def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
     current.timer.daemon = True
     current.timer.start()
     if answer.get("times"):
-        answer["state"] = asdict(gpu_state(gpu.uuid, len(_SESSIONS)))
+        answer["state"] = asdict(gpu_state(gpu.uuid, len(_SESSIONS) + len(_RESERVE)))
     return answer
 
 
@@ -61,6 +104,5 @@ def answer_on_cpu(session: str, gpu: Gpu, message: Message) -> Message:
 def end(session: str) -> None:
     """Ends the timing process of a session."""
     if (current := _SESSIONS.get(session)) is not None:
-        current.timer.cancel()
-        current.process.close()  # before it is forgotten: another session counts the processes of its GPU
+        current.end()  # before it is forgotten: another session counts the processes of its GPU
         _SESSIONS.pop(session, None)

@@ -234,7 +234,7 @@ class _Search:
             waiting = self._preparing or self._ready or self._claimed
             if not self._timing and (left <= 0 or not waiting or not self._gpus.usable()):
                 return
-            if left < _FINAL_OPENING_S or (self._is_exhausted and not self._preparing):
+            if left < _FINAL_OPENING_S or self._is_exhausted:
                 self._open_for_finals()
             self._wait()
             self._standings.progress.left_s = max(0.0, left)

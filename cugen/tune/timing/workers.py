@@ -97,6 +97,11 @@ class Process:
             raise WorkerFault(str(answer["fault"]))
         return answer
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process hasn't ended."""
+        return self._process.poll() is None
+
     def kill(self) -> None:
         """Kills the process."""
         with suppress(ProcessLookupError):
