@@ -32,7 +32,7 @@ def started() -> Iterator[str]:
     devices = _gpus()
     environment = dict(os.environ)  # a process that forks has that of its start
     workers = {
-        f"cpu-{number}": {"cls": Nanny, "options": {**common, "env": environment}}
+        f"cpu-{number}": {"cls": Nanny, "options": {**common, "resources": {"CPU": 1}, "env": environment}}
         for number in range(_cpu_workers(len(os.sched_getaffinity(0)), len(devices)))
     }
     for number, gpu in enumerate(devices):
