@@ -82,8 +82,7 @@ def _use(tasks: Sequence[Mapping[str, Any]], preparing: Sequence[Span], begun: f
 
 def _purpose(task: Mapping[str, Any], of: str = "") -> str:
     """What a task used the GPU for; empty if it used none, or for another purpose."""
-    name, _, rest = str(task["key"]).partition("-")
-    purpose = rest.partition("-")[0]
+    name, purpose, *_ = (*str(task["key"]).split("-"), "")
     return purpose if name == answer_on_gpu.__name__ and purpose.startswith(of) else ""
 
 

@@ -23,7 +23,7 @@ _IDLE_S = 300.0  # seconds until the process of a client that asks no more is en
 
 @dataclass
 class _Session:
-    """The timing process of one search on this worker's GPU."""
+    """A timing process on this worker's GPU, of one search or in reserve. `timer`: ends it if nobody asks."""
 
     process: Process
     timer: Timer
@@ -35,7 +35,7 @@ class _Session:
 
 _SESSIONS: dict[str, _Session] = {}
 _RESERVE: dict[Gpu, _Session] = {}
-_RESERVE_LOCK = Lock()
+_LOCK = Lock()
 
 
 def dask_setup(worker: Worker) -> None:
@@ -46,35 +46,34 @@ def dask_setup(worker: Worker) -> None:
 def start(session: str, gpu: Gpu) -> None:
     """Begins a session, with the process in reserve if it still runs."""
     end(session)
-    process = _taken(gpu)
-    if process is None or not process.is_running:
-        process = Process(workers.COMMAND, gpu, PATIENCE_S)
-    _SESSIONS[session] = _Session(process, Timer(0, end))
+    with _LOCK:
+        reserve = _RESERVE.get(gpu)
+        if reserve is not None and reserve.process.is_running:
+            reserve.timer.cancel()
+            process = reserve.process
+        else:
+            process = Process(workers.COMMAND, gpu, PATIENCE_S)
+        _SESSIONS[session] = _Session(process, Timer(0, end))
+        _RESERVE.pop(gpu, None)  # after that: each process is always counted
+        if reserve is not None and process is not reserve.process:
+            reserve.end()
     _keep_in_reserve(gpu)
 
 
 def _keep_in_reserve(gpu: Gpu) -> None:
-    timer = Timer(_IDLE_S, _end_reserve, [gpu])
-    timer.daemon = True
-    timer.start()
-    with _RESERVE_LOCK:
-        former, _RESERVE[gpu] = _RESERVE.get(gpu), _Session(Process(workers.COMMAND, gpu, PATIENCE_S), timer)
-    if former is not None:
-        former.end()
-
-
-def _taken(gpu: Gpu) -> Process | None:
-    with _RESERVE_LOCK:
-        reserve = _RESERVE.pop(gpu, None)
-    if reserve is None:
-        return None
-    reserve.timer.cancel()
-    return reserve.process
+    with _LOCK:
+        if gpu not in _RESERVE:
+            timer = Timer(_IDLE_S, _end_reserve, [gpu])
+            timer.daemon = True
+            timer.start()
+            _RESERVE[gpu] = _Session(Process(workers.COMMAND, gpu, PATIENCE_S), timer)
 
 
 def _end_reserve(gpu: Gpu) -> None:
-    if (process := _taken(gpu)) is not None:
-        process.close()
+    with _LOCK:
+        if (reserve := _RESERVE.get(gpu)) is not None:
+            reserve.end()
+            del _RESERVE[gpu]
 
 
 def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:

@@ -82,25 +82,25 @@ def test_a_search_is_timed_to_its_end_while_the_owner_of_its_gpu_has_no_candidat
     monkeypatch.setattr(tuner, "prepare", prepared_late)
     with searching(engine, specs(3)) as (first, *others):
         try:
-            for other in others:
-                assert other.result(timeout=DEADLINE_S).progress.timed == 3
+            for next_search in others:
+                assert next_search.result(timeout=DEADLINE_S).progress.timed == 3
             assert not first.done()
         finally:
             RELEASED.set()
         assert first.result(timeout=DEADLINE_S).progress.timed == 3
 
 
-class Held:
-    """A timing process whose requests wait until they are released: `asked` has those that were sent to it."""
+class WaitingProcess:
+    """A timing process whose requests wait until they are released: `received` has those that were sent to it."""
 
     is_running = True
-    asked: list[str]
+    received: list[str]
     released: threading.Event
 
     def __init__(self, command: Sequence[str], gpu: Gpu, patience_s: float) -> None: ...
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.asked.append(message["name"])
+        self.received.append(message["name"])
         assert self.released.wait(DEADLINE_S)
         return {}
 
@@ -108,24 +108,24 @@ class Held:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> type[Held]:
-    Held.asked, Held.released = [], threading.Event()
-    monkeypatch.setattr(gpu_session, "Process", Held)
-    return Held
+def process(monkeypatch: pytest.MonkeyPatch) -> type[WaitingProcess]:
+    WaitingProcess.received, WaitingProcess.released = [], threading.Event()
+    monkeypatch.setattr(gpu_session, "Process", WaitingProcess)
+    return WaitingProcess
 
 
 def test_a_gpu_is_free_for_times_while_a_process_computes_its_reference(
-    engine: ClusterEngine, held: type[Held]
+    engine: ClusterEngine, process: type[WaitingProcess]
 ) -> None:
     """On a worker with one thread."""
     (address,), (gpu,), client = engine.addresses, engine.gpus, engine._cluster.client
     for session in ("a", "b"):
         client.submit(gpu_session.start, session, gpu, **cpu_options(address)).result()
     reference = client.submit(gpu_session.answer_on_cpu, "a", gpu, {"name": "reference"}, **cpu_options(address))
-    wait_for(lambda: held.asked == ["reference"])
+    wait_for(lambda: process.received == ["reference"])
     times = client.submit(gpu_session.answer_on_gpu, "b", gpu, {"name": "times"}, **gpu_options(address))
-    wait_for(lambda: held.asked == ["reference", "times"])
-    held.released.set()
+    wait_for(lambda: process.received == ["reference", "times"])
+    process.released.set()
     assert (reference.result(), times.result()) == ({}, {})
 
 
@@ -134,7 +134,9 @@ def queued(dask_worker: Worker) -> int:
     return len(dask_worker.state.constrained)
 
 
-def test_the_requests_of_earlier_searches_are_answered_first(engine: ClusterEngine, held: type[Held]) -> None:
+def test_the_requests_of_earlier_searches_are_answered_first(
+    engine: ClusterEngine, process: type[WaitingProcess]
+) -> None:
     (address,), (gpu,), client = engine.addresses, engine.gpus, engine._cluster.client
     client.submit(gpu_session.start, "a", gpu, **cpu_options(address)).result()
 
@@ -143,10 +145,10 @@ def test_the_requests_of_earlier_searches_are_answered_first(engine: ClusterEngi
         return client.submit(gpu_session.answer_on_gpu, "a", gpu, {"name": name}, **options)
 
     running = ask("running", 0)
-    wait_for(lambda: held.asked == ["running"])
+    wait_for(lambda: process.received == ["running"])
     waiting = [ask("third search", -2), ask("first search", 0), ask("second search", -1), ask("opening", 1)]
     wait_for(lambda: client.run(queued, workers=[address])[address] == len(waiting))
-    held.released.set()
+    process.released.set()
     for future in (running, *waiting):
         future.result()
-    assert held.asked == ["running", "opening", "first search", "second search", "third search"]
+    assert process.received == ["running", "opening", "first search", "second search", "third search"]

@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import Protocol
 
 from cugen.schedule.lock import Measured
 from cugen.tune.devices import DeviceState, Sample, left_out
-from cugen.tune.engine import Engine
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.messages import Message
-from cugen.tune.timing.workers import Answer, Events, Worker
+from cugen.tune.timing.workers import Answer, Events, TimingProcess, Worker
+
+
+class GpuSource(Protocol):
+    """GPUs of one model. Those `assigned` are the search's own now; those `announced` will be, and are another search's
+    until then, whose requests come first. `depth` requests are sent to a GPU ahead."""
+
+    @property
+    def gpus(self) -> Sequence[Gpu]: ...
+    @property
+    def assigned(self) -> Sequence[Gpu]: ...
+    @property
+    def announced(self) -> Sequence[Gpu]: ...
+    @property
+    def depth(self) -> int: ...
+
+    def start(self, gpu: Gpu) -> TimingProcess:
+        """Starts a process that times on a GPU. Raises WorkerFault."""
+        ...
+
+    def refuse(self, gpu: Gpu) -> None:
+        """Gives up a GPU for good."""
+        ...
 
 
 class SearchGpus:
-    """The GPUs of an engine, each with a worker. `opening`: the first message to each process. `left_out`: GPUs that
+    """The GPUs of a source, each with a worker. `opening`: the first message to each process. `left_out`: GPUs that
     don't count, with the reasons; `faults`: why processes couldn't be opened."""
 
-    def __init__(self, engine: Engine, opening: Future[Message], events: Events) -> None:
-        self._engine, self._opening = engine, opening
-        self.workers = [Worker(gpu, engine.start, opening, events, engine.depth) for gpu in engine.gpus]
+    def __init__(self, source: GpuSource, opening: Future[Message], events: Events) -> None:
+        self._source, self._opening = source, opening
+        self.workers = [Worker(gpu, source.start, opening, events, source.depth) for gpu in source.gpus]
         self.left_out: Mapping[str, str] = {}
         self.faults: list[str] = []
         self._samples: list[Sample] = []
@@ -41,7 +63,7 @@ class SearchGpus:
 
     def idle(self) -> list[Worker]:
         """Workers that take a request now: those without any first, then those of its own GPUs."""
-        assigned, announced = self._engine.assigned, self._engine.announced
+        assigned, announced = self._source.assigned, self._source.announced
         waiting = [
             worker
             for worker in self.usable()
@@ -53,14 +75,14 @@ class SearchGpus:
 
     def is_opening(self) -> bool:
         """Whether a process is being opened where the search may time."""
-        mine = (*self._engine.assigned, *self._engine.announced)
+        mine = (*self._source.assigned, *self._source.announced)
         return any(worker.gpu in mine and worker.gpu in self._opening_on for worker in self.usable())
 
     def open(self) -> None:
         """Opens a process on each GPU that was assigned or announced since."""
         for worker in self.usable():
-            is_announced = worker.gpu in self._engine.announced and worker.gpu not in self._declined
-            if is_announced or worker.gpu in self._engine.assigned:
+            is_announced = worker.gpu in self._source.announced and worker.gpu not in self._declined
+            if is_announced or worker.gpu in self._source.assigned:
                 self._open(worker)
 
     def open_any(self, count: int) -> None:
@@ -71,12 +93,12 @@ class SearchGpus:
             self._open(worker)
 
     def refuse_unusable(self) -> None:
-        """Tells the engine which GPUs don't count any more."""
+        """Gives up the GPUs that don't count any more."""
         usable = self.usable()
         for worker in self.workers:
             if worker not in usable and worker.gpu not in self._refused:
                 self._refused.add(worker.gpu)
-                self._engine.refuse(worker.gpu)
+                self._source.refuse(worker.gpu)
 
     def take_sample(self, gpu: Gpu, code: str, cold: float, answer: Message) -> None:
         """Keeps a code's time in an answer that has the state of its GPU."""
@@ -110,7 +132,7 @@ class SearchGpus:
         if not isinstance(answer, str):
             return
         self.faults.append(answer)
-        if worker.gpu not in self._engine.assigned:  # its memory may be in use by others
+        if worker.gpu not in self._source.assigned:  # its memory may be in use by others
             worker.is_lost = False
             self._opened.discard(worker.gpu)
             self._declined.add(worker.gpu)
