@@ -18,19 +18,26 @@ from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, inte
 
 class StreamKUnits:
     """A loop over the block's work units. Unit `u` is whole tile `block_id + blocks * u` at first, then a tile of the
-    block's range of k-tiles: `tile`, from `k_tile_begin` to below `k_tile_end`."""
+    block's range of k-tiles: `tile`, from `k_tile_begin` to below `k_tile_end`. `numbers_k_tiles`: those of the block
+    in units before this one are counted, in `k_tiles_before`."""
 
-    def __init__(self, schedule: StreamKSchedule, block_id: Integer, lowering: Lowering) -> None:
+    def __init__(
+        self, schedule: StreamKSchedule, block_id: Integer, lowering: Lowering, *, numbers_k_tiles: bool = False
+    ) -> None:
         self.schedule, self.block_id, self.lowering = schedule, block_id, lowering
         self.range_definitions = self._define_range()
         self.max_units = schedule.whole_tiles_per_block + schedule.units_per_range[1]
         self.unit = loop_variable("work_unit", self.max_units, lowering)
+        self.k_tiles_before: Integer | None = None
         self.definitions = self._define_unit()
+        if numbers_k_tiles:
+            self.definitions = *self.definitions, *self._define_k_tiles_before()
 
     def of_kernel(self) -> WorkUnits:
         """The units, for reports and proofs."""
         schedule = self.schedule
-        return WorkUnits(self.tile, self.k_tile_begin, self.k_tile_end, schedule.tiles, schedule.k_tiles)
+        names = self.tile, self.k_tile_begin, self.k_tile_end
+        return WorkUnits(*names, schedule.tiles, schedule.k_tiles, self.k_tiles_before)
 
     def loop(self, body: tuple[Section, ...]) -> tuple[Section, ...]:
         """The loop over the units, with the body in a branch where a block may have fewer than others."""
@@ -67,16 +74,28 @@ class StreamKUnits:
         nodes: list[Node] = [Comment("from the end of the range, since other blocks wait for the tile that it ends in")]
         named = partial(append_definition, nodes=nodes, lowering=self.lowering)
         whole_tile = self.block_id + schedule.blocks * unit
-        tile = self.whole_or_distributed(whole_tile, self.last_tile + whole - unit)
+        tile = self._whole_or_distributed(whole_tile, self.last_tile + whole - unit)
         self.tile = named("tile", tile, within=(0, schedule.tiles - 1))
         tile_start = k_tiles * self.tile
-        begin = self.whole_or_distributed(integer(0), Maximum(self.range_begin - tile_start, integer(0)))
-        end = self.whole_or_distributed(k_tiles, Minimum(self.range_end - tile_start, k_tiles))
+        begin = self._whole_or_distributed(integer(0), Maximum(self.range_begin - tile_start, integer(0)))
+        end = self._whole_or_distributed(k_tiles, Minimum(self.range_end - tile_start, k_tiles))
         self.k_tile_begin = named("k_tile_begin", begin, within=(0, schedule.k_tiles))
         self.k_tile_end = named("k_tile_end", end, within=(0, schedule.k_tiles))
         return tuple(nodes)
 
-    def whole_or_distributed(self, whole: Integer, distributed: Integer) -> Integer:
+    def _define_k_tiles_before(self) -> tuple[Node, ...]:
+        schedule, nodes = self.schedule, list[Node]()
+        k_tiles = integer(schedule.k_tiles)
+        in_range = self.range_end - k_tiles * self.tile - self.k_tile_end
+        before = self._whole_or_distributed(
+            k_tiles * self.unit.symbol, k_tiles * integer(schedule.whole_tiles_per_block) + in_range
+        )
+        maximum = schedule.k_tiles * schedule.whole_tiles_per_block + schedule.k_tiles_per_block
+        name = "k_tiles_before"
+        self.k_tiles_before = append_definition(name, before, nodes, self.lowering, (0, maximum))
+        return tuple(nodes)
+
+    def _whole_or_distributed(self, whole: Integer, distributed: Integer) -> Integer:
         """A value of units that are whole tiles, and of others."""
         count = self.schedule.whole_tiles_per_block
         return Choice(self.unit.symbol, integer(count), whole, distributed) if count else distributed

@@ -19,6 +19,7 @@ from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
+from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
@@ -78,7 +79,7 @@ def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bo
 
 
 def _kernel(contraction: Contraction, config: WgmmaConfig) -> Kernel:
-    kernel = WgmmaKernel(contraction, config).kernel()
+    kernel = (StreamKWgmmaKernel if config.stream_k else WgmmaKernel)(contraction, config).kernel()
     unit = _describe(config.wgmma, int(config.block_n), device_of(contraction.request.target))
     return replace(kernel, reasons=(*kernel.reasons, unit))
 

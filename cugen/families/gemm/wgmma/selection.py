@@ -8,13 +8,17 @@ from dataclasses import replace
 from itertools import product
 
 from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
+from cugen.families.gemm.selection.search_space import why_no_stream_k
+from cugen.families.gemm.stream_k_schedule import StreamKSchedule
 from cugen.families.gemm.wgmma.cluster_epilogue import partials_bytes
-from cugen.families.gemm.wgmma.config import WgmmaConfig, available_registers, config_of, registers_of
+from cugen.families.gemm.wgmma.config import BLOCK_ID_BYTES, WgmmaConfig, available_registers, config_of, registers_of
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import stage_bytes
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.work_units import stream_k_schedule_of
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.plan.symbols import INT32_MAX, bounds
@@ -36,6 +40,13 @@ TUNABLES = (
     Tunable(
         "split_k", (1, *CLUSTER_SIZES), "by shape", "blocks of a cluster that split the K of a tile", reorders=True
     ),
+    Tunable(
+        "stream_k",
+        STREAM_K_VALUES,
+        "by shape",
+        "last waves of tiles whose k-tiles are distributed evenly over the resident blocks (stream-K)",
+        reorders=True,
+    ),
     Tunable("multicast", (1, 2), "by shape", "blocks of a cluster that share tiles of B, along M"),
     Tunable("cores", ("tensor", "cuda"), "tensor", "units that multiply", reorders=True),
 )
@@ -56,12 +67,37 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
                 multicast=multicast,
                 gives_registers=gives_registers,
             )
-            stages = _stages_of(contraction, config)
-            if not stages:
-                continue
-            config = replace(config, stages=stages)
-            at_once = replace(config, stores_at_once=True)
-            yield at_once if _stores_at_once(contraction, at_once) else config
+            for waves in _stream_k_waves(contraction, config):
+                yield from _with_stages(contraction, replace(config, stream_k=waves))
+
+
+def _with_stages(contraction: Contraction, config: WgmmaConfig) -> Iterator[WgmmaConfig]:
+    """The config with as many stages as fit, if enough do."""
+    if stages := _stages_of(contraction, config):
+        config = replace(config, stages=stages)
+        at_once = replace(config, stores_at_once=True)
+        yield at_once if _stores_at_once(contraction, at_once) else config
+
+
+def _stream_k_waves(contraction: Contraction, config: WgmmaConfig) -> Iterator[int]:
+    """The requested waves of tiles that stream-K distributes, or each number that distributes them in another way; 0
+    for tiles that single blocks or clusters compute."""
+    tunables = contraction.tunables
+    requested = int(tunables.get("stream_k", 0))
+    if config.cluster == 1 and requested:
+        if not why_no_stream_k(contraction):
+            has_fix_up = stream_k_schedule_of(contraction, replace(config, stream_k=requested)).needs_fix_up
+            yield requested if has_fix_up else 0
+    elif not requested:
+        yield 0
+    if config.cluster > 1 or {"stream_k", "split_k", "multicast"} & tunables.keys() or why_no_stream_k(contraction):
+        return
+    previous: StreamKSchedule | None = None
+    for waves in filter(None, STREAM_K_VALUES):
+        schedule = stream_k_schedule_of(contraction, replace(config, stream_k=waves))
+        if schedule.needs_fix_up and schedule != previous:
+            yield waves
+        previous = schedule
 
 
 def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
@@ -163,6 +199,7 @@ def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
     """The requested stages, or as many as fit; 0 if there aren't enough."""
     output = contraction.context.arrays[contraction.request.group.statements[-1].target]
     stores = config.store_bytes(output.dtype.bytes) if stores_by_tma(contraction) and config.split_k == 1 else 0
+    stores += BLOCK_ID_BYTES if config.stream_k else 0
     fitting = (contraction.request.target.shared_opt_in - stores) // (
         stage_bytes(contraction.operands, config) + config.barrier_bytes
     )
@@ -176,6 +213,9 @@ def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
 
 def _fills(contraction: Contraction, config: WgmmaConfig) -> int:
     """K-tiles of the block with most of them, at least as many as the fewest stages."""
+    if config.stream_k:
+        schedule = stream_k_schedule_of(contraction, config)
+        return max(schedule.whole_tiles_per_block * schedule.k_tiles + schedule.k_tiles_per_block, _MIN_STAGES)
     problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
@@ -240,5 +280,6 @@ def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
         "split_k": config.split_k,
         "multicast": config.multicast,
     }
+    tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     sizes = ((contraction.m.name, int(config.block_m)), (contraction.n.name, int(config.block_n)))
     return replace(written, family="wgmma", block=sizes, tunables=tuple(tunables.items()))
