@@ -7,13 +7,14 @@ unrolled; those without are passed once, `times` their trips.
 
 The k-tiles of a block are numbered over its output tiles: FILL = WAVE * T + K_TILE, with T trips of the loop over
 k-tiles. Any subexpression of that value plus a constant is replaced by FILL plus the constant; after the loop over
-k-tiles FILL is the last of the output tile.
+k-tiles FILL is the last of the output tile. With stream-K T isn't the same for all work units, which take the place of
+output tiles: FILL = k_tiles_before + K_TILE, with the kernel's own name for the k-tiles of the units before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -28,12 +29,14 @@ from cugen.plan.nodes import (
     COMPARISONS,
     Barrier,
     ClusterBarrier,
+    Comment,
     Comparison,
     Condition,
     Define,
     For,
     Guard,
     If,
+    LoadBlockId,
     Loop,
     NamedBarrier,
     Node,
@@ -45,6 +48,7 @@ from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 from cugen.plan.traversal.walking import walk_nodes
 
 THREAD, BLOCK = symbol("threadIdx.x"), symbol("blockIdx.x")
+BLOCK_ID = symbol("dynamic block id")
 FILL, K_TILE, WAVE = symbol("fill number"), symbol("k-tile number"), symbol("wave number")  # no names in C
 _MAX_UNROLLED = 256
 
@@ -68,6 +72,11 @@ class Scope:
     def always(self) -> bool:
         """Whether it runs in each k-tile from `first` on."""
         return self.certain and not self.chosen
+
+    @property
+    def is_of_k_tiles(self) -> bool:
+        """Whether it runs in some k-tiles, or all, of each output tile."""
+        return self.certain and not any(map(_is_of_tile, self.chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +120,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PipelineLoop:
-    """A loop over output tiles or, `over_k`, k-tiles: from `start` to below `stop` by `step`, with its items."""
+    """A loop over output tiles or, `over_k`, k-tiles: from `start` to below `stop` by `step`, with its items. Of a loop
+    over work units `condition` is that of the units that there are, and `k_tiles_before`, of the loop over k-tiles in
+    it, the number of those of the units before, over BLOCK_ID and WAVE."""
 
     start: Integer
     stop: Integer
@@ -120,6 +131,8 @@ class PipelineLoop:
     threads: frozenset[int]
     items: tuple[Item, ...]
     trip_range: tuple[int, int]
+    condition: Comparison | None = None
+    k_tiles_before: Integer | None = None
 
     @property
     def trips(self) -> Integer:
@@ -127,7 +140,11 @@ class PipelineLoop:
 
     def has_header_of(self, loop: PipelineLoop) -> bool:
         """Whether both run over the same values."""
-        return (self.start, self.stop, self.step) == (loop.start, loop.stop, loop.step)
+        return self._header == loop._header
+
+    @property
+    def _header(self) -> tuple[object, ...]:
+        return self.start, self.stop, self.step, self.condition, self.k_tiles_before
 
 
 Item = Event | PipelineLoop
@@ -159,7 +176,7 @@ def items_of(kernel: Kernel) -> tuple[Item, ...]:
     """The kernel's events and loops. NotRecognised for forms that the proofs don't cover."""
     if kernel.block[1:] != (1, 1):
         raise NotRecognised("the block has more than one dimension")
-    walk = _Walk(dict(kernel.ranges))
+    walk = _Walk(dict(kernel.ranges), kernel.work_units.k_tiles_before if kernel.work_units else None)
     # Sizes that are known: names of numbers of tiles are numbers, too.
     known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
     return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), known)))
@@ -226,22 +243,33 @@ class _Walk:
     """Collects the items of a kernel's nodes."""
 
     ranges: dict[sympy.Symbol, tuple[int, int]]
-    trips: Integer | None = field(default=None)  # of the loop over k-tiles passed last
+    counted_name: Integer | None = None  # of the k-tiles of work units before
+    k_tiles_before: Integer | None = None  # its value over BLOCK_ID and WAVE, where it was passed last
+    condition: Comparison | None = None  # of the work units that there are, in the loop over them passed last
 
     def items(self, nodes: tuple[Node, ...], scope: Scope) -> Iterator[Item]:
         scope = replace(scope, values=dict(scope.values))
         for node in nodes:
             match node:
+                case Define() if node.index.symbol == self.counted_name:
+                    self.k_tiles_before = _defined(node, scope)
+                    scope = replace(scope, values={**scope.values, node.index.symbol: node.index.symbol})
                 case Define():
                     scope = replace(scope, values={**scope.values, node.index.symbol: _defined(node, scope)})
+                case LoadBlockId():
+                    self.ranges[BLOCK_ID] = node.index.range
+                    scope = replace(scope, values={**scope.values, node.index.symbol: BLOCK_ID})
+                    yield Event(node, scope)
                 case For() if _is_pipeline_loop(node):
                     loop = self._pipeline_loop(node, scope)
                     yield loop
                     if loop.over_k:
-                        last = _base(scope, loop.trips, loop.trips - 1)
+                        last = self._base(scope, loop.trips, loop.trips - 1)
                         scope = replace(scope, base=last)
                 case For():
                     yield from self._loop(node, scope)
+                case If() if self.counted_name in scope.values and any(map(_is_k_loop, node.then)):
+                    yield from self._of_unit(node, scope)
                 case If():
                     then, orelse = _branches(node.condition, scope)
                     if then.threads:
@@ -262,6 +290,8 @@ class _Walk:
         if not scope.always:
             raise NotRecognised("a loop over k-tiles is in a branch")
         values = dict(scope.values)
+        if not over_k and self.counted_name is not None:
+            return self._loop_over_units(node, start, stop, scope)
         if not over_k:
             values |= {counter.index.symbol: _counted(counter, loop) for counter in node.counted}
             body = tuple(n for n in node.body if n not in node.counted)
@@ -271,8 +301,39 @@ class _Walk:
             raise NotRecognised("a loop over k-tiles has another counter, or doesn't begin at 0")
         values[loop.index.symbol] = step * K_TILE
         made = PipelineLoop(start, stop, step, True, scope.threads, (), self._trips(loop, stop))
-        inner = replace(scope, values=values, base=_base(scope, made.trips, K_TILE))
-        return replace(made, items=tuple(self.items(node.body, inner)))
+        inner = replace(scope, values=values, base=self._base(scope, made.trips, K_TILE))
+        before = self.k_tiles_before if self.counted_name in scope.values else None
+        return replace(made, items=tuple(self.items(node.body, inner)), k_tiles_before=before)
+
+    def _loop_over_units(self, node: For, start: Integer, stop: Integer, scope: Scope) -> PipelineLoop:
+        """The loop over a block's work units, which WAVE numbers; of a unit that there isn't, nothing is executed."""
+        if node.counted or start != 0 or node.loop.step != 1 or not stop.is_Integer:
+            raise NotRecognised("a loop over work units doesn't count them from 0 on")
+        self.ranges[WAVE] = (0, max(int(stop) - 1, 0))
+        others = [inner for inner in node.body if not isinstance(inner, Define | Comment)]
+        self.condition = None
+        inner = replace(scope, values={**scope.values, node.loop.index.symbol: WAVE})
+        items = tuple(self.items(node.body, inner))
+        if self.condition is not None and len(others) > 1:
+            raise NotRecognised("a block executes statements for work units that there aren't")
+        trips = self._trips(node.loop, stop)
+        return PipelineLoop(start, stop, 1, False, scope.threads, items, trips, self.condition)
+
+    def _of_unit(self, node: If, scope: Scope) -> Iterator[Item]:
+        """A branch round the whole of a work unit: of units that there are."""
+        terms = node.condition.terms if isinstance(node.condition, Guard) else ()
+        compared = [Comparison(t.left.xreplace(scope.values), t.operator, t.right.xreplace(scope.values)) for t in terms]
+        if len(compared) != 1 or not (compared[0].left - compared[0].right).free_symbols <= {WAVE, BLOCK_ID} or node.orelse:
+            raise NotRecognised("which work units there are isn't a condition of the block and the unit")
+        (self.condition,) = compared
+        yield from self.items(node.then, scope)
+
+    def _base(self, scope: Scope, trips: Integer, k_tile: Integer) -> Integer:
+        """FILL, in the loop over k-tiles or after it. WAVE is 0 without a loop over output tiles."""
+        if self.counted_name is not None and self.counted_name in scope.values:
+            return sympy.expand(self.counted_name + k_tile)
+        persistent = any(WAVE in value.free_symbols for value in scope.values.values())
+        return sympy.expand((WAVE if persistent else 0) * trips + k_tile)
 
     def _trips(self, loop: Loop, stop: Integer) -> tuple[int, int]:
         """Bounds of the number of trips from 0 on, by the range of the end or of its name."""
@@ -296,12 +357,6 @@ class _Walk:
             yield from self.items(node.body, replace(scope, values=inner))
 
 
-def _base(scope: Scope, trips: Integer, k_tile: Integer) -> Integer:
-    """FILL, in the loop over k-tiles or after it. WAVE is 0 without a loop over output tiles."""
-    persistent = any(WAVE in value.free_symbols for value in scope.values.values())
-    return sympy.expand((WAVE if persistent else 0) * trips + k_tile)
-
-
 def _defined(node: Define, scope: Scope) -> Integer:
     if node.then is not None:
         raise NotRecognised("a counter isn't in the header of a loop over output tiles")
@@ -318,6 +373,10 @@ def _counted(counter: Define, loop: Loop) -> Integer:
 
 def _is_pipeline_loop(node: For) -> bool:
     return any(isinstance(inner, AwaitBarrier | ArriveBarrier | CommitWgmmas) for inner in walk_nodes(node.body))
+
+
+def _is_k_loop(node: Node) -> bool:
+    return isinstance(node, For) and _is_pipeline_loop(node)
 
 
 def _is_synchronising(node: Node) -> bool:
@@ -348,13 +407,21 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
         compared = Comparison(left, term.operator, right)
         if (first := _first_k_tile(compared)) is not None:
             then = replace(then, first=max(then.first, first))
-        elif (left - right).free_symbols <= {K_TILE, WAVE, BLOCK}:
+        elif (left - right).free_symbols <= {K_TILE, WAVE, BLOCK, BLOCK_ID}:
             then = replace(then, chosen=(*then.chosen, compared))
         else:
             then = replace(then, certain=False)
     if depends_on_thread_alone:
         return then, replace(scope, threads=scope.threads - then.threads)
+    terms = then.chosen[len(scope.chosen) :]
+    if then == replace(scope, chosen=then.chosen) and len(condition.terms) == 1 and _is_of_tile(terms[0]):
+        return then, replace(scope, chosen=(*scope.chosen, terms[0].opposite))
     return then, replace(scope, certain=False)
+
+
+def _is_of_tile(term: Comparison) -> bool:
+    """Whether it is the same for all k-tiles of an output tile."""
+    return K_TILE not in (term.left - term.right).free_symbols
 
 
 def _first_k_tile(term: Comparison) -> int | None:

@@ -29,6 +29,7 @@ from cugen.plan.nodes import (
     Guard,
     If,
     LoadBlockId,
+    NamedBarrier,
     Node,
     ReleaseFlag,
 )
@@ -94,18 +95,28 @@ def _order_faults(kernel: Kernel, steps: list[_Step]) -> Iterator[Fault]:
     for position, step in enumerate(steps):
         if isinstance(step.node, ReleaseFlag):
             before = [n for n in range(position) if accesses(steps[n], loads=False)]
-            if before and not _has_barrier(steps[before[-1] : position], step):
+            if before and not all(_has_barrier(steps[n:position], steps[n], step) for n in before):
                 yield Fault("a flag is set without a barrier after the writes of the block's threads")
         if isinstance(step.node, AcquireSpinWait):
             after = [n for n in range(position, len(steps)) if accesses(steps[n], loads=True)]
-            if after and not _has_barrier(steps[position : after[0]], steps[after[0]]):
+            if after and not _has_barrier(steps[position : after[0]], step, steps[after[0]]):
                 yield Fault("data is read without a barrier after the wait for its flag")
 
 
-def _has_barrier(steps: list[_Step], step: _Step) -> bool:
-    """Whether a barrier is among steps, under no other conditions than those of a step."""
-    barriers = (s for s in steps if isinstance(s.node, Barrier))
-    return any(set(barrier.conditions) <= set(step.conditions) for barrier in barriers)
+def _has_barrier(steps: list[_Step], first: _Step, last: _Step) -> bool:
+    """Whether a barrier is among steps that all threads pass between two of them: one of the block under no other
+    conditions than the last one's, or a named one, with a single number, under none but those of both."""
+
+    def separates(step: _Step) -> bool:
+        conditions = set(step.conditions)
+        match step.node:
+            case Barrier():
+                return conditions <= set(last.conditions)
+            case NamedBarrier(number=number) if not step.node.is_of_warp:
+                return number.is_Integer and conditions <= set(first.conditions) & set(last.conditions)
+        return False
+
+    return any(map(separates, steps))
 
 
 def _flag_nodes(steps: list[_Step]) -> list[ReleaseFlag | AcquireSpinWait]:
@@ -147,10 +158,9 @@ def _steps(
 
 
 def _negated(terms: tuple[Comparison | None, ...]) -> tuple[Comparison | None, ...]:
-    opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
     if len(terms) != 1 or terms[0] is None:
         return (None,)
-    return (Comparison(terms[0].left, opposite[terms[0].operator], terms[0].right),)
+    return (terms[0].opposite,)
 
 
 def _flags_of(kernel: Kernel, steps: list[_Step]) -> Iterator[tuple[int, int]]:
