@@ -15,13 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy
 
 from cugen.analysis.pipelines.claims import NotRecognised
+from cugen.analysis.pipelines.expressions import (
+    BLOCK,
+    BLOCK_ID,
+    FILL,
+    K_TILE,
+    THREAD,
+    WAVE,
+    evaluated,
+    first_k_tile,
+    is_of_tile,
+    numbered,
+    of_rank,
+    reduced,
+)
 from cugen.analysis.totals.affine import evaluator, quasi_period
 from cugen.machine.wgmma import WARPGROUP
 from cugen.plan.kernel import Kernel
@@ -44,12 +56,9 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, CommitWgmmas, PipelineNode, TensorLoad, Wgmma
-from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
+from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.plan.traversal.walking import walk_nodes
 
-THREAD, BLOCK = symbol("threadIdx.x"), symbol("blockIdx.x")
-BLOCK_ID = symbol("dynamic block id")
-FILL, K_TILE, WAVE = symbol("fill number"), symbol("k-tile number"), symbol("wave number")  # no names in C
 _MAX_UNROLLED = 256
 
 
@@ -76,7 +85,7 @@ class Scope:
     @property
     def is_of_k_tiles(self) -> bool:
         """Whether it runs in some k-tiles, or all, of each output tile."""
-        return self.certain and not any(map(_is_of_tile, self.chosen))
+        return self.certain and not any(map(is_of_tile, self.chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,7 @@ class Event:
 
     def value(self, expr: Integer) -> Integer:
         """The expression over FILL, THREAD and params."""
-        return _numbered(expr.xreplace(self.scope.values), self.scope.base)
+        return numbered(expr.xreplace(self.scope.values), self.scope.base)
 
     def per_thread(self, expr: Integer, wave: int = 0) -> dict[int, int]:
         """The expression's value for each of the event's threads, in the `wave`-th output tile of a block."""
@@ -101,7 +110,7 @@ class Event:
         if not value.free_symbols <= {THREAD}:
             raise NotRecognised(f"`{expr}` isn't a function of the thread alone")
         threads = sorted(self.threads)
-        return dict(zip(threads, map(int, _evaluated(value, np.array(threads))), strict=True))
+        return dict(zip(threads, map(int, evaluated(value, np.array(threads))), strict=True))
 
     def per_fill(self, expr: Integer, stages: int) -> dict[int, int]:
         """The expression's value for each k-tile of two rounds of the stages, after which it repeats; for a single one
@@ -180,11 +189,6 @@ def items_of(kernel: Kernel) -> tuple[Item, ...]:
     # Sizes that are known: names of numbers of tiles are numbers, too.
     known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
     return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), known)))
-
-
-def of_rank(expr: Integer, rank: int, size: int) -> Integer:
-    """The value of an expression in the block `rank` of a cluster of so many."""
-    return reduced(expr.xreplace({BLOCK: size * symbol("cluster number") + rank}))
 
 
 def is_of_cluster(loop: PipelineLoop, size: int) -> bool:
@@ -322,10 +326,12 @@ class _Walk:
     def _of_unit(self, node: If, scope: Scope) -> Iterator[Item]:
         """A branch round the whole of a work unit: of units that there are."""
         terms = node.condition.terms if isinstance(node.condition, Guard) else ()
-        compared = [Comparison(t.left.xreplace(scope.values), t.operator, t.right.xreplace(scope.values)) for t in terms]
-        if len(compared) != 1 or not (compared[0].left - compared[0].right).free_symbols <= {WAVE, BLOCK_ID} or node.orelse:
+        if len(terms) != 1 or node.orelse:
+            raise NotRecognised("which work units there are isn't a single condition")
+        left, right = (side.xreplace(scope.values) for side in (terms[0].left, terms[0].right))
+        if not (left - right).free_symbols <= {WAVE, BLOCK_ID}:
             raise NotRecognised("which work units there are isn't a condition of the block and the unit")
-        (self.condition,) = compared
+        self.condition = Comparison(left, terms[0].operator, right)
         yield from self.items(node.then, scope)
 
     def _base(self, scope: Scope, trips: Integer, k_tile: Integer) -> Integer:
@@ -360,7 +366,7 @@ class _Walk:
 def _defined(node: Define, scope: Scope) -> Integer:
     if node.then is not None:
         raise NotRecognised("a counter isn't in the header of a loop over output tiles")
-    return _numbered(node.index.definition.xreplace(scope.values), scope.base)
+    return numbered(node.index.definition.xreplace(scope.values), scope.base)
 
 
 def _counted(counter: Define, loop: Loop) -> Integer:
@@ -400,12 +406,12 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
         left, right = (side.xreplace(scope.values) for side in (term.left, term.right))
         if (left - right).free_symbols <= {THREAD}:
             threads = np.array(sorted(then.threads), dtype=np.int64)
-            holds = COMPARISONS[term.operator](_evaluated(left, threads), _evaluated(right, threads))
+            holds = COMPARISONS[term.operator](evaluated(left, threads), evaluated(right, threads))
             then = replace(then, threads=frozenset(int(t) for t in threads[np.asarray(holds, dtype=bool)]))
             continue
         depends_on_thread_alone = False
         compared = Comparison(left, term.operator, right)
-        if (first := _first_k_tile(compared)) is not None:
+        if (first := first_k_tile(compared)) is not None:
             then = replace(then, first=max(then.first, first))
         elif (left - right).free_symbols <= {K_TILE, WAVE, BLOCK, BLOCK_ID}:
             then = replace(then, chosen=(*then.chosen, compared))
@@ -414,60 +420,6 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
     if depends_on_thread_alone:
         return then, replace(scope, threads=scope.threads - then.threads)
     terms = then.chosen[len(scope.chosen) :]
-    if then == replace(scope, chosen=then.chosen) and len(condition.terms) == 1 and _is_of_tile(terms[0]):
+    if then == replace(scope, chosen=then.chosen) and len(condition.terms) == 1 and is_of_tile(terms[0]):
         return then, replace(scope, chosen=(*scope.chosen, terms[0].opposite))
     return then, replace(scope, certain=False)
-
-
-def _is_of_tile(term: Comparison) -> bool:
-    """Whether it is the same for all k-tiles of an output tile."""
-    return K_TILE not in (term.left - term.right).free_symbols
-
-
-def _first_k_tile(term: Comparison) -> int | None:
-    """The first k-tile of an output tile from which on a comparison holds; None if there is none for all sizes."""
-    difference = sympy.expand(term.left - term.right)
-    slope, offset = difference.coeff(K_TILE, 1), difference.coeff(K_TILE, 0)
-    if not (slope.is_Integer and offset.is_Integer) or slope <= 0 or sympy.expand(slope * K_TILE + offset - difference):
-        return None
-    match term.operator:
-        case ">":
-            return max(int(-offset) // int(slope) + 1, 0)
-        case ">=":
-            return max(-(int(offset) // int(slope)), 0)
-    return None
-
-
-def _numbered(expr: Integer, base: Integer | None) -> Integer:
-    """The expression with every part that is FILL plus a constant replaced by that."""
-    if base is None or not expr.free_symbols & {WAVE, K_TILE, *base.free_symbols}:
-        return expr
-    difference = sympy.expand(reduced(expr) - base)
-    if difference.is_Integer:
-        return FILL + difference
-    return expr.func(*(_numbered(arg, base) for arg in expr.args)) if expr.args else expr
-
-
-@lru_cache(maxsize=4096)
-def reduced(expr: Integer) -> Integer:
-    """The expression without multiples of the divisor under FloorDiv and Mod."""
-    if not expr.args:
-        return expr
-    expr = expr.func(*map(reduced, expr.args))
-    if not isinstance(expr, FloorDiv | Mod) or not expr.args[1].is_Integer:
-        return expr
-    divisor = integer(int(expr.args[1]))
-    terms = sympy.Add.make_args(sympy.expand(expr.args[0]))
-    constant = sum((term for term in terms if term.is_Integer), sympy.S.Zero)
-    terms = [*(term for term in terms if not term.is_Integer), divisor * (constant // divisor), constant % divisor]
-    multiples = [term for term in terms if term.as_coeff_Mul()[0] % divisor == 0]
-    remainder = sympy.Add(*(term for term in terms if term not in multiples))
-    if isinstance(expr, Mod):
-        return Mod(remainder, divisor)
-    return sympy.Add(*(term / divisor for term in multiples)) + FloorDiv(remainder, divisor)
-
-
-def _evaluated(expr: Integer, threads: Any) -> Any:
-    """The values of an expression over THREAD, one for each thread."""
-    values = evaluator(expr, {THREAD: (0, int(threads.max(initial=0)))})({THREAD: threads})
-    return np.broadcast_to(values, threads.shape)

@@ -13,7 +13,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import BLOCK_ID, WAVE
+from cugen.analysis.pipelines.expressions import BLOCK_ID, WAVE
 from cugen.analysis.pipelines.structure import Pipeline
 from cugen.analysis.totals.affine import evaluator
 from cugen.plan.nodes import COMPARISONS
@@ -31,7 +31,8 @@ def work_units(pipeline: Pipeline) -> Claim | None:
 def _faults(pipeline: Pipeline) -> Iterator[Fault]:
     units, k_tiles = pipeline.producer.tiles, pipeline.producer.k_tiles
     blocks = pipeline.kernel.grid[0]
-    assert k_tiles is not None and k_tiles.k_tiles_before is not None
+    assert k_tiles is not None
+    assert k_tiles.k_tiles_before is not None
     if units is None or not (units.stop.is_Integer and blocks.is_Integer):
         raise NotRecognised("the numbers of blocks and work units are known at launch only")
     values = {BLOCK_ID: np.arange(int(blocks))[:, None], WAVE: np.arange(int(units.stop))[None, :]}

@@ -15,7 +15,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import BLOCK, THREAD, reduced
+from cugen.analysis.pipelines.expressions import BLOCK, THREAD, reduced
 from cugen.analysis.totals.affine import evaluator
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import (

@@ -60,9 +60,7 @@ class PartialsWorkspace:
     def add(self, epilogue: Epilogue, slot: Integer) -> Node:
         """Adds the partial sums of a slot to the accumulators."""
 
-        def add(
-            reduction: Reduce, accumulators: Array, ij: tuple[Integer, ...], partial: Access
-        ) -> tuple[Node, ...]:
+        def add(reduction: Reduce, accumulators: Array, ij: tuple[Integer, ...], partial: Access) -> tuple[Node, ...]:
             return (accumulate(reduction, accumulators, ij, Element.of(partial)),)
 
         def add_vector(

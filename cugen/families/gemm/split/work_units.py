@@ -39,13 +39,15 @@ class StreamKUnits:
         names = self.tile, self.k_tile_begin, self.k_tile_end
         return WorkUnits(*names, schedule.tiles, schedule.k_tiles, self.k_tiles_before)
 
-    def loop(self, body: tuple[Section, ...]) -> tuple[Section, ...]:
-        """The loop over the units, with the body in a branch where a block may have fewer than others."""
+    def loop(self, body: tuple[Section, ...], *, defines_range: bool = False) -> tuple[Section, ...]:
+        """The loop over the units, with the body in a branch where a block may have fewer than others. It may define
+        the block's range itself, which saves registers."""
         minimum, maximum = self.schedule.units_per_range
         if minimum < maximum:
             body = (Section("if_k_tiles", (when(self.k_tile_begin, "<", self.k_tile_end, body),)),)
         loop = Loop(self.unit, integer(0), integer(self.max_units), rolled=True)
-        return (Section("work_units", (For(loop, (Section("unit_range", self.definitions), *body)),)),)
+        block_range = (Section("block_range", self.range_definitions),) if defines_range else ()
+        return (Section("work_units", (For(loop, (*block_range, Section("unit_range", self.definitions), *body)),)),)
 
     def _define_range(self) -> tuple[Node, ...]:
         """The block's range of k-tiles, counted over all tiles."""

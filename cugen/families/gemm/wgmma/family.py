@@ -12,6 +12,7 @@ from cugen.families.contraction.recognition import Contraction, recognise, reque
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm
+from cugen.families.gemm.selection.search_space import why_no_stream_k
 from cugen.families.gemm.tensor_cores import unit_and_peak
 from cugen.families.gemm.wgmma.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.config import WgmmaConfig
@@ -19,8 +20,8 @@ from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
-from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
+from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instruction_for
@@ -56,7 +57,7 @@ def match(request: Request) -> Match | Refusals:
     block_k = SWIZZLED_ROW_BYTES // instruction.element_bytes
     if padding := padding_refusal(contraction, block_k):
         reasons.append(Refusal(padding))
-    reasons += _split_refusals(contraction, block_k)
+    reasons += [*_split_refusals(contraction, block_k), *_stream_k_refusals(contraction)]
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(contraction, instruction)
@@ -130,6 +131,16 @@ def _split_refusals(contraction: Contraction, block_k: int) -> Iterator[Refusal]
         yield Refusal(
             f"splits k-tiles among {split_k} blocks, and {k.name} may have only {k_tiles}", "schedule.split_k"
         )
+
+
+def _stream_k_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    if not contraction.tunables.get("stream_k"):
+        return
+    reason = why_no_stream_k(contraction)
+    if int(contraction.tunables.get("multicast", 1)) > 1:
+        reason = "with stream-K, blocks share no tiles of B"
+    if reason:
+        yield Refusal(reason, "schedule.stream_k")
 
 
 def split(single: Single) -> Steps | None:

@@ -31,6 +31,7 @@ BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
+_MIN_STREAM_K_SPEEDUP = 1.05
 _GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
@@ -68,7 +69,13 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
                 gives_registers=gives_registers,
             )
             for waves in _stream_k_waves(contraction, config):
-                yield from _with_stages(contraction, replace(config, stream_k=waves))
+                yield from _with_stages(contraction, _with_stream_k(config, waves) if waves else config)
+
+
+def _with_stream_k(config: WgmmaConfig, waves: int) -> WgmmaConfig:
+    """The config with stream-K. Consumers take registers of the producer, if they may: partial sums of other blocks are
+    loaded beside the accumulators, as many at once as there is room for."""
+    return replace(config, stream_k=waves, gives_registers=config.consumers == _GIVEN_CONSUMERS)
 
 
 def _with_stages(contraction: Contraction, config: WgmmaConfig) -> Iterator[WgmmaConfig]:
@@ -84,13 +91,14 @@ def _stream_k_waves(contraction: Contraction, config: WgmmaConfig) -> Iterator[i
     for tiles that single blocks or clusters compute."""
     tunables = contraction.tunables
     requested = int(tunables.get("stream_k", 0))
-    if config.cluster == 1 and requested:
-        if not why_no_stream_k(contraction):
+    if requested:
+        if config.cluster == 1:
             has_fix_up = stream_k_schedule_of(contraction, replace(config, stream_k=requested)).needs_fix_up
             yield requested if has_fix_up else 0
-    elif not requested:
-        yield 0
-    if config.cluster > 1 or {"stream_k", "split_k", "multicast"} & tunables.keys() or why_no_stream_k(contraction):
+        return
+    yield 0
+    is_scheduled = contraction.request.schedule.block or {"stream_k", "split_k", "multicast"} & tunables.keys()
+    if config.cluster > 1 or is_scheduled or why_no_stream_k(contraction):
         return
     previous: StreamKSchedule | None = None
     for waves in filter(None, STREAM_K_VALUES):
@@ -238,11 +246,14 @@ def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
 
 
 def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> WgmmaConfig | Refusal:
-    """The fastest config by the model."""
-    found = list(configs(contraction, instruction))
-    if not found:
+    """The fastest config by the model, which isn't fitted to stream-K: that must be faster by a margin."""
+    predicted = [
+        (predict(contraction, config) * (_MIN_STREAM_K_SPEEDUP if config.stream_k else 1.0), config)
+        for config in configs(contraction, instruction)
+    ]
+    if not predicted:
         return _refusal(contraction, instruction)
-    return min(found, key=lambda config: predict(contraction, config))
+    return min(predicted, key=lambda pair: pair[0])[1]
 
 
 def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:

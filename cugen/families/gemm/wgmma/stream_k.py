@@ -1,5 +1,5 @@
-"""Stream-K of a warp-specialised GEMM: each block computes whole output tiles, then its range of the k-tiles of the last
-tiles. Producer and consumers pass the same work units; consumers exchange partial sums through the workspace."""
+"""Stream-K of a warp-specialised GEMM: each block computes whole output tiles, then its range of the last tiles'
+k-tiles. Producer and consumers pass the same work units; consumers exchange partial sums through the workspace."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ class StreamKWgmmaKernel(WgmmaKernel):
         shared = replace(dense_array(name, INT32, (1,), "shared"), dynamic=True, dynamic_offset=offset)
         fetch = self.block_ids.fetch_to(Access(shared, (integer(0),), "store"))
         load = self.block_ids.load_from(Access(shared, (integer(0),), "load"))
-        definitions = Section("block_id", (load,)), Section("block_range", self.units.range_definitions)
-        return BlockNodes((Declare(shared),), (fetch,), definitions)
+        return BlockNodes((Declare(shared),), (fetch,), (Section("block_id", (load,)),))
 
     def _define_k_range(self, nodes: list[Node]) -> KRange:
         begin, end, size = self.units.k_tile_begin, self.units.k_tile_end, int(self.config.block_k)
@@ -72,7 +71,7 @@ class StreamKWgmmaKernel(WgmmaKernel):
         return True
 
     def _over_tiles(self, definitions: list[Node], body: tuple[Section, ...]) -> tuple[Section, ...]:
-        return self.units.loop((Section("tile_coordinates", tuple(definitions)), *body))
+        return self.units.loop((Section("tile_coordinates", tuple(definitions)), *body), defines_range=True)
 
     def _after_main_loop(self, epilogue: Epilogue) -> tuple[Section, ...]:
         return self.fix_up.sections(epilogue)
