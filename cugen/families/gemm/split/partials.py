@@ -48,7 +48,7 @@ class PartialsWorkspace:
             return (Store(replace(partial, kind="store"), Element.of(Access(accumulators, ij, "load"))),)
 
         def store_vector(_: Reduce, accumulators: Array, ij: tuple[Integer, ...], partial: Access) -> tuple[Node, ...]:
-            vector = self._vector(epilogue)
+            vector = self._vector(epilogue, "sums")
             element, v = self._elements(epilogue, ij)
             assign = Assign(vector.component(v.symbol), Element.of(Access(accumulators, element, "load")))
             fill = unrolled(v, (assign,), stop=self.width)
@@ -66,7 +66,7 @@ class PartialsWorkspace:
         def add_vector(
             reduction: Reduce, accumulators: Array, ij: tuple[Integer, ...], partial: Access
         ) -> tuple[Node, ...]:
-            vector = self._vector(epilogue)
+            vector = self._vector(epilogue, "partial")
             element, v = self._elements(epilogue, ij)
             add_element = accumulate(reduction, accumulators, element, vector.component(v.symbol))
             return Load(vector, partial), unrolled(v, (add_element,), stop=self.width)
@@ -85,9 +85,9 @@ class PartialsWorkspace:
         """Accesses to consecutive partial sums of a row of the block tile, with sliced-K."""
         return lambda m, n, width: Access(self.array, (slot, m, n), kind, width)
 
-    def _vector(self, epilogue: Epilogue) -> Vector:
+    def _vector(self, epilogue: Epilogue, name_hint: str) -> Vector:
         dtype = self.array.dtype
-        return Vector(epilogue.lowering.names.allocate("partial"), dtype.compute, dtype, self.width)
+        return Vector(epilogue.lowering.names.allocate(name_hint), dtype.compute, dtype, self.width)
 
     def _elements(self, epilogue: Epilogue, ij: tuple[Integer, ...]) -> tuple[tuple[Integer, Integer], Index]:
         """The accumulators of a vector, and the loop over them; `ij` is the first."""
