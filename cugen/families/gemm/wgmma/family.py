@@ -12,7 +12,6 @@ from cugen.families.contraction.recognition import Contraction, recognise, reque
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm
-from cugen.families.gemm.selection.search_space import why_no_stream_k
 from cugen.families.gemm.tensor_cores import unit_and_peak
 from cugen.families.gemm.wgmma.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.config import WgmmaConfig
@@ -22,6 +21,7 @@ from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
 from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
+from cugen.families.gemm.wgmma.work_units import why_no_stream_k
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instruction_for
@@ -134,12 +134,7 @@ def _split_refusals(contraction: Contraction, block_k: int) -> Iterator[Refusal]
 
 
 def _stream_k_refusals(contraction: Contraction) -> Iterator[Refusal]:
-    if not contraction.tunables.get("stream_k"):
-        return
-    reason = why_no_stream_k(contraction)
-    if int(contraction.tunables.get("multicast", 1)) > 1:
-        reason = "with stream-K, blocks share no tiles of B"
-    if reason:
+    if contraction.tunables.get("stream_k") and (reason := why_no_stream_k(contraction)):
         yield Refusal(reason, "schedule.stream_k")
 
 

@@ -10,18 +10,15 @@ from itertools import product
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
-from cugen.families.gemm.selection.search_space import why_no_stream_k
-from cugen.families.gemm.stream_k_schedule import StreamKSchedule
 from cugen.families.gemm.wgmma.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.config import BLOCK_ID_BYTES, WgmmaConfig, available_registers, config_of, registers_of
 from cugen.families.gemm.wgmma.cost_model import predict
-from cugen.families.gemm.wgmma.epilogue import stores_by_tma
+from cugen.families.gemm.wgmma.epilogue import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands import stage_bytes
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
-from cugen.families.gemm.wgmma.work_units import stream_k_schedule_of
+from cugen.families.gemm.wgmma.work_units import stream_k_schedule_of, stream_k_waves
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
-from cugen.plan.symbols import INT32_MAX, bounds
 from cugen.spec.expressions import Reduce
 from cugen.spec.model import Schedule
 
@@ -68,7 +65,7 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
                 multicast=multicast,
                 gives_registers=gives_registers,
             )
-            for waves in _stream_k_waves(contraction, config):
+            for waves in stream_k_waves(contraction, config):
                 yield from _with_stages(contraction, _with_stream_k(config, waves) if waves else config)
 
 
@@ -84,28 +81,6 @@ def _with_stages(contraction: Contraction, config: WgmmaConfig) -> Iterator[Wgmm
         config = replace(config, stages=stages)
         at_once = replace(config, stores_at_once=True)
         yield at_once if _stores_at_once(contraction, at_once) else config
-
-
-def _stream_k_waves(contraction: Contraction, config: WgmmaConfig) -> Iterator[int]:
-    """The requested waves of tiles that stream-K distributes, or each number that distributes them in another way; 0
-    for tiles that single blocks or clusters compute."""
-    tunables = contraction.tunables
-    requested = int(tunables.get("stream_k", 0))
-    if requested:
-        if config.cluster == 1:
-            has_fix_up = stream_k_schedule_of(contraction, replace(config, stream_k=requested)).needs_fix_up
-            yield requested if has_fix_up else 0
-        return
-    yield 0
-    is_scheduled = contraction.request.schedule.block or {"stream_k", "split_k", "multicast"} & tunables.keys()
-    if config.cluster > 1 or is_scheduled or why_no_stream_k(contraction):
-        return
-    previous: StreamKSchedule | None = None
-    for waves in filter(None, STREAM_K_VALUES):
-        schedule = stream_k_schedule_of(contraction, replace(config, stream_k=waves))
-        if schedule.needs_fix_up and schedule != previous:
-            yield waves
-        previous = schedule
 
 
 def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
@@ -170,22 +145,13 @@ def _requested_tiles(contraction: Contraction) -> Iterator[tuple[int, int]]:
 
 def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
     target = contraction.request.target
-    needed = registers_of(
-        config, has_wide_offsets=_has_wide_offsets(contraction), is_computed=_is_computed(contraction)
-    )
+    needed = registers_of(config, has_wide_offsets=has_wide_offsets(contraction), is_computed=_is_computed(contraction))
     return needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread)
 
 
 def _is_computed(contraction: Contraction) -> bool:
     """Whether the results are other values than the sums."""
     return any(not isinstance(s.value, Reduce) or s.accumulate for s in contraction.request.group.statements)
-
-
-def _has_wide_offsets(contraction: Contraction) -> bool:
-    """Whether threads store to an output whose offsets may exceed 32 bits."""
-    context, target = contraction.context, contraction.request.group.statements[-1].target
-    elements = bounds(context.elements(context.spec.array(target)), context.ranges)[1]
-    return not stores_by_tma(contraction) and elements > INT32_MAX
 
 
 def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> Iterator[int]:

@@ -115,18 +115,17 @@ def test_whole_tiles_for_every_block_need_no_stream_k(planned) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "options", "why"),
+    ("sizes", "more", "why"),
     [
-        ((512, 512, "{range: [64, 4096]}"), {}, "needs static sizes"),
-        ((512, 512, 4096), {"more_options": "split_k: 2"}, "exclude each other"),
-        ((512, 512, 4096), {"more_options": "multicast: 2"}, "share no tiles of B"),
+        (("dynamic", 512, 4096), "", "needs static sizes"),
+        ((60_000, 40_000, 4096), "", "too many waves"),
+        ((512, 512, 4096), ", split_k: 2", "exclude each other"),
+        ((512, 512, 4096), ", multicast: 2", "share no tiles of B"),
     ],
-    ids=["dynamic", "split", "multicast"],
+    ids=["dynamic", "large", "split", "multicast"],
 )
-def test_an_invalid_stream_k_is_refused(reasons, sizes, options, why) -> None:
-    text = stream_k(*sizes)
-    if more := options.get("more_options"):
-        text = text.replace("stream_k: 1", f"stream_k: 1, {more}")
+def test_an_invalid_stream_k_is_refused(reasons, sizes, more, why) -> None:
+    text = stream_k(*sizes, result="float32").replace("stream_k: 1", f"stream_k: 1{more}")
     assert [why in refusal.reason for refusal in reasons("wgmma", text)] == [True]
 
 
