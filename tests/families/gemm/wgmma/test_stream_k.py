@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import partial
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from cugen.abi.manifest import ArrayArgument
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.families.gemm.wgmma import work_units
 from cugen.runtime.cpu import CpuDevice
@@ -129,16 +131,36 @@ def test_an_invalid_stream_k_is_refused(reasons, sizes, more, why) -> None:
     assert [why in refusal.reason for refusal in reasons("wgmma", text)] == [True]
 
 
-def test_reruns_in_any_order_of_blocks_give_the_same_bits(made, resident) -> None:
-    resident(7)
-    kernel = made(stream_k(150, 130, 2000, layout="nn"))
+@pytest.fixture
+def operands():
     draw_normal = partial(np.random.default_rng(6).standard_normal, dtype=np.float32)
-    operands = {"A": draw_normal((150, 2000)), "B": draw_normal((2000, 130))}
-    inputs = {name: values.astype(ml_dtypes.bfloat16) for name, values in operands.items()}
-    job = make_job(kernel.source, kernel.manifest, Inputs(inputs, {}), {})
+    values = {"A": draw_normal((150, 2000)), "B": draw_normal((2000, 136))}
+    return {name: value.astype(ml_dtypes.bfloat16) for name, value in values.items()}
+
+
+def test_reruns_in_any_order_of_blocks_give_the_same_bits(made, resident, operands) -> None:
+    resident(7)
+    kernel = made(stream_k(150, 136, 2000, layout="nn"))
+    job = make_job(kernel.source, kernel.manifest, Inputs(operands, {}), {})
     devices = [CpuDevice(workers=4, shuffle=seed) for seed in range(8)]
     first, *reruns = (outputs_of(job, device.run(job))["C"].tobytes() for device in (CpuDevice(workers=1), *devices))
     assert all(repeated == first for repeated in reruns)
+
+
+def test_launches_on_the_same_workspace_start_and_end_with_zeros(made, resident, operands) -> None:
+    resident(7)
+    kernel = made(stream_k(150, 136, 2000, layout="nn", result="float32"))
+    flags, partials = kernel.manifest.workspace
+    shown = ArrayArgument(flags.name, "inout", flags.dtype, flags.shape, (1,), flags.elements, 4)
+    manifest = replace(kernel.manifest, arguments=(*kernel.manifest.arguments, shown), workspace=(partials,))
+    inputs = {**operands, flags.name: np.zeros(flags.shape, np.uint32)}
+    expected = operands["A"].astype(np.float64) @ operands["B"].astype(np.float64)
+    for seed in range(3):
+        job = make_job(kernel.source, manifest, Inputs(inputs, {}), {})
+        outputs = outputs_of(job, CpuDevice(workers=2, shuffle=seed).run(job))
+        assert np.allclose(outputs["C"], expected, atol=1e-2)
+        assert not outputs[flags.name].any()
+        inputs[flags.name] = outputs[flags.name]
 
 
 @pytest.mark.slow
