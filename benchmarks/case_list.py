@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import datetime
 import json
 import platform
 import time
@@ -27,8 +28,8 @@ from cugen.bench.measure import Options, bench
 from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
 from cugen.kernel import generate
+from cugen.runtime.cuda.libcuda import driver
 from cugen.runtime.gpu import target_for
-from cugen.runtime.libcuda import driver
 from cugen.schedule import lock
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
@@ -38,7 +39,9 @@ from cugen.toolchain.cuda import compile_cubin
 def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: float) -> dict[str, Any]:
     """Row of a case."""
     started = time.perf_counter()
-    row: dict[str, Any] = {"name": case.name, "group": case.group, "goals": [asdict(goal) for goal in case.goals]}
+    today = datetime.date.today().isoformat()
+    goals = [asdict(goal) for goal in case.goals]
+    row: dict[str, Any] = {"name": case.name, "group": case.group, "date": today, "goals": goals}
     try:
         spec = _spec_of(case, options.lock, opened.device, opened.capability)
         if options.lock:

@@ -32,11 +32,13 @@ def part(content: Row) -> str:
 
 
 def _extent(rows: Sequence[Row]) -> str:
-    """How many operators of the list the file has, and by class how many are left."""
+    """How many operators of the list the file has, by date, and by class how many are left."""
     listed, measured = operators(), {row["name"] for row in rows}
     left = Counter(operator.group for operator in listed if operator.name not in measured)
     classes = ", ".join(f"{group} ({count})" for group, count in left.items())
-    return f"{len(rows)} of {len(listed)} operators{f'; not measured yet: {classes}' if left else ''}."
+    dates = Counter(row["date"] for row in rows)
+    measured_on = ", ".join(f"{count} on {date}" for date, count in sorted(dates.items()))
+    return f"{len(rows)} of {len(listed)} operators ({measured_on}){f'; not measured yet: {classes}' if left else ''}."
 
 
 def fastest(timed: dict[str, Row]) -> float | None:

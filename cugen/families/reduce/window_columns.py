@@ -92,6 +92,8 @@ def _body_of_columns(reduction: Reduce, along: Index, column: Index, single: Sin
 def _is_profitable(reduction: Reduce, along: Index, config: RowConfig, single: Single) -> bool:
     extent = single.context.max_extent
     points, length = prod(map(extent, reduction.indices)), extent(along)
+    if config.threads == 1:  # which reads its rows from L1
+        return False
     if points < MIN_POINTS or points * prod(map(extent, single.statement.indices)) < MIN_TERMS:
         return False
     run = min(config.threads * config.width, length)  # elements of a row that the threads of a window read at once
