@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import (
     AcquireSpinWait,
+    Barrier,
     Comparison,
     Define,
     FetchBlockId,
@@ -157,6 +158,11 @@ def test_a_flag_that_no_block_sets_is_refuted() -> None:
         return (If(Guard((Comparison(symbol("block_id"), "==", integer(0)),)), (node,)),)
 
     assert refuted(nth(KERNELS["whole tiles first"](), ReleaseFlag, 0, by_block_0)) == ["flags"]
+
+
+def test_the_barrier_after_the_fetch_of_an_id_is_needed() -> None:
+    kernel = KERNELS["no whole tiles"]()
+    assert {"initialisation", "flags"} <= set(refuted(nth(kernel, Barrier, 0, lambda node: ())))
 
 
 def test_blocks_without_dynamic_ids_are_not_proved() -> None:

@@ -64,8 +64,7 @@ def flags(kernel: Kernel) -> Claim | None:
 def _faults(kernel: Kernel) -> Iterator[Fault]:
     known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
     steps = list(_steps(kernel.body, (), (), known))
-    if not any(isinstance(step.node, FetchBlockId) for step in steps):
-        yield Fault("blocks have no dynamic ids: one may wait for another that hasn't begun", refutes=False)
+    yield from _id_faults(kernel, steps)
     released = list(_flags_of(kernel, [step for step in steps if isinstance(step.node, ReleaseFlag)]))
     awaited = list(_flags_of(kernel, [step for step in steps if isinstance(step.node, AcquireSpinWait)]))
     setters: dict[int, int] = {}
@@ -82,6 +81,21 @@ def _faults(kernel: Kernel) -> Iterator[Fault]:
     if len(waits) != len(set(waits)) or set(waits) != set(setters):
         yield Fault("a flag isn't awaited by exactly one thread, which clears it", refutes=False)
     yield from _order_faults(kernel, steps)
+
+
+def _id_faults(kernel: Kernel, steps: list[_Step]) -> Iterator[Fault]:
+    """Unless one thread of each block fetches a dynamic id, which others read after a barrier."""
+    fetches = [n for n, step in enumerate(steps) if isinstance(step.node, FetchBlockId)]
+    loads = [n for n, step in enumerate(steps) if isinstance(step.node, LoadBlockId)]
+    if not fetches or not loads:
+        yield Fault("blocks have no dynamic ids: one may wait for another that hasn't begun", refutes=False)
+        return
+    blocks = [block for _, block in _flags_of(kernel, [steps[n] for n in fetches])]
+    if len(blocks) != len(set(blocks)):
+        yield Fault("several threads of a block fetch ids: some belong to none")
+    for load in loads:
+        if not any(_has_barrier(steps[n:load], steps[n], steps[load]) for n in fetches):
+            yield Fault("the block id is read without a barrier after it has been fetched")
 
 
 def _order_faults(kernel: Kernel, steps: list[_Step]) -> Iterator[Fault]:
@@ -164,12 +178,11 @@ def _negated(terms: tuple[Comparison | None, ...]) -> tuple[Comparison | None, .
 
 
 def _flags_of(kernel: Kernel, steps: list[_Step]) -> Iterator[tuple[int, int]]:
-    """The flags that steps access, with their blocks, once for each thread and iteration."""
+    """The flags, or the counter, that steps access, with their blocks, once for each thread and iteration."""
     blocks = kernel.grid[0].xreplace({name: integer(low) for name, (low, high) in kernel.ranges if low == high})
     if not blocks.is_Integer or kernel.grid[1:] != (1, 1):
         raise NotRecognised("the number of blocks is known at launch only")
     for step in steps:
-        assert isinstance(step.node, ReleaseFlag | AcquireSpinWait)
         axes = ((BLOCK, range(int(blocks))), (THREAD, range(kernel.threads)), *step.loops)
         shape = tuple(len(values) for _, values in axes)
         if np.prod(shape) > _MAX_CASES:
@@ -189,8 +202,10 @@ def _flags_of(kernel: Kernel, steps: list[_Step]) -> Iterator[tuple[int, int]]:
 
 
 def _subscript(step: _Step) -> Integer:
-    assert isinstance(step.node, ReleaseFlag | AcquireSpinWait)
-    return step.node.access.subscripts[0].xreplace(step.values)
+    node = step.node
+    assert isinstance(node, ReleaseFlag | AcquireSpinWait | FetchBlockId)
+    access = node.counter if isinstance(node, FetchBlockId) else node.access
+    return access.subscripts[0].xreplace(step.values)
 
 
 def _values(expr: Integer, numbers: Mapping[sympy.Symbol, NDArray[np.int64]]) -> NDArray[np.int64]:
