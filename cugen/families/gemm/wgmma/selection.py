@@ -16,7 +16,7 @@ from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands import stage_bytes
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
-from cugen.families.gemm.wgmma.work_units import stream_k_schedule_of, stream_k_waves
+from cugen.families.gemm.wgmma.work_units import MIN_SPEEDUP, stream_k_schedule_of, stream_k_waves
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.spec.expressions import Reduce
@@ -28,7 +28,6 @@ BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
-_MIN_STREAM_K_SPEEDUP = 1.05
 _GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
@@ -214,7 +213,7 @@ def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
 def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> WgmmaConfig | Refusal:
     """The fastest config by the model, which isn't fitted to stream-K: that must be faster by a margin."""
     predicted = [
-        (predict(contraction, config) * (_MIN_STREAM_K_SPEEDUP if config.stream_k else 1.0), config)
+        (predict(contraction, config) * (MIN_SPEEDUP if config.stream_k else 1.0), config)
         for config in configs(contraction, instruction)
     ]
     if not predicted:

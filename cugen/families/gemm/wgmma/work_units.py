@@ -14,14 +14,19 @@ from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import has_wide_offsets
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
 
+MIN_SPEEDUP = 1.05  # of stream-K over other schedules, to which the cost model is fitted
+
 
 def stream_k_schedule_of(contraction: Contraction, config: WgmmaConfig) -> StreamKSchedule:
     """The schedule of a config with stream-K, of static sizes."""
-    problem = problem_of(contraction)
-    tiles = -(-problem.m // int(config.block_m)) * -(-problem.n // int(config.block_n)) * problem.batch
-    k_tiles = k_tiles_of(contraction, problem.k, int(config.block_k))
+    k_tiles = k_tiles_of(contraction, problem_of(contraction).k, int(config.block_k))
     sms = device_of(contraction.request.target).sms
-    return schedule_stream_k(tiles, k_tiles, sms, config.stream_k, config.consumer_threads)
+    return schedule_stream_k(_tiles(contraction, config), k_tiles, sms, config.stream_k, config.consumer_threads)
+
+
+def _tiles(contraction: Contraction, config: WgmmaConfig) -> int:
+    problem = problem_of(contraction)
+    return -(-problem.m // int(config.block_m)) * -(-problem.n // int(config.block_n)) * problem.batch
 
 
 def why_no_stream_k(contraction: Contraction) -> str:
@@ -36,8 +41,8 @@ def why_no_stream_k(contraction: Contraction) -> str:
 
 
 def stream_k_waves(contraction: Contraction, config: WgmmaConfig) -> Iterator[int]:
-    """The requested waves of tiles that stream-K distributes, or each number that distributes them in another way; 0
-    for tiles that single blocks or clusters compute."""
+    """The requested waves of tiles that stream-K distributes, or each number that distributes them in another way and
+    may pay off; 0 for tiles that single blocks or clusters compute."""
     tunables = contraction.tunables
     requested = int(tunables.get("stream_k", 0))
     if requested:
@@ -48,6 +53,9 @@ def stream_k_waves(contraction: Contraction, config: WgmmaConfig) -> Iterator[in
     yield 0
     is_scheduled = contraction.request.schedule.block or {"stream_k", "split_k", "multicast"} & tunables.keys()
     if config.cluster > 1 or is_scheduled or why_no_stream_k(contraction):
+        return
+    tiles, sms = _tiles(contraction, config), device_of(contraction.request.target).sms
+    if -(-tiles // sms) * sms < MIN_SPEEDUP * tiles:  # so even without a fix-up
         return
     previous: StreamKSchedule | None = None
     for waves in filter(None, STREAM_K_VALUES):
