@@ -339,11 +339,14 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
                 const int range_begin = 4 * block_id;
                 const int range_end = range_begin + 4;
                 const int last_tile = floor_div(range_end - 1, 10);
-                // from the end of the range, since other blocks wait for the tile that it ends in
-                const int tile = last_tile - work_unit;
+                const int tiles_of_range = last_tile + 1 - range_begin / 10;
+                // the middle of the range, then the tile that it ends in, then that it begins in, whose peers are done
+                const int tile = work_unit < tiles_of_range - 2 ? last_tile - work_unit - 1
+                    : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
                 const int k_tile_begin = max(range_begin - 10 * tile, 0);
                 const int k_tile_end = min(range_end - 10 * tile, 10);
-                const int k_tiles_before = range_end - 10 * tile - k_tile_end;
+                const int k_tiles_before = work_unit < tiles_of_range - 1 ? 10 * work_unit
+                    : range_end + k_tile_begin - range_begin - k_tile_end;
                 if (k_tile_begin < k_tile_end) {
                     const int m0 = BM * (tile % TILES_M);
                     const int n0 = BN * (tile / TILES_M);
@@ -373,11 +376,14 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
             const int range_begin = 4 * block_id;
             const int range_end = range_begin + 4;
             const int last_tile = floor_div(range_end - 1, 10);
-            // from the end of the range, since other blocks wait for the tile that it ends in
-            const int tile = last_tile - work_unit;
+            const int tiles_of_range = last_tile + 1 - range_begin / 10;
+            // the middle of the range, then the tile that it ends in, then that it begins in, whose peers are done
+            const int tile = work_unit < tiles_of_range - 2 ? last_tile - work_unit - 1
+                : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
             const int k_tile_begin = max(range_begin - 10 * tile, 0);
             const int k_tile_end = min(range_end - 10 * tile, 10);
-            const int k_tiles_before = range_end - 10 * tile - k_tile_end;
+            const int k_tiles_before = work_unit < tiles_of_range - 1 ? 10 * work_unit
+                : range_end + k_tile_begin - range_begin - k_tile_end;
             if (k_tile_begin < k_tile_end) {
                 const int m0 = BM * (tile % TILES_M);
                 const int n0 = BN * (tile / TILES_M);

@@ -1,6 +1,7 @@
 """The work units of a block in stream-K: whole tiles first, then the tiles of its range of k-tiles.
 
-The range is passed from its end: other blocks wait for the partial sums of the tile that it ends in.
+Other blocks wait for the partial sums of the tile that the range ends in, whose peers the block itself waits for in the
+tile that it begins in: that one comes last.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, inte
 
 class StreamKUnits:
     """A loop over the block's work units. Unit `u` is whole tile `block_id + blocks * u` at first, then a tile of the
-    block's range of k-tiles: `tile`, from `k_tile_begin` to below `k_tile_end`. `numbers_k_tiles`: those of the block
-    in units before this one are counted, in `k_tiles_before`."""
+    block's range of k-tiles: `tile`, from `k_tile_begin` to below `k_tile_end`. `is_pipelined`: copies run on from one
+    unit to the next, whose k-tiles are numbered, `k_tiles_before` in the units before; and the tiles in the middle of
+    the range come first, so that blocks read the same k at the same time, from L2."""
 
     def __init__(
-        self, schedule: StreamKSchedule, block_id: Integer, lowering: Lowering, *, numbers_k_tiles: bool = False
+        self, schedule: StreamKSchedule, block_id: Integer, lowering: Lowering, *, is_pipelined: bool = False
     ) -> None:
         self.schedule, self.block_id, self.lowering = schedule, block_id, lowering
+        self.is_pipelined = is_pipelined
         self.range_definitions = self._define_range()
         self.max_units = schedule.whole_tiles_per_block + schedule.units_per_range[1]
         self.unit = loop_variable("work_unit", self.max_units, lowering)
         self.k_tiles_before: Integer | None = None
         self.definitions = self._define_unit()
-        if numbers_k_tiles:
-            self.definitions = *self.definitions, *self._define_k_tiles_before()
 
     def of_kernel(self) -> WorkUnits:
         """The units, for reports and proofs."""
@@ -67,35 +68,44 @@ class StreamKUnits:
         self.range_end = named("range_end", end, within=(start, stop))
         last = FloorDiv(self.range_end - 1, integer(k_tiles))
         self.last_tile = named("last_tile", last, within=(0, schedule.tiles - 1))
+        if self.is_pipelined:
+            count = self.last_tile - FloorDiv(self.range_begin, integer(k_tiles)) + 1
+            self.tiles_of_range = named("tiles_of_range", count, within=schedule.units_per_range)
         return tuple(nodes)
 
     def _define_unit(self) -> tuple[Node, ...]:
         """A work unit: its tile and its range of the tile's k-tiles."""
         schedule, unit, whole = self.schedule, self.unit.symbol, integer(self.schedule.whole_tiles_per_block)
         k_tiles = integer(schedule.k_tiles)
-        nodes: list[Node] = [Comment("from the end of the range, since other blocks wait for the tile that it ends in")]
+        text = "from the end of the range, since other blocks wait for the tile that it ends in"
+        distributed = self.last_tile + whole - unit
+        if self.is_pipelined:
+            end, begin = whole + self.tiles_of_range - 2, whole + self.tiles_of_range - 1
+            text = (
+                "the middle of the range, then the tile that it ends in, then that it begins in, whose peers are done"
+            )
+            distributed = Choice(unit, end, distributed - 1, Choice(unit, begin, self.last_tile, distributed))
+        nodes: list[Node] = [Comment(text)]
         named = partial(append_definition, nodes=nodes, lowering=self.lowering)
-        whole_tile = self.block_id + schedule.blocks * unit
-        tile = self._whole_or_distributed(whole_tile, self.last_tile + whole - unit)
+        tile = self._whole_or_distributed(self.block_id + schedule.blocks * unit, distributed)
         self.tile = named("tile", tile, within=(0, schedule.tiles - 1))
         tile_start = k_tiles * self.tile
         begin = self._whole_or_distributed(integer(0), Maximum(self.range_begin - tile_start, integer(0)))
         end = self._whole_or_distributed(k_tiles, Minimum(self.range_end - tile_start, k_tiles))
         self.k_tile_begin = named("k_tile_begin", begin, within=(0, schedule.k_tiles))
         self.k_tile_end = named("k_tile_end", end, within=(0, schedule.k_tiles))
+        if self.is_pipelined:
+            maximum = schedule.k_tiles * schedule.whole_tiles_per_block + schedule.k_tiles_per_block
+            self.k_tiles_before = named("k_tiles_before", self._k_tiles_before(), within=(0, maximum))
         return tuple(nodes)
 
-    def _define_k_tiles_before(self) -> tuple[Node, ...]:
-        schedule, nodes = self.schedule, list[Node]()
-        k_tiles = integer(schedule.k_tiles)
-        in_range = self.range_end - k_tiles * self.tile - self.k_tile_end
-        before = self._whole_or_distributed(
-            k_tiles * self.unit.symbol, k_tiles * integer(schedule.whole_tiles_per_block) + in_range
-        )
-        maximum = schedule.k_tiles * schedule.whole_tiles_per_block + schedule.k_tiles_per_block
-        name = "k_tiles_before"
-        self.k_tiles_before = append_definition(name, before, nodes, self.lowering, (0, maximum))
-        return tuple(nodes)
+    def _k_tiles_before(self) -> Integer:
+        """The k-tiles of the block in the units before this one."""
+        unit, k_tiles = self.unit.symbol, integer(self.schedule.k_tiles)
+        whole = integer(self.schedule.whole_tiles_per_block)
+        of_block = k_tiles * whole + self.range_end - self.range_begin
+        of_unit = self.k_tile_end - self.k_tile_begin
+        return Choice(unit, whole + self.tiles_of_range - 1, k_tiles * unit, of_block - of_unit)
 
     def _whole_or_distributed(self, whole: Integer, distributed: Integer) -> Integer:
         """A value of units that are whole tiles, and of others."""

@@ -42,7 +42,11 @@ class Calibration:
     exchange: float = 1.05  # of a cluster's partial sums
     exchange_of_element: float = 0.000203  # of a tile
     multicast: float = 1.39
-    stream_k: float = 2.5  # of dynamic block ids and flags (not measured: the time of a few accesses of L2)
+    stream_k: float = 2.5  # of dynamic block ids and flags
+    # Of operands of stream-K that exceed L2: what fraction of the copies that would miss, at random, is read again.
+    distributed_reload: float = 0.05
+    inner_reload: float = 0.4  # of blocks whose range is within a tile: they begin at another k than all others
+    kept_in_l2: float = 0.55  # fraction of L2 whose lines all multiprocessors find there
     # Of a k-tile, in cycles.
     k_tile: float = 91.9  # beside its multiplication, or its copies from L2
     shared_k_tile: float = 21.9  # beside its accesses of shared memory
@@ -127,7 +131,9 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     overlapped: float = (computation**fitted.overlap + (1e6 * seconds) ** fitted.overlap) ** (1 / fitted.overlap)
     exchange = fitted.exchange + fitted.exchange_of_element * block_m * block_n if config.split_k > 1 else 0.0
     exchange += fitted.multicast if config.multicast > 1 else 0.0
-    exchange += fitted.stream_k if config.stream_k else 0.0
+    if schedule:
+        reloaded = _reloaded_bytes(contraction, config, schedule, read, fitted)
+        exchange += fitted.stream_k + 1e6 * reloaded / fitted.read / device.bandwidth
     latency = fitted.latency * min(k_tiles, fitted.latency_k_tiles) / fitted.latency_k_tiles
     return fitted.launch + fitted.consumer * config.consumers + latency + overlapped + exchange
 
@@ -154,6 +160,19 @@ def _unit_cycles(config: WgmmaConfig, schedule: StreamKSchedule, epilogue: float
     peers = -(-schedule.k_tiles // schedule.k_tiles_per_block)
     finished = schedule.max_units_per_range - 1
     return (schedule.whole_tiles_per_block + finished) * epilogue + (1 + peers) * partials
+
+
+def _reloaded_bytes(
+    contraction: Contraction, config: WgmmaConfig, schedule: StreamKSchedule, read: float, fitted: Calibration
+) -> float:
+    """Bytes that are read from memory again, where operands of `read` bytes exceed L2: the blocks of a wave read the
+    same rows and columns at the same k, and those of distributed tiles don't."""
+    kept = fitted.kept_in_l2 * device_of(contraction.request.target).l2_bytes
+    rows = sum(_copied_rows(contraction, operand, config) for operand in contraction.operands)
+    copied = schedule.distributed_k_tiles * rows * SWIZZLED_ROW_BYTES
+    inner = max(1 - schedule.k_tiles_per_block / schedule.k_tiles, 0.0)
+    reload = fitted.distributed_reload + fitted.inner_reload * inner
+    return reload * max(copied - read, 0.0) * max(1 - kept / read, 0.0)
 
 
 def _copied_rows(contraction: Contraction, operand: Operand, config: WgmmaConfig) -> int:

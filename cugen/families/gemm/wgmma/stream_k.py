@@ -38,7 +38,7 @@ class StreamKWgmmaKernel(WgmmaKernel):
         width = MAX_ACCESS_BYTES // self.contraction.reductions[0].dtype.bytes
         partials = PartialsWorkspace.of(self.contraction, self.config, blocks, width)
         self.workspace = self.block_ids.flags, partials.array
-        self.units = StreamKUnits(self.schedule, self.block_ids.block_id, self.lowering, numbers_k_tiles=True)
+        self.units = StreamKUnits(self.schedule, self.block_ids.block_id, self.lowering, is_pipelined=True)
         # Others than those of single warpgroups in the epilogue.
         consumers = NamedBarrier(integer(self.config.consumers), self.config.consumer_threads)
         self.fix_up = FixUp(self.units, self.block_ids, partials, consumers)
