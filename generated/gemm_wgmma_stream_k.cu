@@ -340,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
                 const int range_end = range_begin + 4;
                 const int last_tile = floor_div(range_end - 1, 10);
                 const int tiles_of_range = last_tile + 1 - range_begin / 10;
-                // the middle of the range, then the tile that it ends in, then that it begins in, whose peers are done
+                // the middle of the range, then the tile that it ends in, and last the one that it begins in
                 const int tile = work_unit < tiles_of_range - 2 ? last_tile - work_unit - 1
                     : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
                 const int k_tile_begin = max(range_begin - 10 * tile, 0);
@@ -377,7 +377,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
             const int range_end = range_begin + 4;
             const int last_tile = floor_div(range_end - 1, 10);
             const int tiles_of_range = last_tile + 1 - range_begin / 10;
-            // the middle of the range, then the tile that it ends in, then that it begins in, whose peers are done
+            // the middle of the range, then the tile that it ends in, and last the one that it begins in
             const int tile = work_unit < tiles_of_range - 2 ? last_tile - work_unit - 1
                 : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
             const int k_tile_begin = max(range_begin - 10 * tile, 0);

@@ -81,9 +81,7 @@ class StreamKUnits:
         distributed = self.last_tile + whole - unit
         if self.is_pipelined:
             end, begin = whole + self.tiles_of_range - 2, whole + self.tiles_of_range - 1
-            text = (
-                "the middle of the range, then the tile that it ends in, then that it begins in, whose peers are done"
-            )
+            text = "the middle of the range, then the tile that it ends in, and last the one that it begins in"
             distributed = Choice(unit, end, distributed - 1, Choice(unit, begin, self.last_tile, distributed))
         nodes: list[Node] = [Comment(text)]
         named = partial(append_definition, nodes=nodes, lowering=self.lowering)
