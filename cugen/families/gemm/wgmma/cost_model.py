@@ -76,6 +76,7 @@ class Calibration:
     halves_epilogue: float = 40  # of elements below a word
     tensor_epilogue: float = 4.49  # that TMA stores
     chunk: float = 264  # cycles for each part that TMA stores
+    partials: float = 13.8  # of partial sums that stream-K stores, or loads
     # Of memory.
     overlap: float = 4.19  # exponent of computation and memory, of which the longer one takes nearly all the time
     read: float = 0.851  # fraction of the bandwidth
@@ -154,9 +155,9 @@ def _epilogue(contraction: Contraction, config: WgmmaConfig, fitted: Calibration
 
 
 def _unit_cycles(config: WgmmaConfig, schedule: StreamKSchedule, epilogue: float, fitted: Calibration) -> float:
-    """Cycles of the stores of a block's work units: of results, and of the partial sums of one tile, which the block
-    that finishes it loads, as vectors of 32-bit accumulators, as an epilogue without TMA stores them."""
-    partials = fitted.epilogue * int(config.block_n) * config.matrices_m
+    """Cycles of the epilogues of a block's work units, and of the partial sums of one tile, which a block stores and
+    the one that finishes the tile loads."""
+    partials = fitted.partials * int(config.block_n) * config.matrices_m
     peers = -(-schedule.k_tiles // schedule.k_tiles_per_block)
     finished = schedule.max_units_per_range - 1
     return (schedule.whole_tiles_per_block + finished) * epilogue + (1 + peers) * partials
