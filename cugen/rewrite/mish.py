@@ -39,16 +39,16 @@ def _softplus_argument(expr: Expr) -> Expr | None:
             return x
         case Op(name="log1p", args=(Op(name="exp", args=(x,)),)):
             return x
-        case Op(name="add", args=(Op(name="maximum") as linear, Op(name="log1p") as rest)):
-            return _stable_argument(linear, rest)
-        case Op(name="add", args=(Op(name="log1p") as rest, Op(name="maximum") as linear)):
-            return _stable_argument(linear, rest)
+        case Op(name="add", args=(Op(name="maximum") as linear, Op(name="log1p") as logarithm)):
+            return _stable_argument(linear, logarithm)
+        case Op(name="add", args=(Op(name="log1p") as logarithm, Op(name="maximum") as linear)):
+            return _stable_argument(linear, logarithm)
     return None
 
 
-def _stable_argument(linear: Op, rest: Op) -> Expr | None:
+def _stable_argument(linear: Op, logarithm: Op) -> Expr | None:
     """The x of maximum(x, 0) + log1p(exp(-abs(x)))."""
-    match rest.args:
+    match logarithm.args:
         case (Op(name="exp", args=(Op(name="neg", args=(Op(name="abs", args=(x,)),)),)),):
             zero = next((arg for arg in linear.args if isinstance(arg, Const) and arg.value == 0), None)
             return x if zero is not None and x in linear.args else None

@@ -136,7 +136,11 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
     rows = 1
     if threads <= WARP and outer_threads == 1 and problem.output_indices:
-        rows = min(BLOCK_THREADS // threads, power_of_two(problem.context.max_extent(problem.output_indices[0])))
+        extent = problem.context.max_extent(problem.output_indices[0])
+        rows = min(BLOCK_THREADS // threads, power_of_two(extent))
+        if threads == 1:  # whole warps, of which as few as possible are idle
+            blocks = -(-extent // BLOCK_THREADS)
+            rows = -(-extent // (blocks * WARP)) * WARP
         rows = int(tunables.get("rows", rows))
     return RowConfig(threads, outer_threads, rows, width, int(tunables.get("unroll", _unroll(problem, width))))
 
