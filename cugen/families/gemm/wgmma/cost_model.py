@@ -42,11 +42,11 @@ class Calibration:
     exchange: float = 1.05  # of a cluster's partial sums
     exchange_of_element: float = 0.000203  # of a tile
     multicast: float = 1.39
-    stream_k: float = 2.5  # of dynamic block ids and flags
+    stream_k: float = 2.68  # of dynamic block ids and flags
     # Of operands of stream-K that exceed L2: what fraction of the copies that would miss, at random, is read again.
-    distributed_reload: float = 0.05
-    inner_reload: float = 0.4  # of blocks whose range is within a tile: they begin at another k than all others
-    kept_in_l2: float = 0.55  # fraction of L2 whose lines all multiprocessors find there
+    distributed_reload: float = 0.029
+    shifted_reload: float = 0.202  # of blocks that begin within a tile and end there, or have a tile between two others
+    kept_in_l2: float = 0.181  # fraction of L2 whose lines all multiprocessors find there
     # Of a k-tile, in cycles.
     k_tile: float = 91.9  # beside its multiplication, or its copies from L2
     shared_k_tile: float = 21.9  # beside its accesses of shared memory
@@ -76,7 +76,7 @@ class Calibration:
     halves_epilogue: float = 40  # of elements below a word
     tensor_epilogue: float = 4.49  # that TMA stores
     chunk: float = 264  # cycles for each part that TMA stores
-    partials: float = 13.8  # of partial sums that stream-K stores, or loads
+    partials: float = 16.7  # of partial sums that stream-K stores, or loads
     # Of memory.
     overlap: float = 4.19  # exponent of computation and memory, of which the longer one takes nearly all the time
     read: float = 0.851  # fraction of the bandwidth
@@ -85,7 +85,8 @@ class Calibration:
 
 
 # 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv). Of pixels and
-# taps: 56 configs of 14 convolutions there (tests/data/wgmma_convolutions_h100.csv).
+# taps: 56 configs of 14 convolutions there (tests/data/wgmma_convolutions_h100.csv). Of stream-K: 66 configs of 18
+# shapes there (tests/data/wgmma_stream_k_h100.csv).
 HOPPER = Calibration()
 
 
@@ -171,8 +172,8 @@ def _reloaded_bytes(
     kept = fitted.kept_in_l2 * device_of(contraction.request.target).l2_bytes
     rows = sum(_copied_rows(contraction, operand, config) for operand in contraction.operands)
     copied = schedule.distributed_k_tiles * rows * SWIZZLED_ROW_BYTES
-    inner = max(1 - schedule.k_tiles_per_block / schedule.k_tiles, 0.0)
-    reload = fitted.distributed_reload + fitted.inner_reload * inner
+    per_block = schedule.k_tiles_per_block / schedule.k_tiles
+    reload = fitted.distributed_reload + fitted.shifted_reload * min(abs(1 - per_block), 1.0)
     return reload * max(copied - read, 0.0) * max(1 - kept / read, 0.0)
 
 
