@@ -13,8 +13,8 @@ from cugen.families.registry import families, is_specialised
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
 from cugen.plan.request import Group, Request, Single, Steps
-from cugen.rewrite.canonical_expressions import with_canonical_expressions
-from cugen.rewrite.canonical_extents import with_canonical_extents
+from cugen.rewrite.canonical.expressions import with_canonical_expressions
+from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.grouping import completed_statements, inlined_statements, joined_statements
 from cugen.rewrite.hoist_reductions import at_typical_sizes, elements, has_no_more_elements, hoisted
 from cugen.rewrite.indices.components import with_components

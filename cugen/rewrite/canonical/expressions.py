@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import copysign
 
-from cugen.rewrite.mish import gate
+from cugen.rewrite.canonical.mish import gate
 from cugen.rewrite.sums.factors import with_outer_factors
 from cugen.spec.expressions import Cast, Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, walk
 from cugen.spec.model import Array, Param, Spec, Statement
