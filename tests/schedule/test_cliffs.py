@@ -244,3 +244,24 @@ def test_a_transposed_convolution_is_stored_before_the_mean_of_its_planes():
     plan = generate(spec_of("C: 48, F: 24, H: 90, W: 100", arrays, TRANSPOSED, indices), analysis=False).plan
     assert [launch.family for launch in plan.kernels] == ["gemm", "rowwise"]
     assert passes(spec_of("C: 48, F: 3, H: 17, W: 20", arrays, TRANSPOSED, indices))
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("b", ["[N, K]", "[K, N]"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float8_e4m3"])
+def test_a_gemm_of_bytes_whose_sizes_are_known_at_launch_is_on_tensor_cores(dtype, b):
+    sizes = ", ".join(f"{name}: {{range: [1, 4096], default: 64}}" for name in "MNK")
+    output = "float32" if "float" in dtype else "int32"
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: f
+params: {{{sizes}}}
+arrays:
+  a: {{shape: [M, K], dtype: {dtype}}}
+  b: {{shape: {b}, dtype: {dtype}}}
+  y: {{shape: [M, N], dtype: {output}}}
+compute: y[m, n] = sum(a[m, k] * b{b.lower()}, k)
+""")
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert any("tensor cores by" in reason for reason in launch.reasons)
+    assert passes(spec)

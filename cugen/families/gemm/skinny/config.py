@@ -61,7 +61,7 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
         default_tile_n = next(n for n in (4, 2, 1) if n == 1 or n * gemm.m_extent <= _MAX_ACCUMULATORS // 2)
         tile_n = int(tunables.get("tile_n", default_tile_n))
         warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
-        k_width = _k_width(gemm, gemm.vector_width(gemm.b, gemm.k))
+        k_width = _k_width(gemm, gemm.k_width)
         unroll_k = _UNROLLED_VECTORS * k_width
         if k_width == 1:  # as many bytes in flight by single elements
             unroll_k = max(unroll_k, _UNROLLED_ELEMENTS // tile_n)

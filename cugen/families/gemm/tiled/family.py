@@ -15,6 +15,7 @@ from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.rewrite.separate_reductions import separated
 from cugen.rewrite.stored.converted_operands import with_converted_operand
 from cugen.rewrite.stored_operands import with_stored_operands
+from cugen.rewrite.sums.expanded_products import with_expanded_product
 from cugen.rewrite.transposed.stored_products import with_stored_products
 from cugen.spec.expressions import Read, Reduce, walk
 
@@ -54,6 +55,7 @@ def split(single: Single) -> Steps | None:
     return (
         with_stored_products(single, partial(_is_multiplied, single))
         or (None if is_placed else with_converted_operand(single, gemm.uses_tensor_cores))
+        or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
         or with_stored_operands(single, is_taken)
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
         or separated(single, is_taken_by_others)
