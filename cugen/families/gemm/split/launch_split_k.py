@@ -70,13 +70,13 @@ class LaunchSplitKKernel(SplitKKernel):
         k, block_k = self.contraction.k, integer(self.config.block_k)
         k_tiles, ranges, number = (node.index.symbol for node in (self.k_tiles, self.k_ranges, self.k_range))
         max_k = bounds(self.k_tiles.index.symbol, self.lowering.ranges)[1] * int(self.config.block_k)
-        least = int(self.config.block_k) if self.request.context.min_extent(k) > 0 else 0
+        shortest = int(self.config.block_k) if self.request.context.min_extent(k) > 0 else 0
         text = f"split-K: as many blocks of a tile as the sizes leave idle, up to {self.config.split_k}, each take a"
         nodes += [Comment(f"{text} range of {k.name}"), self.k_tiles, self.k_ranges, self.tile, self.k_range]
         first = FloorDiv(number * k_tiles, ranges)
         end = FloorDiv((number + 1) * k_tiles, ranges)
         k_offset = self._named("k_offset", first * block_k, nodes, (0, max_k))
-        self.k_extent = self._named("k_length", end * block_k - k_offset, nodes, (least, max_k))
+        self.k_extent = self._named("k_length", end * block_k - k_offset, nodes, (shortest, max_k))
         return k_offset
 
     def _epilogue(self, epilogue: Epilogue) -> tuple[Section, ...]:
