@@ -106,10 +106,10 @@ class SkinnyGemm:
             match sub:
                 case Op(name="floordiv", args=(dividend, size)):
                     count = self.context.static(to_integer(size, symbols))
-                    rest = (to_integer(dividend, symbols) - symbol(k)).expand()
-                    if count is None or count % width or symbol(k) in rest.free_symbols:
+                    offset_in_group = (to_integer(dividend, symbols) - symbol(k)).expand()
+                    if count is None or count % width or symbol(k) in offset_in_group.free_symbols:
                         return False
-                    if divisor(rest, self.context) % width:
+                    if divisor(offset_in_group, self.context) % width:
                         return False
                 case _:
                     return False
