@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 74172bba4118a667, text 1cb18a60a4b7aca7.
+// Input 3b3bf990ea8e95a8, text 4369d425b12ad0bf.

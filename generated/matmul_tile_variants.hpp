@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 74172bba4118a667, text 8ab03efd43da3e87.
+// Input 3b3bf990ea8e95a8, text 6bd84edd3e287c54.

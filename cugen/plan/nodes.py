@@ -243,7 +243,7 @@ class CountArrival:
 
     target: Access
     counter: Access
-    arrivals: int
+    arrivals: Integer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,8 +15,9 @@ from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
-from cugen.families.gemm.selection.search_space import valid_configs
+from cugen.families.gemm.selection.search_space import static_extents, valid_configs
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
+from cugen.families.gemm.split.launch_split_k import LaunchSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.families.gemm.tensor_cores import FIXED_TUNABLES, are_faster, describe, instruction_of, why_unsupported
@@ -187,7 +188,9 @@ def _multiply_adds(contraction: Contraction) -> int:
 def _kernel(contraction: Contraction, config: TileConfig) -> Kernel:
     tile_scheduler = GemmKernel
     if config.splits_tiles:
-        split = ClusterSplitKKernel if config.uses_cluster else SplitKKernel
+        is_static = None not in static_extents(contraction)
+        through_workspace = SplitKKernel if is_static else LaunchSplitKKernel
+        split = ClusterSplitKKernel if config.uses_cluster else through_workspace
         tile_scheduler = StreamKKernel if config.stream_k else split
     kernel = tile_scheduler(contraction, config).kernel()
     unit = describe(config.mma, device_of(contraction.request.target)) if config.mma is not None else ""

@@ -108,11 +108,13 @@ def read_elements(problem: Problem, operand: OperandTile) -> int:
 
 
 def _planned_extent(contraction: Contraction, index: Index) -> int:
-    """The extent if it is fixed, else the largest one that the params allow, or an assumed one."""
+    """The extent if it is fixed, else a typical one, or the largest one that the params allow, or an assumed one."""
     fixed = contraction.context.static_extent(index)
     if fixed is not None:
         return fixed
-    largest = contraction.context.max_extent(index)
+    largest, typical = contraction.context.max_extent(index), contraction.context.typical_extent(index)
+    if typical is not None:
+        return max(typical, 1)
     return largest if largest < _MAX_PLANNED_EXTENT else _ASSUMED_EXTENT
 
 
