@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 
 from cugen.families.contraction.recognition import Contraction
@@ -86,13 +87,40 @@ def _first_within_tolerance(ranked: list[tuple[float, TileConfig]]) -> tuple[flo
 
 def rank(contraction: Contraction, *, all_stages: bool = False) -> list[tuple[float, TileConfig]]:
     """The valid configs with their predicted seconds, in order of preference."""
+    return list(_ranked(_Ranking.of(contraction), all_stages))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """All that the configs of a contraction depend on, which is the same in several requests of a plan."""
+
+    parts: tuple[object, ...]
+    contraction: Contraction = field(compare=False)
+
+    @staticmethod
+    def of(contraction: Contraction) -> _Ranking:
+        request, context = contraction.request, contraction.context
+        arrays = tuple(context.arrays[array.name] for array in request.touched())
+        of_request = (request.group, request.schedule, request.target.name, request.stored, context.spec.precision)
+        indices = (contraction.m, contraction.n, contraction.k, contraction.batch)
+        operands = tuple(
+            (o.read, o.array, o.memory, o.mn, o.is_along_m, o.is_k_major, o.stages_constant)
+            for o in contraction.operands
+        )
+        parts = (*of_request, arrays, tuple(context.ranges.items()), indices, operands)
+        return _Ranking(parts, contraction)
+
+
+@lru_cache(maxsize=64)
+def _ranked(ranking: _Ranking, all_stages: bool) -> tuple[tuple[float, TileConfig], ...]:
+    contraction = ranking.contraction
     problem, target = problem_of(contraction), contraction.request.target
     ranked = []
     for config in valid_configs(contraction, all_stages=all_stages):
         prediction = predict(problem, config, target)
         if prediction is not None and not ineffective_tunable(contraction, config):
             ranked.append((prediction.seconds, without_ineffective(contraction, config)))
-    return ranked
+    return tuple(ranked)
 
 
 def reason(contraction: Contraction, config: TileConfig) -> str:
