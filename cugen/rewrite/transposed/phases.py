@@ -87,13 +87,13 @@ def convolution_of(
     dimensions, of_weights = list[Dimension](), set[int]()
     for d in moving:
         names = free_indices(inputs.subscripts[d])
-        found = [n for n, sub in enumerate(weights.subscripts) if names & free_indices(sub)]
-        if len(found) != 1 or found[0] in of_weights:
+        candidates = [n for n, sub in enumerate(weights.subscripts) if names & free_indices(sub)]
+        if len(candidates) != 1 or candidates[0] in of_weights:
             return None
-        dimension = analysis.dimension(inputs, weights, d, found[0])
+        dimension = analysis.dimension(inputs, weights, d, candidates[0])
         if dimension is None:
             return None
-        of_weights.add(found[0])
+        of_weights.add(candidates[0])
         dimensions.append(dimension)
     plain = [*(s for d, s in enumerate(inputs.subscripts) if d not in moving)]
     plain += [s for d, s in enumerate(weights.subscripts) if d not in of_weights]
@@ -156,8 +156,8 @@ class _Analysis:
     def is_same(self, a: Expr, b: Expr) -> bool:
         """Whether two comparisons are the same up to the order of terms."""
         match a, b:
-            case Op(name=name, args=(first, second)), Op(name=other, args=(third, fourth)) if name == other:
-                return self._form(first) - self._form(second) == self._form(third) - self._form(fourth)
+            case Op(args=(a_left, a_right)), Op(args=(b_left, b_right)) if a.name == b.name:
+                return self._form(a_left) - self._form(a_right) == self._form(b_left) - self._form(b_right)
         return False
 
     def _separated(self, sub: Expr, tap: str) -> tuple[Expr, int | None]:
@@ -181,8 +181,8 @@ class _Analysis:
         period = prod(int(divisor.value) for divisor in divisors if isinstance(divisor, Const))
         if period > _MAX_PERIOD:
             return None
-        at = {*range(min(period, extent)), *range(max(extent - period, 0), extent)}
-        forms = [self._form(substitute(expr, {index: Const(value, INT64)})) for value in at]
+        outputs = {*range(min(period, extent)), *range(max(extent - period, 0), extent)}
+        forms = [self._form(substitute(expr, {index: Const(value, INT64)})) for value in outputs]
         if not all(form.is_constant for form in forms):
             return None
         return min(form.constant for form in forms), max(form.constant for form in forms)

@@ -280,9 +280,9 @@ def _by(old: Expr, new: Expr) -> Callable[[Expr], Expr | None]:
     return lambda part: new if part == old else None
 
 
-def _chosen(phase: Expr, stop: int, below: Expr, other: Expr) -> Expr:
-    """A value below a phase, and another from it on."""
-    return Select(Op("lt", (phase, Const(stop, INT64)), BOOL), below, other, below.dtype)
+def _chosen(phase: Expr, stop: int, below: Expr, above: Expr) -> Expr:
+    """A value below a phase, and one from it on."""
+    return Select(Op("lt", (phase, Const(stop, INT64)), BOOL), below, above, below.dtype)
 
 
 def _tap(dimension: Dimension, taps: Mapping[str, Index]) -> Expr:
