@@ -26,9 +26,10 @@ from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
-from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import replaced
+from cugen.spec.types import DType
 
 MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
 _MIN_K = 8  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
@@ -236,5 +237,14 @@ def _matrix(single: Single, value: Expr, indices: tuple[Index, ...], taken: set[
     name = fresh(f"{array}_unfolded" if isinstance(value, Read) else f"{array}_operand", taken)
     what = f"{array} as it is read by: {statement.text}" if reads else f"operand of: {statement.text}"
     matrix = temporary(name, indices, value, what, statement, is_stored=True)
-    dtype = single.context.spec.array(array).dtype if isinstance(value, Read) else value.dtype
-    return replace(matrix, array=replace(matrix.array, dtype=dtype))
+    return replace(matrix, array=replace(matrix.array, dtype=_chosen_type(value, single) or value.dtype))
+
+
+def _chosen_type(value: Expr, single: Single) -> DType | None:
+    """The type of the array whose elements, or zeros, a value is, as those of a triangular matrix; None for others."""
+    match value:
+        case Read(array=array):
+            return single.context.spec.array(array).dtype
+        case Select(then=then, orelse=Const(value=0)) | Select(then=Const(value=0), orelse=then):
+            return _chosen_type(then, single)
+    return None
