@@ -101,7 +101,8 @@ class _Ranking:
     def of(contraction: Contraction) -> _Ranking:
         request, context = contraction.request, contraction.context
         arrays = tuple(context.arrays[array.name] for array in request.touched())
-        of_request = (request.group, request.schedule, request.target.name, request.stored, context.spec.precision)
+        stored = request.stored_statements()
+        of_request = (request.group, request.schedule, request.target.name, stored, context.spec.precision)
         indices = (contraction.m, contraction.n, contraction.k, contraction.batch)
         operands = tuple(
             (o.read, o.array, o.memory, o.mn, o.is_along_m, o.is_k_major, o.stages_constant)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.coordinates import ThreadCoordinates
@@ -29,6 +30,7 @@ _PAIR = 2  # adjacent columns of a lane
 _ROW_PAIR, _ROW_DISTANCE = 2, 8  # rows of a lane in a matrix of 64 (PTX ISA, wgmma: layout of D)
 
 
+@lru_cache(maxsize=16)
 def stores_by_tma(contraction: Contraction) -> bool:
     """Whether the results are elements of 16 bits that a tensor map describes, in pairs as a lane has them, and are
     stored once."""
