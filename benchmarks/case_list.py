@@ -28,8 +28,8 @@ from cugen.bench.measure import Options, bench
 from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
 from cugen.kernel import generate
+from cugen.runtime.cuda.libcuda import driver
 from cugen.runtime.gpu import target_for
-from cugen.runtime.libcuda import driver
 from cugen.schedule import lock
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec

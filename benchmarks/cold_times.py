@@ -24,7 +24,7 @@ def cold_times(
     first = next(iter(kernels.values()))
     buffers = Buffers(opened, first.spec, first.manifest, known_params(first.spec, {}), 0)
     flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
-    torch = library(TORCH, opened.stream)
+    torch = library(TORCH, opened.stream_handle)
     contenders: list[Contender] = []
     differences: list[float | None] = []
     try:

@@ -250,7 +250,7 @@ def row(opened: Session, case: Case, peers: tuple[str, ...]) -> dict[str, Any]:
         contenders.append(Contender(PLANNED, ours.run))
         for name in peers:
             called = case.called(name)
-            libraries.append(library(called.library, opened.stream))
+            libraries.append(library(called.library, opened.stream_handle))
             report, peer = enter(libraries[-1], kernel.spec, buffers, scalars, called)
             if peer is None:
                 absent[name] = report.absent

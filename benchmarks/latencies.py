@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from cugen.abi.textures import TextureMemory
 from cugen.bench.protocol import Contender, Plan, measure
 from cugen.bench.session import Session, session
-from cugen.runtime.libcuda import Driver, driver
+from cugen.runtime.cuda.libcuda import Driver, driver
 from cugen.toolchain.cuda import compile_cubin
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -51,7 +51,7 @@ class Probes:
     def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
         function = self.cuda.function(self._module, name)
         content = [bytes(argument) for argument in arguments]
-        self.cuda.launch(function, (blocks, 1, 1), (threads, 1, 1), 0, self.opened.stream, content)
+        self.cuda.launch(function, (blocks, 1, 1), (threads, 1, 1), 0, self.opened.stream_handle, content)
 
     def chase(self, unit: str, size: int, warm: int, steps: int, *arguments: Any) -> dict[str, Any]:
         """The cycles of a step, and the clock in MHz."""

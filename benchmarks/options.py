@@ -30,9 +30,9 @@ from cugen.bench.protocol import Contender, Plan, measure
 from cugen.bench.session import Session, session
 from cugen.kernel import Kernel, generate
 from cugen.kernel_choice import fastest_that_fits
+from cugen.runtime.cuda.libcuda import driver
 from cugen.runtime.gpu import target_for
 from cugen.runtime.inputs import known_params
-from cugen.runtime.libcuda import driver
 from cugen.schedule.unrolling import loops_of
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load

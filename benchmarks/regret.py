@@ -21,7 +21,7 @@ from typing import Any
 from figures import about, save
 from products_cases import tuned
 
-from cugen.runtime.libcuda import driver
+from cugen.runtime.cuda.libcuda import driver
 from cugen.schedule.lock import NAME, Entry, read
 from cugen.spec.load import load_all, load_text
 from cugen.spec.model import Spec

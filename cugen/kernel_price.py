@@ -97,8 +97,9 @@ def price_of(kernel: Kernel, params: Mapping[str, int] | None = None, device: De
         return None
     values = {p.name: p.default for p in spec.params if p.default is not None} | dict(params or {})
     names = _families(plan)
+    is_static = all(p.value is not None for p in spec.params)
     try:
-        prices = plan_prices(plan, values, device)
+        prices = plan_prices(plan, values, device, kernel.reports if is_static else ())
     except Unknown as why:
         if not falls:
             return PlanPrice(names, None, str(why))

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 717b2e15c4ddd566, text bf2f5be20249ed69.
+// Input 74172bba4118a667, text 1cb18a60a4b7aca7.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 717b2e15c4ddd566, text daf7bd0f6fd1c8fe.
+// Input 74172bba4118a667, text 8ab03efd43da3e87.

@@ -124,7 +124,7 @@ def _compared(
     try:
         for name, called in peers:
             try:
-                libraries.append(library(name, session.stream))
+                libraries.append(library(name, session.stream_handle))
             except Absent as reason:
                 reports.append(PeerReport(called.name if called else name, "", "", absent=str(reason)))
                 continue

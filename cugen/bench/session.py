@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from cugen.abi.errors import RunError
 from cugen.bench.protocol import Queued, Work
-from cugen.runtime.libcuda import Driver, driver
+from cugen.runtime.cuda import libcuda
+from cugen.runtime.cuda.binding import Binding, Timer
+from cugen.runtime.cuda.choice import binding
+from cugen.runtime.cuda.streams import stream_handle
 from cugen.toolchain.cuda import compile_cubin
 
 _SMS, _L2_BYTES = 16, 38  # CU_DEVICE_ATTRIBUTE_*
-_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
-_DEVICE_MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 _THREADS_PER_BLOCK = 256
 _GATE_TIMEOUT_NS = 500_000_000  # nanoseconds until the gate opens by itself (heuristic)
@@ -27,73 +28,66 @@ _GATE_TIMEOUT_NS = 500_000_000  # nanoseconds until the gate opens by itself (he
 
 @contextmanager
 def session() -> Iterator[Session]:
-    """Session on the current context's GPU, or GPU 0. Raises RunError (CG5011) without a driver."""
-    cuda = driver()
-    with cuda.context() as (_, ordinal):
-        opened = Session(cuda, ordinal)
+    """Session in the primary context of the current context's GPU, or of GPU 0. Raises RunError (CG5011) without a
+    driver."""
+    ordinal = libcuda.driver().ordinal() if libcuda.driver().context() else 0
+    cuda = binding()
+    with cuda.current(ordinal):
         try:
-            yield opened
+            opened = Session(cuda, ordinal)
+            try:
+                yield opened
+            finally:
+                opened.close()
         finally:
-            opened.close()
+            cuda.release()
 
 
 class Session:
-    """Session on one GPU. All work is queued on `stream`, a driver handle. Driver errors raise RunError (CG5013)."""
+    """Session on one GPU, through PyCUDA if it is installed. All work is queued on `stream`, which calls of compiled
+    kernels take; `stream_handle` is its handle for other libraries. Driver errors raise RunError (CG5013)."""
 
-    def __init__(self, cuda: Driver, ordinal: int) -> None:
+    def __init__(self, cuda: Binding, ordinal: int) -> None:
         self._cuda = cuda
         self.ordinal = ordinal
-        self.device = cuda.limits(ordinal).device
-        self.capability = cuda.capability(ordinal)
-        self.sms = cuda.figure(_SMS, ordinal)
-        self.l2_bytes = cuda.figure(_L2_BYTES, ordinal)
+        self.device = libcuda.driver().limits(ordinal).device
+        self.capability = libcuda.driver().capability(ordinal)
+        self.sms = libcuda.driver().figure(_SMS, ordinal)
+        self.l2_bytes = libcuda.driver().figure(_L2_BYTES, ordinal)
         self.late = 0  # batches in which the GPU waited for the host
-        stream = ctypes.c_void_p()
-        cuda.call("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
-        self.stream = int(stream.value or 0)
+        self.stream = cuda.stream()
+        self.stream_handle = stream_handle(self.stream)
         self._module = cuda.load(compile_cubin(_probes(), "probes", self.capability).image)
-        self._functions: dict[str, int] = {}
-        self._events: list[ctypes.c_void_p] = []
-        self._allocations: list[int] = []
-        self._gate, self._gate_words = self._host_words()
+        self._timers: list[Timer] = []
+        self._gate = cuda.allocate(8, "mapped")
+        self._gate_words = _words_at(self._gate)
         self._result = self.allocate(16)
 
     def close(self) -> None:
-        """Frees all memory of the session."""
-        self.synchronize()
-        for address in tuple(self._allocations):
-            self.release(address)
-        for event in self._events:
-            self._cuda.call("cuEventDestroy_v2", event)
-        self._cuda.call("cuMemFreeHost", ctypes.c_void_p(self._gate))
-        self._cuda.call("cuStreamDestroy_v2", ctypes.c_void_p(self.stream))
+        """Waits for all work. The binding has to be released then."""
+        try:
+            self.synchronize()
+        finally:
+            self.stream = None
 
     def synchronize(self) -> None:
-        self._cuda.call("cuStreamSynchronize", ctypes.c_void_p(self.stream))
+        self._cuda.synchronize(self.stream)
 
     def free_bytes(self) -> int:
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        self._cuda.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-        return free.value
+        return self._cuda.free_bytes()
 
     def allocate(self, size: int) -> int:
         """Allocates `size` bytes and returns the address. Raises MemoryError if the GPU has less free memory."""
-        address = ctypes.c_uint64()
         if size > self.free_bytes():
             raise MemoryError(f"{size:,} bytes, of which {self.device} has {self.free_bytes():,} left")
-        self._cuda.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
-        self._allocations.append(int(address.value))
-        return int(address.value)
+        return self._cuda.allocate(max(size, 1))
 
     def release(self, address: int) -> None:
-        self._allocations.remove(address)
-        self._cuda.call("cuMemFree_v2", ctypes.c_uint64(address))
+        self._cuda.free(address)
 
     def set_bytes(self, address: int, value: int, size: int) -> None:
         if size:
-            self._cuda.call(
-                "cuMemsetD8Async", ctypes.c_uint64(address), value, ctypes.c_size_t(size), ctypes.c_void_p(self.stream)
-            )
+            self._cuda.set_bytes(address, value, size, self.stream)
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Queues a copy of `size` bytes within the device."""
@@ -104,16 +98,14 @@ class Session:
         """Copies a contiguous host array to the device."""
         if content.nbytes:
             self.synchronize()
-            data = content.ctypes.data_as(ctypes.c_void_p)
-            self._cuda.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, ctypes.c_size_t(content.nbytes))
+            self._cuda.upload(address, content.reshape(-1).view(np.uint8))
 
     def fetch(self, address: int, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Copies `count` elements to the host, after all queued work."""
         content = np.empty(count, np.dtype(f"u{dtype.itemsize}"))
         if content.nbytes:
             self.synchronize()
-            data = content.ctypes.data_as(ctypes.c_void_p)
-            self._cuda.call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(address), ctypes.c_size_t(content.nbytes))
+            self._cuda.fetch(content, address)
         return content.view(dtype)
 
     def fill(self, address: int, dtype: str, count: int, seed: int, span: tuple[int, int], *, whole: bool) -> None:
@@ -140,39 +132,37 @@ class Session:
     def times_us(self, works: Sequence[Work]) -> list[float]:
         """GPU time of each work in microseconds, by a pair of events. All work is queued before the GPU starts, which
         excludes host overhead."""
-        while len(self._events) < 2 * len(works):
-            event = ctypes.c_void_p()
-            self._cuda.call("cuEventCreate", ctypes.byref(event), 0)
-            self._events.append(event)
-        stream = ctypes.c_void_p(self.stream)
-        pairs = list(zip(self._events[0::2], self._events[1::2], strict=True))[: len(works)]
+        while len(self._timers) < len(works):
+            self._timers.append(self._cuda.timer())
+        timers = self._timers[: len(works)]
         with self._gated():
-            for work, (start, end) in zip(works, pairs, strict=True):
+            for work, timer in zip(works, timers, strict=True):
                 if work.before is not None:
                     work.before()
-                self._cuda.call("cuEventRecord", start, stream)
+                timer.start(self.stream)
                 work.run()
-                self._cuda.call("cuEventRecord", end, stream)
-        return [self._elapsed_us(start, end) for start, end in pairs]
+                timer.stop(self.stream)
+        return [timer.milliseconds() * 1e3 for timer in timers]
 
     def captured(self, runs: Sequence[Queued]) -> tuple[Queued, Callable[[], None]]:
         """Functions that launch and destroy a graph of the runs in order. Raises RuntimeError if they can't be
         captured."""
-        stream, graph, made = ctypes.c_void_p(self.stream), ctypes.c_void_p(), ctypes.c_void_p()
-        self._cuda.call("cuStreamBeginCapture_v2", stream, _RELAXED)
+        cuda = libcuda.driver()  # PyCUDA has no graphs
+        stream, graph, made = ctypes.c_void_p(self.stream_handle), ctypes.c_void_p(), ctypes.c_void_p()
+        cuda.call("cuStreamBeginCapture_v2", stream, _RELAXED)
         try:
             try:
                 for run in runs:
                     run()
             finally:
-                self._cuda.call("cuStreamEndCapture", stream, ctypes.byref(graph))
-            self._cuda.call("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_uint64(0))
+                cuda.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+            cuda.call("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_uint64(0))
         except RunError as error:
             raise RuntimeError(error.message) from error
-        self._cuda.call("cuGraphDestroy", graph)
+        cuda.call("cuGraphDestroy", graph)
         return (
-            functools.partial(self._cuda.call, "cuGraphLaunch", made, stream),
-            functools.partial(self._cuda.call, "cuGraphExecDestroy", made),
+            functools.partial(cuda.call, "cuGraphLaunch", made, stream),
+            functools.partial(cuda.call, "cuGraphExecDestroy", made),
         )
 
     @contextmanager
@@ -187,11 +177,6 @@ class Session:
             self.synchronize()
             self.late += self._gate_words[1]
 
-    def _elapsed_us(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
-        milliseconds = ctypes.c_float()
-        self._cuda.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
-        return float(milliseconds.value) * 1e3
-
     def _counted(self, function: str, address: int, *arguments: Any) -> int:
         self.set_bytes(self._result, 0, 8)
         numbers = [ctypes.c_uint64(a) if isinstance(a, int) else a for a in (address, *arguments, self._result)]
@@ -199,16 +184,13 @@ class Session:
         return int(self.fetch(self._result, 1, np.dtype(np.uint64))[0])
 
     def _launch(self, name: str, blocks: int, *arguments: Any, threads: int = _THREADS_PER_BLOCK) -> None:
-        if name not in self._functions:
-            self._functions[name] = self._cuda.function(self._module, name)
-        content = [bytes(argument) for argument in arguments]
-        self._cuda.launch(self._functions[name], (blocks, 1, 1), (threads, 1, 1), 0, self.stream, content)
+        kernel = self._module.kernel(name)
+        kernel.launch((blocks, 1, 1), (threads, 1, 1), 0, self.stream, [bytes(argument) for argument in arguments])
 
-    def _host_words(self) -> tuple[int, ctypes.Array[ctypes.c_int]]:
-        """Two mapped integers, visible to host and GPU at one address."""
-        address = ctypes.c_void_p()
-        self._cuda.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(8), _DEVICE_MAPPED)
-        return int(address.value or 0), (ctypes.c_int * 2).from_address(int(address.value or 0))
+
+def _words_at(address: int) -> ctypes.Array[ctypes.c_int]:
+    """Two integers in mapped memory, which host and GPU see at one address."""
+    return (ctypes.c_int * 2).from_address(address)
 
 
 @functools.cache

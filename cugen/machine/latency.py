@@ -7,6 +7,7 @@ unloaded latencies: under load they grow, and more bytes must be in flight.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cugen.machine.devices import Device
 from cugen.machine.table import target
@@ -64,6 +65,7 @@ def _figures(row: Target) -> tuple[int, int, str]:
     return next((cycles, units, source) for first, cycles, units, source in reversed(_ROWS) if first <= row.capability)
 
 
+@lru_cache(maxsize=64)
 def memory_latency(device: Device) -> Latency:
     """Latency of a device's memory."""
     row = target(device.target)

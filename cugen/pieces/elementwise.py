@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cugen.pieces.vectors import is_fixed, is_read
+from cugen.pieces.vectors import is_computed, is_fixed
 from cugen.plan.memory import ARGUMENTS, Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
@@ -70,7 +70,7 @@ def _is_inside(request: Request, array: Array, read: Read) -> bool:
     for sub, extent in zip(read.subscripts, array.shape, strict=True):
         if not isinstance(sub, IndexValue):
             names = free_indices(sub)
-            if is_read(sub) or not names <= indices.keys():
+            if is_computed(sub) or not names <= indices.keys():
                 return False
             values = {name: symbol(f"index {name}") for name in names}
             ranges = {values[name]: (0, context.max_extent(indices[name]) - 1) for name in names}

@@ -11,7 +11,7 @@ from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loaded_reads
 from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.structures.runs import Run
-from cugen.pieces.vectors import ElementRef, is_read, runs_backwards, widest_at
+from cugen.pieces.vectors import ElementRef, is_computed, runs_backwards, widest_at
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript, within
 from cugen.plan.memory import Access, Array, Component, Element, Vector
@@ -114,7 +114,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
     lowering.prepare(tuple(statement.value for statement in work.statements))
     addresses = (*(read.subscripts for read in work.wide), *(run.structure.subscripts for run in work.loaded))
     for sub in (sub for subscripts in addresses for sub in subscripts):
-        if is_read(sub):
+        if is_computed(sub):
             gathered[sub] = lower_subscript(lowering, sub, scope)
 
     def access(array: str, element: Read | Statement, kind: str, width: int, offset: Integer) -> Access:

@@ -15,9 +15,9 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.nodes import Define
 from cugen.plan.request import Request
-from cugen.plan.subscripts import to_integer
+from cugen.plan.subscripts import computed_parts, to_integer
 from cugen.plan.symbols import Integer, Mod, integer, symbol
-from cugen.spec.expressions import Expr, Index, IndexValue, Local, Read, free_indices, walk
+from cugen.spec.expressions import Expr, Index, IndexValue, free_indices
 
 MAX_ACCESS_BYTES = 16  # of one thread's load or store instruction (CUDA programming guide)
 SECTOR_BYTES = 32  # the granularity of device memory transactions (CUDA programming guide)
@@ -43,14 +43,15 @@ def narrowest(widths: Iterable[Width]) -> Width:
     return min(widths, key=lambda width: width.count)
 
 
-def is_read(sub: Expr) -> bool:
-    """Whether a subscript depends on data: it reads an array, or the result of a reduction."""
-    return any(isinstance(node, Read | Local) for node in walk(sub))
+def is_computed(sub: Expr) -> bool:
+    """Whether a subscript depends on data, as an element or the result of a reduction, or is computed in another way
+    than as sums and quotients of indices."""
+    return next(computed_parts(sub), None) is not None
 
 
 def is_fixed(sub: Expr) -> bool:
     """Whether a subscript is the same for all elements and doesn't read memory."""
-    return not free_indices(sub) and not is_read(sub)
+    return not free_indices(sub) and not is_computed(sub)
 
 
 def is_contiguous(array: Array, subscripts: Sequence[Expr], along: str) -> bool:
@@ -64,7 +65,7 @@ def step_along(array: Array, subscripts: Sequence[Expr], along: str, context: Co
 
     None unless one dimension has the index, and the step is the same everywhere and fixed."""
     moving = [pair for pair in zip(subscripts, array.strides, strict=True) if along in free_indices(pair[0])]
-    if len(moving) != 1 or is_read(moving[0][0]):
+    if len(moving) != 1 or is_computed(moving[0][0]):
         return None
     ((sub, stride),) = moving
     names = {name: symbol(f"index {name}") for name in free_indices(sub)}
@@ -107,7 +108,7 @@ def widest_at(
     vector_index, contiguous_dimensions = names.get(along), 0
     for dimension, (sub, stride) in enumerate(zip(subscripts, array.strides, strict=True)):
         moves = along in free_indices(sub)
-        if is_read(sub):
+        if is_computed(sub):
             if moves:
                 return Width(1, f"{array.name} is gathered")
             offset = stride
@@ -144,7 +145,7 @@ def have_equal_alignment(
     modulus: int,
 ) -> bool:
     """Whether the offsets of two elements are always equal modulo `modulus` elements; False for gathered ones."""
-    if any(is_read(sub) for _, subscripts in references for sub in subscripts):
+    if any(is_computed(sub) for _, subscripts in references for sub in subscripts):
         return False
     names = {index.name: symbol(f"index {index.name}") for index in indices}
     symbols = {**context.symbols, **names}
@@ -159,7 +160,7 @@ def offset_of(arrays: Mapping[str, Array], reference: ElementRef, symbols: Mappi
     array, subscripts = reference
     return sympy.Add(
         *(
-            (symbol(f"{array} {dimension}") if is_read(sub) else to_integer(sub, symbols)) * stride
+            (symbol(f"{array} {dimension}") if is_computed(sub) else to_integer(sub, symbols)) * stride
             for dimension, (sub, stride) in enumerate(zip(subscripts, arrays[array].strides, strict=True))
         )
     )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import operator
+from collections.abc import Iterator, Mapping
 
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, integer, symbol
-from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue, Read, walk
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue, Read, Select, walk
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import replaced
-from cugen.spec.types import BOOL
+from cugen.spec.types import BOOL, INT64
 
+_ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+_SUBSCRIPT_OPERATIONS = {*_ARITHMETIC, "neg", "floordiv", "mod", "minimum", "maximum"}
 _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
@@ -20,7 +24,8 @@ class NotAnInteger(ValueError):
 
 
 def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
-    """The sympy form of an integer expression; `symbols` maps indices, params and locals."""
+    """The sympy form of an integer expression; `symbols` maps indices, params and locals. NotAnInteger for other
+    leaves, and where arithmetic of a narrow type may wrap, which the form doesn't."""
     match expr:
         case Const(value=value) if isinstance(value, int):
             return integer(int(value))
@@ -28,9 +33,9 @@ def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
             if name not in symbols:
                 raise NotAnInteger(name)
             return symbols[name]
-        case Cast(arg=arg, to=to) if to.is_integer and arg.dtype.is_integer and to.bits >= arg.dtype.bits:
+        case Cast(arg=arg) if is_widening(expr):
             return to_integer(arg, symbols)
-        case Op(name=name, args=args) if expr.dtype.is_integer:
+        case Op(name=name, args=args) if is_exact(expr):
             operands = [to_integer(arg, symbols) for arg in args]
             match name, operands:
                 case "add", [a, b]:
@@ -50,6 +55,84 @@ def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
                 case "maximum", [a, b]:
                     return Maximum(a, b)
     raise NotAnInteger(repr(expr))
+
+
+def is_widening(expr: Cast) -> bool:
+    """Whether a conversion of integers keeps every value."""
+    narrow, wide = expr.arg.dtype, expr.to
+    if not (narrow.is_integer and wide.is_integer):
+        return False
+    return wide.lowest <= narrow.lowest and narrow.highest <= wide.highest
+
+
+def is_exact(op: Op) -> bool:
+    """Whether an operation gives what it gives on integers of any size: in int64, which no subscript exceeds, or where
+    the types of its operands leave room."""
+    if op.dtype == INT64:
+        return True
+    if not op.dtype.is_integer:
+        return False
+    low, high = type_range(op)
+    return op.dtype.lowest <= low and high <= op.dtype.highest
+
+
+def type_range(expr: Expr) -> tuple[int, int]:
+    """The values that an integer expression may have by the types of its leaves, before its own type wraps them."""
+    match expr:
+        case Const(value=value):
+            return int(value), int(value)
+        case Cast(arg=arg) if is_widening(expr):
+            return type_range(arg)
+        case Op(name="neg", args=(arg,)):
+            low, high = _held_range(arg)
+            return -high, -low
+        case Op(name="add" | "sub" | "mul" as name, args=(a, b)):
+            pairs = itertools.product(_held_range(a), _held_range(b))
+            values = [_ARITHMETIC[name](x, y) for x, y in pairs]
+            return min(values), max(values)
+        case Cast(arg=arg) if arg.dtype == BOOL:
+            return 0, 1
+        case Select(then=then, orelse=orelse):
+            lows, highs = zip(_held_range(then), _held_range(orelse), strict=True)
+            return min(lows), max(highs)
+        case Op(name="abs", args=(arg,)):
+            low, high = _held_range(arg)
+            return max(low, -high, 0), max(-low, high)
+        case Op(name="bitand", args=(_, Const(value=mask)) | (Const(value=mask), _)) if mask >= 0:
+            return 0, int(mask)
+        case Op(name="minimum" | "maximum" as name, args=args):
+            chosen = min if name == "minimum" else max
+            lows, highs = zip(*map(_held_range, args), strict=True)
+            return chosen(lows), chosen(highs)
+        case Op(name="mod", args=(_, Const(value=divisor))) if divisor > 0:
+            return 0, int(divisor) - 1
+        case Op(name="floordiv", args=(a, Const(value=divisor))) if divisor > 0:
+            low, high = _held_range(a)
+            return low // int(divisor), high // int(divisor)
+    return expr.dtype.lowest, expr.dtype.highest
+
+
+def _held_range(expr: Expr) -> tuple[int, int]:
+    """The values of an operand: those of its type, where arithmetic in it may wrap."""
+    low, high = type_range(expr)
+    if expr.dtype.lowest <= low and high <= expr.dtype.highest:
+        return low, high
+    return expr.dtype.lowest, expr.dtype.highest
+
+
+def computed_parts(expr: Expr) -> Iterator[Expr]:
+    """The parts of a subscript that `to_integer` takes only as locals: elements, and what else is no sum or quotient of
+    integers, such as a rounded number."""
+    match expr:
+        case Const() | IndexValue() | ParamValue():
+            pass
+        case Cast(arg=arg) if is_widening(expr):
+            yield from computed_parts(arg)
+        case Op(name=name, args=args) if name in _SUBSCRIPT_OPERATIONS and is_exact(expr):
+            for arg in args:
+                yield from computed_parts(arg)
+        case _:
+            yield expr
 
 
 def are_distinct(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> bool:

@@ -100,11 +100,11 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
         if index in summed:
             split += quotients
         divisor = min((d for d in quotients if d in split), key=partial(_constant, params), default=None)
-        count = None if divisor is None else _quotient(index.extent, divisor, params)
+        count = None if divisor is None else quotient_of(index.extent, divisor, params)
         if divisor is not None and count is not None:
             outer = Index(fresh(f"{index.name}_outer", taken), count)
             inner = Index(fresh(f"{index.name}_inner", taken), divisor)
-            statement = _with_parts(statement, index, outer, inner, params)
+            statement = with_parts(statement, index, outer, inner, params)
             summed |= {outer, inner} if index in summed else set()
             queue.insert(0, outer)
     return statement
@@ -147,7 +147,7 @@ def _divisors(statement: Statement, name: str, index: Index) -> list[Expr]:
     ]
 
 
-def _quotient(extent: Expr, divisor: Expr, params: Mapping[str, Param]) -> Expr | None:
+def quotient_of(extent: Expr, divisor: Expr, params: Mapping[str, Param]) -> Expr | None:
     """`extent / divisor` if that is a whole number of at least 2, for a divisor of at least 2."""
     whole, part = affine_form(extent, params), affine_form(divisor, params)
     if isinstance(extent, Op) and extent.name == "mul":
@@ -159,7 +159,7 @@ def _quotient(extent: Expr, divisor: Expr, params: Mapping[str, Param]) -> Expr 
     return Const(whole.constant // part.constant, INT64) if whole.constant > part.constant else None
 
 
-def _with_parts(
+def with_parts(
     statement: Statement, index: Index, outer: Index, inner: Index, params: Mapping[str, Param]
 ) -> Statement:
     """The statement with `outer * extent of inner + inner` for an index; its quotient by a multiple of that extent is
@@ -177,7 +177,7 @@ def _with_parts(
             case Op(name="mod", args=args) if args == divided:
                 return remainder
             case Op(name="floordiv", args=(dividend, divisor)) if (
-                dividend == value and (multiple := _quotient(divisor, inner.extent, params)) is not None
+                dividend == value and (multiple := quotient_of(divisor, inner.extent, params)) is not None
             ):
                 return Op("floordiv", (quotient, multiple), INT64)
             case Reduce(indices=indices) if index in indices:

@@ -22,14 +22,15 @@ from math import inf, prod
 
 from cugen.plan.context import Context
 from cugen.plan.request import Request, Single, Steps
+from cugen.plan.subscripts import type_range
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
-from cugen.spec.rewriting import replaced
-from cugen.spec.types import DType
+from cugen.spec.rewriting import converted, replaced
+from cugen.spec.types import INT8, INT16, UINT8, UINT16, DType
 
 MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
 _MIN_K = 8  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
@@ -71,7 +72,7 @@ def _steps(
         shared = next(filter(None, (matrix.read_of(value, indices) for matrix in matrices)), None)
         if shared is None:
             matrices.append(_matrix(single, value, dimensions, taken))
-        reads[value] = shared or matrices[-1].read
+        reads[value] = converted(shared or matrices[-1].read, value.dtype)
     a, b = (replaced(operand, reads.get) for operand in operands)
     product: dict[Expr, Expr] = {reduction: replace(reduction, body=Op("mul", (a, b), reduction.body.dtype))}
     return steps_of(matrices, replace(statement, value=replaced(statement.value, product.get)))
@@ -237,7 +238,8 @@ def _matrix(single: Single, value: Expr, indices: tuple[Index, ...], taken: set[
     name = fresh(f"{array}_unfolded" if isinstance(value, Read) else f"{array}_operand", taken)
     what = f"{array} as it is read by: {statement.text}" if reads else f"operand of: {statement.text}"
     matrix = temporary(name, indices, value, what, statement, is_stored=True)
-    return replace(matrix, array=replace(matrix.array, dtype=_chosen_type(value, single) or value.dtype))
+    dtype = _chosen_type(value, single) or _narrowest_type(value)
+    return replace(matrix, array=replace(matrix.array, dtype=dtype), read=replace(matrix.read, dtype=dtype.compute))
 
 
 def _chosen_type(value: Expr, single: Single) -> DType | None:
@@ -248,3 +250,12 @@ def _chosen_type(value: Expr, single: Single) -> DType | None:
         case Select(then=then, orelse=Const(value=0)) | Select(then=Const(value=0), orelse=then):
             return _chosen_type(then, single)
     return None
+
+
+def _narrowest_type(value: Expr) -> DType:
+    """The first type that holds all values of an expression of integers, as int8 those of a byte less 128."""
+    if not value.dtype.is_integer:
+        return value.dtype
+    low, high = type_range(value)
+    types = (dtype for dtype in (INT8, UINT8, INT16, UINT16) if dtype.bits < value.dtype.bits)
+    return next((dtype for dtype in types if dtype.lowest <= low and high <= dtype.highest), value.dtype)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from cugen.abi.manifest import Manifest
-from cugen.runtime.bindings import missing_pycuda
 from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.cuda.choice import without_pycuda
 from cugen.runtime.device import Device
 from cugen.runtime.gpu import GpuDevice, available
 
@@ -22,12 +21,6 @@ class Choice:
     device: Device
     reason: str = ""
     note: str = ""
-
-    def note_on(self, manifest: Manifest) -> str:
-        """A note that the CUDA driver launches a kernel in place of PyCUDA; empty where the device does."""
-        if self.note or self.device.name != GpuDevice.name or not manifest.tensor_maps:
-            return ""
-        return f"{manifest.kernel}: PyCUDA has no arguments for tensor maps; the CUDA driver launches it beside PyCUDA"
 
 
 def choose(name: DeviceName, *, sanitize: bool = False, shuffle: int | None = None) -> Choice:
@@ -44,7 +37,4 @@ def choose(name: DeviceName, *, sanitize: bool = False, shuffle: int | None = No
 
 
 def _gpu() -> Choice:
-    device, lack = GpuDevice(), missing_pycuda()
-    if not lack:
-        return Choice(device)
-    return Choice(device, note=f"running through the CUDA driver without PyCUDA ({lack}); `cugen setup gpu` builds it")
+    return Choice(GpuDevice(), note=without_pycuda())

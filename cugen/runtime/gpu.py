@@ -1,4 +1,4 @@
-"""The GPU device: loads the cubin and runs the manifest's launch list, by PyCUDA or libcuda."""
+"""The GPU device: loads the cubin and runs the manifest's launch list, through PyCUDA or libcuda."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from cugen.abi.sizes import evaluate
 from cugen.abi.tensor_maps import tensor_memory
 from cugen.abi.textures import texture_memory
 from cugen.machine import Target
-from cugen.runtime import libcuda
-from cugen.runtime.bindings import Binding, LibcudaModule, binding
 from cugen.runtime.buffers import CANARY, CANARY_BYTES, poison
+from cugen.runtime.cuda import libcuda
+from cugen.runtime.cuda.binding import Binding
+from cugen.runtime.cuda.choice import binding
 from cugen.runtime.device import Buffer, Fault, Job, Outcome
-from cugen.runtime.packing import pack_number
+from cugen.runtime.packing import pack_address, pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
 
@@ -64,7 +65,10 @@ class GpuDevice:
             check_launch(launch, params, limits, _registers(cubin, launch))
         cuda = binding()
         with cuda.current(self.ordinal):
-            result = _Run(cuda, job, params, cubin).outcome()
+            try:
+                result = _Run(cuda, job, params, cubin).outcome()
+            finally:
+                cuda.release()
         return replace(
             result,
             compile_ms=cubin.seconds * 1e3,
@@ -111,13 +115,11 @@ class _Run:
         self._job = job
         self._params = params
         self._manifest = job.manifest
-        kernels = [launch.kernel for launch in job.manifest.launches]
-        load = LibcudaModule if job.manifest.tensor_maps else cuda.load
-        self._module = load(cubin.image, kernels)
+        self._module = cuda.load(cubin.image)
         for kernel, size in dynamic_limits(job.manifest).items():
-            self._module.allow_dynamic_shared(kernel, size)
+            self._module.kernel(kernel).allow_dynamic_shared(size)
         for launch in job.manifest.launches:
-            self._module.configure(launch)
+            self._module.kernel(launch.kernel).configure(launch)
         self._memory: dict[str, _CanaryBuffer] = {}
         self._textures: dict[str, int] = {}
         self._tensor_maps: dict[str, bytes] = {}
@@ -142,13 +144,10 @@ class _Run:
             times = tuple(self._timed() for _ in range(self._job.repeat))
             for texture in filter(None, self._textures.values()):
                 libcuda.driver().destroy_texture(texture)
-        except self._cuda.error as error:
+        except RunError as error:
             # After a sticky error the context is unusable: buffers can't be read back.
-            message = error.message if isinstance(error, RunError) else str(error)
-            return Outcome(dict(self._job.buffers), faults=(Fault("driver", f"the CUDA driver reported: {message}"),))
-        finally:
-            self._cuda.release()
-            self._module.close()
+            fault = Fault("driver", f"the CUDA driver reported: {error.message}")
+            return Outcome(dict(self._job.buffers), faults=(fault,))
         return Outcome(buffers, times, faults=tuple(faults))
 
     def _allocate(self, name: str, content: Buffer, kind: str) -> _CanaryBuffer:
@@ -189,8 +188,7 @@ class _Run:
             if upload.argument in self._memory:
                 self._cuda.copy(symbol, self._memory[upload.argument].address, upload.bytes)
             else:
-                raw = np.asarray(self._argument(upload.argument)).reshape(1).view(np.uint8)
-                self._cuda.upload(symbol, raw[: upload.bytes])
+                self._cuda.store(symbol, self._argument(upload.argument)[: upload.bytes])
         for space in self._manifest.workspace:
             if space.zeroed and self._memory[space.name].bytes:
                 self._cuda.set_bytes(self._memory[space.name].address, 0, self._memory[space.name].bytes)
@@ -198,14 +196,15 @@ class _Run:
             x, y, z = (evaluate(extent, self._params) for extent in launch.grid)
             if 0 not in (x, y, z):
                 maps = [self._tensor_maps[name] for name in launch.tensor_maps]
-                values = [self._argument(name) for name in launch.arguments]
-                self._module.launch(launch.kernel, (x, y, z), launch.block, launch.dynamic_shared_bytes, maps, values)
+                arguments = [*maps, *(self._argument(name) for name in launch.arguments)]
+                kernel = self._module.kernel(launch.kernel)
+                kernel.launch((x, y, z), launch.block, launch.dynamic_shared_bytes, None, arguments)
 
-    def _argument(self, name: str) -> np.generic:
+    def _argument(self, name: str) -> bytes:
         if name in self._textures:
-            return np.uint64(self._textures[name])
+            return pack_address(self._textures[name])
         if name in self._memory:
-            return np.uint64(self._memory[name].address)
+            return pack_address(self._memory[name].address)
         for argument in self._manifest.arguments:
             if argument.name == name:
                 match argument:
@@ -220,7 +219,11 @@ class _Run:
         for argument in self._manifest.arguments:
             if isinstance(argument, ArrayArgument) and argument.role == "inout":
                 self._fill(self._memory[argument.name], self._job.buffers[argument.name])
-        return self._cuda.timed(self._launch_all)
+        timer = self._cuda.timer()
+        timer.start(None)
+        self._launch_all()
+        timer.stop(None)
+        return timer.milliseconds()
 
 
 def _registers(cubin: Cubin, launch: LaunchEntry) -> int:

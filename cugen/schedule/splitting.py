@@ -13,8 +13,8 @@ from cugen.families.registry import families, is_specialised
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
 from cugen.plan.request import Group, Request, Single, Steps
-from cugen.rewrite.canonical_expressions import with_canonical_expressions
-from cugen.rewrite.canonical_extents import with_canonical_extents
+from cugen.rewrite.canonical.expressions import with_canonical_expressions
+from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.grouping import completed_statements, inlined_statements, joined_statements
 from cugen.rewrite.hoist_reductions import at_typical_sizes, elements, has_no_more_elements, hoisted
 from cugen.rewrite.indices.components import with_components
@@ -22,6 +22,7 @@ from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
+from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
@@ -71,7 +72,7 @@ def split_statements(spec: Spec) -> Spec:
 
     Temporaries are inlined after that. A step that its family then refuses is no step: the statement is split as it is
     with its temporaries inlined, or not at all."""
-    spec = with_hoisted_reductions(_with_row_terms(spec))
+    spec = _with_unpacked_operands(with_hoisted_reductions(_with_row_terms(spec)))
     spec = _with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(spec)))
     inlined: dict[Target, None] = {}
     whole: dict[Target, None] = {}
@@ -119,6 +120,21 @@ def _with_computed_subscripts(spec: Spec) -> Spec:
         if computed is not None and not set(computed.targets) & set(group(make_context(computed.spec)).stored):
             spec = computed.spec
     return spec
+
+
+def _with_unpacked_operands(spec: Spec) -> Spec:
+    """The spec with operands of a few rows' sums unpacked first where a family other than the fallbacks takes the sums
+    then; the same object if there are none."""
+    values = {_target(s): s.value for s in inlined_statements(spec)}
+    context, statements, arrays = make_context(spec), list[Statement](), list[Array]()
+    for statement in spec.statements:
+        whole = replace(statement, value=values.get(_target(statement), statement.value))
+        placed = _is_placed(statement, spec)
+        steps = None if placed else with_unpacked_operand(_single(whole, context), is_specialised)
+        statements += steps.statements if steps else (statement,)
+        arrays += steps.temporaries if steps else ()
+        context = make_context(replace(spec, arrays=(*spec.arrays, *arrays))) if steps else context
+    return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *arrays)) if arrays else spec
 
 
 def _terms(statement: Statement, spec: Spec) -> int:

@@ -14,8 +14,9 @@ Spans don't take part in comparison: equal expressions at two locations compare 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from cugen.spec.types import BOOL, INT64, DType
 
@@ -228,25 +229,26 @@ OPERATORS: dict[str, int] = {
 }
 
 
+def _of_loop(loop: Reduce | Scan) -> tuple[Expr, ...]:
+    return (loop.body,) if loop.where is None else (loop.where, loop.body)
+
+
+# By type, since planning looks at each node many times. Other nodes have no children.
+_CHILDREN: dict[type[Any], Callable[[Any], tuple[Expr, ...]]] = {
+    Read: lambda read: read.subscripts + tuple(dividend for dividend, _ in read.exact),
+    Sample: lambda sample: sample.coordinates,
+    Op: lambda op: op.args,
+    Select: lambda select: (select.condition, select.then, select.orelse),
+    Cast: lambda cast: (cast.arg,),
+    Reduce: _of_loop,
+    Scan: _of_loop,
+}
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct subexpressions, including subscripts and `where`, in evaluation order."""
-    match expr:
-        case IndexValue() | Const() | ParamValue():  # first, since every other node is one of these
-            return ()
-        case Read():
-            return expr.subscripts + tuple(dividend for dividend, _ in expr.exact)
-        case Sample():
-            return expr.coordinates
-        case Op():
-            return expr.args
-        case Select():
-            return (expr.condition, expr.then, expr.orelse)
-        case Cast():
-            return (expr.arg,)
-        case Reduce() | Scan():
-            return (expr.body,) if expr.where is None else (expr.where, expr.body)
-        case _:
-            return ()
+    below = _CHILDREN.get(type(expr))
+    return () if below is None else below(expr)
 
 
 def factors_of_product(body: Expr, dtype: DType) -> tuple[Read, ...]:
@@ -266,8 +268,9 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while pending:
         node = pending.pop()
         yield node
-        if below := children(node):
-            pending.extend(reversed(below))
+        below = _CHILDREN.get(type(node))
+        if below is not None:
+            pending.extend(reversed(below(node)))
 
 
 def bound_indices(expr: Expr) -> Iterator[Index]:
@@ -281,19 +284,17 @@ def bound_indices(expr: Expr) -> Iterator[Index]:
 
 def free_indices(expr: Expr) -> frozenset[str]:
     """The names of the free indices of an expression."""
+    if isinstance(expr, IndexValue):
+        return frozenset((expr.name,))
+    below = children(expr)
+    inner = frozenset[str]().union(*map(free_indices, below)) if below else frozenset[str]()
     match expr:
-        case IndexValue():
-            return frozenset((expr.name,))
-        case Const() | ParamValue() | ScalarValue():
-            return frozenset()
         case Reduce():
-            inner = frozenset[str]().union(*map(free_indices, children(expr)))
             return inner - {index.name for index in expr.indices}
         case Scan():
-            inner = frozenset[str]().union(*map(free_indices, children(expr)))
             return (inner - {expr.inner.name}) | {expr.outer}
         case _:
-            return frozenset[str]().union(*map(free_indices, children(expr)))
+            return inner
 
 
 def is_bool(expr: Expr) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 from cugen.machine import architecture_specific
@@ -277,6 +278,7 @@ class Spec:
     dependencies: tuple[str, ...] = field(default=(), compare=False)  # paths of the files that were read
     tuned: Tuned | None = field(default=None, compare=False)
     states_target: bool = field(default=True, compare=False)  # the file or the caller; else it is the default
+    _hash: str = field(default="", init=False, compare=False)  # once it is asked for
 
     def __repr__(self) -> str:
         return f"<Spec {self.kernel} for {self.target}: {'; '.join(s.text for s in self.statements)}>"
@@ -308,18 +310,27 @@ class Spec:
     @property
     def hash(self) -> str:
         """SHA-256 of the canonical spec: equal for equivalent specs, whatever their comments and file."""
-        return hashlib.sha256(json.dumps(canonical(self), sort_keys=True).encode()).hexdigest()
+        if not self._hash:
+            digest = hashlib.sha256(json.dumps(canonical(self), sort_keys=True).encode()).hexdigest()
+            object.__setattr__(self, "_hash", digest)
+        return self._hash
+
+
+@cache
+def _compared_fields(kind: type[Any]) -> tuple[Field[Any], ...]:
+    return tuple(f for f in fields(kind) if f.compare)
 
 
 def _is_hashed(field: Field[Any], value: object) -> bool:
-    return field.compare and not (field.metadata == _HASHED_IF_SET and getattr(value, field.name) == field.default)
+    return not field.metadata or not (field.metadata == _HASHED_IF_SET and getattr(value, field.name) == field.default)
 
 
 def canonical(value: Any) -> Any:
     """A JSON value of the compared fields of a spec's dataclasses, without spans, texts and paths."""
-    if is_dataclass(value) and not isinstance(value, type):
-        content = {f.name: canonical(getattr(value, f.name)) for f in fields(value) if _is_hashed(f, value)}
-        return {"is": type(value).__name__, **content}
+    kind = type(value)
+    if is_dataclass(kind):
+        content = {f.name: canonical(getattr(value, f.name)) for f in _compared_fields(kind) if _is_hashed(f, value)}
+        return {"is": kind.__name__, **content}
     if isinstance(value, tuple | list):
         return [canonical(item) for item in value]
     if isinstance(value, float):

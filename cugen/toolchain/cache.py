@@ -21,12 +21,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cugen import temporary
 from cugen.toolchain.errors import CacheWarning
 
 MAX_CACHE_BYTES = 2 << 30
+_MAX_WAIT_SECONDS = 60.0  # for another process's build: it may be suspended
+_POLL_SECONDS = 0.02
 _MIN_EVICTION_AGE_SECONDS = 3600.0  # younger entries may be in use by another process
 _EVICTING_KEY = "00"  # after one build in 256, by the end of its key: eviction reads the size of every entry
 _UNFINISHED = re.compile(r"(building|damaged)-.+")
@@ -132,9 +135,12 @@ def _get(root: Path, key: str, build: Callable[[Path], None]) -> tuple[Path, boo
         if os.path.lexists(shard) and not (shard.is_dir() and shard.stat().st_mode & 0o700 == 0o700):
             discard(shard)
         shard.mkdir(exist_ok=True)
-        if os.path.lexists(final) and not _is_whole(final):  # again: another process may have stored it
+        _await_others(root, key)
+        if _is_whole(final):  # again: another process may have stored it
+            return final, True
+        if os.path.lexists(final):
             discard(final)
-        private = Path(tempfile.mkdtemp(prefix=f"building-{temporary.owner()}", dir=root))
+        private = Path(tempfile.mkdtemp(prefix=f"building-{temporary.owner()}{key}-", dir=root))
     try:
         try:
             build(private)
@@ -151,6 +157,15 @@ def _get(root: Path, key: str, build: Callable[[Path], None]) -> tuple[Path, boo
     if key.endswith(_EVICTING_KEY):
         evict(root)
     return final, False
+
+
+def _await_others(root: Path, key: str) -> None:
+    """Waits while a living process builds the entry: two compilers at once would take longer."""
+    last = time.monotonic() + _MAX_WAIT_SECONDS
+    while time.monotonic() < last and any(
+        key in name and temporary.is_living(name) for name in os.listdir(root) if name.startswith("building-")
+    ):
+        time.sleep(_POLL_SECONDS)
 
 
 def evict(root: Path, limit_bytes: int = MAX_CACHE_BYTES) -> None:
@@ -205,4 +220,16 @@ def _file_hash(path: Path) -> str:
 
 def _folder_hash(path: Path) -> list[tuple[str, str]]:
     files = sorted(file for file in path.rglob("*") if file.is_file())
-    return [(file.relative_to(path).as_posix(), _file_hash(file)) for file in files]
+    return [(file.relative_to(path).as_posix(), _known_hash(file, _state(file))) for file in files]
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes with a file's content."""
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@lru_cache(maxsize=1024)
+def _known_hash(path: Path, _state: tuple[int, ...]) -> str:
+    """The hash of a file that many builds include."""
+    return _file_hash(path)

@@ -72,7 +72,8 @@ class FakeSession:
 
     device = "a GPU of the tests"
     capability = "sm_90"
-    stream = 0
+    stream = None
+    stream_handle = 0
     late = 0
 
     def read(self, address: int, size: int) -> None:

@@ -21,8 +21,8 @@ import cugen
 from cugen.abi.errors import RunError
 from cugen.cli.main import main
 from cugen.kernel import generate
+from cugen.runtime.cuda.libcuda import driver
 from cugen.runtime.gpu import GpuDevice
-from cugen.runtime.libcuda import driver
 from cugen.spec.load import load_text
 
 pytestmark = pytest.mark.gpu

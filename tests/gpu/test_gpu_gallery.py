@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from cugen.kernel import generate
-from cugen.runtime import bindings, gpu
+from cugen.runtime import gpu
+from cugen.runtime.cuda.libcuda_binding import LibcudaBinding
 from cugen.runtime.gpu import GpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_all
@@ -27,7 +28,7 @@ def test_a_kernel_of_the_gallery_is_right(device: GpuDevice, path: Path) -> None
 
 @pytest.mark.parametrize("name", WITHOUT_PYCUDA)
 def test_a_kernel_is_right_without_pycuda(device: GpuDevice, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "binding", bindings.LibcudaBinding)
+    monkeypatch.setattr(gpu, "binding", LibcudaBinding)
     check(device, Path(__file__).parents[2] / "specs" / f"{name}.yaml")
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from cugen.kernel import generate
+from cugen.runtime.cuda.libcuda import driver
 from cugen.runtime.gpu import GpuDevice
-from cugen.runtime.libcuda import driver
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 

@@ -13,7 +13,7 @@ from cugen.emit.host.embed import Image, embed
 from cugen.emit.host.variants import make_entry, variants_headers
 from cugen.kernel import generate
 from cugen.kernel_choice import block_cost, fastest_that_fits
-from cugen.runtime.libcuda import driver
+from cugen.runtime.cuda.libcuda import driver
 from cugen.spec.load import load_text
 from cugen.spec.siblings import siblings
 from cugen.toolchain import locations

@@ -7,8 +7,10 @@ import pytest
 
 from cugen.abi.errors import RunError
 from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
-from cugen.runtime import bindings, gpu
+from cugen.runtime import gpu
 from cugen.runtime.buffers import bits, pack, poison
+from cugen.runtime.cuda.libcuda_binding import LibcudaBinding
+from cugen.runtime.cuda.pycuda_binding import missing_pycuda
 from cugen.runtime.device import Job, Outcome
 from cugen.runtime.gpu import GpuDevice
 from cugen.spec.types import DTYPES
@@ -22,9 +24,9 @@ N = 1000
 def binding(request: pytest.FixtureRequest, device: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way to the driver."""
     if request.param == "libcuda":
-        monkeypatch.setattr(gpu, "binding", bindings.LibcudaBinding)
+        monkeypatch.setattr(gpu, "binding", LibcudaBinding)
     else:
-        assert not bindings.missing_pycuda(), "cugen setup gpu"
+        assert not missing_pycuda(), "cugen setup gpu"
 
 
 def array(name: str, role: str = "input", dtype: str = "float32", elements: int = N) -> ArrayArgument:

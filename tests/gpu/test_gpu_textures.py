@@ -13,8 +13,8 @@ import pytest
 from cugen.emit.host.embed import Image, embed
 from cugen.kernel import generate
 from cugen.runtime.call.callable import compiled
+from cugen.runtime.cuda.libcuda import driver
 from cugen.runtime.gpu import GpuDevice
-from cugen.runtime.libcuda import driver
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec

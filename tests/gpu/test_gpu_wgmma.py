@@ -11,8 +11,8 @@ import pytest
 
 from cugen.emit.host.embed import Image, embed
 from cugen.kernel import Kernel, generate
+from cugen.runtime.cuda.libcuda import driver
 from cugen.runtime.gpu import GpuDevice
-from cugen.runtime.libcuda import driver
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 from cugen.toolchain import locations

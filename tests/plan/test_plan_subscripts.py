@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.plan.subscripts import NotAnInteger, to_guard, to_integer
+from cugen.plan.subscripts import NotAnInteger, computed_parts, to_guard, to_integer, type_range
 from cugen.plan.symbols import evaluate, integer, symbol
-from cugen.spec.expressions import Cast, Const, IndexValue, Local, Op, ParamValue, Read, ScalarValue
-from cugen.spec.types import BOOL, FLOAT32, INT8, INT32, INT64
+from cugen.spec.expressions import Cast, Const, IndexValue, Local, Op, ParamValue, Read, ScalarValue, Select
+from cugen.spec.types import BOOL, FLOAT32, INT8, INT16, INT32, INT64, UINT8
 
 SYMBOLS = {name: symbol(name) for name in ("i", "j", "N")}
 BINARY = ("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum")
@@ -143,3 +143,64 @@ def test_a_chain_of_comparisons_keeps_its_order():
         (symbol("i"), "<", symbol("N")),
         (symbol("i"), "!=", integer(3)),
     ]
+
+
+BYTE = Local("b", UINT8)
+
+
+def byte(value):
+    return Const(value, UINT8)
+
+
+@pytest.mark.parametrize(
+    "wrapping",
+    [
+        Op("add", (BYTE, byte(100)), UINT8),
+        Op("sub", (BYTE, byte(1)), UINT8),
+        Op("neg", (BYTE,), UINT8),
+        Op("mul", (Cast(BYTE, INT16), Cast(BYTE, INT16)), INT16),
+        Cast(Op("add", (BYTE, BYTE), UINT8), INT64),
+        Cast(BYTE, INT8),
+    ],
+    ids=repr,
+)
+def test_arithmetic_that_may_wrap_is_a_computed_part(wrapping):
+    with pytest.raises(NotAnInteger):
+        to_integer(wrapping, {"b": symbol("b")})
+    (part,) = computed_parts(Op("add", (wrapping, Const(1, INT64)), INT64))
+    assert part in (wrapping, getattr(wrapping, "arg", None))
+
+
+@pytest.mark.parametrize(
+    "exact",
+    [
+        Op("floordiv", (BYTE, byte(16)), UINT8),
+        Op("mod", (BYTE, byte(16)), UINT8),
+        Op("minimum", (BYTE, byte(16)), UINT8),
+        Op("add", (Op("mod", (BYTE, byte(16)), UINT8), byte(200)), UINT8),
+        Op("sub", (Cast(BYTE, INT16), Const(300, INT16)), INT16),
+        Op("mul", (Cast(BYTE, INT32), Cast(BYTE, INT32)), INT32),
+    ],
+    ids=repr,
+)
+def test_arithmetic_with_room_in_its_type_is_exact(exact):
+    assert to_integer(exact, {"b": symbol("b")}).free_symbols == {symbol("b")}
+    assert set(computed_parts(exact)) == {BYTE}
+
+
+@pytest.mark.parametrize(
+    ("expr", "values"),
+    [
+        (Op("sub", (Cast(BYTE, INT32), Const(128, INT32)), INT32), (-128, 127)),
+        (Op("sub", (Cast(Op("bitand", (BYTE, byte(15)), UINT8), INT32), Const(8, INT32)), INT32), (-8, 7)),
+        (Op("abs", (Local("s", INT8),), INT16), (0, 128)),
+        (Select(Const(True, BOOL), Const(1, INT32), Const(-1, INT32), INT32), (-1, 1)),
+        (Cast(Op("gt", (BYTE, byte(3)), BOOL), INT32), (0, 1)),
+        (Op("sub", (BYTE, byte(1)), UINT8), (-1, 254)),
+        (Op("mod", (Op("sub", (BYTE, byte(1)), UINT8), byte(16)), UINT8), (0, 15)),
+        (Op("floordiv", (Op("sub", (BYTE, byte(1)), UINT8), byte(16)), UINT8), (0, 15)),
+    ],
+    ids=repr,
+)
+def test_types_and_constants_bound_the_values_of_an_expression(expr, values):
+    assert type_range(expr) == values

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cugen.kernel import generate
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 
 SHAPES = {
@@ -100,3 +102,29 @@ def test_means_in_both_operands_are_stored_once(monkeypatch):
 )
 def test_what_does_not_pay_off_or_is_no_product_of_operands_is_one_launch(value, sizes, gemm):
     assert launches(f"y[j, n] = {value}", sizes=sizes) == gemm
+
+
+@pytest.mark.parametrize(
+    ("operand", "x", "stored"),
+    [
+        ("cast((x[m, k] >> 4) & 15, int32) - 8", "uint8", "int8"),
+        ("(x[m, k] > 0.5)", "float32", "int8"),
+        ("(cast(x[m, k], int32) - 3) // 2", "uint8", "int8"),
+        ("(x[m, k] - m)", "int8", "int32"),
+    ],
+)
+def test_an_operand_of_integers_is_stored_in_the_narrowest_type_that_holds_it(operand, x, stored):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: f
+params: {{M: 133, N: 121, K: 146}}
+arrays:
+  x: {{shape: [M, K], dtype: {x}}}
+  b: {{shape: [N, K], dtype: int8}}
+  y: {{shape: [M, N], dtype: int32}}
+compute: y[m, n] = cast(sum(({operand}) * b[n, k], k), int32)
+""")
+    kernel = generate(spec, analysis=False)
+    types = {array.name: array.dtype.name for array in kernel.context.spec.arrays}
+    assert types["x_operand"] == stored
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

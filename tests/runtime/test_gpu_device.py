@@ -1,9 +1,7 @@
 """The GPU device on a made-up GPU, through PyCUDA and through libcuda."""
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -19,34 +17,28 @@ from cugen.abi.manifest import (
     Upload,
     Workspace,
 )
-from cugen.runtime import bindings, gpu, libcuda
+from cugen.runtime import gpu
 from cugen.runtime.buffers import CANARY_BYTES, pack, poison
+from cugen.runtime.cuda import libcuda
+from cugen.runtime.cuda.pycuda_binding import missing_pycuda
 from cugen.runtime.device import Job
 from cugen.runtime.devices import choose
-from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, KernelResources
-from tests.runtime.fake_gpu import SYMBOL, FakeGpu, FakeLibcuda, FakePyCuda, IllegalAddressError
+from tests.runtime.fakes.gpu import SYMBOL, FakeGpu, IllegalAddressError
+from tests.runtime.fakes.installed import installed_gpu
 
 PARAMETERS = ("uint64", "uint64", "uint16", "int32", "uint64")
 
 
-@pytest.fixture(params=["pycuda", "libcuda"])
-def driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGpu]:
+@pytest.fixture(params=["PyCUDA", "libcuda"])
+def driver(request: pytest.FixtureRequest) -> Iterator[FakeGpu]:
     """The GPU, with PyCUDA and without."""
-    fake = FakeGpu()
-    fake.parameters["scale"] = PARAMETERS
-    package = ModuleType("pycuda")
-    package.driver = FakePyCuda(fake) if request.param == "pycuda" else None
-    monkeypatch.setitem(sys.modules, "pycuda", package)
-    monkeypatch.setitem(sys.modules, "pycuda.driver", package.driver)
-    library = FakeLibcuda(fake)
-    opened = libcuda.Driver(library)
-    monkeypatch.setattr(libcuda, "driver", lambda: opened)
-    bindings._retained.cache_clear()
-    yield fake
-    bindings._retained.cache_clear()
-    assert (fake.allocated, fake.textures, library.modules) == (set(), {}, 0)
+    with installed_gpu(has_pycuda=request.param == "PyCUDA") as fake:
+        fake.parameters["scale"] = PARAMETERS
+        yield fake
+        assert (fake.allocated, fake.textures, fake.current) == (set(), {}, [])
+        assert (fake.live_events, fake.live_modules) == (0, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -309,7 +301,7 @@ def test_no_gpu_is_said_with_the_reason(driver, monkeypatch) -> None:
 @pytest.mark.parametrize("name", ["gpu", "auto"])
 def test_without_pycuda_the_choice_says_what_runs_and_what_builds_it(driver, name) -> None:
     note = choose(name).note
-    if bindings.missing_pycuda():
+    if missing_pycuda():
         assert note.startswith("running through the CUDA driver without PyCUDA (")
         assert "`cugen setup gpu`" in note
     else:
@@ -317,42 +309,10 @@ def test_without_pycuda_the_choice_says_what_runs_and_what_builds_it(driver, nam
     assert choose("cpu").note == ""
 
 
-def test_what_pycuda_does_not_launch_is_said(driver: FakeGpu, manifest: Manifest) -> None:
-    chosen, entry = choose("gpu"), TensorMapEntry("A_map", "A", "float32", ("M",), (), (8,), 0)
-    assert chosen.note_on(manifest) == ""
-    said = chosen.note_on(replace(manifest, tensor_maps=(entry,)))
-    assert ("scale: PyCUDA has no arguments for tensor maps" in said) == (not bindings.missing_pycuda())
-    assert choose("cpu").note_on(replace(manifest, tensor_maps=(entry,))) == ""
-
-
 def test_with_pycuda_the_launches_of_a_run_are_its_own(driver: FakeGpu, manifest: Manifest, scale: None) -> None:
-    loaded = []
-    original = libcuda.driver().load
-    libcuda.driver().load = lambda image: loaded.append(image) or original(image)  # type: ignore[method-assign]
     gpu.GpuDevice().run(job(manifest))
-    assert bool(loaded) == bool(bindings.missing_pycuda())
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "raw"),
-    [
-        ("float16", 1.5, "003e"),
-        ("bfloat16", 1.5, "c03f"),
-        ("float8_e4m3", 1.5, "3c"),
-        ("float32", 1.5, "0000c03f"),
-        ("float64", 1.5, "000000000000f83f"),
-        ("bool", True, "01"),
-        ("int8", -1, "ff"),
-        ("uint16", 65535, "ffff"),
-        ("int32", -2, "feffffff"),
-        ("uint64", 2**64 - 1, "ff" * 8),
-        ("int64", -1, "ff" * 8),
-    ],
-)
-def test_numbers_are_packed_in_their_own_bytes(name: str, value: float, raw: str) -> None:
-    packed = pack_number(value, DTYPES[name])
-    assert packed.tobytes().hex() == raw
-    assert isinstance(packed, np.number)
+    through = "libcuda" if missing_pycuda() else "PyCUDA"
+    assert driver.launched == [(through, "scale", 0)] * 2
 
 
 def test_buffers_keep_every_alignment_behind_the_canary() -> None:

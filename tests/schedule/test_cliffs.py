@@ -268,3 +268,24 @@ def test_triangular_operands_are_stored_in_their_own_type_for_tensor_cores():
     small = spec_of("N: 304", arrays, compute, dtype="bfloat16").for_device("sm_90")
     assert families_of(small)[-1] == "wgmma"
     assert passes(small)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("b", ["[N, K]", "[K, N]"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float8_e4m3"])
+def test_a_gemm_of_bytes_whose_sizes_are_known_at_launch_is_on_tensor_cores(dtype, b):
+    sizes = ", ".join(f"{name}: {{range: [1, 4096], default: 64}}" for name in "MNK")
+    output = "float32" if "float" in dtype else "int32"
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: f
+params: {{{sizes}}}
+arrays:
+  a: {{shape: [M, K], dtype: {dtype}}}
+  b: {{shape: {b}, dtype: {dtype}}}
+  y: {{shape: [M, N], dtype: {output}}}
+compute: y[m, n] = sum(a[m, k] * b{b.lower()}, k)
+""")
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert any("tensor cores by" in reason for reason in launch.reasons)
+    assert passes(spec)

@@ -42,6 +42,18 @@ def test_eight_processes_that_build_one_thing_all_get_a_whole_entry(tmp_path: Pa
     assert leftovers == []
 
 
+def test_a_build_of_another_process_is_awaited(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        result = pool.apply_async(build_slowly, [str(marks)])
+        while not list(marks.iterdir()):
+            time.sleep(0.001)
+        entry = cache.get("ab" * 32, lambda folder: pytest.fail("built again"))
+        assert result.get() == "contentcontent"
+    assert (entry.path / "a").read_text() == "content"
+
+
 def test_the_second_call_does_not_build() -> None:
     first = cache.get("cd" * 32, write)
     second = cache.get("cd" * 32, lambda folder: pytest.fail("built again"))

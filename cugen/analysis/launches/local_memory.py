@@ -73,10 +73,10 @@ def settled_accesses(reports: Iterable[AccessReport], local: LocalFacts) -> tupl
 def _in_local_memory(report: AccessReport) -> AccessReport:
     if report.space != "local" or report.doubt != MAY_SELECT:
         return report
-    return replace(
-        report,
-        verdict="ideal" if report.cost == report.ideal else "costly",
-        claim=report.claim.removeprefix("assumed: "),
-        reason=report.reason.removesuffix(f"; assumed: {MAY_SELECT}"),
-        doubt="",
+    words = replace(
+        report.words,
+        claim=lambda: report.claim.removeprefix("assumed: "),
+        reason=lambda: report.reason.removesuffix(f"; assumed: {MAY_SELECT}"),
     )
+    verdict = "ideal" if report.cost == report.ideal else "costly"
+    return replace(report, verdict=verdict, words=words, doubt="")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cugen.analysis.launches.facts import Facts, facts
 from cugen.analysis.totals.budget import Unknown
-from cugen.analysis.verdicts.report import UNKNOWN_LOCALITY, AccessReport, analyze_kernel
+from cugen.analysis.verdicts.report import UNKNOWN_LOCALITY, AccessReport, KernelReport, analyze_kernel
 from cugen.machine import Device, default_device
 from cugen.machine.latency import memory_latency
 from cugen.machine.requests.warp import SECTOR_BYTES
@@ -54,11 +54,13 @@ class Price:
         return Price(seconds, self.bound_seconds, self.compulsory, self.compulsory, "", self.bound_limiter)
 
 
-def plan_prices(plan: Plan, params: Mapping[str, int], device: Device | None = None) -> tuple[Price, ...]:
+def plan_prices(
+    plan: Plan, params: Mapping[str, int], device: Device | None = None, reports: Sequence[KernelReport] = ()
+) -> tuple[Price, ...]:
     """The price of each launch, by default on the default device of the target.
 
-    params: by their names in the spec. Raises Unknown for a target without a device, for params without a value, and
-    for traffic that depends on data.
+    params: by their names in the spec. reports: of the launches at these sizes, if they are made already. Raises
+    Unknown for a target without a device, for params without a value, and for traffic that depends on data.
     """
     context = plan.context
     target = context.spec.target
@@ -70,10 +72,10 @@ def plan_prices(plan: Plan, params: Mapping[str, int], device: Device | None = N
         raise Unknown(f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value")
     values = {str(symbol): known[name] for name, symbol in context.symbols.items()}
     prices = []
-    for launch in plan.kernels:
-        accesses = analyze_kernel(launch, target, values).accesses
-        launch_facts = facts(launch, context, target, values, device=chosen, accesses=accesses)
-        prices.append(launch_price(launch_facts, accesses, chosen))
+    analysed = reports or (analyze_kernel(launch, target, values) for launch in plan.kernels)
+    for launch, report in zip(plan.kernels, analysed, strict=True):
+        launch_facts = facts(launch, context, target, values, device=chosen, accesses=report.accesses)
+        prices.append(launch_price(launch_facts, report.accesses, chosen))
     return tuple(prices)
 
 

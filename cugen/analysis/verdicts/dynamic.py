@@ -245,15 +245,9 @@ def _any_size(report: AccessReport, residue_text: str, size_text: str, names: st
     where = f"worst at {residue_text}" if residue_text else f"at any {names}"
     passed = ", where its guards hold" if guards else ""
     figure = f"{'assumed: ' if report.verdict == 'assumed' else ''}{report.per_request}"
-    cause = f" ({where})"
-    return replace(
-        report,
-        totals=None,
-        cost=report.cost // factor,
-        ideal=report.ideal // factor,
-        claim=f"{figure}{cause}",
-        reason=f"{where}{f', as at {size_text}' if size_text else ''}{passed}: {report.reason}",
-    )
+    under = f"{where}{f', as at {size_text}' if size_text else ''}{passed}"
+    words = replace(report.words, claim=lambda: f"{figure} ({where})", reason=lambda: f"{under}: {report.reason}")
+    return replace(report, totals=None, cost=report.cost // factor, ideal=report.ideal // factor, words=words)
 
 
 def _causes(

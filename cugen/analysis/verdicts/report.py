@@ -6,8 +6,9 @@ measured; `unknown` couldn't be computed. The last two have a reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 
 from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.exact import Cost, Pattern, Totals, totals
@@ -66,18 +67,24 @@ class PerRequest:
 
 
 @dataclass(frozen=True)
+class Words:
+    """The texts of a report, each made where it is read: a derivation takes longer than the totals."""
+
+    text: Callable[[], str]
+    claim: Callable[[], str]
+    reason: Callable[[], str]
+
+
+@dataclass(frozen=True)
 class AccessReport:
     """Verdict on one access over the launch.
 
-    text: the access as printed, without casts.
     cost, ideal: in `unit`; 0, and `totals` and `per_request` None, if the verdict is `unknown`.
-    claim: a short clause for a comment. reason: its derivation.
     doubt: why the verdict is `assumed` or `unknown`, else empty.
     """
 
     kernel: str
     access: Access
-    text: str
     space: str
     unit: str
     totals: Totals | None
@@ -85,9 +92,23 @@ class AccessReport:
     cost: int
     ideal: int
     verdict: str
-    claim: str
-    reason: str
+    words: Words = field(repr=False, compare=False)
     doubt: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """The access as printed, without casts."""
+        return self.words.text()
+
+    @cached_property
+    def claim(self) -> str:
+        """A short clause for a comment."""
+        return self.words.claim()
+
+    @cached_property
+    def reason(self) -> str:
+        """The derivation of the claim."""
+        return self.words.reason()
 
     @property
     def ratio(self) -> float | None:
@@ -223,13 +244,11 @@ def report(kernel: Kernel, site: Site, config: AnalysisConfig, wording: Wording)
 
 def unknown(kernel: Kernel, site: Site, wording: Wording, why: str) -> AccessReport:
     """Report of an access whose cost can't be computed."""
-    space, text = SPACES[site.access.array.space], wording.access(site.access)
+    space = SPACES[site.access.array.space]
     if space == "local":
         why = f"{why}; {MAY_SELECT}"
-    claim = f"unknown: {why}"
-    return AccessReport(
-        kernel.name, site.access, text, space, UNITS[space], None, None, 0, 0, "unknown", claim, why, why
-    )
+    words = Words(partial(wording.access, site.access), lambda: f"unknown: {why}", lambda: why)
+    return AccessReport(kernel.name, site.access, space, UNITS[space], None, None, 0, 0, "unknown", words, why)
 
 
 def site_totals(
@@ -327,16 +346,20 @@ def assess(
     if (worst := totals.worst_pattern) is not None:
         each = replace(each, transactions=global_reasons.transactions(subject, worst))
     verdict = "ideal" if cost == ideal else "costly"
-    claim = reasons.claim(subject, totals, str(each))
-    reason = reasons.reason(subject, totals)
     doubts = (*assumptions, MAY_SELECT if space == "local" else constant_reasons.doubt(constant_bytes, config.target))
     doubt = "; ".join(filter(None, doubts))
-    if doubt:
-        verdict, claim, reason = "assumed", f"assumed: {claim}", f"{reason}; assumed: {doubt}"
-    text = wording.access(access)
-    return AccessReport(
-        kernel.name, access, text, space, unit, totals, each, cost, ideal, verdict, claim, reason, doubt
+    words = Words(
+        partial(wording.access, access),
+        partial(reasons.claim, subject, totals, str(each)),
+        partial(reasons.reason, subject, totals),
     )
+    if doubt:
+        verdict, words = "assumed", _assumed(words, doubt)
+    return AccessReport(kernel.name, access, space, unit, totals, each, cost, ideal, verdict, words, doubt)
+
+
+def _assumed(words: Words, doubt: str) -> Words:
+    return Words(words.text, lambda: f"assumed: {words.claim()}", lambda: f"{words.reason()}; assumed: {doubt}")
 
 
 def per_request(unit: str, totals: Totals) -> PerRequest:

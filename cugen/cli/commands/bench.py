@@ -68,9 +68,11 @@ def execute(args: argparse.Namespace) -> int:
 
 def _here(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[Content]:
     from cugen.bench.session import session
+    from cugen.runtime.cuda.choice import without_pycuda
     from cugen.runtime.gpu import GpuDevice
 
     device = GpuDevice()  # raises RunError with a cure if there is no GPU
+    note(without_pycuda(), quiet=args.quiet)
     specs = with_locks(for_device(specs, device.capability, args), args)
     with session() as opened:
         for spec in specs:
@@ -82,9 +84,11 @@ def _on_all(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[Content
     of its model."""
     from cugen.bench.gpus import with_medians
     from cugen.cli.parallel.gpus import on_each_gpu
+    from cugen.runtime.cuda.choice import without_pycuda
     from cugen.tune.timing.gpus import identified_gpus
 
     gpus = identified_gpus()  # raises RunError with a cure if there is no GPU
+    note(without_pycuda(), quiet=args.quiet)
     specs_of = {c: with_locks(for_device(specs, c, args), args) for c in sorted({gpu.capability for gpu in gpus})}
     results = on_each_gpu(gpus, partial(_bench_alone, args=args), lambda gpu: specs_of[gpu.capability])
     for contents in results:

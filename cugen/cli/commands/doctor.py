@@ -170,7 +170,7 @@ def _disassembler() -> Finding:
 def _gpu() -> Finding:
     from cugen.abi.errors import RunError
     from cugen.machine import architecture_specific
-    from cugen.runtime.libcuda import driver
+    from cugen.runtime.cuda.libcuda import driver
     from cugen.toolchain import pycuda
 
     purpose = "cugen run --device gpu, and calling compiled kernels"
@@ -187,7 +187,7 @@ def _gpu() -> Finding:
 def _pycuda() -> Finding:
     from cugen.toolchain import pycuda
 
-    purpose = "cugen run --device gpu; without it, kernels run through the driver alone"
+    purpose = "cugen run, bench and tune on a GPU; without it, kernels run through the driver alone"
     state = pycuda.state()
     if state.version and not state.error:
         return Finding("PyCUDA", purpose, version=state.version)

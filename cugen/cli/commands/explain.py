@@ -68,6 +68,7 @@ def _findings(file: str) -> tuple[Outcome, list[Diagnostic]]:
     """All that `check` and `generate` say about a file."""
     from cugen.cli.checking import check_files
     from cugen.kernel_price import price_warnings
+    from cugen.kernel_types import type_warnings
     from cugen.schedule.lock import refused_warning
 
     call = argparse.Namespace(
@@ -76,7 +77,8 @@ def _findings(file: str) -> tuple[Outcome, list[Diagnostic]]:
     outcome = check_files(call)
     findings = list(outcome.diagnostics)
     for checked in outcome.kernels:
-        findings += (*refused_warning(checked.kernel.spec), *price_warnings(checked.kernel))
+        kernel = checked.kernel
+        findings += (*refused_warning(kernel.spec), *price_warnings(kernel), *type_warnings(kernel))
     return outcome, findings
 
 

@@ -109,8 +109,7 @@ def _here(specs: Sequence[Spec], args: argparse.Namespace) -> Iterator[report.Co
     from cugen.runtime.devices import choose
 
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
-    if choice.note:
-        note(choice.note, quiet=args.quiet)
+    note(choice.note, quiet=args.quiet)
     specs = with_locks(for_device(specs, choice.device.capability, args), args)
     for spec in progress(specs, len(specs), "running", quiet=args.quiet):
         yield _run(spec, choice, args)
@@ -153,8 +152,6 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content
     outputs = _outputs(spec, params, args)
     kernel = generate(spec, templates=templates_of(args))
     note(f"{kernel.name}: compiling and running on the {choice.device.name}", quiet=args.quiet or not args.json)
-    if said := choice.note_on(kernel.manifest):
-        note(said, quiet=args.quiet)
     try:
         result = verify(
             spec,

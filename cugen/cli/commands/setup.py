@@ -12,7 +12,7 @@ from cugen.cli.text.terminal import note
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("package", metavar="gpu", choices=("gpu",), help="PyCUDA, through which `run` uses the GPU")
+    parser.add_argument("package", metavar="gpu", choices=("gpu",), help="PyCUDA, through which cugen uses the GPU")
     parser.epilog = (
         "The headers are those of CUDA_HOME, of CUDA's wheels (pip install 'cugen[cuda]'), of the toolkit of nvcc on "
         "PATH, or of /usr/local/cuda."

@@ -86,7 +86,11 @@ def execute(args: argparse.Namespace) -> int:
     if args.predict:
         return _predict(specs, args)
     if not args.scheduler:
-        return _tune(specs, _gpus(args.device_name), None, args)
+        from cugen.runtime.cuda.choice import without_pycuda
+
+        gpus = _gpus(args.device_name)
+        note(without_pycuda(), quiet=args.quiet)
+        return _tune(specs, gpus, None, args)
     from cugen.cluster.engine import ClusterEngine
 
     with cluster_of(args) as cluster:

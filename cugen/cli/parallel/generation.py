@@ -100,6 +100,7 @@ def _generate(
     from cugen.kernel import generate
     from cugen.kernel_choice import block_cost
     from cugen.kernel_price import price_warnings
+    from cugen.kernel_types import type_warnings
     from cugen.schedule.lock import refused_warning
     from cugen.spec.diagnostics import SpecError
     from cugen.toolchain.errors import CompileError, ToolMissing
@@ -125,6 +126,8 @@ def _generate(
     if spec.variant:
         cost = block_cost(kernel) if spec.is_choice else None
         entry = make_entry(kernel.context, kernel.plan, kernel.manifest, cost)
-    warnings = refused_warning(kernel.spec) + (price_warnings(kernel) if remarks != "none" else ())
+    warnings = refused_warning(kernel.spec)
+    if remarks != "none":
+        warnings += (*price_warnings(kernel), *type_warnings(kernel))
     texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json(), kernel.typed_header)
     return Made(texts, entry, warnings, tuple(others))

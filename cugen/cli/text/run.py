@@ -167,8 +167,8 @@ def _target(kernel: Kernel, choice: Choice) -> str:
     """Architecture that the code was compiled for; on the CPU, the target that it was generated for."""
     if choice.device.name != "gpu":
         return kernel.manifest.target
+    from cugen.runtime.cuda.libcuda import driver
     from cugen.runtime.gpu import target_for
-    from cugen.runtime.libcuda import driver
 
     return target_for(kernel.manifest, driver().capability(0))
 

@@ -82,8 +82,8 @@ _BAR = _Bar()
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Prints a note to standard error."""
-    if not quiet:
+    """Prints a note to standard error, unless it is empty."""
+    if text and not quiet:
         _BAR.clear()
         print(fit(text, sys.stderr), file=sys.stderr)
 

@@ -212,25 +212,27 @@ def registers_per_thread(problem: Problem, config: TileConfig) -> int:
     return (problem.sums * thread_m * thread_n + fragments) * size + _ADDRESS_REGISTERS
 
 
-def registers_with_copies(problem: Problem, config: TileConfig) -> int:
-    """Estimated registers of a thread with those of its copies, without which it spills."""
+def registers_with_copies(problem: Problem, config: TileConfig, *, of_tile: bool = False) -> int:
+    """Estimated registers of a thread with those of its copies, without which it spills. `of_tile`: with those of all
+    copies of a k-tile, whose addresses a compiler may keep where the strides of rows are known at launch only."""
     registers = registers_per_thread(problem, config)
     has_window = any(operand.window_indices for operand in problem.operands)
     if not config.uses_tensor_cores:
         return registers + (_WINDOW_REGISTERS if has_window else 0)
     of_copy = _REGISTERS_PER_ELEMENT_COPY * (2 if has_window else 1)  # also its indices
-    return registers + int(_element_copies(problem, config) * of_copy)
+    k_count = config.block_k if of_tile else config.fragment_k * config.sliced_k
+    return registers + int(_element_copies(problem, config, k_count) * of_copy)
 
 
-def _element_copies(problem: Problem, config: TileConfig) -> float:
-    """Copies of single elements through registers that a thread has in flight: those of one step of the main loop on
-    tensor cores, where an asynchronous copy is impossible."""
+def _element_copies(problem: Problem, config: TileConfig, k_count: int) -> float:
+    """Copies of single elements through registers by a thread for `k_count` elements of K: on tensor cores it has those
+    of one step of the main loop in flight, where an asynchronous copy is impossible."""
     copied = sum(
         operand.of(config.block_m, config.block_n)
         for operand in problem.operands
         if operand.copy_width_for(config) * operand.element_bytes < ASYNC_COPY_BYTES[0]
     )
-    return copied * config.fragment_k * config.sliced_k / config.threads
+    return copied * k_count / config.threads
 
 
 def registers_with_prologue(problem: Problem, config: TileConfig) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cugen.families.reduce.columns import ColumnConfig, column_width
-from cugen.families.reduce.recognition import ReductionProblem
+from cugen.families.reduce.recognition import ReductionProblem, Stage
 from cugen.families.reduce.rows import RowConfig, has_scalar_head, row_width
 from cugen.families.reduce.short_rows import ShortRowConfig, short_row_config
 from cugen.machine.devices import PLANNING_DEVICE
@@ -37,6 +37,8 @@ MIN_POSITION_THREADS = 4  # per column of argmin and argmax (measured on H100)
 MIN_ROWS_PER_THREAD = 16  # of columns with several threads to fill the device
 MAX_CACHED_COLUMN_ELEMENTS = 1024  # half of the registers of a block with a warp's columns
 MIN_COLUMN_BLOCKS = 200  # of up to 1024 threads
+MAX_CACHED_ROW_BYTES = 64  # of a window: L1 holds a row for each thread of a multiprocessor (measured on H100)
+MIN_WINDOWS = PLANNING_DEVICE.sms * THREADS_PER_SM // 2  # one thread each fills half of the device
 BYTES_IN_FLIGHT = 64  # per thread
 MAX_UNROLLED_ROWS = 8  # per thread; more rows in flight lower the DRAM throughput
 MAX_UNROLLED_FULL_ROWS = 4  # where a block reads whole rows, or accesses are narrow (the latter measured on H100)
@@ -114,6 +116,8 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
     outer_threads = 1
     if "threads" in tunables:
         threads = int(tunables["threads"])
+    elif row_count >= MIN_WINDOWS and all(_is_short_window(problem, stage) for stage in problem.stages):
+        threads, width = 1, 1
     elif int(tunables.get("rows", 1)) > 1:
         threads = WARP
     else:
@@ -132,9 +136,19 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
     rows = 1
     if threads <= WARP and outer_threads == 1 and problem.output_indices:
-        rows = min(BLOCK_THREADS // threads, power_of_two(problem.context.max_extent(problem.output_indices[0])))
+        extent = problem.context.max_extent(problem.output_indices[0])
+        rows = min(BLOCK_THREADS // threads, power_of_two(extent))
+        if threads == 1:  # whole warps, of which as few as possible are idle
+            blocks = -(-extent // BLOCK_THREADS)
+            rows = -(-extent // (blocks * WARP)) * WARP
         rows = int(tunables.get("rows", rows))
     return RowConfig(threads, outer_threads, rows, width, int(tunables.get("unroll", _unroll(problem, width))))
+
+
+def _is_short_window(problem: ReductionProblem, stage: Stage) -> bool:
+    """Whether a thread reads a window of short rows: what else is in their sectors, other threads read from L1."""
+    widest = max(problem.arrays[read.array].dtype.bytes for read in stage.reads)
+    return len(stage.indices) > 1 and problem.context.max_extent(stage.fastest) * widest <= MAX_CACHED_ROW_BYTES
 
 
 def _lanes(vectors: int, has_head: bool) -> int:

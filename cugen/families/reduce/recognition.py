@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import contiguous_first
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, Width, is_read, offset_of, widest_at
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, Width, is_computed, offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.reductions import conjunction, conjuncts
@@ -44,7 +44,7 @@ class Stage:
             return ()
         moving = {index.name for index in self.indices} | {along}
         reads = (read for read in _operand_reads(self.reductions) if not free_indices(read) & moving)
-        return tuple(read for read in reads if not any(map(is_read, read.subscripts)))
+        return tuple(read for read in reads if not any(map(is_computed, read.subscripts)))
 
     def results(self, accumulators: Sequence[Accumulator]) -> dict[Reduce, Local]:
         """The locals with the results of the reductions."""
@@ -265,7 +265,7 @@ def _is_supported(
         used = free_indices(sub) & reduced
         if not used or isinstance(sub, IndexValue):
             continue
-        if len(used) != 1 or is_read(sub):
+        if len(used) != 1 or is_computed(sub):
             return False
         (name,) = used
         try:

@@ -10,7 +10,7 @@ from cugen.families.reduce.kernel import KernelParts, LoopRange, StagedKernel
 from cugen.families.reduce.recognition import ReductionProblem, Stage
 from cugen.pieces.block_reduce import WARP, ThreadGroup, group_reduction
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_read, narrowest, offset_of, to_alignment
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_computed, narrowest, offset_of, to_alignment
 from cugen.plan.alignment import divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Comparison, Define, Guard, Loop, Node, ReturnUnless, Section
@@ -47,7 +47,7 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     width = narrowest(problem.widest_access(read, along) for read in reads)
     main = problem.main_read(stage)
     array = problem.arrays[main.array]
-    if any(map(is_read, main.subscripts)):
+    if any(map(is_computed, main.subscripts)):
         return width
     count = MAX_ACCESS_BYTES // array.dtype.bytes
     is_wide = width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "texture"

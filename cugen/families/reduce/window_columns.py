@@ -1,4 +1,5 @@
-"""Adjacent windows whose rows are short: their columns are reduced first, by threads that read whole rows.
+"""Adjacent windows whose rows are short, and which are too few for a thread each: their columns are reduced first, by
+threads that read whole rows.
 
     y[i, j] = sum(x[11 * i + r, 11 * j + s], r, s)
 becomes
@@ -92,6 +93,8 @@ def _body_of_columns(reduction: Reduce, along: Index, column: Index, single: Sin
 def _is_profitable(reduction: Reduce, along: Index, config: RowConfig, single: Single) -> bool:
     extent = single.context.max_extent
     points, length = prod(map(extent, reduction.indices)), extent(along)
+    if config.threads * config.outer_threads == 1:  # it finds the rest of its sectors in L1
+        return False
     if points < MIN_POINTS or points * prod(map(extent, single.statement.indices)) < MIN_TERMS:
         return False
     run = min(config.threads * config.width, length)  # elements of a row that the threads of a window read at once

@@ -341,7 +341,7 @@ class RowPasses:
             if self._is_vector(expr, code.width) and cached.element == storage_type(expr, self.problem):
                 continue  # filled by the load
             value = self.lowering.lower(resolved, inner)
-            if counts.get(expr, 0):
+            if self._uses(expr, counts):
                 value = self._named(expr, value, 2, inner)
                 inner.remember(resolved, value)
             else:

@@ -12,8 +12,8 @@ from cugen.pieces.vectors import (
     ElementRef,
     Width,
     have_equal_alignment,
+    is_computed,
     is_contiguous,
-    is_read,
     narrowest,
     widest,
 )
@@ -106,7 +106,7 @@ def contiguous_row(problem: RowProblem) -> str:
 
 def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
     """Whether elements of the row, or a segment of it, are contiguous in memory, with subscripts of indices alone."""
-    if array.space not in IN_MEMORY or any(map(is_read, subscripts)):
+    if array.space not in IN_MEMORY or any(map(is_computed, subscripts)):
         return False
     in_segment, _ = _in_segment(subscripts, along)
     return is_contiguous(array, in_segment, along) and sum(along in free_indices(sub) for sub in in_segment) == 1

@@ -14,7 +14,7 @@ from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKer
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loop_refusals
 from cugen.pieces.placement import size_refusals, useless_placements
-from cugen.pieces.vectors import is_contiguous, is_fixed, is_read, step_along
+from cugen.pieces.vectors import is_computed, is_contiguous, is_fixed, step_along
 from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.rewrite.fuse_dimensions import FusedStatements
 from cugen.rewrite.indices.reversed import with_reversed_index
@@ -112,7 +112,7 @@ def _form_refusals(request: Request) -> Iterator[Refusal]:
         return
     reasons: dict[str, None] = {}
     for read in request.reads():
-        if any(map(is_read, read.subscripts)):
+        if any(map(is_computed, read.subscripts)):
             reasons[f"{read.array} is gathered"] = None
         elif read.boundary is not None or read.exact:
             reasons[f"{read.array} has a boundary"] = None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.pieces.elementwise import certain_reads, loaded_reads
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, is_fixed, is_read
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, is_computed, is_fixed
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.fields import FieldVector
@@ -94,7 +94,7 @@ def _structure(reference: ElementRef, arrays: Mapping[str, Array], along: Index,
     name, subscripts = reference
     array = arrays[name]
     moving = [d for d, sub in enumerate(subscripts) if along.name in free_indices(sub)]
-    if len(moving) != 1 or not array.flat or array.space not in ADDRESSED or is_read(subscripts[moving[0]]):
+    if len(moving) != 1 or not array.flat or array.space not in ADDRESSED or is_computed(subscripts[moving[0]]):
         return None
     (element,) = moving
     dimensions, inner, field = _field(array, subscripts, context)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cugen.pieces.structures.recognition import Structure
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, is_read
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, is_computed
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.memory import Access
@@ -94,5 +94,5 @@ def _divisor(structure: Structure, along: str, width: int, context: Context) -> 
     symbols = {**context.symbols, **names, along: width * names[along]}
     scales = (*structure.array.strides[:-1], integer(structure.size))
     pairs = zip(structure.subscripts, scales, strict=True)
-    terms = (scale if is_read(sub) else to_integer(sub, symbols) * scale for sub, scale in pairs)
+    terms = (scale if is_computed(sub) else to_integer(sub, symbols) * scale for sub, scale in pairs)
     return math.gcd(*(divisor(term.expand(), context) for term in terms))

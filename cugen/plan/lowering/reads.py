@@ -10,7 +10,7 @@ import sympy
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Guard, Let, Load
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_integer
+from cugen.plan.subscripts import computed_parts, to_integer
 from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Maximum, Minimum, Mod, bounds, integer, symbol
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, Read, free_indices, walk
 from cugen.spec.rewriting import replaced
@@ -62,7 +62,7 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
 def _is_always_in_bounds(lowering: Lowering, read: Read, array: Array) -> bool:
     """Whether the ranges of its indices prove an element's subscripts in bounds, whatever conditions it is read
     under."""
-    if read.boundary is not None or any(isinstance(n, Read | Local) for sub in read.subscripts for n in walk(sub)):
+    if read.boundary is not None or any(True for sub in read.subscripts for _ in computed_parts(sub)):
         return False
     subscripts = (to_integer(sub, lowering.symbols) for sub in read.subscripts)
     return all(
@@ -130,22 +130,20 @@ def is_bounds_checked(lowering: Lowering, read: Read, access: Access) -> bool:
 
 
 def lower_subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
-    """A subscript as an integer expression; gathered elements become named loads first. Locals are results of
-    reductions."""
-    for node in walk(expr):
-        if isinstance(node, Read | Local):
-            value = lowering.lower(node, home)
-            if isinstance(value, Local) and value.name not in lowering.symbols:
-                _make_subscript(lowering, node, value, home)
-
-    def local(node: Expr) -> Expr | None:
-        return home.recall(node) if isinstance(node, Read) else None
-
-    return to_integer(replaced(expr, local), lowering.symbols)
+    """A subscript as an integer expression; gathered elements become named loads first, and other parts that are
+    computed named values. Locals are results of reductions."""
+    values: dict[Expr, Expr] = {}
+    for part in dict.fromkeys(computed_parts(expr)):
+        value = lowering.lower(part, home) if isinstance(part, Read | Local) else lowering.named(part, home)
+        if isinstance(value, Local) and value.name not in lowering.symbols:
+            _make_subscript(lowering, part, value, home)
+        values[part] = value
+    return to_integer(replaced(expr, values.get), lowering.symbols)
 
 
-def _make_subscript(lowering: Lowering, expr: Read | Local, value: Local, scope: Scope) -> None:
-    """Makes a loaded element, or the result of a reduction, usable in subscripts, with its range."""
+def _make_subscript(lowering: Lowering, expr: Expr, value: Local, scope: Scope) -> None:
+    """Makes a loaded element, the result of a reduction or another computed value usable in subscripts, with its
+    range."""
     low, high = expr.dtype.lowest, expr.dtype.highest
     name = value.name
     if extents := lowering.subscripts.get(expr):
@@ -163,8 +161,9 @@ def _make_subscript(lowering: Lowering, expr: Read | Local, value: Local, scope:
 
 
 def gathered_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Expr, tuple[Integer, ...]]:
-    """Elements, and locals with results of reductions, used in subscripts. Those used only as a whole subscript of
-    reads without a boundary are assumed in bounds, and map to the extents of these dimensions."""
+    """Elements, locals with results of reductions, and other computed values that are used in subscripts. Those used
+    only as a whole subscript of reads without a boundary are assumed in bounds, and map to the extents of these
+    dimensions."""
     in_bounds: dict[Expr, tuple[Integer, ...]] = {}
     unbounded: dict[Expr, tuple[Integer, ...]] = {}
     for expr in expressions:
@@ -172,10 +171,11 @@ def gathered_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Arra
             if not isinstance(node, Read):
                 continue
             for sub, extent in zip(node.subscripts, arrays[node.array].shape, strict=True):
-                if isinstance(sub, Read | Local) and node.boundary is None:
+                parts = tuple(computed_parts(sub))
+                if parts == (sub,) and node.boundary is None:
                     in_bounds[sub] = (*in_bounds.get(sub, ()), extent)
                 else:
-                    unbounded.update({inner: () for inner in walk(sub) if isinstance(inner, Read | Local)})
+                    unbounded.update(dict.fromkeys(parts, ()))
     return {**in_bounds, **unbounded}
 
 

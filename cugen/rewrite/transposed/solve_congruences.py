@@ -16,7 +16,7 @@ from math import gcd
 
 from cugen.plan.lowering.reductions import conjuncts
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.canonical_expressions import both
+from cugen.rewrite.canonical.expressions import both
 from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import (
     Cast,

@@ -22,21 +22,22 @@ from cugen.reference.storage import numpy_dtype
 from cugen.runtime.buffers import pack, view
 from cugen.runtime.call.arguments import Call, check_call, merged, workspace_bytes
 from cugen.runtime.call.views import CPU, ArrayView
+from cugen.runtime.cuda import libcuda
+from cugen.runtime.cuda.binding import Binding, KernelFunction, Stream
+from cugen.runtime.cuda.choice import Current, context_of_call
+from cugen.runtime.cuda.streams import PER_THREAD
 from cugen.runtime.device import Device, Job
 from cugen.runtime.gpu import target_for
-from cugen.runtime.libcuda import Driver, driver
-from cugen.runtime.packing import pack_number
+from cugen.runtime.packing import pack_address, pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
-
-_PER_THREAD = 2  # CU_STREAM_PER_THREAD
 
 
 @dataclass(frozen=True)
 class _Loaded:
     """A module loaded in one context."""
 
-    functions: Mapping[str, int]
+    kernels: Mapping[str, KernelFunction]
     symbols: Mapping[str, int]
     limits: Limits
     cubin: Cubin
@@ -51,7 +52,9 @@ class GpuFunction:
     mapped memory where the spec has those. Arguments are checked before the
     launch (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of PyTorch, CuPy or PyCUDA; by default
     the default stream. Calls are asynchronous, and threads may call at once. They run in the current context of the
-    thread; the first call in a context compiles for its GPU. The function caches one set of workspaces per stream for
+    thread, without one in the primary context of GPU 0; the first call in a context compiles for its GPU. Calls go
+    through PyCUDA if PyCUDA or cugen made the context current, unless the stream is another library's; else through
+    libcuda. The function caches one set of workspaces per stream for
     the lifetime of the process, and one module per stream if calls set constants of the kernel: their symbols belong to
     the module. Texture objects are made once for each address, and also kept for the lifetime of the process: graphs
     may have captured them. Tensor maps are kept as well, to be encoded once.
@@ -59,7 +62,7 @@ class GpuFunction:
 
     source: str
     manifest: Manifest
-    _loaded: dict[tuple[int, ...], _Loaded] = field(default_factory=dict)
+    _loaded: dict[tuple[Binding | int, ...], _Loaded] = field(default_factory=dict)
     _workspaces: dict[tuple[int, int, int, str], tuple[int, int]] = field(default_factory=dict)
     _textures: dict[tuple[int, int, TextureMemory], int] = field(default_factory=dict)
     _tensor_maps: dict[tuple[int, TensorMemory], bytes] = field(default_factory=dict)
@@ -69,23 +72,22 @@ class GpuFunction:
         return f"<GpuFunction {self.manifest.signature}>"
 
     def __call__(self, values: Mapping[str, Any] | None = None, /, *, stream: Any = None, **arguments: Any) -> None:
-        self.queue(merged(self.manifest, values, arguments), stream_handle(stream))
+        self.queue(merged(self.manifest, values, arguments), stream)
 
     def queue(
         self,
         arguments: Mapping[str, Any],
-        handle: int,
+        stream: Any,
         allocate: Callable[[int], int] | None = None,
         on_gpu: int | None = None,
     ) -> None:
-        """A call on the stream of this handle. `allocate` allocates workspaces that the caller owns. `on_gpu`: in the
-        primary context of this GPU."""
-        cuda = driver()
-        with cuda.context(on_gpu) as (context, ordinal):
-            call = check_call(self.manifest, arguments, device=ordinal)
-            self._check_ordinals(cuda, call, ordinal)
+        """A call on this stream. `allocate` allocates workspaces that the caller owns. `on_gpu`: in the primary context
+        of this GPU."""
+        with context_of_call(stream, on_gpu) as current:
+            call = check_call(self.manifest, arguments, device=current.ordinal)
+            self._check_ordinals(call, current.ordinal)
             with self._lock:
-                loaded = self._module(cuda, context, ordinal, handle)
+                loaded = self._module(current)
                 grids = self._grids(call, loaded)
                 addresses = {name: array.address for name, array in call.arrays.items()}
                 sizes = workspace_bytes(self.manifest, call.params)
@@ -93,91 +95,95 @@ class GpuFunction:
                 for space in self.manifest.workspace:
                     size = sizes[space.name]
                     if allocate is None:
-                        addresses[space.name] = self._workspace(cuda, context, handle, space, size)
+                        addresses[space.name] = self._workspace(current, space, size)
                     else:
                         addresses[space.name] = allocate(size)
                     if space.zeroed and size and not (allocate is None and space.left_zero):
                         cleared[space.name] = size
                 objects = {
-                    name: self._texture(cuda, context, call.arrays[name].address, memory)
+                    name: self._texture(current.context, call.arrays[name].address, memory)
                     for name, memory in texture_memory(self.manifest, call.params)
                 }
                 maps = {
-                    name: self._tensor_map(cuda, addresses[argument], memory)
+                    name: self._tensor_map(addresses[argument], memory)
                     for name, argument, memory in tensor_memory(self.manifest, call.params)
                 }
-                self._queue(cuda, call, loaded, grids, addresses | objects, maps, cleared, handle)
+                self._queue(current.cuda, call, loaded, grids, addresses | objects, maps, cleared, current.stream)
 
-    def _check_ordinals(self, cuda: Driver, call: Call, ordinal: int) -> None:
+    def _check_ordinals(self, call: Call, ordinal: int) -> None:
         for name, array in call.arrays.items():
-            if array.device in (None, CPU) and array.bytes and (actual := cuda.ordinal_of(array.address)) != ordinal:
+            if (
+                array.device in (None, CPU)
+                and array.bytes
+                and (actual := libcuda.driver().ordinal_of(array.address)) != ordinal
+            ):
                 location = f"in the memory of GPU {actual}" if actual >= 0 else "not in GPU memory"
                 raise RunError(WRONG_DEVICE, f"`{name}` is {location}; the kernel runs on GPU {ordinal}")
 
-    def _module(self, cuda: Driver, context: int, ordinal: int, stream: int) -> _Loaded:
-        """The module of a context; with uploads also of the stream."""
-        key = (context, *_stream_key(stream)) if self.manifest.uploads else (context,)
+    def _module(self, current: Current) -> _Loaded:
+        """The module of a binding and context; with uploads also of the stream."""
+        key = (current.cuda, current.context, *(_stream_key(current.handle) if self.manifest.uploads else ()))
         if key not in self._loaded:
-            self._loaded[key] = self._load(cuda, ordinal)
+            self._loaded[key] = self._load(current)
         return self._loaded[key]
 
-    def _load(self, cuda: Driver, ordinal: int) -> _Loaded:
-        target = target_for(self.manifest, cuda.capability(ordinal))
+    def _load(self, current: Current) -> _Loaded:
+        target = target_for(self.manifest, libcuda.driver().capability(current.ordinal))
         cubin = compile_cubin(self.source, self.manifest.kernel, target)
-        module = cuda.load(cubin.image)
-        functions = {launch.kernel: cuda.function(module, launch.kernel) for launch in self.manifest.launches}
-        symbols = {upload.symbol: cuda.symbol(module, upload.symbol) for upload in self.manifest.uploads}
-        limits = cuda.limits(ordinal)
+        module = current.cuda.load(cubin.image)
+        kernels = {launch.kernel: module.kernel(launch.kernel) for launch in self.manifest.launches}
+        symbols = {upload.symbol: module.symbol(upload.symbol) for upload in self.manifest.uploads}
+        limits = libcuda.driver().limits(current.ordinal)
         for kernel, size in dynamic_limits(self.manifest).items():
             if size <= limits.shared_bytes:  # else check_launch refuses it
-                cuda.allow_dynamic_shared(functions[kernel], size)
+                kernels[kernel].allow_dynamic_shared(size)
         for launch in self.manifest.launches:
-            cuda.configure(functions[launch.kernel], launch)
-        return _Loaded(functions, symbols, limits, cubin)
+            kernels[launch.kernel].configure(launch)
+        return _Loaded(kernels, symbols, limits, cubin)
 
     def _grids(self, call: Call, loaded: _Loaded) -> list[tuple[int, int, int]]:
-        kernels = loaded.cubin.kernels
+        resources = loaded.cubin.kernels
         return [
-            check_launch(launch, call.params, loaded.limits, kernels[launch.kernel].registers)
+            check_launch(launch, call.params, loaded.limits, resources[launch.kernel].registers)
             for launch in self.manifest.launches
         ]
 
-    def _workspace(self, cuda: Driver, context: int, stream: int, space: Workspace, size: int) -> int:
+    def _workspace(self, current: Current, space: Workspace, size: int) -> int:
         """Cached workspace of this stream; zeroed when allocated if launches leave it zero."""
-        key = (context, *_stream_key(stream), space.name)
+        key = (current.context, *_stream_key(current.handle), space.name)
         address, capacity = self._workspaces.get(key, (0, 0))
         if capacity < size:
             if address:
                 del self._workspaces[key]
-                cuda.free(address, stream)
-            address = cuda.allocate(size, stream)
+                libcuda.driver().free(address, current.handle)
+            address = libcuda.driver().allocate(size, current.handle)
             if space.left_zero:
-                cuda.clear(address, size, stream)
+                current.cuda.set_bytes(address, 0, size, current.stream)
             self._workspaces[key] = (address, size)
         return address
 
-    def _texture(self, cuda: Driver, context: int, address: int, memory: TextureMemory) -> int:
+    def _texture(self, context: int, address: int, memory: TextureMemory) -> int:
         key = (context, address, memory)
         if key not in self._textures:
-            self._textures[key] = cuda.create_texture(address, memory)
+            self._textures[key] = libcuda.driver().create_texture(address, memory)
         return self._textures[key]
 
-    def _tensor_map(self, cuda: Driver, address: int, memory: TensorMemory) -> bytes:
+    def _tensor_map(self, address: int, memory: TensorMemory) -> bytes:
         key = (address, memory)
         if key not in self._tensor_maps:
-            self._tensor_maps[key] = cuda.encode_tensor_map(address, memory)
+            self._tensor_maps[key] = libcuda.driver().encode_tensor_map(address, memory)
         return self._tensor_maps[key]
 
     def _queue(
         self,
-        cuda: Driver,
+        cuda: Binding,
         call: Call,
         loaded: _Loaded,
         grids: list[tuple[int, int, int]],
         addresses: Mapping[str, int],
         maps: Mapping[str, bytes],
         cleared: Mapping[str, int],
-        stream: int,
+        stream: Stream,
     ) -> None:
         """`addresses` has texture objects in place of their arrays, `maps` the tensor maps; `cleared` are the bytes of
         the workspaces to be zeroed first."""
@@ -187,13 +193,12 @@ class GpuFunction:
             if upload.argument in addresses:
                 cuda.copy(symbol, addresses[upload.argument], upload.bytes, stream)
             else:
-                cuda.upload(symbol, values[upload.argument][: upload.bytes], stream)
+                cuda.store(symbol, values[upload.argument][: upload.bytes], stream)
         for name, size in cleared.items():
-            cuda.clear(addresses[name], size, stream)
+            cuda.set_bytes(addresses[name], 0, size, stream)
         for launch, grid in zip(self.manifest.launches, grids, strict=True):
             if 0 not in grid:
-                cuda.launch(
-                    loaded.functions[launch.kernel],
+                loaded.kernels[launch.kernel].launch(
                     grid,
                     launch.block,
                     launch.dynamic_shared_bytes,
@@ -203,19 +208,19 @@ class GpuFunction:
 
     def _values(self, call: Call, addresses: Mapping[str, int]) -> dict[str, bytes]:
         """The bytes of every argument and workspace pointer."""
-        values = {name: np.uint64(address).tobytes() for name, address in addresses.items()}
+        values = {name: pack_address(address) for name, address in addresses.items()}
         for argument in self.manifest.arguments:
             match argument:
                 case ScalarArgument(name=name, dtype=dtype):
-                    values[name] = pack_number(call.scalars[name], DTYPES[dtype]).tobytes()
+                    values[name] = pack_number(call.scalars[name], DTYPES[dtype])
                 case ParamArgument(name=name, dtype=dtype):
-                    values[name] = pack_number(call.params[name], DTYPES[dtype]).tobytes()
+                    values[name] = pack_number(call.params[name], DTYPES[dtype])
         return values
 
 
 def _stream_key(stream: int) -> tuple[int, int]:
     """A stream of the process: each thread has its own PER_THREAD."""
-    return stream, threading.get_ident() if stream == _PER_THREAD else 0
+    return stream, threading.get_ident() if stream == PER_THREAD else 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -262,21 +267,3 @@ Compiled = GpuFunction | CpuFunction
 def compiled(source: str, manifest: Manifest, device: Device | None = None) -> Compiled:
     """The kernel as a function: for the GPU, or for `device`, which runs on NumPy arrays."""
     return GpuFunction(source, manifest) if device is None else CpuFunction(source, manifest, device)
-
-
-def stream_handle(stream: Any) -> int:
-    """The driver handle of a stream: 0 for None, an integer itself, or that of an object.
-
-    Streams of PyTorch (`cuda_stream`), CuPy (`ptr`), PyCUDA (`handle`) and with `__cuda_stream__` are supported."""
-    if stream is None:
-        return 0
-    if isinstance(stream, int):
-        return stream
-    if hasattr(stream, "__cuda_stream__"):
-        protocol = stream.__cuda_stream__
-        return int((protocol() if callable(protocol) else protocol)[1])
-    for attribute in ("cuda_stream", "ptr", "handle"):
-        if hasattr(stream, attribute):
-            return int(getattr(stream, attribute))
-    cure = wording.IN_A_MAPPING.format(name="stream")
-    raise RunError(WRONG_DEVICE, f"`stream` is a {type(stream).__name__}, which is no CUDA stream", cure)

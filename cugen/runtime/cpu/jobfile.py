@@ -70,7 +70,7 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
             yield f"buffer {argument.name} {argument.role} {size} {argument.alignment}"
         else:
             value = params[argument.name] if isinstance(argument, ParamArgument) else job.scalars[argument.name]
-            yield f"value {argument.name} {pack_number(value, DTYPES[argument.dtype]).tobytes().hex()}"
+            yield f"value {argument.name} {pack_number(value, DTYPES[argument.dtype]).hex()}"
     for space in manifest.workspace:
         size = evaluate(space.elements, params) * DTYPES[space.dtype].bytes
         yield f"buffer {space.name} {'zeroed' if space.zeroed else 'workspace'} {size} {_WORKSPACE_ALIGNMENT}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import platform
 import shutil
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from cugen.toolchain.errors import ToolMissing
 
 _TIMEOUT_SECONDS = 60
 _VARIABLE_SECTIONS = "bBdD"  # section types of nm that are writable
+# Of GNU nm, which without one tries its plugins first: they take ten times as long.
+_FORMATS = {"x86_64": "elf64-x86-64", "aarch64": "elf64-littleaarch64"}
 _GUARD = "guard variable for "  # of an array with a constructor; has the array's name
 
 
@@ -31,15 +35,23 @@ def shared_arrays(program: Path, names: tuple[str, ...]) -> tuple[SharedArray, .
     """The function-local arrays of these `names`, by address. ToolMissing without nm."""
     if not names:
         return ()
-    text = _run("nm", "-S", "-C", "--defined-only", str(program))
     arrays = []
-    for line in text.splitlines():
+    for line in _listed_symbols(program).splitlines():
         fields = line.split(maxsplit=3)
         if len(fields) == 4 and fields[2] in _VARIABLE_SECTIONS and "::" in fields[3] and _GUARD not in fields[3]:
             function, name = fields[3].rsplit("::", 1)
             if name in names:
                 arrays.append(SharedArray(function, name, int(fields[0], 16), int(fields[1], 16)))
     return tuple(sorted(arrays, key=lambda array: array.address))
+
+
+def _listed_symbols(program: Path) -> str:
+    """The program's symbols, as nm lists them."""
+    words = ("-S", "-C", "--defined-only", str(program))
+    if known := _FORMATS.get(platform.machine()):
+        with suppress(subprocess.CalledProcessError):  # an nm without the option, or of another format
+            return _run("nm", f"--target={known}", *words)
+    return _run("nm", *words)
 
 
 def lines(program: Path, counters: Iterable[int], source_name: str) -> dict[int, int]:

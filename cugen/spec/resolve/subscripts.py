@@ -32,7 +32,8 @@ _HINTS = {
 }
 MAX_DIVISIONS = 12  # nested in a subscript: the cost of a bounds proof may double with each
 _DEFAULT_HINT = (
-    "use integers, params, indices, elements of integer arrays, `+ - *` by a constant, `//` and `%` by a constant"
+    "use integers, params, indices, elements of integer arrays, `+ - *` by a constant, `//` and `%` by a constant; for"
+    " anything else, name it in a statement of its own, `at[...] = ...`, and read at `at[...]`"
 )
 
 

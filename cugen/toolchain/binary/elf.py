@@ -3,6 +3,7 @@
 A cubin is a little-endian 64-bit ELF file. `.text.<kernel>` holds the code, `.nv.shared.<kernel>` has the size of the
 static shared memory, `.nv.constant3` that of all `__constant__` variables. `.nv.info` is a list of records
 (format byte, attribute byte, 16-bit value or length, payload); the records used here pair a symbol with a number.
+Those of `.nv.info.<kernel>` describe its parameters.
 NVIDIA doesn't document the attributes: the tests compare what is read here with what `ptxas -v` prints.
 """
 
@@ -20,6 +21,7 @@ _GLOBAL = 1  # STB_GLOBAL
 _SIZED_PAYLOAD = 4  # EIFMT_SVAL
 _FRAME_SIZE = 0x11  # EIATTR_FRAME_SIZE: bytes of stack
 _REGISTER_COUNT = 0x2F  # EIATTR_REGCOUNT
+_PARAMETER = 0x17  # EIATTR_KPARAM_INFO: zeros, number, offset, and a word with the size from bit 18 on
 _RESERVED_SHARED = 1024  # shared memory per block reserved by the system; included in the section from sm_90 on
 
 
@@ -32,6 +34,15 @@ class KernelSection:
     stack_bytes: int
     argument_bytes: int  # of constant bank 0: driver data and the arguments
     constant_bytes: int  # all __constant__ variables of the module
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a kernel. `offset` counts from the first parameter's place in constant bank 0; one that is aligned
+    to more than 16 bytes has an offset of its architecture, since the bank also has data of the driver in front."""
+
+    offset: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,13 @@ def section(image: bytes, name: str) -> bytes:
     """Contents of a section, such as `.nv.constant2.<kernel>`; empty where there is none."""
     match = next((s for s in _sections(image) if s.name == name and s.kind != _NO_BITS), None)
     return image[match.offset : match.offset + match.size] if match else b""
+
+
+def parameters(image: bytes, kernel: str) -> tuple[Parameter, ...]:
+    """The parameters of a kernel, in order."""
+    records = _records(section(image, f".nv.info.{kernel}"), _PARAMETER)
+    fields = sorted(struct.unpack("<4xHHI", record) for record in records)
+    return tuple(Parameter(offset, word >> 18) for _, offset, word in fields)
 
 
 def constants(image: bytes) -> dict[str, tuple[int, int]]:

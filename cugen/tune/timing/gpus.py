@@ -6,7 +6,7 @@ import ctypes
 import uuid
 from dataclasses import dataclass, replace
 
-from cugen.runtime.libcuda import driver
+from cugen.runtime.cuda.libcuda import driver
 
 
 @dataclass(frozen=True, slots=True)

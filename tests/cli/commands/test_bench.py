@@ -16,6 +16,7 @@ import cugen.bench.measure
 import cugen.bench.session
 import cugen.runtime.gpu
 from cugen.cli.parallel import gpus as parallel
+from cugen.runtime.cuda import choice
 from cugen.runtime.gpu import available
 from cugen.tune.timing import gpus
 from cugen.tune.timing.gpus import Gpu
@@ -135,6 +136,15 @@ def test_a_wrong_kernel_is_a_no(cli: Cli, spec: Path, gpu: list[Any]) -> None:
 @pytest.mark.parametrize("words", [("--against", "tensorflow"), ("--samples", "0"), ("--samples", "many")])
 def test_wrong_options_are_wrong_calls(cli: Cli, spec: Path, words: tuple[str, ...]) -> None:
     assert cli("bench", spec, *words).status == 2
+
+
+def test_without_pycuda_it_says_what_launches(cli: Cli, spec: Path, gpu: list[Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr(choice, "missing_pycuda", lambda: "No module named 'pycuda'")
+    said = "running through the CUDA driver without PyCUDA (No module named 'pycuda'); `cugen setup gpu` builds it\n"
+    assert cli("bench", spec).err.startswith(said)
+    assert said not in cli("bench", spec, "--quiet").err
+    monkeypatch.setattr(choice, "missing_pycuda", str)
+    assert said not in cli("bench", spec).err
 
 
 def test_each_kernel_is_timed_on_every_gpu(cli: Cli, spec: Path, gpu: list[Any], monkeypatch: Any) -> None:

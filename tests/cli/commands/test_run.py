@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import numpy as np
 import pytest
 
 import cugen.kernel
-from cugen.runtime import libcuda
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.gpu import available
-from tests.runtime.fake_gpu import FakeGpu, FakeLibcuda
+from tests.runtime.fakes.gpu import FakeGpu
+from tests.runtime.fakes.installed import installed_gpu
 
 Cli = Callable[..., Any]
 
@@ -97,18 +96,15 @@ def test_asking_for_a_gpu_where_there_is_none_is_not_an_answer(cli: Cli, spec: P
 
 
 @pytest.fixture
-def gpu_without_pycuda(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+def gpu_without_pycuda() -> Iterator[FakeGpu]:
     """A GPU that has the kernel `scale`."""
-    gpu = FakeGpu()
 
     def scale(x: np.uint64, y: np.uint64) -> None:
         gpu.view(y, 40)[:] = 2 * gpu.view(x, 40)
 
-    gpu.kernels["scale"], gpu.parameters["scale"] = scale, ("uint64", "uint64")
-    opened = libcuda.Driver(FakeLibcuda(gpu))
-    monkeypatch.setattr(libcuda, "driver", lambda: opened)
-    monkeypatch.setitem(sys.modules, "pycuda", None)
-    return gpu
+    with installed_gpu(has_pycuda=False) as gpu:
+        gpu.kernels["scale"], gpu.parameters["scale"] = scale, ("uint64", "uint64")
+        yield gpu
 
 
 @pytest.mark.parametrize("device", ["gpu", "auto"])

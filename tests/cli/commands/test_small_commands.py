@@ -15,7 +15,7 @@ import pytest
 from cugen.cli import failures
 from cugen.cli.commands import doctor
 from cugen.emit.resources import SCHEMA, data_folder
-from cugen.runtime import libcuda
+from cugen.runtime.cuda import libcuda
 from cugen.spec.load import load_all
 from cugen.toolchain import host, nvrtc, pycuda
 from cugen.toolchain.errors import CompileError, ToolMissing

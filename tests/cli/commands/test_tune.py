@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cugen.abi.errors import RunError
+from cugen.runtime.cuda.choice import without_pycuda
 from cugen.tune.timing import gpus, workers
 from cugen.tune.timing.gpus import Gpu
 from tests.tune.scale import FAKE, SCALE
@@ -76,6 +77,7 @@ def test_the_winner_goes_to_the_lock_and_into_the_kernel(cli: Cli, spec: Path, m
     answer = tuned(cli, spec)
     assert answer.status == 0, answer.err
     assert answer.out.startswith("scale: 5 µs on NVIDIA H200, 2.00 times as fast as untuned\n")
+    assert answer.err.startswith(without_pycuda())
     assert "best 5 µs, untuned 10 µs" in answer.err
     lock = tmp_path / "cugen.lock"
     normal = re.sub('spec: "[0-9a-f]{16}"', 'spec: "HASH"', lock.read_text())

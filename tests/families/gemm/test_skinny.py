@@ -313,3 +313,61 @@ def test_a_placement_that_the_family_refuses_is_left_to_others(made):
     text = automatic(skinny_gemm(3, 2048, 4096, dtype="uint8"))
     text = text.replace("dtype: uint8}", "dtype: uint8, memory: shared}", 1)
     assert "skinny" not in {kernel.family for kernel in made(text).plan.kernels}
+
+
+# Scales of groups, and heads that share keys
+
+GROUPS = """
+params: {{M: {m}, K: {k}, N: {n}, G: {group}}}
+arrays:
+  x: {{shape: [M, K], dtype: float16}}
+  w: {{shape: [{w}], dtype: int8}}
+  s: {{shape: [{s}], dtype: float16}}
+  z: {{shape: [{s}], dtype: int8}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[m, n] = sum(x[m, k] * ((w[{subscripts}] - z[{of}]) * s[{of}]), k)
+"""
+
+
+def groups(m: int, n: int, k: int, group: int, n_major: bool) -> str:
+    layout = ("K, N", "K // G, N", "k, n", "k // G, n") if n_major else ("N, K", "N, K // G", "n, k", "n, k // G")
+    w, s, subscripts, of = layout
+    return GROUPS.format(m=m, n=n, k=k, group=group, w=w, s=s, subscripts=subscripts, of=of)
+
+
+@pytest.mark.parametrize("n_major", [False, True])
+@pytest.mark.parametrize("m", [2, 4, 8])
+def test_weights_with_scales_of_groups_are_read_once(made, m, n_major):
+    kernel = made(groups(m, 4096, 4096, 128, n_major)).plan.kernels[0]
+    assert kernel.family == "skinny"
+    assert loads(kernel, "s") == [1]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("n_major", [False, True])
+@pytest.mark.parametrize("group", [128, 24, 6])
+def test_scales_of_groups_of_any_size_are_right(made, prove, group, n_major):
+    text = groups(3, 72, 768, group, n_major)
+    assert made(text).plan.kernels[0].family == "skinny"
+    prove(text)
+
+
+GROUPED_HEADS = """
+params: {{B: 2, G: {groups}, R: {members}, T: 72, D: 80}}
+arrays:
+  q: {{shape: [B, G * R, D], dtype: float32}}
+  k: {{shape: [B, G, {k}], dtype: float16}}
+  y: {{shape: [B, G * R, T], dtype: float32}}
+compute: y[b, h, t] = exp(sum(q[b, h, d] * k[b, h // R, {subscripts}], d) / 9)
+"""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("k", "subscripts"), [("T, D", "t, d"), ("D, T", "d, t")])
+@pytest.mark.parametrize(("groups", "members"), [(3, 4), (2, 16), (5, 2)])
+def test_heads_that_share_keys_are_rows_of_one_gemm(made, prove, groups, members, k, subscripts):
+    text = GROUPED_HEADS.format(groups=groups, members=members, k=k, subscripts=subscripts)
+    kernel = made(text).plan.kernels[0]
+    assert kernel.family == "skinny"
+    assert f"skinny GEMM of {members} rows" in kernel.reasons[0]
+    prove(text)

@@ -1,4 +1,4 @@
-"""Adjacent windows with short rows are reduced by columns first, which requests fewer sectors."""
+"""Adjacent windows: many with short rows have a thread each, of fewer the columns are reduced first."""
 
 from __future__ import annotations
 
@@ -43,10 +43,26 @@ def arrays_between(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("height", "width", "dtype"), [(11, 11, "float32"), (7, 7, "float16"), (9, 5, "float64"), (13, 10, "bfloat16")]
 )
-def test_columns_of_windows_are_reduced_first(height, width, dtype):
-    text = pooling(height, width, 23, 23, dtype, "mean({}, r, s)")
+def test_columns_of_fewer_windows_are_reduced_first(height, width, dtype):
+    text = pooling(height, width, 23, 23, dtype, "mean({}, r, s)", images=64)
     assert arrays_between(text) == ["y_columns"]
     assert 2 * sectors(text) <= sectors(text + ONE_LAUNCH)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("height", "width", "dtype"), [(11, 11, "float32"), (7, 7, "float16"), (9, 5, "float64"), (13, 10, "bfloat16")]
+)
+@pytest.mark.parametrize(("columns", "threads"), [(23, 32), (143, 160), (300, 160)])
+def test_rows_that_l1_holds_are_read_by_a_thread_of_each_window(height, width, dtype, columns, threads):
+    kernel = generate(load_text(pooling(height, width, 23, columns, dtype, "mean({}, r, s)"))[0], analysis=False)
+    assert [launch.block for launch in kernel.plan.kernels] == [(1, threads, 1)]
+
+
+@pytest.mark.parametrize("columns", [3, 40])
+def test_few_windows_are_shared_by_threads(columns):
+    kernel = generate(load_text(pooling(11, 11, 2, columns, "float32", "mean({}, r, s)", images=40))[0])
+    assert all(launch.block[0] > 1 for launch in kernel.plan.kernels)
 
 
 @pytest.mark.parametrize(

@@ -86,3 +86,68 @@ def test_a_subscript_of_an_element_that_is_overwritten_is_computed_before() -> N
 )
 def test_results_are_those_of_the_reference(sizes: tuple[int, int, int, int], compute: str) -> None:
     assert passes(generate(spec_of(compute, sizes), analysis=False))
+
+
+TABLE = """cugen: 1
+kernel: looked_up
+params: {M: 30, N: 9, V: 256}
+arrays:
+  t: {shape: [V], dtype: float32%s}
+  q: {shape: [M, N], dtype: %s}
+  u: {shape: [V, N], dtype: float32%s}
+  y: {shape: [M], dtype: float32}
+  z: {shape: [M, N], dtype: float32}
+compute: |
+"""
+SUMMED = "  y[m] = sum(t[c[m, n]], n)\n  z[m, n] = u[k[m], n]\n"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "boundary", "element", "row"),
+    [
+        ("uint8", "", "q[m, n] * 3 + 7", "q[m, 0] - 100"),
+        ("uint8", "", "cast(q[m, n] & 15, int32)", "q[m, 0] & 15"),
+        ("uint32", "clamp", "q[m, n] - 5", "q[m, 0] - 5"),
+        ("int8", "clamp", "q[m, n] * 2", "-q[m, 0]"),
+        ("int16", "wrap", "q[m, n] * 300", "q[m, 0] * 300"),
+        ("float32", "clamp", "cast(floor(40 * q[m, n]), int32)", "cast(round(q[m, 0] * 9), int32) + 1"),
+        ("int32", "zero", "q[m, n] + m if q[m, n] > 2 else n", "maximum(q[m, 0], 3) // 2"),
+    ],
+)
+def test_subscripts_wrap_and_round_as_the_temporaries_do_that_they_are(
+    dtype: str, boundary: str, element: str, row: str
+) -> None:
+    outside = f", boundary: {boundary}" if boundary else ""
+    compute = f"  c[m, n] = {element}\n  k[m] = {row}\n{SUMMED}"
+    (spec,) = load_text(TABLE % (outside, dtype, outside) + compute)
+    assert passes(generate(spec, analysis=False))
+
+
+def test_a_subscript_of_an_index_alone_may_be_rounded_in_a_reduction() -> None:
+    compute = "  c[m, n] = cast(floor(0.37 * m + 0.1 * n), int32)\n  k[m] = cast(floor(0.37 * m), int32)\n"
+    compute += SUMMED.replace("t[c[m, n]]", "u[c[m, n], n]")
+    (spec,) = load_text(TABLE % ("", "float32", "") + compute.replace("= u[k", "= t[0] + q[0, 0] + u[k"))
+    kernel = generate(spec, analysis=False)
+    assert not kernel.manifest.workspace
+    assert passes(kernel)
+
+
+STREAMED = """cugen: 1
+kernel: streamed
+params: {M: 30, N: 9}
+arrays:
+  x: {shape: [9, M, N], dtype: float32, boundary: wrap}
+  d: {shape: [9], dtype: int32}
+  z: {shape: [9, M, N], dtype: float32}
+compute: |
+  p[s, m, n] = x[s, m - d[s], n]
+  a[m, n] = sum(p[s, m, n] * d[s], s)
+  z[s, m, n] = p[s, m, n] - a[m, n] * d[s]
+"""
+
+
+def test_elements_that_are_subscripts_of_others_are_kept_in_registers_beside_them() -> None:
+    (spec,) = load_text(STREAMED)
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["rowwise"]
+    assert passes(kernel)

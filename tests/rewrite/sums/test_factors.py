@@ -9,7 +9,7 @@ import pytest
 
 from cugen.kernel import generate
 from cugen.reference.evaluate import evaluate
-from cugen.rewrite.canonical_expressions import with_canonical_expressions
+from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text

@@ -10,7 +10,7 @@ import pytest
 
 from cugen.kernel import generate
 from cugen.reference.evaluate import evaluate
-from cugen.rewrite.canonical_expressions import with_canonical_expressions
+from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.transposed.solve_congruences import with_solved_congruences
 from cugen.runtime.inputs import draw as draw_inputs
 from cugen.runtime.inputs import known_params

@@ -1,4 +1,4 @@
-"""A compiled kernel's calls, over a driver that records its calls."""
+"""A compiled kernel's calls through libcuda, whose functions are recorded."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,8 @@ from cugen.abi.manifest import (
 from cugen.abi.tensor_maps import TensorMemory
 from cugen.abi.textures import TextureMemory
 from cugen.runtime.call import callable as calling
-from cugen.runtime.call.callable import CpuFunction, GpuFunction, compiled, stream_handle
+from cugen.runtime.call.callable import CpuFunction, GpuFunction, compiled
+from cugen.runtime.cuda import choice, libcuda
 from cugen.runtime.device import Fault, Job, Outcome
 from cugen.toolchain.cuda import Cubin, KernelResources
 
@@ -41,9 +42,15 @@ class FakeDriver:
         self.allowed: dict[int, int] = {}
         self.configured: list[tuple[int, int | None]] = []
 
+    def context(self) -> int:
+        return self.context_handle
+
+    def ordinal(self) -> int:
+        return self.gpu
+
     @contextmanager
-    def context(self, of_gpu: int | None = None) -> Iterator[tuple[int, int]]:
-        yield (self.context_handle, self.gpu) if of_gpu is None else (1000 + of_gpu, of_gpu)
+    def primary(self, ordinal: int) -> Iterator[int]:
+        yield 1000 + ordinal
 
     def ordinal_of(self, address: int) -> int:
         return self.homes.get(address, 0)
@@ -80,11 +87,12 @@ class FakeDriver:
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self.log.append(("copy", target, source, size, stream))
 
-    def clear(self, address: int, size: int, stream: int) -> None:
+    def set_bytes(self, address: int, value: int, size: int, stream: int) -> None:
+        assert value == 0
         self.log.append(("clear", address, size, stream))
 
-    def upload(self, target: int, content: bytes, stream: int) -> None:
-        self.log.append(("upload", target, content, stream))
+    def store(self, address: int, number: bytes, stream: int) -> None:
+        self.log.append(("store", address, number, stream))
 
     def create_texture(self, address: int, memory: TextureMemory) -> int:
         self.log.append(("texture", address, memory))
@@ -99,13 +107,15 @@ class FakeDriver:
 
 
 @pytest.fixture(autouse=True)
-def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     fake = FakeDriver()
-    monkeypatch.setattr(calling, "driver", lambda: fake)
+    monkeypatch.setattr(libcuda, "driver", lambda: fake)
+    choice._lasting.cache_clear()
     resources = {"scale": KernelResources(32, 0, 0, 0, 0, 0)}
     cubin = Cubin(b"", "", resources, 0.1, "nvrtc 13.0", False)
     monkeypatch.setattr(calling, "compile_cubin", lambda source, name, target: cubin)
-    return fake
+    yield fake
+    choice._lasting.cache_clear()
 
 
 @pytest.fixture
@@ -156,7 +166,7 @@ def test_uploads_and_launches_are_queued_in_order_on_the_stream(driver, manifest
     assert driver.log == [
         ("allocate", 64, 55),
         ("copy", 300, A, 8, 55),
-        ("upload", 300, bytes.fromhex("003e"), 55),
+        ("store", 300, bytes.fromhex("003e"), 55),
         (
             "launch",
             (4, 1, 1),
@@ -216,7 +226,7 @@ def test_flags_are_zeroed_in_the_stream_before_each_launch(driver, manifest) -> 
     for _ in range(2):
         call(function, 8, stream=3)
     queued = [entry[0] for entry in driver.log]
-    assert queued == ["allocate", *["copy", "upload", "clear", "launch"] * 2]
+    assert queued == ["allocate", *["copy", "store", "clear", "launch"] * 2]
     assert ("clear", 1 << 30, 36, 3) in driver.log
 
 
@@ -249,7 +259,7 @@ def test_a_call_that_fails_when_it_clears_leaves_no_workspace_behind(driver, man
     space = Workspace("w", "int32", "M + 1", (), True, True)
     function = GpuFunction("source", replace(manifest, workspace=(space,), uploads=()))
     with monkeypatch.context() as broken:
-        broken.setattr(driver, "clear", failing)
+        broken.setattr(driver, "set_bytes", failing)
         with pytest.raises(RunError):
             call(function)
     call(function)
@@ -319,26 +329,6 @@ def test_empty_arrays_launch_nothing(driver, manifest) -> None:
     assert driver.log == []
 
 
-@pytest.mark.parametrize(
-    ("stream", "handle"),
-    [
-        (None, 0),
-        (17, 17),
-        (SimpleNamespace(cuda_stream=18), 18),
-        (SimpleNamespace(ptr=19), 19),
-        (SimpleNamespace(handle=20), 20),
-        (SimpleNamespace(__cuda_stream__=lambda: (0, 21)), 21),
-    ],
-)
-def test_streams_of_every_library_are_understood(stream: object, handle: int) -> None:
-    assert stream_handle(stream) == handle
-
-
-def test_what_is_no_stream_is_refused() -> None:
-    with pytest.raises(RunError, match="`stream` is a str"):
-        stream_handle("default")
-
-
 class NumpyDevice:
     name = "numpy"
 
@@ -401,7 +391,7 @@ def test_streams_have_constants_of_their_own(driver, manifest) -> None:
     function = GpuFunction("source", manifest)
     for stream in (1, 55, 1):
         call(function, stream=stream)
-    uploads = [(entry[1], entry[-1]) for entry in driver.log if entry[0] == "upload"]
+    uploads = [(entry[1], entry[-1]) for entry in driver.log if entry[0] == "store"]
     assert uploads == [(300, 1), (301, 55), (300, 1)]
 
 
@@ -410,7 +400,7 @@ def test_threads_have_constants_of_their_own_on_the_stream_per_thread(driver, ma
     with ThreadPoolExecutor(1) as pool:
         pool.submit(call, function, stream=2).result()
     call(function, stream=2)
-    assert [entry[1] for entry in driver.log if entry[0] == "upload"] == [300, 301]
+    assert [entry[1] for entry in driver.log if entry[0] == "store"] == [300, 301]
 
 
 def test_threads_have_workspaces_of_their_own_on_the_stream_per_thread(driver, manifest) -> None:

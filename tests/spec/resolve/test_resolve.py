@@ -74,6 +74,7 @@ def test_a_generated_name_avoids_declared_ones(compute: Compute) -> None:
         ("y[i] = sum(cumsum(x[k], k), k)", "CG1212", "a statement of its own"),
         ("y[i] = x[i * i]", "CG1216", "integer array"),
         ("y[i] = x[minimum(i, 3)]", "CG1216", "clamp"),
+        ("y[i] = x[i & 3]", "CG1216", "a statement of its own"),
         ("y[i] = x[1.5]", "CG1216", "integer"),
         ("y[i] = x[x[i]]", "CG1216", "integer type"),
         ("y[i] = x[i // 0]", "CG1217", "positive"),

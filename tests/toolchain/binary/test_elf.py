@@ -51,3 +51,29 @@ def test_a_section_that_is_not_there_is_empty():
     image = cuda.compile_cubin('extern "C" __global__ void k() {}', "k", "sm_90").image
     assert elf.section(image, ".nv.constant2.k") == b""
     assert elf.section(image, ".text.k")
+
+
+MAPS = """
+struct alignas(64) Map { char bytes[128]; };
+extern "C" __global__ void maps(const __grid_constant__ Map a, const __grid_constant__ Map b, float* c, int n) {
+    c[n] = a.bytes[n] + b.bytes[n];
+}
+extern "C" __global__ void numbers(bool a, double* b, short c, signed char d, float e, long long f, int g) {
+    b[g] = a + c + d + e + f;
+}
+extern "C" __global__ void nothing() {}
+"""
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100", "sm_120"])
+def test_parameters_have_the_places_that_the_code_reads(target: str) -> None:
+    """A tensor map is aligned in the constant bank, whose first bytes are the driver's: it isn't at offset 0."""
+    image = cuda.compile_cubin(MAPS, "maps", target).image
+    numbers = [(p.offset, p.size) for p in elf.parameters(image, "numbers")]
+    assert numbers == [(0, 1), (8, 8), (16, 2), (18, 1), (20, 4), (24, 8), (32, 4)]
+    a, b, c, n = elf.parameters(image, "maps")
+    assert [p.size for p in (a, b, c, n)] == [128, 128, 8, 4]
+    base = elf.kernels(image)["maps"].argument_bytes - (n.offset + n.size)
+    assert (base + a.offset) % 64 == (base + b.offset) % 64 == (base + c.offset) % 8 == 0
+    assert 0 <= a.offset <= b.offset - 128 <= c.offset - 256 <= n.offset - 264
+    assert elf.parameters(image, "nothing") == ()

@@ -79,6 +79,7 @@ class Calibration:
 
 
 H200 = Calibration()
+_FITTED_DEVICE = device(H200.device)
 # Of tensor cores: fitted to other measurements, without terms for the lines of copies and simultaneous stores.
 H200_TENSOR = Calibration(
     k_tile_instructions=47.53,
@@ -142,7 +143,7 @@ def _occupied_multiprocessors(config: TileConfig, target_device: Device) -> int:
     if not config.uses_cluster:
         return target_device.sms
     idle = dict(H200.cluster_idle_multiprocessors)[config.split_k]
-    return target_device.sms - -(-target_device.sms * idle // device(H200.device).sms)
+    return target_device.sms - -(-target_device.sms * idle // _FITTED_DEVICE.sms)
 
 
 def is_loop_cached(problem: Problem, config: TileConfig) -> bool:
@@ -360,7 +361,9 @@ def predict(
     waves, last_tiles = divmod(tiles, sms * concurrent)
     cycles = waves * (k_tiles * block.k_tile + block.epilogue)
     if last_tiles:
-        last = _block_cycles(problem, config, work, -(-last_tiles // sms), schedulers, waiting, fitted)
+        blocks = -(-last_tiles // sms)
+        is_as_full = blocks == concurrent
+        last = block if is_as_full else _block_cycles(problem, config, work, blocks, schedulers, waiting, fitted)
         cycles += k_tiles * last.k_tile + last.epilogue
     if schedule is not None:
         cycles = _stream_k_cycles(schedule, k_tiles, block, fitted)
@@ -371,9 +374,7 @@ def predict(
     read = sum(read_elements(problem, operand) * operand.element_bytes for operand in problem.operands)
     moved = read if target_device.l2_bytes else copied
     moved += problem.batch * problem.m * problem.n * problem.output_bytes
-    loading = copied / (
-        fitted.l2_bytes_per_second * target_device.peak("float32") / device(H200.device).peak("float32")
-    )
+    loading = copied / (fitted.l2_bytes_per_second * target_device.peak("float32") / _FITTED_DEVICE.peak("float32"))
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"
     limits = {
         multiplier if block.is_issue_bound else "shared-memory loads": computing,

@@ -10,12 +10,15 @@ from itertools import product
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import Addressing, Order, Prefetch, Stores, TileConfig
-from cugen.families.gemm.problem import problem_of, registers_with_copies, requested_stages
+from cugen.families.gemm.problem import Problem, problem_of, registers_with_copies, requested_stages
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable, without_ineffective
 from cugen.families.gemm.selection.search_space import static_extents, stream_k_schedule_of, valid_configs, why_empty
+from cugen.machine import Target
+from cugen.plan.alignment import divisor
 from cugen.plan.request import Refusal
-from cugen.spec.model import Schedule
+from cugen.plan.symbols import bounds
+from cugen.spec.model import Precision, Schedule
 
 # Ratios of predicted times. All are fitted to tests/data/gemm_h200.csv, with test_cost_model.py.
 _MODEL_TOLERANCE = 1.02  # within it the first config in order of preference is taken
@@ -36,8 +39,8 @@ def choose_config(contraction: Contraction, smaller_than: TileConfig | None = No
         return why_empty(contraction)
     if smaller_than is not None:
         problem = problem_of(contraction)
-        limit = registers_with_copies(problem, smaller_than)
-        ranked = [pair for pair in ranked if registers_with_copies(problem, pair[1]) < limit]
+        limit = registers_with_copies(problem, smaller_than, of_tile=True)
+        ranked = [pair for pair in ranked if registers_with_copies(problem, pair[1], of_tile=True) < limit]
     if not ranked:
         return Refusal("needs more registers than a thread may have")
     config = pick(ranked)
@@ -87,37 +90,61 @@ def _first_within_tolerance(ranked: list[tuple[float, TileConfig]]) -> tuple[flo
 
 def rank(contraction: Contraction, *, all_stages: bool = False) -> list[tuple[float, TileConfig]]:
     """The valid configs with their predicted seconds, in order of preference."""
-    return list(_ranked(_Ranking.of(contraction), all_stages))
+    return list(_ranked(_question(contraction, all_stages=all_stages)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranking:
-    """All that the configs of a contraction depend on, which is the same in several requests of a plan."""
+class _Question:
+    """All that the order of configs depends on, but for names: equal for the same GEMM in another spec or spelling.
 
-    parts: tuple[object, ...]
+    `sizes` are those of the schedule along M, N, K and others, `types` those of operands and of sums; `k_bounds` and
+    `k_divisor` are of an extent that may be known at launch only. `contraction` is the first that has asked."""
+
+    problem: Problem
+    target: Target
+    sizes: tuple[tuple[str, int], ...]
+    tunables: tuple[tuple[str, int | str | bool], ...]
+    stages: int
+    types: tuple[str, ...]
+    precision: Precision
+    why_not_tensor: str
+    is_conditional: bool
+    extents: tuple[int | None, ...]
+    k_bounds: tuple[int, int]
+    k_divisor: int
+    all_stages: bool
     contraction: Contraction = field(compare=False)
 
-    @staticmethod
-    def of(contraction: Contraction) -> _Ranking:
-        request, context = contraction.request, contraction.context
-        arrays = tuple(context.arrays[array.name] for array in request.touched())
-        stored = request.stored_statements()
-        of_request = (request.group, request.schedule, request.target.name, stored, context.spec.precision)
-        indices = (contraction.m, contraction.n, contraction.k, contraction.batch)
-        operands = tuple(
-            (o.read, o.array, o.memory, o.mn, o.is_along_m, o.is_k_major, o.stages_constant)
-            for o in contraction.operands
-        )
-        parts = (*of_request, arrays, tuple(context.ranges.items()), indices, operands)
-        return _Ranking(parts, contraction)
+
+def _question(contraction: Contraction, *, all_stages: bool) -> _Question:
+    schedule, context = contraction.request.schedule, contraction.context
+    roles = {contraction.m.name: "M", contraction.n.name: "N", contraction.k.name: "K"}
+    sizes = {"block": schedule.block, "thread": schedule.thread, "step": schedule.step}
+    k = context.extent(contraction.k)
+    return _Question(
+        problem=problem_of(contraction),
+        target=contraction.request.target,
+        sizes=tuple((f"{kind} {roles.get(name, name)}", n) for kind, given in sizes.items() for name, n in given),
+        tunables=schedule.tunables,
+        stages=requested_stages(contraction),
+        types=tuple(operand.array.dtype.name for operand in contraction.operands)
+        + tuple(f"{reduction.kind} {reduction.dtype.name}" for reduction in contraction.reductions),
+        precision=context.spec.precision,
+        why_not_tensor=tensor_cores.why_unsupported(contraction),
+        is_conditional=bool(contraction.conditions),
+        extents=static_extents(contraction),
+        k_bounds=bounds(k, context.ranges),
+        k_divisor=divisor(k, context),
+        all_stages=all_stages,
+        contraction=contraction,
+    )
 
 
 @lru_cache(maxsize=64)
-def _ranked(ranking: _Ranking, all_stages: bool) -> tuple[tuple[float, TileConfig], ...]:
-    contraction = ranking.contraction
-    problem, target = problem_of(contraction), contraction.request.target
+def _ranked(question: _Question) -> tuple[tuple[float, TileConfig], ...]:
+    contraction, problem, target = question.contraction, question.problem, question.target
     ranked = []
-    for config in valid_configs(contraction, all_stages=all_stages):
+    for config in valid_configs(contraction, all_stages=question.all_stages):
         prediction = predict(problem, config, target)
         if prediction is not None and not ineffective_tunable(contraction, config):
             ranked.append((prediction.seconds, without_ineffective(contraction, config)))

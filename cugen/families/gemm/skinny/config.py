@@ -60,7 +60,7 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
         default_tile_n = next(n for n in (4, 2, 1) if n == 1 or n * gemm.m_extent <= _MAX_ACCUMULATORS // 2)
         tile_n = int(tunables.get("tile_n", default_tile_n))
         warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
-        k_width = gemm.vector_width(gemm.b, gemm.k)
+        k_width = gemm.k_width
         return GemvConfig(tile_n, warps, k_width, unroll_k=_UNROLLED_VECTORS * k_width)
     vector_width = gemm.vector_width(gemm.b, gemm.n)
     while vector_width * gemm.m_extent > _MAX_ACCUMULATORS:

@@ -67,8 +67,12 @@ def _is_faster_by_wgmma(request: Request, gemm: SkinnyGemm) -> bool:
 
 def _match(gemm: SkinnyGemm, config: GemvConfig) -> Match:
     def smaller() -> Match | None:
-        """Half the warps, so that each thread may have twice the registers."""
-        return _match(gemm, replace(config, warps=config.warps // 2)) if config.warps > 1 else None
+        """Half the warps, so that each thread may have twice the registers; else half the columns of a warp."""
+        if config.warps > 1:
+            return _match(gemm, replace(config, warps=config.warps // 2))
+        if gemm.is_k_major and config.tile_n > 1:
+            return _match(gemm, replace(config, tile_n=config.tile_n // 2, warps=choose_config(gemm).warps))
+        return None
 
     builder = KMajorKernel if gemm.is_k_major else NMajorKernel
     return Match(lambda: builder(gemm, config).kernel(), smaller=smaller)

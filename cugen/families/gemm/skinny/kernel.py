@@ -124,17 +124,24 @@ class SkinnyKernel(ABC):
             b_fragment, load_b = self._load(gemm.b, gemm.n, dk_index, config.tile_n)
             factor, loops = b_fragment.element(dk, self.column), (self.j, dk_index)
             term_column, loop_invariants = column + self.column, clamp
-        scope = Scope()
+        scope, column_scope = Scope(), Scope()
         scope.remember(gemm.b, factor)
         scope.remember(gemm.a, a_fragment.element(integer(0), dk))
+        scales = gemm.reads_per_vector(config.k_width)
+        if scales:
+            loops = (dk_index, self.j)
+            symbols[gemm.k.name] = k0
+            symbols[gemm.n.name] = self.lowering.define(gemm.n.name, term_column, column_scope)
+            for read in scales:
+                scope.remember(read, self.lowering.lower(read, column_scope))
         if not gemm.uses_operands_only:
             for index, value in ((gemm.k, k0 + dk), (gemm.n, term_column), (gemm.m, self.row)):
-                if index is not None:
+                if index is not None and not (scales and index == gemm.n):
                     symbols[index.name] = self.lowering.define(index.name, value, scope)
         term = self.lowering.lower(gemm.reduction.body, scope)
         multiply = (*scope.nodes, accumulate(gemm.reduction, self.accumulator, (self.row, self.column), term))
-        for variable in loops:
-            multiply = repeated(variable, multiply)
+        innermost, outer = loops
+        multiply = repeated(outer, (*column_scope.nodes, *repeated(innermost, multiply)))
         rows = (Section("load_a", load_a), Section("multiply_accumulate", multiply))
         body = (Section("load_b", load_b), *repeated_sections("rows", self.i, rows))
         return Section("loop_invariants", loop_invariants), Section("main_loop", (For(loop, body),))

@@ -6,22 +6,24 @@ import math
 from dataclasses import dataclass
 
 from cugen.families.contraction.recognition import with_fused_indices
+from cugen.families.gemm.skinny.grouped_rows import with_grouped_rows
 from cugen.pieces.elementwise import IN_MEMORY
-from cugen.pieces.vectors import offset_of, widest_at
+from cugen.pieces.vectors import is_computed, offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
-from cugen.plan.subscripts import NotAnInteger
+from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected
 from cugen.rewrite.dense_indices import index_values
-from cugen.spec.expressions import Const, Index, IndexValue, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Select, free_indices, walk
 
 MAX_M = 16  # rows whose accumulators fit a thread's registers (heuristic)
 _MAX_FAST_M = 8  # rows up to which a GEMM by tiles is slower (measured on H200)
 _MAX_FAST_STRIDED_M = 2  # the same where lanes read A with a stride, for B along k (measured on H200)
 MIN_EXTENT = 64  # of N and K; a smaller B is no large matrix (heuristic)
+_MIN_K_WIDTH = 4  # elements of a vector along k (heuristic)
 _MAX_L2_RESIDENT_BYTES = 1 << 25  # of B that may stay in L2 until the next launch (heuristic)
 
 
@@ -76,6 +78,43 @@ class SkinnyGemm:
         body = self.reduction.body
         return not index_values(body) and {node for node in walk(body) if isinstance(node, Read)} == {self.a, self.b}
 
+    @property
+    def k_width(self) -> int:
+        """The elements of vectors along k of a K-major B: as wide as alignment allows, unless narrower ones that are
+        wide enough spare reads of each element."""
+        widest = self.vector_width(self.b, self.k)
+        widths = [width for width in (widest, widest // 2, widest // 4) if width >= _MIN_K_WIDTH]
+        return max(widths, key=lambda width: len(self.reads_per_vector(width)), default=widest)
+
+    def reads_per_vector(self, width: int) -> tuple[Read, ...]:
+        """The reads beside the operands that have one value for all rows and for `width` values of k from a multiple of
+        it on, as the scales of groups; none of a term with branches, which may be what keeps a subscript in bounds."""
+        nodes = tuple(walk(self.reduction.body))
+        if width == 1 or any(isinstance(node, Select) for node in nodes):
+            return ()
+        others = dict.fromkeys(node for node in nodes if isinstance(node, Read) and node not in (self.a, self.b))
+        return tuple(read for read in others if self._has_one_value(read, width))
+
+    def _has_one_value(self, read: Read, width: int) -> bool:
+        k = self.k.name
+        names = free_indices(read)
+        moving = [sub for sub in read.subscripts if k in free_indices(sub)]
+        if any(map(is_computed, read.subscripts)) or (self.m is not None and self.m.name in names):
+            return False
+        symbols = {**self.context.symbols, **{name: symbol(name) for name in names}}
+        for sub in moving:
+            match sub:
+                case Op(name="floordiv", args=(dividend, size)):
+                    count = self.context.static(to_integer(size, symbols))
+                    offset_in_group = (to_integer(dividend, symbols) - symbol(k)).expand()
+                    if count is None or count % width or symbol(k) in offset_in_group.free_symbols:
+                        return False
+                    if divisor(offset_in_group, self.context) % width:
+                        return False
+                case _:
+                    return False
+        return True
+
     def vector_width(self, read: Read, along: Index) -> int:
         """The widest vector load along an index, in elements; 1 where the read isn't contiguous along it."""
         array, context = self.array(read), self.context
@@ -94,6 +133,15 @@ def offset(request: Request, read: Read) -> Integer:
 
 def recognise(request: Request) -> SkinnyGemm | Refusal:
     """The skinny GEMM in the group's first statement, or why there is none."""
+    gemm = _recognise(request, ())
+    if isinstance(gemm, Refusal) and (grouped := with_grouped_rows(request, MAX_M)) is not None:
+        over_groups = _recognise(grouped, grouped.group.statements[0].subscripts)
+        return gemm if isinstance(over_groups, Refusal) else over_groups
+    return gemm
+
+
+def _recognise(request: Request, stored_at: tuple[Expr, ...]) -> SkinnyGemm | Refusal:
+    """The skinny GEMM as it is written; a result may be stored at the subscripts `stored_at`, which are in bounds."""
     try:
         if not collected(request.group.statements):
             return Refusal("takes a contraction, and there is none")
@@ -109,7 +157,7 @@ def recognise(request: Request) -> SkinnyGemm | Refusal:
     if not any(node == first for node in walk(statements[0].value)):
         return Refusal("takes a sum in the first statement")
     for statement in statements:
-        if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
+        if any(not isinstance(sub, IndexValue | Const) and sub not in stored_at for sub in statement.subscripts):
             return Refusal(f"writes {statement.target} at bare indices only")
     return _match(fused, first, len(request.group.statements[0].indices))
 
@@ -130,7 +178,8 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
             address, k_symbol = offset(request, read), symbol(k.name)
         except NotAnInteger:
             return Refusal(f"takes integer subscripts; those of {read.array} are not")
-        if k_symbol not in (address - address.coeff(k_symbol) * k_symbol).expand().free_symbols:
+        step = address.coeff(k_symbol)
+        if step != 0 and k_symbol not in (address - step * k_symbol).expand().free_symbols:
             operands.append(read)
     if len(operands) != 2:
         return Refusal("takes a sum of A·B with two operands that are linear in k")

@@ -9,6 +9,7 @@ from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M, WgmmaIns
 
 ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: layout of D)
 BARRIER_BYTES = 8
+BLOCK_ID_BYTES = 4  # in shared memory, of stream-K
 _CHUNKS_N = (64, 32, 16)  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
 _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
@@ -72,7 +73,9 @@ class WgmmaConfig(TileConfig):
         begins with the first one."""
         if self.stores_at_once:
             return self.chunks
-        return next((count for count in (2, 3) if self.chunks % count == 0), min(self.chunks, 2))
+        # With stream-K only some of a block's tiles are stored, and each begins with the first buffer.
+        others = 1 if self.stream_k else min(self.chunks, 2)
+        return next((count for count in (2, 3) if self.chunks % count == 0), others)
 
     @property
     def barrier_bytes(self) -> int:

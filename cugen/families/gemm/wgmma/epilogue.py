@@ -21,7 +21,7 @@ from cugen.pieces.vectors import stored_width
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Comparison, Declare, For, If, NamedBarrier, Node, Section, Store, when
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
-from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import INT32_MAX, BitXor, FloorDiv, Integer, Mod, bounds, integer
 from cugen.plan.traversal.sections import dissolved
 from cugen.spec.expressions import IndexValue, Read, free_indices, walk
 
@@ -44,6 +44,13 @@ def stores_by_tma(contraction: Contraction) -> bool:
     refused = any(tensor_refusals(array, statement.subscripts, contraction.n.name, request.context))
     refused = refused or stored_width(request, contraction.n, _PAIR) < _PAIR
     return array.dtype.bytes == _STORED_BYTES and not is_read and not refused
+
+
+def has_wide_offsets(contraction: Contraction) -> bool:
+    """Whether threads store to an output whose offsets may exceed 32 bits."""
+    context, target = contraction.context, contraction.request.group.statements[-1].target
+    elements = bounds(context.elements(context.spec.array(target)), context.ranges)[1]
+    return not stores_by_tma(contraction) and elements > INT32_MAX
 
 
 class TensorStoreEpilogue(Epilogue):

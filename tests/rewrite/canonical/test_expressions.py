@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cugen.reference.evaluate import evaluate
-from cugen.rewrite.canonical_expressions import with_canonical_expressions
+from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.spec.expressions import IndexValue
 from cugen.spec.load import load_text
 

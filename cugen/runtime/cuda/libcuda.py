@@ -1,15 +1,11 @@
-"""ctypes bindings of the CUDA driver functions that calls of compiled kernels need.
-
-Unlike PyCUDA's `Stream`, launches accept stream handles of other libraries; calls from PyTorch and CuPy don't need
-PyCUDA. Neither do runs where it is not installed.
-"""
+"""ctypes bindings of the CUDA driver's functions."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 from cugen.abi.codes import DEVICE_FAULT, NO_GPU
@@ -147,17 +143,21 @@ class Driver:
         if status:
             raise RunError(NO_GPU, f"the CUDA driver can't be used: {self._message(status)}")
 
-    @contextmanager
-    def context(self, of_gpu: int | None = None) -> Iterator[tuple[int, int]]:
-        """Handle and GPU of the current context; without one, of GPU 0's primary context, current until exit. `of_gpu`:
-        of this GPU's primary context instead."""
+    def context(self) -> int:
+        """Handle of the current context, 0 without one."""
         handle = ctypes.c_void_p()
-        if of_gpu is None:
-            self.call("cuCtxGetCurrent", ctypes.byref(handle))
-        with nullcontext(handle.value) if handle.value else self.primary(of_gpu or 0) as current:
-            ordinal = ctypes.c_int()
-            self.call("cuCtxGetDevice", ctypes.byref(ordinal))
-            yield current, ordinal.value
+        self.call("cuCtxGetCurrent", ctypes.byref(handle))
+        return handle.value or 0
+
+    def set_context(self, handle: int) -> None:
+        """Replaces the current context."""
+        self.call("cuCtxSetCurrent", ctypes.c_void_p(handle))
+
+    def ordinal(self) -> int:
+        """The GPU of the current context."""
+        ordinal = ctypes.c_int()
+        self.call("cuCtxGetDevice", ctypes.byref(ordinal))
+        return ordinal.value
 
     @contextmanager
     def primary(self, ordinal: int) -> Iterator[int]:
@@ -202,7 +202,7 @@ class Driver:
     def load(self, image: bytes) -> int:
         """A module; also while a stream of this thread captures a CUDA graph, which doesn't record the load."""
         module = ctypes.c_void_p()
-        with self._relaxed_capture():
+        with self.relaxed_capture():
             self.call("cuModuleLoadData", ctypes.byref(module), image)
         return int(module.value or 0)
 
@@ -241,7 +241,7 @@ class Driver:
     def free(self, address: int, stream: int) -> None:
         self.call("cuMemFreeAsync", ctypes.c_uint64(address), ctypes.c_void_p(stream))
 
-    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+    def copy(self, target: int, source: int, size: int, stream: int | None) -> None:
         """From device to device."""
         self.call(
             "cuMemcpyDtoDAsync_v2",
@@ -251,18 +251,17 @@ class Driver:
             ctypes.c_void_p(stream),
         )
 
-    def upload(self, target: int, content: bytes, stream: int) -> None:
+    def store(self, address: int, number: bytes, stream: int | None) -> None:
         """Stores the bytes of a number by memsets of 1, 2 or 4 bytes.
 
         A captured CUDA graph keeps the values of memsets, but only the host address of a copy."""
-        width = min(len(content), 4)
+        width = min(len(number), 4)
         name, kind = _FILLS[width]
-        for start in range(0, len(content), width):
-            value = kind(int.from_bytes(content[start : start + width], "little"))
-            self.call(name, ctypes.c_uint64(target + start), value, ctypes.c_size_t(1), ctypes.c_void_p(stream))
+        for start in range(0, len(number), width):
+            value = kind(int.from_bytes(number[start : start + width], "little"))
+            self.call(name, ctypes.c_uint64(address + start), value, ctypes.c_size_t(1), ctypes.c_void_p(stream))
 
-    def clear(self, address: int, size: int, stream: int, value: int = 0) -> None:
-        """Sets the bytes of memory to `value`."""
+    def set_bytes(self, address: int, value: int, size: int, stream: int | None) -> None:
         self.call(
             "cuMemsetD8Async",
             ctypes.c_uint64(address),
@@ -276,7 +275,7 @@ class Driver:
         texture = ctypes.c_uint64()
         if memory.bytes:
             resource, reading = _described(address, memory)
-            with self._relaxed_capture():
+            with self.relaxed_capture():
                 self.call(
                     "cuTexObjectCreate", ctypes.byref(texture), ctypes.byref(resource), ctypes.byref(reading), None
                 )
@@ -319,7 +318,7 @@ class Driver:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        stream: int,
+        stream: int | None,
         arguments: Sequence[bytes],
     ) -> None:
         """`arguments` are the bytes of each parameter."""
@@ -335,7 +334,7 @@ class Driver:
         )
 
     @contextmanager
-    def _relaxed_capture(self) -> Iterator[None]:
+    def relaxed_capture(self) -> Iterator[None]:
         """Allows calls that a capture on a stream of this thread doesn't record."""
         mode = ctypes.c_int(_CAPTURE_RELAXED)
         self.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(mode))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cugen.rewrite.canonical_extents import with_canonical_extents
+from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.spec.expressions import Const, Op, ParamValue, Reduce, walk
 from cugen.spec.load import load_text
 from cugen.spec.types import INT64

@@ -8,7 +8,7 @@ from cugen.abi.errors import RunError
 from cugen.abi.manifest import LaunchEntry
 from cugen.abi.tensor_maps import TensorMemory
 from cugen.abi.textures import TextureMemory
-from cugen.runtime.libcuda import Driver
+from cugen.runtime.cuda.libcuda import Driver
 
 
 class Recorder:
@@ -95,25 +95,23 @@ def test_addresses_above_four_gigabytes_stay_whole() -> None:
 def test_a_number_is_uploaded_by_value(content: bytes, function: str, filled: list[tuple[int, int]]) -> None:
     """A copy from the host's memory would be captured in a CUDA graph with an address that is soon somebody else's."""
     library = Recorder()
-    Driver(library).upload(0x300, content, stream=5)
+    Driver(library).store(0x300, content, stream=5)
     calls = [[argument.value for argument in arguments] for arguments in library.called(function)]
     assert calls == [[address, value, 1, 5] for address, value in filled]
 
 
-def test_the_current_context_is_left_as_it_is() -> None:
-    library = Recorder(cuCtxGetCurrent=sets(0x55), cuCtxGetDevice=sets(3, ctypes.c_int))
-    with Driver(library).context() as current:
-        assert current == (0x55, 3)
-    assert library.called("cuCtxPushCurrent_v2") == []
-    assert library.called("cuCtxPopCurrent_v2") == []
+def test_the_current_context_has_a_handle_and_a_gpu() -> None:
+    driver = Driver(Recorder(cuCtxGetCurrent=sets(0x55), cuCtxGetDevice=sets(3, ctypes.c_int)))
+    assert (driver.context(), driver.ordinal()) == (0x55, 3)
+    assert Driver(Recorder(cuCtxGetCurrent=sets(0))).context() == 0
 
 
-def test_without_a_context_the_primary_one_is_current_for_the_while() -> None:
-    library = Recorder(cuCtxGetCurrent=sets(0), cuDevicePrimaryCtxRetain=sets(0x66))
+def test_a_primary_context_is_retained_once_and_current_for_the_while() -> None:
+    library = Recorder(cuDevicePrimaryCtxRetain=sets(0x66))
     driver = Driver(library)
-    with driver.context() as current:
-        assert current == (0x66, 0)
-    with pytest.raises(ZeroDivisionError), driver.context():
+    with driver.primary(0) as current:
+        assert current == 0x66
+    with pytest.raises(ZeroDivisionError), driver.primary(0):
         _ = 1 // 0
     assert len(library.called("cuDevicePrimaryCtxRetain")) == 1
     assert len(library.called("cuCtxPushCurrent_v2")) == len(library.called("cuCtxPopCurrent_v2")) == 2

@@ -1,0 +1,59 @@
+"""Warns of products that CUDA cores multiply since a temporary is wider than what tensor cores take.
+
+A temporary that isn't declared keeps the type that its value computes in, which is float32 of 16- and 8-bit floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cugen.kernel import Kernel
+from cugen.machine import target
+from cugen.machine.mma import instruction_for
+from cugen.spec.diagnostics import Diagnostic
+from cugen.spec.expressions import Reduce, factors_of_product, walk
+from cugen.spec.model import Array, Spec, Statement
+from cugen.spec.prove.affine import text_of
+
+
+def type_warnings(kernel: Kernel) -> tuple[Diagnostic, ...]:
+    """A warning for each temporary that a product has beside an array of 16 or 8 bits."""
+    spec = kernel.spec
+    warnings: dict[str, Diagnostic] = {}
+    for statement in spec.statements:
+        for wide, narrow in _mixed_products(statement, spec):
+            warnings.setdefault(wide.name, _warning(wide, narrow, statement, spec))
+    return tuple(warnings.values())
+
+
+def _mixed_products(statement: Statement, spec: Spec) -> Iterator[tuple[Array, Array]]:
+    """The factors of sums of products: the temporary, and the array whose type tensor cores multiply."""
+    for node in walk(statement.value):
+        if not isinstance(node, Reduce) or node.kind != "sum":
+            continue
+        factors = tuple(spec.array(read.array) for read in factors_of_product(node.body, node.dtype))
+        for wide, narrow in zip(factors, reversed(factors), strict=True):
+            if wide.is_temporary and _is_wider(wide, narrow, node, spec):
+                yield wide, narrow
+
+
+def _is_wider(wide: Array, narrow: Array, reduction: Reduce, spec: Spec) -> bool:
+    """Whether tensor cores multiply the narrow type by itself, and not the two types."""
+    on = target(spec.target)
+    mixed, uniform = (
+        instruction_for(factor.dtype.name, narrow.dtype.name, reduction.dtype.name, on, tf32=False, fast_fp8=False)
+        for factor in (wide, narrow)
+    )
+    return mixed is None and uniform is not None and uniform.feature.is_on(on) and wide.dtype.is_float
+
+
+def _warning(wide: Array, narrow: Array, statement: Statement, spec: Spec) -> Diagnostic:
+    shape = ", ".join(map(text_of, wide.shape))
+    types = f"{wide.dtype.name} and {narrow.dtype.name}"
+    message = f"`{wide.name}` has the type of its value: CUDA cores multiply {types} in `{statement.target}`"
+    declaration = f"{wide.name}: {{shape: [{shape}], dtype: {narrow.dtype.name}, memory: scratch}}"
+    help = f"if {narrow.dtype.name} is exact enough, declare `{declaration}` under `arrays`: tensor cores multiply that"
+    lines = spec.text.splitlines()
+    line = lines[statement.span.line - 1] if 0 < statement.span.line <= len(lines) else ""
+    file = spec.dependencies[0] if spec.dependencies else spec.file
+    return Diagnostic("CG2112", message, file, statement.span, help=help, source_line=line, severity="warning")

@@ -1,0 +1,1 @@
+"""One form of specs that differ in spelling: expressions, extents, gates."""

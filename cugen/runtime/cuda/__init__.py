@@ -1,0 +1,1 @@
+"""The CUDA driver, through PyCUDA or through libcuda alone (ctypes)."""
