@@ -263,7 +263,9 @@ def _with_results(
     """Whether phases are stored as results of the statement, and the groups of phases that are convolutions then: what
     a feature has besides its sum, such as a bias, isn't that of features of other phases."""
     outside = free_indices(replaced(single.statement.value, _by(reduction, _ZERO)))
-    if outside & {d.index for d in convolution.dimensions} or not _output_type(single).is_float:
+    if single.statement.accumulate or not _output_type(single).is_float:  # rounded once, after it is added
+        return False, convolution
+    if outside & {d.index for d in convolution.dimensions}:
         return False, convolution
     if not outside & free_indices(weights):
         return True, convolution
