@@ -68,6 +68,18 @@ def match(request: Request) -> Match | Refusals:
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, instruction))
 
 
+def predicted_seconds(request: Request) -> float | None:
+    """The predicted time of the launch; None where the family refuses the request."""
+    if not FAMILY.takes(request):
+        return None
+    contraction = recognise(request, takes_windows=True)
+    assert isinstance(contraction, Contraction)
+    instruction = _instruction_of(contraction)
+    assert instruction is not None
+    config = choose_config(contraction, instruction)
+    return None if isinstance(config, Refusal) else 1e-6 * predict(contraction, config)
+
+
 def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bool:
     """Whether the zeros of padded channels take longer than what `mma.sync` is slower by."""
     if padded_channels(contraction, int(config.block_k)) is None:
