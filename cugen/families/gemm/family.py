@@ -75,9 +75,17 @@ def split(single: Single) -> Steps | None:
 
 def uses_tensor_cores(request: Request) -> bool:
     """Whether the request is a GEMM on tensor cores."""
+    return tensor_core_seconds(request) is not None
+
+
+def tensor_core_seconds(request: Request) -> float | None:
+    """The predicted time of a GEMM on tensor cores; None where the request is none."""
     contraction = recognise(request, masks_padding=True, takes_windows=True)
-    config = None if isinstance(contraction, Refusal) else choose_config(contraction)
-    return isinstance(config, TileConfig) and config.uses_tensor_cores
+    config = contraction if isinstance(contraction, Refusal) else choose_config(contraction)
+    if isinstance(contraction, Refusal) or isinstance(config, Refusal) or not config.uses_tensor_cores:
+        return None
+    predicted = predict(problem_of(contraction), config, request.target)
+    return None if predicted is None else predicted.seconds
 
 
 def _with_staged_constants(contraction: Contraction) -> Contraction:

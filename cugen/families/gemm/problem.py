@@ -237,6 +237,17 @@ def _element_copies(problem: Problem, config: TileConfig, k_count: int) -> float
     return copied * k_count / config.threads
 
 
+def registers_with_prologue(problem: Problem, config: TileConfig) -> int:
+    """Estimated registers of a thread on tensor cores whose prologue copies elements of a window one by one: what each
+    copy of a stage computes is the same in the next stage, and kept. A thread with more of them spills."""
+    copies = sum(
+        operand.window_indices * operand.of(config.block_m, config.block_n) * config.block_k // config.threads
+        for operand in problem.operands
+        if operand.copy_width_for(config) * operand.element_bytes < ASYNC_COPY_BYTES[0]
+    )
+    return registers_per_thread(problem, config) + copies
+
+
 def why_invalid(contraction: Contraction, config: TileConfig) -> str:
     """Why a GEMM can't be computed with a config; empty if it can."""
     problem, target = problem_of(contraction), contraction.request.target

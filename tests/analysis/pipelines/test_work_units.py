@@ -34,9 +34,13 @@ KERNELS = {
     "no whole tiles": lambda: gemm(512, 512, 4096, schedule="block: {m: 128, n: 64}, stream_k: 1"),
     "one consumer": lambda: gemm(512, 512, 4096, schedule="block: {m: 64, n: 80}, stream_k: 1"),
     "three consumers": lambda: gemm(512, 512, 4096, schedule="block: {m: 192, n: 64}, stream_k: 1"),
-    "float32 results": lambda: gemm(512, 512, 4096, ("bfloat16", "float32"), schedule="stream_k: 1"),
-    "promoted sums": lambda: gemm(512, 512, 4096, ("float8_e4m3", "float32"), schedule="stream_k: 1"),
-    "batches": lambda: gemm(200, 300, 900, layouts="KM KN", batch=5, schedule="stream_k: 1"),
+    "float32 results": lambda: gemm(
+        512, 512, 4096, ("bfloat16", "float32"), schedule="block: {m: 128, n: 64}, stream_k: 1"
+    ),
+    "promoted sums": lambda: gemm(
+        512, 512, 4096, ("float8_e4m3", "float32"), schedule="block: {m: 128, n: 64}, stream_k: 1"
+    ),
+    "batches": lambda: gemm(200, 300, 900, layouts="KM KN", batch=5, schedule="block: {m: 128, n: 64}, stream_k: 1"),
 }
 
 

@@ -24,7 +24,14 @@ from cugen.families.gemm.config import (
     with_lane_layout,
     with_stages,
 )
-from cugen.families.gemm.problem import device_of, problem_of, registers_with_copies, requested_stages, why_invalid
+from cugen.families.gemm.problem import (
+    device_of,
+    problem_of,
+    registers_with_copies,
+    registers_with_prologue,
+    requested_stages,
+    why_invalid,
+)
 from cugen.families.gemm.selection.candidate_tiles import EVEN_K, stage_counts, tile_configs
 from cugen.families.gemm.selection.cost_model import is_loop_cached, resident_blocks_per_sm, store_overhead
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
@@ -53,7 +60,10 @@ def _why_slow(contraction: Contraction, config: TileConfig) -> str:
     problem, target = problem_of(contraction), contraction.request.target
     if contraction.request.schedule.block:
         return ""
-    if registers_with_copies(problem, config) > target.registers_per_thread:
+    registers = registers_with_copies(problem, config)
+    if config.uses_tensor_cores:
+        registers = max(registers, registers_with_prologue(problem, config))
+    if registers > target.registers_per_thread:
         return f"copies to a tile exceed a thread's registers on {target.name}"
     terms = problem.sums * config.thread_m * config.thread_n * config.warp_k
     if problem.term_instructions > 1 and terms * problem.term_instructions > _MAX_UNROLLED_INSTRUCTIONS:

@@ -16,7 +16,7 @@ from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of, padded_channels
-from cugen.families.gemm.wgmma.work_units import stream_k_schedule_of
+from cugen.families.gemm.wgmma.split.work_units import stream_k_schedule_of
 from cugen.machine.mma import WORD_BYTES
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts

@@ -20,8 +20,8 @@ from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
+from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
 from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
-from cugen.families.gemm.wgmma.work_units import why_no_stream_k
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instruction_for
@@ -66,6 +66,18 @@ def match(request: Request) -> Match | Refusals:
     if request.schedule.family != FAMILY.name and _pads_too_many_channels(contraction, config):
         return Refusals((Refusal("takes longer than `gemm` for few channels, which it pads, by the cost models"),))
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, instruction))
+
+
+def predicted_seconds(request: Request) -> float | None:
+    """The predicted time of the launch; None where the family refuses the request."""
+    if not FAMILY.takes(request):
+        return None
+    contraction = recognise(request, takes_windows=True)
+    assert isinstance(contraction, Contraction)
+    instruction = _instruction_of(contraction)
+    assert instruction is not None
+    config = choose_config(contraction, instruction)
+    return None if isinstance(config, Refusal) else 1e-6 * predict(contraction, config)
 
 
 def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bool:

@@ -13,7 +13,6 @@ from cugen.families.gemm.config import WARP
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS
-from cugen.families.gemm.wgmma.cluster_epilogue import ClusterEpilogue, partials_bytes
 from cugen.families.gemm.wgmma.config import (
     ACCUMULATOR_LANES_N,
     PRODUCER_REGISTERS,
@@ -26,6 +25,7 @@ from cugen.families.gemm.wgmma.main_loop import KRange, MainLoop
 from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
 from cugen.families.gemm.wgmma.pixels import PixelTiles, TapTiles, padded_channels, window_images
+from cugen.families.gemm.wgmma.split.cluster_epilogue import ClusterEpilogue, partials_bytes
 from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_index, define_size, digits

@@ -10,13 +10,13 @@ from itertools import product
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
-from cugen.families.gemm.wgmma.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.config import BLOCK_ID_BYTES, WgmmaConfig, available_registers, config_of, registers_of
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands import stage_bytes
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
-from cugen.families.gemm.wgmma.work_units import MIN_SPEEDUP, stream_k_schedule_of, stream_k_waves
+from cugen.families.gemm.wgmma.split.cluster_epilogue import partials_bytes
+from cugen.families.gemm.wgmma.split.work_units import MIN_SPEEDUP, stream_k_schedule_of, stream_k_waves
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.spec.expressions import Reduce

@@ -11,7 +11,7 @@ from cugen.families.gemm.split.partials import PartialsWorkspace
 from cugen.families.gemm.split.work_units import StreamKUnits
 from cugen.families.gemm.wgmma.kernel import BlockNodes, WgmmaKernel
 from cugen.families.gemm.wgmma.main_loop import KRange
-from cugen.families.gemm.wgmma.work_units import stream_k_schedule_of
+from cugen.families.gemm.wgmma.split.work_units import stream_k_schedule_of
 from cugen.pieces.blocks import append_definition
 from cugen.pieces.grid_sync import DynamicBlockIds
 from cugen.pieces.kernels import dense_array

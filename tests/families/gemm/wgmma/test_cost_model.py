@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pytest
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.wgmma import cost_model, selection, work_units
+from cugen.families.gemm.wgmma import cost_model, selection
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.selection import choose_config, configs
+from cugen.families.gemm.wgmma.split import work_units
 from cugen.machine import device
 from cugen.machine.wgmma import INSTRUCTIONS
 from tests.families.gemm.wgmma.conftest import contraction_of, product

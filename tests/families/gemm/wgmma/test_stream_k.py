@@ -12,7 +12,7 @@ import pytest
 
 from cugen.abi.manifest import ArrayArgument
 from cugen.families.gemm.stream_k_schedule import schedule_stream_k
-from cugen.families.gemm.wgmma import work_units
+from cugen.families.gemm.wgmma.split import work_units
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.inputs import Inputs
