@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cugen.spec.model import Spec
     from cugen.spec.siblings import Siblings
 
-_FORMAT = 3
+_FORMAT = 4
 LOCK = "cugen.lock"
 _DAY_SECONDS = 86400.0
 _UNUSED_SECONDS = 30 * _DAY_SECONDS
@@ -51,7 +51,6 @@ class Outline:
     file: str
     dependencies: tuple[str, ...]
     tuned: OutlinedTuning | None
-    defaults: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +146,7 @@ def _record(specs: Sequence[Spec], groups: Sequence[Siblings], tables: Sequence[
     return {
         "tables": tables,
         "kernels": [
-            [spec.kernel, spec.hash, spec.dependencies[1:], spec.tuned.text if spec.tuned else None, spec.defaults]
-            for spec in specs
+            [spec.kernel, spec.hash, spec.dependencies[1:], spec.tuned.text if spec.tuned else None] for spec in specs
         ],
         "groups": [[group.name, [spec.kernel for spec in group.specs]] for group in groups],
     }
@@ -162,9 +160,8 @@ def _outlined(record: Any, file: str) -> OutlinedFile:
             Path(file).name,
             (file, *read),
             None if tuned is None else OutlinedTuning(tuned),
-            tuple((name, value) for name, value in defaults),
         )
-        for kernel, hash, read, tuned, defaults in record["kernels"]
+        for kernel, hash, read, tuned in record["kernels"]
     }
     groups = (OutlinedGroup(name, tuple(specs[kernel] for kernel in kernels)) for name, kernels in record["groups"])
     return OutlinedFile(tuple(specs.values()), tuple(groups))

@@ -36,8 +36,6 @@ class Read(Protocol):
     def dependencies(self) -> tuple[str, ...]: ...
     @property
     def tuned(self) -> Tuning | None: ...
-    @property
-    def defaults(self) -> tuple[tuple[str, int], ...]: ...
 
 
 def input_hash(spec: Read, *, remarks: RemarksMode = "worst", templates: Templates = ()) -> str:
@@ -57,10 +55,8 @@ def shared_input_hash(specs: Sequence[Read], *, remarks: RemarksMode = "worst", 
 
 
 def program_input_hash(spec: Read, *, remarks: RemarksMode = "worst", templates: Templates = ()) -> str:
-    """SHA-256 of the inputs of host programs: those of the kernel, the defaults of dynamic params, and the programs'
-    templates."""
+    """SHA-256 of the inputs of host programs: those of the kernel, and the programs' templates."""
     digest = hashlib.sha256(input_hash(spec, remarks=remarks, templates=templates).encode())
-    digest.update(repr(spec.defaults).encode())
     for path in sorted((data_folder("templates") / _PROGRAMS).iterdir()):
         digest.update(b"\0" + path.read_bytes())
     return digest.hexdigest()

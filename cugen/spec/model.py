@@ -304,11 +304,6 @@ class Spec:
         return replace(self, target=architecture_specific(capability))
 
     @property
-    def defaults(self) -> tuple[tuple[str, int], ...]:
-        """The defaults of dynamic params, by name."""
-        return tuple((param.name, param.default) for param in self.params if param.default is not None)
-
-    @property
     def hash(self) -> str:
         """SHA-256 of the canonical spec: equal for equivalent specs, whatever their comments and file."""
         if not self._hash:

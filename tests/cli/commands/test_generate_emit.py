@@ -93,9 +93,9 @@ def test_a_program_is_current_as_long_as_its_sizes_are(cli: Cli, tmp_path: Path)
     spec.write_text(ROWS)
     assert cli(*words).status == 0
     assert cli(*words).err == "1 kernel up to date\n"
-    spec.write_text(ROWS.replace("100", "200"))  # the kernel is the same
-    answer = cli(*words)
-    assert answer.out == f"wrote {out / 'rows_main.cpp'}\nwrote {out / 'rows_main_overlap.cpp'}\n"
+    spec.write_text(ROWS.replace("100", "200"))  # sizes for which the kernel is planned, too
+    written = cli(*words).out.splitlines()
+    assert {f"wrote {out / name}" for name in ("rows.cu", "rows_main.cpp", "rows_main_overlap.cpp")} <= set(written)
     (out / "rows_main.cpp").write_text("edited")
     assert cli(*words, "--check").status == 1
     assert cli(*words).out == f"wrote {out / 'rows_main.cpp'}\n"
