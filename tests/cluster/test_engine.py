@@ -56,6 +56,7 @@ def test_the_fastest_wins_and_the_lock_says_on_how_many_gpus(tuned: Search, plan
     assert {line.split()[0] for line in finals} == {"GPU-0", "GPU-1"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("behaviour", "said"),
     [

@@ -119,7 +119,7 @@ def check_accounts(name: str, target: str) -> None:
             assert actual.instructions or "dropped" in names(actual)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", SOME)
 def test_every_access_of_some_gallery_kernels_is_accounted_for(name, target):

@@ -207,7 +207,7 @@ compute: y = sum(x[i, j] * u[i + 0.25, j + 0.5], i, j)
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_takes_a_sample_as_a_value(made, prove, name):
     kernel = made(SPECS[name])
@@ -224,13 +224,13 @@ def test_filtered_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_filtered_fetches_compile(compiled, name):
     compiled(SPECS[name])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_the_analysis_knows_no_sectors_of_a_filtered_fetch(name):
     (spec,) = load_text(f"cugen: 1\nkernel: k\n{SPECS[name]}")
@@ -240,7 +240,7 @@ def test_the_analysis_knows_no_sectors_of_a_filtered_fetch(name):
     assert all(re.fullmatch(r"tex2D<float>\(u_texture, \(?\w+ \+ 0\.5f\)?.*\)", fetch.text) for fetch in fetches)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_the_other_accesses_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])

@@ -407,6 +407,7 @@ compute: y[i, j] = x[i + 1, j + 1]
         prove(text, {"W": width})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["zero", "clamp", "wrap", "symmetric"])
 def test_a_register_window_has_no_branch_at_the_edges(made, prove, boundary):
     text = f"""

@@ -41,7 +41,7 @@ def test_cache_operators_are_those_of_the_instructions(gallery: dict[str, Spec])
     assert all(".EF" in name for name in (*instructions(made, "LDG"), *instructions(made, "STG")))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("operator", "loads"), [("ca", "STRONG.SM"), ("cg", "STRONG.GPU"), ("cs", ".EF"), ("lu", ".LU")]
 )

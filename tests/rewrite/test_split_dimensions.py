@@ -120,7 +120,7 @@ DIGITS = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     "params", ["M: 5, N: 12, P: 3, Q: 4", "M: dynamic, N: 12, P: 3, Q: 4", "M: 7, N: 9, P: 2, Q: 3"]
 )

@@ -175,6 +175,7 @@ def test_an_activation_in_a_statement_of_its_own_is_the_epilogue_of_a_grouped_co
     assert passes(spec_of("N: 2, G: 3, C: 5, F: 4, H: 12, W: 33", arrays, compute))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sizes", ["M: 30, H: 70", "M: {range: [1, 99], default: 30}, H: {range: [1, 99], default: 7}"])
 @pytest.mark.parametrize(
     "compute", ["y[m] = sum(max(x[m, 4 * h + r], r), h)", "y[m] = max(mean(x[m, 4 * h + r], r), h)"]
@@ -198,6 +199,7 @@ def test_all_pairs_of_points_are_no_temporary():
     assert plan.workspace == ()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("k", [8, 24, 40])
 @pytest.mark.parametrize(
     "compute",

@@ -70,7 +70,7 @@ compute: C[m, n] = sum(A[{subscripts}] * B[k, n], k)
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["sm_10", "sm_13", "sm_20", "sm_35", "sm_61", "sm_90"])
 def test_a_tiled_product_costs_what_a_walk_over_it_finds(walk, target):
     check_against_walk(walk, product_spec(33, 20, 50, "schedule: {block: {m: 16, n: 16}}"), target)
@@ -91,7 +91,7 @@ def test_tiles_of_any_shape_cost_what_a_walk_finds(walk, extra):
 GEMM = "schedule: {family: gemm, block: {m: 32, n: 32}, thread: {m: 4, n: 4}, step: {k: 8}, stages: %d}"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize(
     ("memory", "becomes"),
@@ -128,7 +128,7 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", STATEMENTS)
 @pytest.mark.parametrize("size", [(7, 5), (17, 33), (40, 70)])
 def test_statements_of_the_direct_family_cost_what_a_walk_finds(walk, name, size):

@@ -166,6 +166,7 @@ def operand(kernel: Kernel) -> tuple[Wgmma, Access]:
     return node, node.b
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("b", ["[N, K]", "[K, N]"])
 @pytest.mark.parametrize("fault", ["offset", "row", "pitch", "column"])
 def test_operands_that_are_not_swizzled_tiles_from_1024_bytes_on_are_unknown(b, fault):

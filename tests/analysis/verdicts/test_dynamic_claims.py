@@ -94,7 +94,7 @@ compute: B[j, i] = A[i, j]
 MEMORIES = {"default": "", "shared": ", memory: shared", "padded": ", memory: {space: shared, pad: 1}"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("text", [TRANSPOSED, SUMS, ROWS], ids=["transposed", "column sums", "rows"])
 def test_the_worst_request_is_attained_at_the_sizes_that_its_reason_names(walk, text, layout):
@@ -103,7 +103,7 @@ def test_the_worst_request_is_attained_at_the_sizes_that_its_reason_names(walk, 
     assert false == []
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("size", ["dynamic", "{multiple_of: 4}", "{multiple_of: 16}"])
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])

@@ -118,7 +118,7 @@ def width_of(report) -> int:
     return report.access.array.dtype.bytes * report.access.width
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(walk, text, target):
     banks = known_target(target).banks
@@ -170,7 +170,7 @@ def is_collision(warp, a: int, b: int, distance: int, bank: int, width: int, tar
     return pair.wavefronts > pair.ideal_wavefronts or width > 4
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(walk, text, target):
     for actual, warps in reports(walk, text, target):
@@ -195,7 +195,7 @@ def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(
         assert wavefronts in {w.cost.wavefronts for w in warps}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_lane_strides_and_the_share_of_used_bytes_are_right(walk, text, target):
     for actual, warps in reports(walk, text, target):

@@ -111,7 +111,7 @@ def test_pieces_that_take_no_condition_say_so(reasons, schedule, dtype, why):
 # Results
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("more", [STAGES[0], pytest.param(STAGES[1], marks=pytest.mark.slow), STAGES[2]])
 def test_a_triangular_or_banded_sum_is_right(prove, condition, more):

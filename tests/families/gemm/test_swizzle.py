@@ -65,7 +65,7 @@ def test_without_a_swizzle_or_a_pad_the_transposing_copies_would_conflict(made):
     assert conflicts == [8, 1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 def test_fragments_of_tensor_cores_have_no_bank_conflicts(made, transposed):
     kernel = made(gemm(128, 64, 128, dtype="float64", transposed=transposed, schedule="cores: tensor", **THREE))
@@ -111,7 +111,7 @@ def test_candidates_address_swizzled_tiles_by_subscripts():
 # Results
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (33, 17, 65)])
 @pytest.mark.parametrize("memory", [SINGLE, THREE])
 def test_edges_are_right(prove, sizes, memory):

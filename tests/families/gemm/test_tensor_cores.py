@@ -185,7 +185,7 @@ def test_the_largest_tile_compiles_without_spilling(made):
 # Results
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text",
     [

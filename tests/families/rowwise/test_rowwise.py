@@ -109,7 +109,7 @@ def test_a_plain_sum_of_rows_is_left_to_reduce(planned):
 # How a row is mapped to threads
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("n", "dtype", "block"),
     [
@@ -231,7 +231,7 @@ def test_elements_that_other_threads_computed_take_another_launch(made):
 # Correctness
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
 @pytest.mark.parametrize("n", [1, 7, 33, 257, 1025, *map(slow, [2, 3, 4, 31, 32, 100, 256, 1000, 2048])])
 def test_rows_of_any_length(prove, n, statements):

@@ -70,7 +70,7 @@ def test_aligned_short_and_dynamic_rows_have_no_edges(made, text):
 # Execution
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 128, 129, 131, 255, 257, 1021])
 def test_rows_of_any_residue_are_right(prove, n):
     """Successive rows begin at all offsets from the alignment of a vector."""
