@@ -273,6 +273,7 @@ schedule: {{family: direct}}
     assert source.count("= i * 0.5f;") == 1
 
 
+@pytest.mark.slow
 def test_an_array_that_may_be_empty_is_tested(made, prove):
     text = f"""
 params: {{H: dynamic, W: {{range: [0, 400], multiple_of: 8}}, N: dynamic}}

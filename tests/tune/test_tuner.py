@@ -110,6 +110,7 @@ def test_a_search_resumes(scale: Spec, options: Made, tmp_path: Path) -> None:
     assert search(scale, options(resume=False)).progress.timed == 3
 
 
+@pytest.mark.slow
 def test_what_the_lock_has_is_the_first_guess(scale: Spec, options: Made) -> None:
     outcome = search(scale, options()).entry
     journal = conditions(scale, H200, {}).path

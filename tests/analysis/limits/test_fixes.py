@@ -127,6 +127,7 @@ def test_a_tile_that_the_generator_chose_by_itself_is_placed_by_name() -> None:
     assert fixes.specs[0].array("A").memory.space == "shared"
 
 
+@pytest.mark.slow
 def test_tiles_of_one_kernel_are_fixed_on_top_of_each_other() -> None:
     schedule = "{block: {m: 64, n: 32}, thread: {m: 4, n: 4}, step: {k: 16}}"
     text = PRODUCT.replace("{block: {m: 16, n: 16}, step: {k: 16}}", schedule)

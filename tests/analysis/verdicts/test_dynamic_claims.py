@@ -114,6 +114,7 @@ def test_every_figure_of_a_dynamic_transposition_is_attained(walk, dtype, memory
     assert false == []
 
 
+@pytest.mark.slow
 def test_some_figures_of_drawn_specs_are_attained_at_the_sizes_that_are_named(walk):
     found = [false_figures(walk, draw(seed)) for seed in range(FIRST_SEED, FIRST_SEED + 20)]
     assert [text for false, _ in found for text in false] == []

@@ -146,6 +146,7 @@ def test_masked_terms_may_be_infinite(prove):
     prove(INFINITE)
 
 
+@pytest.mark.slow
 def test_any_dynamic_size_is_right(made, check):
     sizes = "{range: [0, 300]}"
     check(made(masked("k >= m - 5 and k <= m + 2 * n", sizes, sizes, sizes, schedule=SMALL)), CpuDevice())

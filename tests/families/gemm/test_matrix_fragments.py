@@ -222,6 +222,7 @@ def test_tf32_is_rounded_in_registers_and_where_it_is_allowed_only(planned, made
         assert "to_tf32" not in made(text).source
 
 
+@pytest.mark.slow
 def test_results_are_right_with_stream_k(prove):
     prove(product_of(TYPES[1], 129, 640, 256, schedule=SMALL + ", stream_k: 1"))
 

@@ -171,6 +171,7 @@ def test_multiply_adds_are_counted_at_the_rate_of_tensor_cores(made):
     assert launch.facts.roofline.peak == pytest.approx(device("H200").peak("tensor_float64"))
 
 
+@pytest.mark.slow
 def test_the_largest_tile_compiles_without_spilling(made):
     if not compilers():
         pytest.skip("no CUDA compiler on this machine")

@@ -139,6 +139,7 @@ def test_a_single_stage_is_left_to_staged_unless_the_spec_requests_gemm(planned,
     assert planned(text.replace("schedule: {", "schedule: {family: gemm")).family == "gemm"
 
 
+@pytest.mark.slow
 def test_its_tiles_are_sanitized(prove):
     prove(term(CHEBYSHEV, 33, 17, 65, schedule=SMALL), sanitize=True)
 

@@ -126,6 +126,7 @@ def test_fields_with_two_subscripts_and_in_front_are_structures(planned, prove):
     prove(columns, sanitize=True)
 
 
+@pytest.mark.slow
 def test_the_padding_of_structures_is_not_read(planned, prove):
     """The last structure of the array has none."""
     for fields, pitch, loads in [(3, 4, [2, 1]), (7, 8, [4, 2, 1]), (3, 5, [1, 1, 1])]:

@@ -82,6 +82,7 @@ def test_a_transposed_output_is_a_separate_launch(made):
     assert [k.family for k in kernel.plan.kernels] == ["rowwise", "transpose"]
 
 
+@pytest.mark.slow
 def test_an_output_of_another_layout_is_transposed_by_a_separate_launch(made, prove):
     arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, N", "float16")}
     text = spec("M: 40, N: 36", arrays, (*BY_HAND, "z[i, j] = y[i, j] * 2")).replace(

@@ -326,6 +326,7 @@ def test_statements_of_one_kernel_share_a_tile(prove, planned):
     prove(text, sanitize=True)
 
 
+@pytest.mark.slow
 def test_reductions_of_different_lengths_share_the_name_of_their_index(prove):
     prove(
         "arrays:\n  x: {shape: [256, 8], dtype: float32, memory: shared}\n"
@@ -446,6 +447,7 @@ def test_few_points_are_read_where_they_are(planned):
     assert planned(pairs(n=128)).family == "staged"
 
 
+@pytest.mark.slow
 def test_the_step_of_a_walk_is_that_of_the_schedule(prove, planned):
     text = pairs(memory=", memory: shared", schedule="block: {i: 64}, step: {k: 48}")
     assert staged_tiles(planned(text)) == {"x_tile": (48, 2)}

@@ -120,6 +120,7 @@ def test_more_taps_than_the_image_has_rows(prove):
     prove(filters(9, 20, statements, boundary="reflect", taps=31))
 
 
+@pytest.mark.slow
 def test_footprints_in_both_directions_and_index_values(prove):
     first = "sum(x[i, j + s] * w[s], s) + x[i - 1, j - 1] + j"
     second = "t[i - 1, j - 1] + t[i + 1, j + 1] * i - x[i, j] + sum(t[i, j + q] * w[q], q)"

@@ -92,6 +92,7 @@ def test_random_sides_are_right(prove, value, rows, columns, dtype):
     prove(moved(value, rows, columns, dtype))
 
 
+@pytest.mark.slow
 def test_parts_of_rows_are_right(prove):
     prove(part("H * D"), sanitize=True)
     prove(part("1", 65, 3, 129, "bfloat16"), sanitize=True)
