@@ -15,6 +15,7 @@ from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 F = "dtype: float32"
 FILTERED = "memory: {space: texture, dims: 2, filter: linear}, pitch: {align: 32}"
@@ -366,7 +367,7 @@ def agrees(text: str) -> None:
     assert run.verification.passed, "\n".join([*run.verification.messages, text, kernel.source])
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems())
 def test_drawn_samples_agree_with_the_reference(text: str) -> None:
     agrees(text)

@@ -20,6 +20,7 @@ from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import Kernel, generate
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Minimum, Mod, integer, symbol
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ schedule: {{family: direct}}
     )
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=examples(15), deadline=None, derandomize=True)
 @given(
     st.integers(1, 70),
     st.integers(1, 70),

@@ -18,6 +18,7 @@ from cugen.kernel import generate
 from cugen.kernel_report import analyze
 from cugen.machine import target as known_target
 from cugen.spec.load import load_all, load_text
+from tests.drawn import examples
 
 SPECS = sorted((Path(__file__).parents[3] / "specs").glob("*.yaml"))
 FIXED = [path for path in SPECS if not re.search("dynamic|range", path.read_text().split("arrays:")[0])]
@@ -434,7 +435,7 @@ def test_undocumented_rules_are_assumed_with_a_reason():
     assert all(each.doubt and each.doubt in each.reason for each in tile)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.integers(0, 20), st.sampled_from([8, 16]), st.integers(1, 2), st.sampled_from(TARGETS))
 def test_verdicts_are_ideal_exactly_where_no_warp_is_above_its_ideal(walk, pad, tile, times, target):
     text = product_spec("shared", f"{{space: shared, pad: {pad}}}", size=f"M: {16 * times}, K: 17, N: 20")

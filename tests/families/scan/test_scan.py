@@ -19,6 +19,7 @@ from cugen.runtime.honesty import check_honesty
 from cugen.runtime.inputs import Inputs
 from cugen.runtime.verify import make_job, outputs_of
 from cugen.spec.model import Schedule
+from tests.drawn import examples
 
 MATRIX = """
 params: {M: %s, N: %s}
@@ -436,7 +437,7 @@ def drawn(draw):
     return matrix(m, n, value, dtype, layout=layout, schedule=vectors)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn())
 def test_drawn_scans_agree_with_the_reference(prove, text):
     prove(text)
