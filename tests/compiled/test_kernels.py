@@ -166,6 +166,7 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
         assert all(a.compiled for a in (*reads, *writes))
 
 
+@pytest.mark.slow
 def test_zero_filling_copies_are_counted_separately():
     """Their compiler keeps guards that always hold, but not all of them: what they fill never is."""
     (actual,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")
@@ -273,6 +274,7 @@ def test_a_table_read_at_a_place_of_the_lanes_own_costs_requests():
     assert sum(t.requests for t in access(actual, "w").compiled) == 3 * 3  # 3 warps, 3 addresses in each
 
 
+@pytest.mark.slow
 def test_a_read_that_needs_no_guard_runs_wherever_its_block_does():
     """The last lane's `x[max(i - 1, 0)]` lies in the array as well, so NVRTC reads it without the choice's condition,
     beside the store; what it reads where the address might miss keeps its predicate."""

@@ -109,6 +109,7 @@ def test_counters_of_aligned_and_unaligned_boxes_inside_and_outside_arrays_are_t
     assert actual[COPIED_BYTES].value == int(row["xbar2l1tex_read_bytes"])
 
 
+@pytest.mark.slow
 def test_every_copy_of_pixels_belongs_to_an_instruction_and_its_words_are_counted():
     (spec,) = load_text("""
 cugen: 1

@@ -57,7 +57,7 @@ def test_gathers_of_any_size(prove, statement, n):
     prove(gather(statement, n))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("width", "dtype", "index"), [("129", "float32", "int32"), ("dynamic", "float16", "int64"), ("3", "uint8", "int32")]
 )

@@ -94,6 +94,7 @@ def test_rows_in_shared_memory_are_cached_there(prove, made, planned, n, memory)
     prove(text, sanitize=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("m", "n"), [(9, 67), (33, 8), (1, 31)])
 def test_an_array_that_is_staged_whole_is_swizzled(prove, made, m, n):
     arrays = f"x: {{shape: [M, N], dtype: float32, memory: {SWIZZLED}}}, y: {{shape: [N, M], dtype: float32}}"
@@ -114,6 +115,7 @@ def test_rows_longer_than_registers_are_refused_with_what_they_hold(reasons):
     assert any("registers hold at most" in reason for reason in refusals), refusals
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", SIZES)
 def test_elements_that_a_thread_reads_once_are_loaded_into_registers(prove, made, planned, n):
     text = double(n, REGISTER)
@@ -123,6 +125,7 @@ def test_elements_that_a_thread_reads_once_are_loaded_into_registers(prove, made
     prove(text, sanitize=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (17, 67, 31), (65, 63, 66)])
 def test_an_operand_in_global_memory_has_no_tile(prove, made, planned, m, n, k):
     text = product(m, n, k, SHARED, "block: {m: 16, n: 16}, step: {k: 16}").replace(SHARED, "global", 1)

@@ -184,6 +184,7 @@ compute: y[i] = x[i + 1]
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["zero", "clamp", "wrap", "reflect", "symmetric", "{value: 2}"])
 def test_every_boundary_and_pitch_is_right(prove, boundary):
     text = f"""

@@ -277,6 +277,7 @@ def test_other_boundaries_are_in_the_code(made, boundary, sign):
     assert "cudaAddressModeClamp" in source
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["wrap", "symmetric"])
 def test_a_subscript_that_is_too_large_for_a_normalized_coordinate_is_folded_in_the_code(made, prove, boundary):
     text = f"""
@@ -293,6 +294,7 @@ compute: y[i] = x[ids[i], i - 20]
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["zero", "clamp"])
 def test_a_gather_by_any_integer_is_left_to_the_hardware(made, prove, boundary):
     text = f"""

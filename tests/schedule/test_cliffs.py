@@ -218,6 +218,7 @@ def test_a_function_of_an_operand_is_computed_before_a_product_of_any_depth(k, c
     assert passes(spec_of(f"M: 33, N: 40, K: {k}", arrays, compute))
 
 
+@pytest.mark.slow
 def test_a_function_of_a_residual_is_in_the_epilogue():
     compute = "s[i, j] = 2 * r[i, j] + 1\ny[m, n] = s[m, n] + sum(a[m, k] * b[k, n], k)"
     arrays = "a [M, K]; b [K, N]; r [M, N]; y [M, N]"

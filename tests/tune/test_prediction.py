@@ -62,6 +62,7 @@ def took(spec: Spec, gpu: Gpu, **times: float) -> None:
         journal.add(Record(f"{gpu.name} {name}", time, schedule=schedules_text(vector(int(name[1:])))))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.usefixtures("recorded")
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)

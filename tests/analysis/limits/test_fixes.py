@@ -211,6 +211,7 @@ def test_a_cheaper_tile_is_no_fix_where_the_way_of_computing_would_change() -> N
     assert len(fixes.incurable) == 1
 
 
+@pytest.mark.slow
 def test_variants_are_fixed_by_what_is_best_for_all_of_them() -> None:
     text = TRANSPOSE.replace("params:", "variants: {s: [16, 32]}\nparams:").replace("SIDE", "$s")
     specs = load_text(text.replace("MEMORY", "shared").replace("TYPE", "float32").replace("PER_THREAD", "1"))

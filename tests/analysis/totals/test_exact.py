@@ -77,6 +77,7 @@ def test_a_tiled_product_costs_what_a_walk_over_it_finds(walk, target):
     check_against_walk(walk, product_spec(33, 20, 50, "schedule: {block: {m: 16, n: 16}}"), target)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "extra",
     [

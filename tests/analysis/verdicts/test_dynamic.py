@@ -46,7 +46,7 @@ def worst_of_full_warps(launch, target: str, m: int, n: int) -> dict[str, int]:
     }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("target", ["sm_20", "sm_61", "sm_90"])
 @pytest.mark.parametrize("read", ["A[m, n]", "A[m - 1, n + 1]", "A[m, n] + A[m + 1, n - 3]"])
 def test_the_worst_over_all_residues_is_what_some_size_costs_and_no_size_costs_more(read, target):

@@ -232,6 +232,7 @@ def adjacent_pairs(warp, values) -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["sm_61", "sm_90", "sm_20"])
 def test_the_sectors_at_each_alignment_are_those_of_full_warps(walk, target):
     period = 32 if target != "sm_20" else 256

@@ -133,6 +133,7 @@ def test_two_gemms_are_right(prove, stages, sizes):
     prove(two(*sizes, schedule=f"{SMALL}, stages: {stages}"), races=True)
 
 
+@pytest.mark.slow
 def test_a_ratio_of_two_sums_is_right(prove):
     prove(ratio(33, 17, 65, schedule=SMALL), sanitize=True)
 

@@ -136,6 +136,7 @@ def test_fragment_loads_have_no_bank_conflicts(made, transposed):
     assert all(report.cost == report.ideal for report in loads)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("schedule", "pad", "ideal"),
     [

@@ -52,6 +52,7 @@ def test_vectors_are_narrow_where_other_arrays_are_not_aligned_with_rows(planned
     assert widths(planned(rows(300, 1001, LAYER_NORM)), "x") == [1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -111,6 +112,7 @@ def test_no_access_is_out_of_bounds_or_races(prove, n):
     prove(rows(9, n, LAYER_NORM, "bfloat16"), races=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("dtype", "statements"), [("float32", SOFTMAX), ("bfloat16", SOFTMAX), ("bfloat16", LAYER_NORM)]
 )

@@ -295,7 +295,7 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", CLUSTERS.values(), ids=list(CLUSTERS))
 def test_the_last_tile_of_a_cluster_may_begin_after_the_last_pixel(planned, prove, text: str) -> None:
     """Three tiles of 64 or one of 192 for two blocks: the map has no pixel after the last of a single image."""
