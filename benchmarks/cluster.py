@@ -3,21 +3,20 @@
     python benchmarks/cluster.py docs/results/cluster_h100.json [--gemms 24] [--candidates 20] [--seed 1]
 
 Both searches consider the same candidates of each GEMM, and start with an empty cache: no machine code, no journal.
-Prints how many times as fast all GPUs are, and for which share of that time each one was in use: timing, checking, or
-opening a search. Then the winners of both are timed again, interleaved on one GPU, where their schedules differ. The
-file is updated after each part.
+Prints how many times as fast all GPUs are, which share of that time each one was in use (opening a search, which
+checks its first kernel, timing, finals), and why it was idle (gpu_use.py). Then the winners of both are timed
+again, interleaved on one GPU, where their schedules differ. The file is updated after each part.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import math
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,11 +29,11 @@ from typing import Any
 from cases import spec_text
 from distributed import get_task_stream
 from figures import command, save
+from gpu_use import GpuUse, first_end, uses
 
 import cugen
 from cugen.cluster.connection import LOCAL, Cluster, connected
 from cugen.cluster.engine import ClusterEngine
-from cugen.cluster.gpu_session import answer_on_gpu
 from cugen.cluster.mapping import mapped
 from cugen.cluster.searches import searched
 from cugen.schedule.lock import Entry
@@ -52,15 +51,18 @@ _SAME = 0.01  # ratio of times, less one
 
 @dataclass(frozen=True)
 class Part:
-    """The tuning of all GEMMs on some GPUs. `busy`: share of the time in which each GPU was in use, by its worker.
-    `cpu_tasks_s`: seconds of each task on CPU workers, most of which prepare a candidate."""
+    """The tuning of all GEMMs on some GPUs. `uses`: of each GPU. `first_answer_s`, `first_time_s`: seconds until a GPU
+    was first used, and until it had timed something. `cpu_tasks_s`: seconds of each task on CPU workers, most of which
+    prepare a candidate. `caller_s`: seconds of a core that this process took, which has the scheduler."""
 
     gpus: int
     workers: int
     started_s: float
     seconds: float
-    busy: Mapping[str, float]
+    uses: Sequence[GpuUse]
     first_answer_s: float
+    first_time_s: float
+    caller_s: float
     cpu_tasks_s: Sequence[float]
     outcomes: Sequence[Outcome]
 
@@ -82,7 +84,10 @@ class Part:
             "start_seconds": self.started_s,
             "seconds": self.seconds,
             "seconds_to_the_first_answer": self.first_answer_s,
-            "busy": list(self.busy.values()),
+            "seconds_to_the_first_time": self.first_time_s,
+            "caller_core_seconds": self.caller_s,
+            "busy": [use.busy for use in self.uses],
+            "uses": [use.content() for use in self.uses],
             "cpu_workers_busy": self.cpu_busy,
             "seconds_of_a_cpu_task": fmean(self.cpu_tasks_s),
             "timed": sum(progress.timed for progress in progresses),
@@ -171,29 +176,44 @@ def tuned(cluster: Cluster, engine: ClusterEngine, specs: Sequence[Spec], candid
     options = Options(budget_s=_UNLIMITED_S, max_candidates=candidates)
     searches: list[Callable[[Engine], Outcome]] = [partial(_search, spec, options) for spec in specs]
     print(f"{len(specs)} GEMMs on {len(engine.gpus)} GPUs and {engine.jobs} CPU workers:", flush=True)
-    begun, begun_at = time.perf_counter(), time.time()
+    begun, begun_at, core_begun = time.perf_counter(), time.time(), time.process_time()
     with get_task_stream(cluster.client) as stream, searched(engine, searches) as futures:
         for future in futures:
             future.add_done_callback(partial(_tell, begun))
         outcomes = [future.result() for future in futures]
         seconds = time.perf_counter() - begun
-    used = _used(stream.data, begun_at, begun_at + seconds)
-    busy = {worker: sum(end - start for start, end in used.get(worker, ())) / seconds for worker in engine.addresses}
-    first = min((spans[0][1] - begun_at for spans in used.values() if spans), default=math.nan)
+    ended_at, caller_s = begun_at + seconds, time.process_time() - core_begun
+    used = uses(stream.data, engine.addresses, begun_at, ended_at)
+    first_answer = first_end(stream.data, begun_at, ended_at)
+    first_time = first_end(stream.data, begun_at, ended_at, "timing")
     timed = sum(outcome.progress.timed for outcome in outcomes)
     cpu_tasks = [
         part["stop"] - part["start"]
         for task in stream.data
         for part in task["startstops"]
-        if task["worker"] not in used
+        if task["worker"] not in engine.addresses
         and part["action"] == "compute"
         and begun_at <= part["start"] <= begun_at + seconds
     ]
-    done = Part(len(engine.gpus), len(cluster.cpu_workers()), started_s, seconds, busy, first, cpu_tasks, outcomes)
+    cpu_workers = len(cluster.cpu_workers())
+    done = Part(
+        len(engine.gpus),
+        cpu_workers,
+        started_s,
+        seconds,
+        used,
+        first_answer,
+        first_time,
+        caller_s,
+        cpu_tasks,
+        outcomes,
+    )
     print(
-        f"{seconds:.1f} s, {timed} timed, the first answer after {first:.1f} s; GPUs busy "
-        f"{' '.join(f'{share:.0%}' for share in busy.values())}, CPU workers {done.cpu_busy:.0%}, "
-        f"{fmean(cpu_tasks):.2f} s for each of {len(cpu_tasks)} tasks",
+        f"{seconds:.1f} s, {timed} timed, the first answer after {first_answer:.1f} s, the first time after "
+        f"{first_time:.1f} s; CPU workers busy {done.cpu_busy:.0%}, {fmean(cpu_tasks):.2f} s for each of "
+        f"{len(cpu_tasks)} tasks; {caller_s:.1f} s of a core for the caller",
+        *(f"  GPU {number} {use}" for number, use in enumerate(used)),
+        sep="\n",
         flush=True,
     )
     return done
@@ -212,22 +232,6 @@ def _tell(begun: float, done: Future[Outcome]) -> None:
             f"{progress.failed} failed",
             flush=True,
         )
-
-
-def _used(tasks: Sequence[Mapping[str, Any]], begun: float, ended: float) -> dict[str, list[tuple[float, float]]]:
-    """When each worker's GPU was in use: the times of its tasks that hold the GPU, in order, without overlaps. The
-    clocks of workers are compared by the scheduler, to within milliseconds."""
-    spans: dict[str, list[tuple[float, float]]] = {}
-    for task in sorted(tasks, key=lambda task: task["startstops"][0]["start"] if task["startstops"] else 0.0):
-        if not str(task["key"]).startswith(answer_on_gpu.__name__):
-            continue
-        for part in task["startstops"]:
-            if part["action"] == "compute" and part["start"] >= begun:
-                taken = spans.setdefault(task["worker"], [])
-                start = max(part["start"], taken[-1][1]) if taken else part["start"]
-                if start < min(part["stop"], ended):
-                    taken.append((start, min(part["stop"], ended)))
-    return spans
 
 
 def ratios(

@@ -21,23 +21,21 @@
 //   x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]  4 sectors, ideal 4 (128 contiguous bytes)
 //
 // Ideal accesses of conv_reflect_y, without a remark in the code:
-//   x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + BK * stage]
-//       4 sectors, ideal 4 (128 bytes in 4 runs)
-//   ws[stage][w_rsc][w_k]                                               4 wavefronts, ideal 4 (128 words over 32 banks)
-//   w_global[BK * stage * K]                                            16 sectors, ideal 16 (512 contiguous bytes)
-//   x_unfolded_shared[0][0][0]                                          2 wavefronts, ideal 2 (conflict-free)
-//   w_shared[0][0][0]                                                   2 wavefronts, ideal 2 (conflict-free)
-//   x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + prefetch_k]
-//       4 sectors, ideal 4 (128 bytes in 4 runs)
-//   ws[write_stage][w_rsc][w_k]                                         4 wavefronts, ideal 4 (128 words over 32 banks)
-//   w_global[prefetch_k * K]                                            16 sectors, ideal 16 (512 contiguous bytes)
-//   x_unfolded_shared[read_stage][rsc][0]                               2 wavefronts, ideal 2 (conflict-free)
-//   w_shared[read_stage][rsc][0]                                        2 wavefronts, ideal 2 (conflict-free)
-//   x_unfolded_shared[next_stage][0][0]                                 2 wavefronts, ideal 2 (conflict-free)
-//   w_shared[next_stage][0][0]                                          2 wavefronts, ideal 2 (conflict-free)
-//   partials[k_slice][thread_m + i][thread_n]                           4 wavefronts, ideal 4 (128 words over 32 banks)
-//   partials[s][thread / (BN / 4)][4 * (thread % (BN / 4))]             4 wavefronts, ideal 4 (128 words over 32 banks)
-//   y[ij * K + k]                                                       16 sectors, ideal 16 (512 contiguous bytes)
+//   x_unfolded_global[c * (9 * C) + BK * stage]              4 sectors, ideal 4 (128 bytes in 4 runs)
+//   ws[stage][w_rsc][w_k]                                    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   w_global[BK * stage * K]                                 16 sectors, ideal 16 (512 contiguous bytes)
+//   x_unfolded_shared[0][0][0]                               2 wavefronts, ideal 2 (conflict-free)
+//   w_shared[0][0][0]                                        2 wavefronts, ideal 2 (conflict-free)
+//   x_unfolded_global[c * (9 * C) + prefetch_k]              4 sectors, ideal 4 (128 bytes in 4 runs)
+//   ws[write_stage][w_rsc][w_k]                              4 wavefronts, ideal 4 (128 words over 32 banks)
+//   w_global[prefetch_k * K]                                 16 sectors, ideal 16 (512 contiguous bytes)
+//   x_unfolded_shared[read_stage][rsc][0]                    2 wavefronts, ideal 2 (conflict-free)
+//   w_shared[read_stage][rsc][0]                             2 wavefronts, ideal 2 (conflict-free)
+//   x_unfolded_shared[next_stage][0][0]                      2 wavefronts, ideal 2 (conflict-free)
+//   w_shared[next_stage][0][0]                               2 wavefronts, ideal 2 (conflict-free)
+//   partials[k_slice][thread_m + i][thread_n]                4 wavefronts, ideal 4 (128 words over 32 banks)
+//   partials[s][thread / (BN / 4)][4 * (thread % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   y[ij * K + k]                                            16 sectors, ideal 16 (512 contiguous bytes)
 
 #include <cuda_pipeline_primitives.h>
 
@@ -155,6 +153,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
 
     float acc[TM][TN] = {};
 
+    const float* x_unfolded_global = &x_unfolded[(ij0 + x_unfolded_ij) * (9 * C) + x_unfolded_rsc];
     const float* w_global = &w[w_rsc * K + k0 + w_k];
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
@@ -163,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
             // x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c]: 4 wavefronts, ideal 1
             // (lanes 0 and 8 copy from one bank)
             __pipeline_memcpy_async(&x_unfoldeds[stage][x_unfolded_rsc][x_unfolded_ij + c],
-                &x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + BK * stage], 4);
+                &x_unfolded_global[c * (9 * C) + BK * stage], 4);
         }
         __pipeline_memcpy_async(&ws[stage][w_rsc][w_k], &w_global[BK * stage * K], 16);
         __pipeline_commit();
@@ -192,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
                     // x_unfoldeds[write_stage][x_unfolded_rsc][x_unfolded_ij + c]: 4 wavefronts, ideal 1
                     // (lanes 0 and 8 copy from one bank)
                     __pipeline_memcpy_async(&x_unfoldeds[write_stage][x_unfolded_rsc][x_unfolded_ij + c],
-                        &x_unfolded[(ij0 + x_unfolded_ij + c) * (9 * C) + x_unfolded_rsc + prefetch_k], 4);
+                        &x_unfolded_global[c * (9 * C) + prefetch_k], 4);
                 }
             }
             if (rsc == BK / 4 / 2) {

@@ -10,7 +10,7 @@
 // analysis  sm_90: 12 accesses, 7 ideal, 4 costly, 1 unknown
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1; 3 on average (at any N)
 //
-// Made by cugen 0.1.0 from gemm_int8.yaml (hash ed9fc09fe0a07171) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_int8.yaml (hash 78c79e275cfb03cd) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[0][0][thread_m]           1 wavefront, ideal 1 (at any N)
@@ -64,7 +64,7 @@ __device__ __forceinline__ int wrapping_add(int a, int b)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(32, 24) gemm_int8(
+extern "C" __global__ void __launch_bounds__(32) gemm_int8(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,

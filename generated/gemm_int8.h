@@ -7,7 +7,7 @@
 // C         output, int32 [40, N], aligned to 16 bytes
 // launch    grid ((N + 31) // 32, 3, 1), block (32, 1, 1), 3072 bytes of shared memory; family gemm
 //
-// Made by cugen 0.1.0 from gemm_int8.yaml (hash ed9fc09fe0a07171) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_int8.yaml (hash 78c79e275cfb03cd) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // gemm_int8_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from gemm_int8.yaml (hash ed9fc09fe0a07171) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_int8.yaml (hash 78c79e275cfb03cd) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

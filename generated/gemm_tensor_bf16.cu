@@ -9,7 +9,7 @@
 // pipeline  proved for at most 3 k-tiles: 3 stages, commit groups and barriers order copies and reads
 // analysis  sm_90: 21 accesses, 15 ideal, 6 unknown
 //
-// Made by cugen 0.1.0 from gemm_tensor_bf16.yaml (hash fdc46a6d680d0b99) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_tensor_bf16.yaml (hash 2e493dfef3d29d7a) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   a_global[c * K + BK * stage]                                    8 sectors, ideal 8 (at any M)
@@ -96,7 +96,7 @@ __device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(64, 14) gemm_tensor_bf16(
+extern "C" __global__ void __launch_bounds__(64) gemm_tensor_bf16(
     const __nv_bfloat16* __restrict__ A,
     const __nv_bfloat16* __restrict__ B,
     __nv_bfloat16* __restrict__ C,

@@ -7,7 +7,7 @@
 // C         output, bfloat16 [M, 96], aligned to 8 bytes
 // launch    grid (3, (M + 31) // 32, 1), block (64, 1, 1), 12288 bytes of dynamic shared memory; family gemm
 //
-// Made by cugen 0.1.0 from gemm_tensor_bf16.yaml (hash fdc46a6d680d0b99) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_tensor_bf16.yaml (hash 2e493dfef3d29d7a) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

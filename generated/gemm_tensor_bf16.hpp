@@ -1,6 +1,6 @@
 // gemm_tensor_bf16_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from gemm_tensor_bf16.yaml (hash fdc46a6d680d0b99) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_tensor_bf16.yaml (hash 2e493dfef3d29d7a) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

@@ -13,7 +13,7 @@
 // analysis  sm_90a: 10 accesses, 10 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //
-// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 5edd99a26656326b) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 35ea69823c8e1a5d) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   As[stage][0][0]                                      64 wavefronts, ideal 64 (at any M)

@@ -9,7 +9,7 @@
 // launch    grid (minimum(((M + 63) // 64) * 3, 132), 1, 1), block (160, 1, 1), 57392 bytes of dynamic shared
 //           memory; family wgmma
 //
-// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 5edd99a26656326b) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 35ea69823c8e1a5d) for sm_90a. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // gemm_wgmma_bf16_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 5edd99a26656326b) for sm_90a. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_wgmma_bf16.yaml (hash 35ea69823c8e1a5d) for sm_90a. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

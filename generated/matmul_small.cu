@@ -9,7 +9,7 @@
 // launch    grid ((Z + 7) // 8, 1, 1), block (16, 8, 1), 12288 bytes of shared memory; family batched
 // analysis  sm_90: 8 accesses, 8 ideal
 //
-// Made by cugen 0.1.0 from matmul_small.yaml (hash 0156b112bd765028) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_small.yaml (hash bd451781351463e6) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   A[(min(z0 + matrix, Z - 1) * M + row) * K + column]    16 sectors, ideal 16 (at any Z)

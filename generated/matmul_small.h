@@ -8,7 +8,7 @@
 // C         output, float32 [Z, 16, 16], aligned to 16 bytes
 // launch    grid ((Z + 7) // 8, 1, 1), block (16, 8, 1), 12288 bytes of shared memory; family batched
 //
-// Made by cugen 0.1.0 from matmul_small.yaml (hash 0156b112bd765028) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_small.yaml (hash bd451781351463e6) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

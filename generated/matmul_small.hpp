@@ -1,6 +1,6 @@
 // matmul_small_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from matmul_small.yaml (hash 0156b112bd765028) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_small.yaml (hash bd451781351463e6) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

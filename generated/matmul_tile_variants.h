@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 717b2e15c4ddd566, text bf2f5be20249ed69.
+// Input 3b3bf990ea8e95a8, text 4369d425b12ad0bf.

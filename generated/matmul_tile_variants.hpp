@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 717b2e15c4ddd566, text daf7bd0f6fd1c8fe.
+// Input 3b3bf990ea8e95a8, text 6bd84edd3e287c54.

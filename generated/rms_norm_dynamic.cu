@@ -9,7 +9,7 @@
 // launch    grid (M, 1, 1), block (256, 1, 1), 32 bytes of shared memory; family rowwise
 // analysis  sm_90: 5 accesses, 5 ideal
 //
-// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 8efc28240db5da25) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash ddbd1abf96899ff0) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   x[(long long)i * N + j]     16 sectors, ideal 16 (at any M, N)

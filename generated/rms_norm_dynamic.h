@@ -8,7 +8,7 @@
 // y         output, float32 [M, N], aligned to 16 bytes
 // launch    grid (M, 1, 1), block (256, 1, 1), 32 bytes of shared memory; family rowwise
 //
-// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 8efc28240db5da25) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash ddbd1abf96899ff0) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // rms_norm_dynamic_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 8efc28240db5da25) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash ddbd1abf96899ff0) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

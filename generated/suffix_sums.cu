@@ -8,7 +8,7 @@
 // analysis  sm_90: 4 accesses, 3 ideal, 1 costly
 //           worst: x[i * N + first], 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
 //
-// Made by cugen 0.1.0 from suffix_sums.yaml (hash d992f0f76e89793d) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from suffix_sums.yaml (hash 530f808454868eaf) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   warp_sums[start / 1024 % 2][warp]  1 wavefront, ideal 1 (at any M, N)

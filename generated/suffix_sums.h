@@ -6,7 +6,7 @@
 // y         output, float32 [M, N], aligned to 16 bytes
 // launch    grid (M, 1, 1), block (128, 1, 1), 32 bytes of shared memory; family scan
 //
-// Made by cugen 0.1.0 from suffix_sums.yaml (hash d992f0f76e89793d) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from suffix_sums.yaml (hash 530f808454868eaf) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

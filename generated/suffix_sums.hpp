@@ -1,6 +1,6 @@
 // suffix_sums_launch for C++17: takes spans, such as `{pointer, extent, …}`, and checks them
 //
-// Made by cugen 0.1.0 from suffix_sums.yaml (hash d992f0f76e89793d) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from suffix_sums.yaml (hash 530f808454868eaf) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include "cugen_launch.hpp"

@@ -23,11 +23,12 @@ _CONNECT_S = 30.0  # seconds until a scheduler or its first worker counts as mis
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker of a cluster. `has_gpu`: whether it has the resource `GPU`."""
+    """A worker of a cluster. `has_gpu`, `has_cpu`: whether it has the resource `GPU`, or `CPU`."""
 
     address: str
     has_gpu: bool
     threads: int
+    has_cpu: bool = False
 
 
 class Cluster:
@@ -56,13 +57,23 @@ class Cluster:
             self._is_lost = True  # the client tries to connect again, but another scheduler knows nothing of its work
             raise self._lost() from error
         return tuple(
-            Worker(address, bool(w["resources"].get("GPU")), int(w["nthreads"])) for address, w in sorted(known.items())
+            Worker(
+                address,
+                bool(w["resources"].get("GPU")),
+                int(w["nthreads"]),
+                bool(w["resources"].get("CPU")),
+            )
+            for address, w in sorted(known.items())
         )
 
     def cpu_workers(self) -> tuple[Worker, ...]:
-        """The workers without a GPU; all if each has one."""
+        """The workers with the resource `CPU`, else those without a GPU, else all."""
         workers = self.workers()
-        return tuple(worker for worker in workers if not worker.has_gpu) or workers
+        return (
+            tuple(worker for worker in workers if worker.has_cpu)
+            or tuple(worker for worker in workers if not worker.has_gpu)
+            or workers
+        )
 
     def describe(self, workers: Sequence[Worker]) -> Mapping[str, Description]:
         """What the workers say of themselves, by address."""
@@ -135,9 +146,11 @@ def _wait_for_workers(cluster: Cluster) -> None:
         ) from error
 
 
-def gpu_options(*addresses: str) -> dict[str, Any]:
-    """Options with which a task is submitted to one of these GPU workers, each of which runs one at a time."""
-    return {"workers": list(addresses), "allow_other_workers": False, "resources": {"GPU": 1}, "pure": False}
+def gpu_options(*addresses: str, priority: int = 0) -> dict[str, Any]:
+    """Options with which a task is submitted to one of these GPU workers, each of which runs one at a time: of those
+    that wait the one with the highest priority."""
+    options = {"workers": list(addresses), "allow_other_workers": False, "resources": {"GPU": 1}, "pure": False}
+    return options | {"priority": priority}
 
 
 def cpu_options(address: str) -> dict[str, Any]:
@@ -146,9 +159,12 @@ def cpu_options(address: str) -> dict[str, Any]:
 
 
 def pool_options(cluster: Cluster) -> dict[str, Any]:
-    """Options with which a task is submitted to CPU workers, and to others only if there are none any more. A task
-    whose worker died is tried again on another."""
+    """Options with which a task is submitted to CPU workers. Those without the resource `CPU` are only preferred: Dask
+    gives their tasks to idle GPU workers, too, while all of them are busy, or if there are none any more. A task whose
+    worker died is tried again on another."""
     preferred = cluster.cpu_workers()
+    if preferred[:1] and preferred[0].has_cpu:
+        return {"resources": {"CPU": 1}, "pure": False}
     if len(preferred) == len(cluster.workers()):
         return {"pure": False}  # a list of workers costs the scheduler time for each of them, for each task
     return {"workers": [worker.address for worker in preferred], "allow_other_workers": True, "pure": False}

@@ -71,9 +71,9 @@ class ClusterEngine(Exclusive):
         """Executor on the CPU workers, which take tasks of higher priority first."""
         return _Pool(self._cluster, priority)
 
-    def start(self, gpu: Gpu) -> RemoteProcess:
-        """A timing process on a GPU's worker."""
-        return RemoteProcess(self._cluster, gpu, self._address_of)
+    def start(self, gpu: Gpu, priority: int = 0) -> RemoteProcess:
+        """A timing process on a GPU's worker, which takes requests of higher priority first."""
+        return RemoteProcess(self._cluster, gpu, self._address_of, priority)
 
     def require(self) -> None:
         """Raises ClusterError if the scheduler was lost."""
@@ -99,7 +99,7 @@ class ClusterEngine(Exclusive):
         return usable, unusable
 
 
-_CURE = "start a worker for each GPU: CUDA_VISIBLE_DEVICES=0 dask worker SCHEDULER --nthreads 1 --resources GPU=1"
+_CURE = "start a worker for each GPU: CUDA_VISIBLE_DEVICES=0 dask worker SCHEDULER --nthreads 2 --resources GPU=1"
 
 
 def _nothing_found(usable: list[Gpu], device: str | None, unusable: Mapping[str, str]) -> str:

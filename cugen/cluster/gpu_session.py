@@ -1,12 +1,18 @@
-"""Timing processes on a GPU worker. These functions run there; those that use the GPU one at a time."""
+"""Timing processes on a GPU worker. These functions run there; those that use the GPU one at a time.
+
+A worker that has had a session keeps a started process in reserve: loading libraries and making a CUDA context take
+seconds, in which the next session's GPU would be idle.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from threading import Timer
+from threading import Lock, Timer
+
+from distributed import Worker, secede
 
 from cugen.cluster.gpu_state import gpu_state
-from cugen.tune.timing import workers
+from cugen.tune.timing import gpus, workers
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.messages import Message
 from cugen.tune.timing.workers import PATIENCE_S, Process, WorkerFault
@@ -17,26 +23,63 @@ _IDLE_S = 300.0  # seconds until the process of a client that asks no more is en
 
 @dataclass
 class _Session:
-    """The timing process of one search on this worker's GPU."""
+    """A timing process on this worker's GPU, of one search or in reserve. `timer`: ends it if nobody asks."""
 
     process: Process
     timer: Timer
 
+    def end(self) -> None:
+        self.timer.cancel()
+        self.process.close()
+
 
 _SESSIONS: dict[str, _Session] = {}
+_RESERVE: dict[Gpu, _Session] = {}
+_LOCK = Lock()
+
+
+def dask_setup(worker: Worker) -> None:
+    """Starts a process before there is a session, in workers that preload this module."""
+    _keep_in_reserve(gpus.identified_gpus()[0])
 
 
 def start(session: str, gpu: Gpu) -> None:
-    """Starts the timing process of a session."""
+    """Begins a session, with the process in reserve if it still runs."""
     end(session)
-    _SESSIONS[session] = _Session(Process(workers.COMMAND, gpu, PATIENCE_S), Timer(0, end))
+    with _LOCK:
+        reserve = _RESERVE.get(gpu)
+        if reserve is not None and reserve.process.is_running:
+            reserve.timer.cancel()
+            process = reserve.process
+        else:
+            process = Process(workers.COMMAND, gpu, PATIENCE_S)
+        _SESSIONS[session] = _Session(process, Timer(0, end))
+        _RESERVE.pop(gpu, None)  # after that: each process is always counted
+        if reserve is not None and process is not reserve.process:
+            reserve.end()
+    _keep_in_reserve(gpu)
+
+
+def _keep_in_reserve(gpu: Gpu) -> None:
+    with _LOCK:
+        if gpu not in _RESERVE:
+            timer = Timer(_IDLE_S, _end_reserve, [gpu])
+            timer.daemon = True
+            timer.start()
+            _RESERVE[gpu] = _Session(Process(workers.COMMAND, gpu, PATIENCE_S), timer)
+
+
+def _end_reserve(gpu: Gpu) -> None:
+    with _LOCK:
+        if (reserve := _RESERVE.get(gpu)) is not None:
+            reserve.end()
+            del _RESERVE[gpu]
 
 
 def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
     """Answer of a session's timing process, with the state of its GPU after times. Faults are answers, too."""
-    if session not in _SESSIONS:
+    if (current := _SESSIONS.get(session)) is None:
         return {GONE: True}
-    current = _SESSIONS[session]
     current.timer.cancel()
     try:
         answer = current.process.ask(message)
@@ -47,18 +90,18 @@ def answer_on_gpu(session: str, gpu: Gpu, message: Message) -> Message:
     current.timer.daemon = True
     current.timer.start()
     if answer.get("times"):
-        answer["state"] = asdict(gpu_state(gpu.uuid, len(_SESSIONS)))
+        answer["state"] = asdict(gpu_state(gpu.uuid, len(_SESSIONS) + len(_RESERVE)))
     return answer
 
 
 def answer_on_cpu(session: str, gpu: Gpu, message: Message) -> Message:
-    """Answer that needs no GPU."""
+    """Answer that needs no GPU: the worker's threads are free for those that do."""
+    secede()
     return answer_on_gpu(session, gpu, message)
 
 
 def end(session: str) -> None:
     """Ends the timing process of a session."""
-    if session in _SESSIONS:
-        _SESSIONS[session].timer.cancel()
-        _SESSIONS[session].process.close()  # before it is forgotten: another session counts the processes of its GPU
+    if (current := _SESSIONS.get(session)) is not None:
+        current.end()  # before it is forgotten: another session counts the processes of its GPU
         _SESSIONS.pop(session, None)

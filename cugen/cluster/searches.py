@@ -11,7 +11,7 @@ from cugen.cluster.sharing import SharedEngine
 from cugen.tune.engine import Engine
 from cugen.tune.tuner import Outcome
 
-_SEARCHES_PER_GPU = 4  # at once: one times, one opens its process, others compile or are in their finals (heuristic)
+_SEARCHES_PER_GPU = 6  # at once: one times, two are next, others compile or are in their finals (heuristic)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Several searches on the GPUs of one model.
 
-Each search times on a GPU of its own, and may open its process on a GPU where another still times. GPUs that no search
-waits for are given to those that time. A search that has timed its candidates gives its GPUs back before its finals.
+Each search has a GPU of its own. The next ones open their processes there, and time where that search has nothing to
+time: a GPU's worker takes requests of earlier searches first. GPUs that no search waits for are given to those that
+time. A search that has timed its candidates gives its GPUs back before its finals.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from cugen.tune.timing.workers import TimingProcess
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
+
+_GUESTS = 2  # searches that wait for a GPU and have a process there (heuristic: one opens while another is ready)
 
 
 class SharedEngine:
@@ -36,7 +39,7 @@ class SharedEngine:
 
     def assign(self) -> None:
         """Gives free GPUs to searches: the one that has opened its process there, else the first that waits, else the
-        one with the fewest GPUs. Then each GPU is announced to one of those that still wait."""
+        one with the fewest GPUs. Then each GPU is announced to `_GUESTS` of those that still wait."""
         with self._lock:
             searching = [share for share in self.shares if share.is_searching]
             taken = {gpu for share in searching for gpu in share.assigned}
@@ -53,11 +56,12 @@ class SharedEngine:
             share.notify()
 
     def _announce(self, waiting: Sequence[Share]) -> None:
-        announced = {gpu for share in waiting for gpu in share.announced}
-        for gpu in self.engine.gpus:
-            next_share = next((s for s in waiting if not s.announced and gpu not in s.refused), None)
-            if gpu not in announced and next_share is not None:
-                next_share.announced = (gpu,)
+        for guests in range(_GUESTS):
+            for gpu in self.engine.gpus:
+                announced = sum(gpu in share.announced for share in waiting)
+                next_share = next((s for s in waiting if not s.announced and gpu not in s.refused), None)
+                if announced == guests and next_share is not None:
+                    next_share.announced = (gpu,)
 
 
 class Share:
@@ -89,8 +93,8 @@ class Share:
         return self._engine.pool(-self._number)
 
     def start(self, gpu: Gpu) -> TimingProcess:
-        """A timing process on a GPU's worker."""
-        return self._engine.start(gpu)
+        """A timing process on a GPU's worker, which takes the requests of earlier searches first."""
+        return self._engine.start(gpu, -self._number)
 
     def subscribe(self, changed: Callable[[], None]) -> None:
         """Calls `changed` when other GPUs are assigned or announced."""

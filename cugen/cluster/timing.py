@@ -15,19 +15,21 @@ from cugen.cluster.connection import Cluster, cpu_options, gpu_options
 from cugen.cluster.errors import ClusterError
 from cugen.cluster.gpu_session import GONE, answer_on_cpu, answer_on_gpu, end, start
 from cugen.tune.timing.gpus import Gpu
-from cugen.tune.timing.messages import READY, Message
+from cugen.tune.timing.messages import READY, Message, purpose
 from cugen.tune.timing.workers import Interrupted, WorkerFault
 
 _POLL_S = 0.5  # seconds between looks whether the worker still exists
+_OPENING_PRIORITY = 1  # above all times: the GPU would wait for a process that isn't open
 
 
 class RemoteProcess:
     """A timing process on the worker of a GPU, as `cugen.tune.timing.workers.TimingProcess`.
 
-    `address_of` waits for the worker of the GPU, and raises WorkerFault if it doesn't come back."""
+    `address_of` waits for the worker of the GPU, and raises WorkerFault if it doesn't come back. `priority`: of its
+    times among those of all processes on the GPU, at most 0."""
 
-    def __init__(self, cluster: Cluster, gpu: Gpu, address_of: Callable[[Gpu], str]) -> None:
-        self._cluster, self._gpu, self._address_of = cluster, gpu, address_of
+    def __init__(self, cluster: Cluster, gpu: Gpu, address_of: Callable[[Gpu], str], priority: int = 0) -> None:
+        self._cluster, self._gpu, self._address_of, self._priority = cluster, gpu, address_of, priority
         self._session = secrets.token_hex(8)
         self._address = ""
         self._is_killed = False
@@ -65,7 +67,12 @@ class RemoteProcess:
             options = cpu_options(self._address)
             answer = self._result(answer_on_cpu, self._session, self._gpu, message, **options)
         else:
-            answer = self._result(answer_on_gpu, self._session, self._gpu, message, **gpu_options(self._address))
+            used_for = purpose(message)
+            priority = _OPENING_PRIORITY if used_for == "opening" else self._priority
+            options = gpu_options(self._address, priority=priority)
+            # Who reads the task stream sees by the key what a GPU was used for.
+            options["key"] = f"{answer_on_gpu.__name__}-{used_for}-{secrets.token_hex(8)}"
+            answer = self._result(answer_on_gpu, self._session, self._gpu, message, **options)
         return answer
 
     def _result(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

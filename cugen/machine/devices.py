@@ -40,7 +40,8 @@ class Device:
     """A GPU model. `bandwidth` of device memory is in bytes per second, `peaks` in FLOP/s by operand type.
 
     The keys of `peaks` are `float32` and `float64` (CUDA cores; an FMA counts as two) and `tensor_float64`,
-    `tensor_tf32`, `tensor_float16`, `tensor_bfloat16`, `tensor_float8` (tensor cores, accumulating in float32).
+    `tensor_tf32`, `tensor_float16`, `tensor_bfloat16`, `tensor_float8` (tensor cores, accumulating in float32) and
+    `tensor_int8` (in int32).
     """
 
     name: str
@@ -90,8 +91,26 @@ def _half(rate: float) -> dict[str, float]:
     return {"tensor_float16": rate, "tensor_bfloat16": rate}
 
 
-_HOPPER_SXM = {"float32": 66.9, "float64": 33.5, "tensor_float64": 66.9, "tensor_tf32": 494.7, **_half(989.4)}
-_A100 = {"float32": 19.5, "float64": 9.7, "tensor_float64": 19.5, "tensor_tf32": 156.0, **_half(312.0)}
+def _eight_bits(rate: float) -> dict[str, float]:
+    return {"tensor_float8": rate, "tensor_int8": rate}
+
+
+_HOPPER_SXM = {
+    "float32": 66.9,
+    "float64": 33.5,
+    "tensor_float64": 66.9,
+    "tensor_tf32": 494.7,
+    **_half(989.4),
+    **_eight_bits(1978.9),
+}
+_A100 = {
+    "float32": 19.5,
+    "float64": 9.7,
+    "tensor_float64": 19.5,
+    "tensor_tf32": 156.0,
+    **_half(312.0),
+    "tensor_int8": 624.0,
+}
 
 # A100 white paper, "A100 L2 cache": bytes read per clock cycle of V100 and of A100, here at their boost clocks.
 _V100_L2, _A100_L2 = 2048 * 1.53 * GIGA, 5120 * 1.41 * GIGA
@@ -111,12 +130,23 @@ _DEVICES = (
     # Volta white paper: V100 SXM2.
     _device("V100", "sm_70", 80, 900.0, 6 * MB, _V100_L2, float32=15.7, float64=7.8, tensor_float16=125.0),
     # Turing white paper; float64 runs at 1/32 of float32.
-    _device("T4", "sm_75", 40, 320.0, 4 * MB, float32=8.1, float64=0.253, tensor_float16=65.0),
+    _device("T4", "sm_75", 40, 320.0, 4 * MB, float32=8.1, float64=0.253, tensor_float16=65.0, tensor_int8=130.0),
     # A100 data sheet (SXM4), with 40 and with 80 GB of memory.
     _device("A100 40GB", "sm_80", 108, 1555.0, 40 * MB, _A100_L2, **_A100),
     _device("A100", "sm_80", 108, 2039.0, 40 * MB, _A100_L2, **_A100),
     # GA102 white paper; float64 runs at 1/64 of float32.
-    _device("RTX 3090", "sm_86", 82, 936.2, 6 * MB, float32=35.6, float64=0.556, tensor_tf32=35.6, **_half(71.0)),
+    _device(
+        "RTX 3090",
+        "sm_86",
+        82,
+        936.2,
+        6 * MB,
+        float32=35.6,
+        float64=0.556,
+        tensor_tf32=35.6,
+        **_half(71.0),
+        tensor_int8=284.0,
+    ),
     # Ada white paper; L4 and L40S data sheets, whose figures are with sparsity and halved here.
     _device(
         "RTX 4090",
@@ -129,6 +159,7 @@ _DEVICES = (
         tensor_tf32=82.6,
         **_half(165.2),
         tensor_float8=330.3,
+        tensor_int8=660.6,
     ),
     _device(
         "L4",
@@ -140,7 +171,7 @@ _DEVICES = (
         float64=0.473,
         tensor_tf32=60.0,
         **_half(121.0),
-        tensor_float8=242.5,
+        **_eight_bits(242.5),
     ),
     _device(
         "L40S",
@@ -152,10 +183,10 @@ _DEVICES = (
         float64=1.43,
         tensor_tf32=183.0,
         **_half(362.0),
-        tensor_float8=733.0,
+        **_eight_bits(733.0),
     ),
     # Hopper white paper and data sheets: H100 SXM5, H100 PCIe, H200 SXM.
-    _device("H100", "sm_90", 132, 3350.0, 50 * MB, **_HOPPER_SXM, tensor_float8=1978.9),
+    _device("H100", "sm_90", 132, 3350.0, 50 * MB, **_HOPPER_SXM),
     _device(
         "H100 PCIe",
         "sm_90",
@@ -167,9 +198,9 @@ _DEVICES = (
         tensor_float64=51.2,
         tensor_tf32=378.0,
         **_half(756.0),
-        tensor_float8=1513.0,
+        **_eight_bits(1513.0),
     ),
-    _device("H200", "sm_90", 132, 4800.0, 60 * MB, **_HOPPER_SXM, tensor_float8=1978.9),
+    _device("H200", "sm_90", 132, 4800.0, 60 * MB, **_HOPPER_SXM),
     # Blackwell data sheet: HGX B200, one of eight, 1000 W.
     _device(
         "B200",
@@ -182,7 +213,7 @@ _DEVICES = (
         tensor_float64=40.0,
         tensor_tf32=1100.0,
         **_half(2250.0),
-        tensor_float8=4500.0,
+        **_eight_bits(4500.0),
     ),
     # RTX Blackwell white paper; float64 runs at 1/64 of float32.
     _device(
@@ -196,6 +227,7 @@ _DEVICES = (
         tensor_tf32=104.8,
         **_half(209.5),
         tensor_float8=419.0,
+        tensor_int8=838.0,
     ),
 )
 # The default of a target with several devices.

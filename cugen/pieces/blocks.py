@@ -10,7 +10,7 @@ import sympy
 from cugen.machine import Target
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Define, Index, Node
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Ranges, bounds, ceil_div, integer, symbol
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Range, Ranges, bounds, ceil_div, integer, symbol
 from cugen.spec import expressions as spec
 
 
@@ -62,6 +62,17 @@ def define(name_hint: str, definition: Integer, lowering: Lowering, *, below: In
     index = Index(lowering.names.allocate(name_hint), definition, (low, high))
     lowering.ranges[index.symbol] = index.range
     return Define(index)
+
+
+def append_definition(
+    name_hint: str, definition: Integer, nodes: list[Node], lowering: Lowering, within: Range | None = None
+) -> Integer:
+    """A named index, `within` a range that may be narrower than its definition shows; appends it to `nodes`."""
+    node = define(name_hint, definition, lowering)
+    index = replace(node.index, range=within or node.index.range)
+    lowering.ranges[index.symbol] = index.range
+    nodes.append(Define(index))
+    return index.symbol
 
 
 def define_constant(name_hint: str, value: int, lowering: Lowering) -> Define:

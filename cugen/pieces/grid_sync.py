@@ -44,14 +44,20 @@ class DynamicBlockIds:
         """Defines the block id: the first thread increments the counter and broadcasts it through shared memory."""
         name = self.lowering.names.allocate("shared_block_id")
         broadcast = dense_array(name, INT32, (), "shared")
-        counter = self.flag(integer(0), "atomic")
-        fetch = FetchBlockId(Access(broadcast, (), "store"), counter, wraps=self.left_zero)
         return (
             Declare(broadcast),
-            when(symbol("threadIdx.x"), "==", integer(0), (fetch,)),
+            when(symbol("threadIdx.x"), "==", integer(0), (self.fetch_to(Access(broadcast, (), "store")),)),
             Barrier(),
-            LoadBlockId(self.index, Access(broadcast, (), "load")),
+            self.load_from(Access(broadcast, (), "load")),
         )
+
+    def fetch_to(self, target: Access) -> FetchBlockId:
+        """Increments the counter, in one thread of the block, for `load_from` after a barrier."""
+        return FetchBlockId(target, self.flag(integer(0), "atomic"), wraps=self.left_zero)
+
+    def load_from(self, source: Access) -> LoadBlockId:
+        """Defines the block id, in all threads."""
+        return LoadBlockId(self.index, source)
 
 
 def workspace_array(request: Request, name_hint: str, dtype: DType, shape: tuple[Integer, ...]) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import sympy
 
@@ -68,6 +69,25 @@ class Context:
     def min_extent(self, index: Index) -> int:
         """The smallest extent that the params allow."""
         return bounds(self.extent(index), self.ranges)[0]
+
+    def typical_extent(self, index: Index) -> int | None:
+        """The extent at the values and defaults of the params; None where one that it depends on has neither."""
+        low, high = bounds(self.extent(index), self._typical_ranges)
+        return low if low == high else None
+
+    def planned_extent(self, index: Index) -> int:
+        """The extent that work is distributed for: the typical one, else the largest at the values and defaults of the
+        params that have one. At launch there may be more."""
+        return self.planned(self.extent(index))
+
+    def planned(self, expr: Integer) -> int:
+        """As `planned_extent`, of an expression over params."""
+        return bounds(expr, self._typical_ranges)[1]
+
+    @cached_property
+    def _typical_ranges(self) -> dict[sympy.Symbol, Range]:
+        defaults = {self.symbols[p.name]: p.default for p in self.spec.params if p.is_dynamic and p.default is not None}
+        return {name: known if (d := defaults.get(name)) is None else (d, d) for name, known in self.ranges.items()}
 
     def static_extent(self, index: Index) -> int | None:
         """The extent, if it is fixed."""

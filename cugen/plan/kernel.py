@@ -31,13 +31,15 @@ class IdleUnit:
 @dataclass(frozen=True, slots=True)
 class WorkUnits:
     """Parts of output tiles that a block computes one after the other: the names of the tile and of its k-tiles from
-    `k_tile_begin` to below `k_tile_end`. There are `tiles` of `k_tiles` each."""
+    `k_tile_begin` to below `k_tile_end`. There are `tiles` of `k_tiles` each. `k_tiles_before` names the number of the
+    block's k-tiles in units before this one, where a pipeline passes from unit to unit."""
 
     tile: Integer
     k_tile_begin: Integer
     k_tile_end: Integer
     tiles: int
     k_tiles: int
+    k_tiles_before: Integer | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

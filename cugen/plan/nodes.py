@@ -50,6 +50,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+_OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class Comparison:
     left: Integer
     operator: str
     right: Integer
+
+    @property
+    def opposite(self) -> Comparison:
+        """What holds where this one doesn't."""
+        return Comparison(self.left, _OPPOSITES[self.operator], self.right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +243,7 @@ class CountArrival:
 
     target: Access
     counter: Access
-    arrivals: int
+    arrivals: Integer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

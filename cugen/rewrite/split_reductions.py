@@ -105,8 +105,8 @@ class ReductionSplitter:
         names = {index.name for index in reduction.indices}
         fitting = [indices for indices in self.stages if self._names(indices) <= names]
         indices = max(fitting, key=lambda indices: len(self._names(indices)))
-        long = [index for index in indices if self.context.max_extent(index) >= 2 * self.parts]
-        index = long[0] if long else max(indices, key=self.context.max_extent)
+        long = [index for index in indices if self.context.planned_extent(index) >= 2 * self.parts]
+        index = long[0] if long else max(indices, key=self.context.planned_extent)
         origins = self.origins.get(index.name, (index,))
         total = product(tuple(origin.extent for origin in origins))
         multiple = CHUNK_MULTIPLE if index in self.aligned else 1

@@ -27,7 +27,7 @@ from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
-from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import converted, replaced
 from cugen.spec.types import INT8, INT16, UINT8, UINT16, DType
@@ -238,8 +238,18 @@ def _matrix(single: Single, value: Expr, indices: tuple[Index, ...], taken: set[
     name = fresh(f"{array}_unfolded" if isinstance(value, Read) else f"{array}_operand", taken)
     what = f"{array} as it is read by: {statement.text}" if reads else f"operand of: {statement.text}"
     matrix = temporary(name, indices, value, what, statement, is_stored=True)
-    dtype = single.context.spec.array(array).dtype if isinstance(value, Read) else _narrowest_type(value)
+    dtype = _chosen_type(value, single) or _narrowest_type(value)
     return replace(matrix, array=replace(matrix.array, dtype=dtype), read=replace(matrix.read, dtype=dtype.compute))
+
+
+def _chosen_type(value: Expr, single: Single) -> DType | None:
+    """The type of the array whose elements, or zeros, a value is, as those of a triangular matrix; None for others."""
+    match value:
+        case Read(array=array):
+            return single.context.spec.array(array).dtype
+        case Select(then=then, orelse=Const(value=0)) | Select(then=Const(value=0), orelse=then):
+            return _chosen_type(then, single)
+    return None
 
 
 def _narrowest_type(value: Expr) -> DType:

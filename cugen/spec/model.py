@@ -23,7 +23,8 @@ _HASHED_IF_SET = {"hashed": "if set"}  # a field that came later: specs without 
 class Param:
     """An integer parameter. `value` is None for a dynamic one, a multiple of `multiple_of` in `minimum .. maximum`.
 
-    `default` is the value of a dynamic one in runs that give it none; generated code doesn't depend on it."""
+    `default` is the value of a dynamic one in runs that give it none, and a typical one: generated code is right for
+    all values, and planned for sizes about that."""
 
     name: str
     value: int | None
@@ -31,7 +32,7 @@ class Param:
     maximum: int = 2**31 - 1
     multiple_of: int = 1
     span: Span = field(default=NOWHERE, compare=False)
-    default: int | None = field(default=None, compare=False)
+    default: int | None = field(default=None, metadata=_HASHED_IF_SET)
 
     @property
     def is_dynamic(self) -> bool:

@@ -94,7 +94,7 @@ def compile_cubin(
     options = [f"-arch={target}", *_COMMON, *_lines(lines), *_verbose(compiler), *flags]
     image, log, entry = _through_cache(compiler, source, _file_name(name), options, target, ptx=False)
     spilled = messages.spills(log)
-    if _WGMMA in source and (reason := _wgmma_fault(log, spilled)):
+    if _WGMMA in source and (reason := _wgmma_fault(source, log, spilled)):
         raise CompileError([f"{compiler.name}-{compiler.version}", *options], log, _file_name(name), reason=reason)
     no_spills = messages.Spills(0, 0)
     kernels = {
@@ -127,15 +127,21 @@ def compile_ptx(
     return image.decode()
 
 
-def _wgmma_fault(log: str, spilled: Mapping[str, messages.Spills]) -> str:
-    """Why a module with wgmmas is slow: ptxas serialises them, or spills registers (20 times slower, measured on an
+def _wgmma_fault(source: str, log: str, spilled: Mapping[str, messages.Spills]) -> str:
+    """Why a kernel with wgmmas is slow: ptxas serialises them, or spills registers (20 times slower, measured on an
     H200). Empty if it doesn't."""
     for kernel, why in messages.serialised_wgmmas(log).items():
         return f"ptxas serialises the wgmmas of {kernel} ({why})"
     for kernel, spills in spilled.items():
-        if spills.stores or spills.loads:
+        if (spills.stores or spills.loads) and _has_wgmmas(source, kernel):
             return f"{kernel} spills registers beside wgmma: {spills.stores} bytes stored, {spills.loads} loaded"
     return ""
+
+
+def _has_wgmmas(source: str, kernel: str) -> bool:
+    """Whether a kernel of the source has wgmmas, or functions with them; assumed of one that isn't found."""
+    definition = re.search(rf"__global__[^;{{]*\b{re.escape(kernel)}\(.*?(?=__global__|\Z)", source, re.DOTALL)
+    return definition is None or "wgmma" in definition.group()
 
 
 def _chosen(prefer: CompilerName | None) -> Compiler:

@@ -11,27 +11,19 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.orphans import serve_parent
+from cugen.tune.timing.search_gpus import GpuSource
 from cugen.tune.timing.workers import Process, TimingProcess
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
 
-class Engine(Protocol):
-    """Where a search prepares and times candidates. `gpus` are of one model; on those `assigned` now it may time, on
-    those `announced` it will. `jobs` candidates are prepared in parallel, and `depth` requests sent to a GPU ahead.
-    The final comparison is repeated on `final_gpus` of the GPUs."""
+class Engine(GpuSource, Protocol):
+    """Where a search prepares and times candidates. `jobs` candidates are prepared in parallel. The final comparison is
+    repeated on `final_gpus` of the GPUs."""
 
     @property
-    def gpus(self) -> Sequence[Gpu]: ...
-    @property
-    def assigned(self) -> Sequence[Gpu]: ...
-    @property
-    def announced(self) -> Sequence[Gpu]: ...
-    @property
     def jobs(self) -> int: ...
-    @property
-    def depth(self) -> int: ...
     @property
     def final_gpus(self) -> int: ...
 
@@ -43,16 +35,8 @@ class Engine(Protocol):
         """Executor that prepares candidates."""
         ...
 
-    def start(self, gpu: Gpu) -> TimingProcess:
-        """Starts a process that times on a GPU. Raises WorkerFault."""
-        ...
-
     def subscribe(self, changed: Callable[[], None]) -> None:
         """Calls `changed`, in any thread, when other GPUs are assigned or announced."""
-        ...
-
-    def refuse(self, gpu: Gpu) -> None:
-        """Gives up a GPU for good."""
         ...
 
     def release(self) -> None:

@@ -5,7 +5,8 @@ cancels drifting clocks and temperatures. At the end the fastest few are timed i
 only this final comparison decides.
 
 On a cluster, each worker also reports the state of its GPU: GPUs that can't be compared with the others are left out,
-and the final comparison is repeated on a second one.
+and the final comparison is repeated on a second one. A search also times on the GPU that it gets next, where that would
+be idle; its budget is spent from when it has a GPU for itself.
 """
 
 from __future__ import annotations
@@ -19,11 +20,10 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from cugen.schedule.lock import Entry, Lock, Measured, Schedules, Time, spec_key
+from cugen.schedule.lock import Entry, Lock, Schedules, Time, spec_key
 from cugen.schedule.planner import make_plan
 from cugen.spec.model import Spec
 from cugen.tune import finals
-from cugen.tune.devices import DeviceState, Sample, left_out
 from cugen.tune.engine import Engine, Machine
 from cugen.tune.journal import Journal, Record, conditions
 from cugen.tune.order import may_reorder
@@ -33,7 +33,8 @@ from cugen.tune.strategies import STRATEGIES
 from cugen.tune.timing.gpus import Gpu, gpus
 from cugen.tune.timing.messages import NEVER, Message, opening, request
 from cugen.tune.timing.prepare import Dropped, EarlierCandidates, Prepared, prepare
-from cugen.tune.timing.workers import COMMAND, PATIENCE_S, VERIFY, Answer, Events, Worker
+from cugen.tune.timing.search_gpus import SearchGpus
+from cugen.tune.timing.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
 from cugen.tune.transfer import others_by_distance, schedules_of
 from cugen.version import __version__
 
@@ -45,6 +46,7 @@ _CANDIDATES_AHEAD = 1  # candidates ready or in preparation, per core and per GP
 _COST_RESOLUTION = 1.25  # ratio of modelled costs that count as equal (heuristic)
 _MAX_INTERRUPTIONS = 3  # of a candidate until it counts as failed (heuristic)
 _REPORT_INTERVAL_S = 0.5  # seconds between progress reports while no event arrives
+_FINAL_OPENING_S = 10.0  # seconds before the end of the budget when the finals' second process is opened (heuristic)
 
 
 class TuneError(Exception):
@@ -104,10 +106,15 @@ def search(
         if options.engine is not None:
             entries = (*lock.of(spec), *lock.of_other_targets(spec))
             known += [s for name in others_by_distance(entries, device) for s in schedules_of(entries, name)]
-    try:
-        return _Search(spec, options, params or {}, engine, report, known).outcome()
-    finally:
-        engine.release()
+    opened: Future[Message] = Future()
+    events: Events = SimpleQueue()
+    with ExitStack() as stack:
+        stack.callback(engine.release)
+        gpus_of_search = SearchGpus(engine, opened, events)
+        stack.callback(gpus_of_search.close)
+        gpus_of_search.open()  # processes start while the generator's choice is compiled
+        made = _Search(spec, options, params or {}, engine, report, known, gpus_of_search, events, opened.set_result)
+        return made.outcome()
 
 
 def _machine(options: Options) -> Machine:
@@ -125,88 +132,80 @@ class _Search:
         engine: Engine,
         report: Callable[[Progress], None],
         known: Sequence[Schedules],
+        gpus: SearchGpus,
+        events: Events,
+        open_with: Callable[[Message], None],
     ) -> None:
         self._spec, self._options, self._params, self._engine, self._tell = spec, options, dict(params), engine, report
-        devices = self._gpus = engine.gpus
-        begun = engine.call(_begun, spec, devices[0].capability, self._params)
-        if isinstance(begun, Dropped):
-            raise TuneError(f"the generator's own choice can't be prepared: {begun.reason}")
-        code, space, choice = begun
+        self._gpus, self._events, self._device = gpus, events, engine.gpus[0]
+        code = engine.call(_untuned, spec, self._device.capability, self._params)
+        if isinstance(code, Dropped):
+            raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
+        open_with(opening(spec, params, options.seed, Trial(Candidate(0), code).message))
+        space, choice = engine.call(_space, spec)
         first = [Candidate(len(space) + number, schedules) for number, schedules in enumerate(dict.fromkeys(known))]
         considered = (*first, *space[1:])[: options.max_candidates or None]
         self._strategy = STRATEGIES[options.strategy](considered, options.seed)
         self._proposed_order: dict[Candidate, int] = {}
-        of = conditions(spec, devices[0], self._params)
+        of = conditions(spec, self._device, self._params)
         journal = Journal(of.path, resume=options.resume, conditions=of)
         self._standings = Standings(Trial(space[0], code), choice, journal, Progress(candidates=len(space)))
-        self._events: Events = SimpleQueue()
-        self._workers: list[Worker] = []
         self._preparing: dict[Future[Prepared | Dropped], Candidate] = {}
         self._ready: list[Trial] = []
+        self._timing = 0  # requests for times of candidates without an answer yet
         self._claimed: list[Trial] = []  # by other searches with the same journal
-        self._samples: list[Sample] = []
-        self._left_out: dict[str, str] = {}
-        self._refused: set[Gpu] = set()
-        self._faults: list[str] = []  # of processes that can't be opened, and of the generator's choice
         self._is_untuned_at_fault = False
+        self._deadline: float | None = None  # once a GPU is assigned
         self._earlier = EarlierCandidates(frozenset([code.digest]), code.cost)
         self._is_exhausted = False
 
     def outcome(self) -> Outcome:
-        first = opening(self._spec, self._params, self._options.seed, self._standings.untuned.message)
         with ExitStack() as stack:
             stack.callback(self._standings.release)
-            for gpu in self._gpus:
-                worker = Worker(gpu, self._engine.start, first, self._events, self._engine.depth)
-                stack.callback(worker.close)
-                self._workers.append(worker)
             pool = stack.enter_context(self._engine.pool())
             stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             self._engine.subscribe(lambda: self._events.put(_look_again))
-            self._wait_for_gpu(pool)
-            deadline = monotonic() + self._options.budget_s
-            self._time_untuned()
-            self._run(pool, deadline)
+            self._time_untuned(pool)
+            self._run(pool)
             self._engine.release()
             runs = self._finals()
         failures = tuple(self._standings.failures)
-        return Outcome(self._entry(runs), self._standings.progress, failures, dict(self._left_out))
+        return Outcome(self._entry(runs), self._standings.progress, failures, dict(self._gpus.left_out))
 
-    def _wait_for_gpu(self, pool: Executor) -> None:
-        """Waits for the first GPU; prepares candidates meanwhile, and opens the process on a GPU that is announced."""
-        while self._usable() and not self._engine.assigned:
-            self._prepare_more(pool)
-            for worker in self._usable():
-                if worker.gpu in self._engine.announced and not worker.is_used:
-                    worker.submit(VERIFY, partial(self._opened, worker))
-            self._wait()
+    def _left_s(self) -> float:
+        """Seconds of the budget that are left."""
+        if self._deadline is None and self._engine.assigned:
+            self._deadline = monotonic() + self._options.budget_s
+        return self._options.budget_s if self._deadline is None else self._deadline - monotonic()
 
-    def _opened(self, worker: Worker, answer: Answer) -> None:
-        if isinstance(answer, str):
-            self._faults.append(answer)
-
-    def _time_untuned(self) -> None:
-        """Times the generator's choice on every GPU that is assigned, or, if none of them counts, on the next ones."""
+    def _time_untuned(self, pool: Executor) -> None:
+        """Times the generator's choice on every GPU that the search has, or, if none of them counts, on the next ones.
+        Prepares candidates meanwhile."""
         untuned = self._standings.untuned
-        while not (untuned.is_timed or self._is_untuned_at_fault) and self._usable():
-            if self._idle():
-                self._time_untuned_once()
+        while not (untuned.is_timed or self._is_untuned_at_fault) and self._gpus.usable():
+            if self._left_s() > 0:
+                self._prepare_more(pool)
+            if self._gpus.is_opening():
+                self._wait()
+            elif idle := self._gpus.idle():
+                self._time_untuned_once(idle)
             else:
+                self._gpus.open()
                 self._wait()
         if not untuned.is_timed:
             self._engine.require()  # no fault of GPUs if the engine was lost
-            if self._left_out:
-                raise TuneError(f"no GPU is left{self._reasons()}")
-            raise TuneError(f"the generator's own choice can't be timed: {self._faults[0]}")
+            if self._gpus.left_out:
+                raise TuneError(f"no GPU is left{self._gpus.reasons()}")
+            raise TuneError(f"the generator's own choice can't be timed: {self._gpus.faults[0]}")
         if not untuned.cold:
             raise TuneError("nothing runs at these sizes")
 
-    def _time_untuned_once(self) -> None:
+    def _time_untuned_once(self, workers: list[Worker]) -> None:
         untuned, answers = self._standings.untuned, dict[str, Message]()
 
         def then(worker: Worker, answer: Answer) -> None:
             if isinstance(answer, str) or answer["failed"]:
-                self._faults.append(answer if isinstance(answer, str) else answer["failed"]["0"])
+                self._gpus.faults.append(answer if isinstance(answer, str) else answer["failed"]["0"])
                 untuned.interruptions += worker.was_interrupted
                 is_gpu_at_fault = worker.is_lost or 0 < untuned.interruptions < _MAX_INTERRUPTIONS
                 self._is_untuned_at_fault = self._is_untuned_at_fault or not is_gpu_at_fault
@@ -214,30 +213,38 @@ class _Search:
                 answers[worker.gpu.uuid] = answer
                 self._sample(worker.gpu, untuned, answer)
 
-        for worker in self._idle():
+        for worker in workers:
             worker.submit(_request([untuned]), partial(then, worker))
-        while any(worker.is_busy for worker in self._workers):
+        while any(worker.is_busy for worker in workers):
             self._wait()
-        self._judge()
+        self._gpus.judge()
         for gpu, answer in answers.items():
-            if gpu not in self._left_out:
+            if gpu not in self._gpus.left_out:
                 self._standings.take(untuned, self._standings.record(untuned, untuned, answer, gpu))
                 break
 
-    def _run(self, pool: Executor, deadline: float) -> None:
+    def _run(self, pool: Executor) -> None:
         """Searches until the budget is spent, or no candidate or no GPU is left."""
         while True:
-            left = deadline - monotonic()
+            left = self._left_s()
             if left > 0:
                 self._prepare_more(pool)
+                self._gpus.open()
                 self._time_more()
-            is_timing = any(worker.is_busy for worker in self._workers)
             waiting = self._preparing or self._ready or self._claimed
-            if not is_timing and (left <= 0 or not waiting or not self._usable()):
+            if not self._timing and (left <= 0 or not waiting or not self._gpus.usable()):
                 return
+            if left < _FINAL_OPENING_S or self._is_exhausted:
+                self._open_for_finals()
             self._wait()
             self._standings.progress.left_s = max(0.0, left)
             self._tell(self._standings.progress)
+
+    def _open_for_finals(self) -> None:
+        """Opens processes for the repeated runs of the final comparison, if there will be any."""
+        best, untuned = self._standings.best, self._standings.untuned
+        if best.cold * finals.MIN_SPEEDUP < untuned.cold:
+            self._gpus.open_any(self._engine.final_gpus)
 
     def _prepare_more(self, pool: Executor) -> None:
         while not self._is_exhausted and len(self._preparing) + len(self._ready) < _CANDIDATES_AHEAD * (
@@ -248,7 +255,7 @@ class _Search:
                 self._is_exhausted = True
                 return
             self._proposed_order[candidate] = len(self._proposed_order)
-            capability = self._gpus[0].capability
+            capability = self._device.capability
             future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, self._earlier)
             self._preparing[future] = candidate
             future.add_done_callback(lambda done: self._events.put(partial(self._prepared, done)))
@@ -273,9 +280,10 @@ class _Search:
     def _time_more(self) -> None:
         """Submits ready candidates to idle workers: by modelled cost class, then in the strategy's order."""
         self._ready.sort(key=lambda trial: (_class(trial.code.cost), self._proposed_order[trial.candidate]))
-        for worker in (worker for _ in range(self._engine.depth) for worker in self._idle()):
+        for worker in (worker for _ in range(self._engine.depth) for worker in self._gpus.idle()):
             if (trial := self._next()) is not None:
                 best = self._standings.best
+                self._timing += 1
                 worker.submit(_request([trial, best]), partial(self._timed, worker, trial, best))
 
     def _next(self) -> Trial | None:
@@ -293,6 +301,7 @@ class _Search:
         return None
 
     def _timed(self, worker: Worker, trial: Trial, baseline: Trial, answer: Answer) -> None:
+        self._timing -= 1
         if worker.was_interrupted:
             trial.interruptions += 1
         if trial.interruptions == _MAX_INTERRUPTIONS:
@@ -312,33 +321,16 @@ class _Search:
         """Whether a GPU is left out, by the baseline's time in an answer."""
         if not isinstance(answer, str) and not answer["failed"]:
             self._sample(gpu, baseline, answer)
-            self._judge()
-        return gpu.uuid in self._left_out
+            self._gpus.judge()
+        return gpu.uuid in self._gpus.left_out
 
     def _sample(self, gpu: Gpu, baseline: Trial, answer: Message) -> None:
-        """Keeps the baseline's time in an answer that has the state of its GPU."""
-        if "state" in answer:
-            cold = answer["times"][str(baseline.candidate.number)][0]
-            self._samples.append(Sample(gpu.uuid, baseline.code.digest, cold, DeviceState(**answer["state"])))
-
-    def _reasons(self) -> str:
-        return "".join(f"; {gpu}: {why}" for gpu, why in self._left_out.items())
-
-    def _judge(self) -> None:
-        self._left_out = left_out(self._samples) | self._left_out
+        cold = answer["times"][str(baseline.candidate.number)][0]
+        self._gpus.take_sample(gpu, baseline.code.digest, cold, answer)
 
     def _take(self, trial: Trial, record: Record, *, is_new: bool = True) -> None:
         self._standings.take(trial, record, is_new=is_new)
         self._strategy.tell(trial.candidate, None if record.failed else record.cold)
-
-    def _usable(self) -> list[Worker]:
-        return [worker for worker in self._workers if not (worker.is_lost or worker.gpu.uuid in self._left_out)]
-
-    def _idle(self) -> list[Worker]:
-        """Workers that take a request now, those without any first."""
-        assigned = self._engine.assigned
-        waiting = [worker for worker in self._usable() if worker.gpu in assigned and worker.has_room]
-        return sorted(waiting, key=lambda worker: worker.is_busy)
 
     def _wait(self) -> None:
         """Handles the next event, or returns after `_REPORT_INTERVAL_S`. Raises an exception if the engine was lost."""
@@ -348,11 +340,7 @@ class _Search:
         except Empty:
             return
         event()
-        usable = self._usable()
-        for worker in self._workers:
-            if worker not in usable and worker.gpu not in self._refused:
-                self._refused.add(worker.gpu)
-                self._engine.refuse(worker.gpu)
+        self._gpus.refuse_unusable()
 
     def _finals(self) -> Sequence[Mapping[int, Time]]:
         """Times of the final comparison: an interleaved run of the fastest on one GPU; on further ones a run of those
@@ -363,17 +351,17 @@ class _Search:
         runs: list[Mapping[int, Time]] = []
         tried: set[Gpu] = set()
         while finalists and len(runs) < self._engine.final_gpus:
-            waiting = [worker for worker in self._usable() if worker.gpu not in tried]
+            waiting = [worker for worker in self._gpus.usable() if worker.gpu not in tried]
             if not waiting:
                 break
-            worker = min(waiting, key=lambda worker: not worker.is_open)
+            worker = min(waiting, key=lambda worker: (not worker.is_open, not worker.is_busy))  # busy: it opens
             tried.add(worker.gpu)
             if (run := self._final_run(worker, [*finalists, untuned])) is not None:
                 runs.append(run)
                 finalists = [trial for trial in finalists if finals.beats_untuned(run, trial.candidate.number)]
         if len(entrants) > 1 and not runs and self._engine.final_gpus > 1:
             self._engine.require()
-            raise TuneError(f"no GPU is left for the final comparison{self._reasons()}; what was timed is kept")
+            raise TuneError(f"no GPU is left for the final comparison{self._gpus.reasons()}; what was timed is kept")
         return runs or [{trial.candidate.number: Time(trial.cold, trial.warm) for trial in entrants}]
 
     def _final_run(self, worker: Worker, entrants: Sequence[Trial]) -> Mapping[int, Time] | None:
@@ -396,7 +384,7 @@ class _Search:
             self._spec.kernel,
             spec_key(self._spec),
             self._spec.target,
-            self._gpus[0].name,
+            self._device.name,
             chosen,
             times[winner],
             times[0],
@@ -404,25 +392,19 @@ class _Search:
             not trials[winner].same_bits or may_reorder(self._spec, chosen),
             (trials[slower[0]].candidate.schedules, times[slower[0]]) if slower else None,
             tuple(sorted(self._params.items())),
-            self._measured(),
+            self._gpus.measured(),
         )
 
-    def _measured(self) -> Measured | None:
-        """On how many GPUs was timed, and the state of the last one; None where GPUs don't report it."""
-        counted = [sample for sample in self._samples if sample.gpu not in self._left_out]
-        if not counted:
-            return None
-        state = counted[-1].state
-        return Measured(len({sample.gpu for sample in counted}), state.driver, state.sm_mhz, state.memory_mhz)
 
-
-def _begun(
-    spec: Spec, capability: str, params: Mapping[str, int]
-) -> tuple[Prepared, tuple[Candidate, ...], Schedules] | Dropped:
-    """Code of the generator's choice, the search space, and the schedules of that choice."""
+def _untuned(spec: Spec, capability: str, params: Mapping[str, int]) -> Prepared | Dropped:
+    """Code of the generator's choice."""
     make_plan(spec)  # raises SpecError for what no schedule can fix
-    code = prepare(spec, (), capability, params)
-    return code if isinstance(code, Dropped) else (code, candidates(spec), generators_choice(spec))
+    return prepare(spec, (), capability, params)
+
+
+def _space(spec: Spec) -> tuple[tuple[Candidate, ...], Schedules]:
+    """The search space, and the schedules of the generator's choice."""
+    return candidates(spec), generators_choice(spec)
 
 
 def _look_again() -> None:

@@ -66,6 +66,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     write()
     monkeypatch.setattr(workers, "COMMAND", (sys.executable, str(FAKE), str(file)))
     monkeypatch.setattr(gpu_session, "gpu_state", state)
+    monkeypatch.setattr(gpu_session, "_keep_in_reserve", lambda gpu: None)  # it would have the plan of its start
     monkeypatch.setattr(connection, "describe", described)
     return write
 

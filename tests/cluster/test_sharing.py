@@ -30,16 +30,16 @@ def announced(engine: SharedEngine) -> list[list[str]]:
 
 
 def test_the_first_searches_have_a_gpu_each_and_the_next_know_theirs() -> None:
-    engine = shared(2, 5)
-    assert assigned(engine) == [["0"], ["1"], [], [], []]
-    assert announced(engine)[2:] == [["0"], ["1"], []]
+    engine = shared(2, 7)
+    assert assigned(engine) == [["0"], ["1"], [], [], [], [], []]
+    assert announced(engine)[2:] == [["0"], ["1"], ["0"], ["1"], []]
 
 
 def test_who_has_opened_its_process_on_a_gpu_has_it_next() -> None:
-    engine = shared(2, 5)
+    engine = shared(2, 7)
     engine.shares[1].release()
-    assert assigned(engine)[2:] == [[], ["1"], []]
-    assert announced(engine)[2:] == [["0"], ["1"], ["1"]]
+    assert assigned(engine)[2:] == [[], ["1"], [], [], []]
+    assert announced(engine)[2:] == [["0"], ["1"], ["0"], ["1"], ["1"]]
 
 
 def test_at_the_end_free_gpus_help_those_that_time() -> None:

@@ -162,7 +162,6 @@ def byte(value):
         Cast(Op("add", (BYTE, BYTE), UINT8), INT64),
         Cast(BYTE, INT8),
     ],
-    ids=repr,
 )
 def test_arithmetic_that_may_wrap_is_a_computed_part(wrapping):
     with pytest.raises(NotAnInteger):
@@ -181,7 +180,6 @@ def test_arithmetic_that_may_wrap_is_a_computed_part(wrapping):
         Op("sub", (Cast(BYTE, INT16), Const(300, INT16)), INT16),
         Op("mul", (Cast(BYTE, INT32), Cast(BYTE, INT32)), INT32),
     ],
-    ids=repr,
 )
 def test_arithmetic_with_room_in_its_type_is_exact(exact):
     assert to_integer(exact, {"b": symbol("b")}).free_symbols == {symbol("b")}
@@ -200,7 +198,6 @@ def test_arithmetic_with_room_in_its_type_is_exact(exact):
         (Op("mod", (Op("sub", (BYTE, byte(1)), UINT8), byte(16)), UINT8), (0, 15)),
         (Op("floordiv", (Op("sub", (BYTE, byte(1)), UINT8), byte(16)), UINT8), (0, 15)),
     ],
-    ids=repr,
 )
 def test_types_and_constants_bound_the_values_of_an_expression(expr, values):
     assert type_range(expr) == values

@@ -10,12 +10,12 @@ from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 
 
-def spec_of(params: str, arrays: str, compute: str, schedule: str = "", boundary: str = "zero"):
+def spec_of(params: str, arrays: str, compute: str, schedule: str = "", boundary: str = "zero", dtype: str = "float32"):
     lines = ["cugen: 1", "kernel: f", f"params: {{{params}}}", "arrays:"]
     for array in arrays.split("; "):
         name, shape = array.split(" ", 1)
         outside = f", boundary: {boundary}" if name == "image" else ""
-        lines.append(f"  {name}: {{shape: {shape}, dtype: float32{outside}}}")
+        lines.append(f"  {name}: {{shape: {shape}, dtype: {dtype}{outside}}}")
     (spec,) = load_text("\n".join([*lines, "compute: |", *(f"  {line}" for line in compute.split("\n")), schedule]))
     return spec
 
@@ -251,6 +251,30 @@ def test_a_transposed_convolution_is_stored_before_the_mean_of_its_planes():
     plan = generate(spec_of("C: 48, F: 24, H: 90, W: 100", arrays, TRANSPOSED, indices), analysis=False).plan
     assert [launch.family for launch in plan.kernels] == ["gemm", "rowwise"]
     assert passes(spec_of("C: 48, F: 3, H: 17, W: 20", arrays, TRANSPOSED, indices))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("taps", ["1, 1", "R, S"])
+def test_a_convolution_with_a_single_tap_is_a_gemm_of_the_arrays_as_they_are(dtype, target, taps):
+    compute = "y[n, f, i, j] = sum(x[n, c, i + r, j + s] * w[f, c, r, s], c, r, s)"
+    arrays = f"x [N, C, H, W]; w [F, C, {taps}]; y [N, F, H, W]"
+    sizes = "N: {}, C: 64, F: {}, H: {}, W: {}, R: 1, S: 1".replace(
+        ", R: 1, S: 1", "" if taps == "1, 1" else ", R: 1, S: 1"
+    )
+    large = spec_of(sizes.format(8, 128, 64, 64), arrays, compute, dtype=dtype).for_device(target)
+    family = "wgmma" if (dtype, target) == ("bfloat16", "sm_90") else "gemm"
+    assert families_of(large) == [family]
+    assert passes(spec_of(sizes.format(2, 40, 10, 12), arrays, compute, dtype=dtype).for_device(target))
+
+
+def test_triangular_operands_are_stored_in_their_own_type_for_tensor_cores():
+    compute = "c[i, j] = sum(where(i <= k, a[i, k], 0) * where(k <= j, b[k, j], 0), k)"
+    arrays = "a [N, N]; b [N, N]; c [N, N]"
+    assert families_of(spec_of("N: 2048", arrays, compute, dtype="bfloat16").for_device("sm_90")) == ["map", "wgmma"]
+    small = spec_of("N: 304", arrays, compute, dtype="bfloat16").for_device("sm_90")
+    assert families_of(small)[-1] == "wgmma"
+    assert passes(small)
 
 
 @pytest.mark.sampled(3)

@@ -33,6 +33,8 @@ extern "C" __global__ void spilling(const float* __restrict__ a, float* __restri
     for (int i = 0; i < 48; ++i) b[i * 1024 + threadIdx.x] = v[i];
 }
 """
+SPILLED = SPILLING[SPILLING.index("{") + 1 : SPILLING.rindex("}")].replace("a[", "c[").replace("b[", "c[49152 + ")
+SPILLED = SPILLED.replace("k < n", "k < a")
 WGMMA = """\
 extern "C" __global__ void __launch_bounds__(128) product(float* c, unsigned long long a, unsigned long long b) {{
     float d[4] = {{}};
@@ -160,9 +162,14 @@ def test_wgmmas_that_ptxas_serialises_are_an_error(compiler: cuda.CompilerName) 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_registers_that_spill_beside_wgmmas_are_an_error(compiler: cuda.CompilerName) -> None:
-    source = SPILLING + WGMMA.format(fence=FENCE)
-    with pytest.raises(CompileError, match="spilling spills registers beside wgmma"):
-        cuda.compile_cubin(source, "product", "sm_90a", prefer=compiler, flags=["--maxrregcount=32"])
+    source, flags = WGMMA.format(fence=FENCE), ["--maxrregcount=32"]
+    compiled = cuda.compile_cubin(SPILLING + source, "product", "sm_90a", prefer=compiler, flags=flags)
+    assert compiled.kernels["spilling"].spill_stores > 0  # a kernel without wgmmas
+    spilling = source.replace("__launch_bounds__(128)", "").replace(
+        "c[threadIdx.x] = d[0]", f"{SPILLED} c[threadIdx.x] = d[0]"
+    )
+    with pytest.raises(CompileError, match="product spills registers beside wgmma"):
+        cuda.compile_cubin(spilling, "product", "sm_90a", prefer=compiler, flags=flags)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

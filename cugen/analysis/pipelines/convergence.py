@@ -45,9 +45,11 @@ def _convergence_faults(pipeline: Pipeline) -> Iterator[Fault]:
                 pass
             case _:
                 continue
-        # All threads of a block choose the same k-tiles, of which a group may have wgmmas of its own.
+        # All threads of a block choose the same k-tiles, of which a group may have wgmmas of its own, and the same
+        # output tiles.
         of_group = isinstance(event.node, Wgmma | FenceWgmma | CommitWgmmas)
-        if not (event.scope.certain if of_group else event.scope.always):
+        is_uniform = event.scope.is_of_k_tiles if of_group else event.scope.always
+        if not (event.scope.certain if isinstance(event.node, NamedBarrier) else is_uniform):
             yield Fault(f"{type(event.node).__name__} is under a condition of data or sizes", refutes=False)
 
 
@@ -116,7 +118,7 @@ def _reuse_faults(pipeline: Pipeline, role: Role, reused: set[str]) -> Iterator[
     is_complete, are_all = role is pipeline.producer or waits[-1:] == [0], False
     for event in after[:first]:
         is_complete |= isinstance(event.node, AwaitWgmmas) and event.node.pending == 0
-        is_barrier = isinstance(event.node, Barrier | NamedBarrier | ClusterBarrier)
+        is_barrier = isinstance(event.node, Barrier | NamedBarrier | ClusterBarrier) and event.scope.always
         are_all |= is_complete and is_barrier and pipeline.consuming_threads <= event.all_threads
     if not is_complete:
         yield Fault("arrays in the memory of the stages are accessed while a wgmma may read these", 0, 0)

@@ -7,6 +7,7 @@ k-tiles.
 
 from __future__ import annotations
 
+from cugen.analysis.pipelines.async_copies.flags import flags
 from cugen.analysis.pipelines.async_copies.proof import prove_async_copies
 from cugen.analysis.pipelines.barriers import expected_bytes, initialisation, phases
 from cugen.analysis.pipelines.claims import Claim, NotRecognised, PipelineProof
@@ -17,6 +18,7 @@ from cugen.analysis.pipelines.registers import accumulators, registers
 from cugen.analysis.pipelines.stages import arrivals, copies, order, reads
 from cugen.analysis.pipelines.stores import stores
 from cugen.analysis.pipelines.structure import Pipeline, pipeline_of
+from cugen.analysis.pipelines.work_units import work_units
 from cugen.plan.kernel import Kernel
 from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.traversal.walking import walk_nodes
@@ -45,6 +47,8 @@ def _sizes(pipeline: Pipeline) -> str:
         return f"at most {pipeline.max_fills} k-tiles"
     loop = pipeline.producer.k_tiles
     assert loop is not None
+    if loop.k_tiles_before is not None:
+        return f"the work units of {pipeline.kernel.grid[0]} blocks"
     return f"{loop.trips} k-tiles and every number of tiles" if loop.trips.is_Integer else "every K and number of tiles"
 
 
@@ -57,7 +61,8 @@ def prove_pipeline(kernel: Kernel) -> PipelineProof | None:
         stage_bytes = pipeline.stage_bytes
     except NotRecognised as gap:
         return PipelineProof(kernel.name, (Claim("structure", "unknown", str(gap)),), "")
-    claims = tuple(claim(pipeline) for claim in _CLAIMS)
+    further = filter(None, (work_units(pipeline), flags(kernel)))
+    claims = *(claim(pipeline) for claim in _CLAIMS), *further
     phases_pair = "full and empty phases pair" if pipeline.empty else "none is refilled"
     summary = f"for {_sizes(pipeline)}: {pipeline.stages} stages, {phases_pair}, {stage_bytes} bytes per stage"
     if tiles := shared_tiles(pipeline):

@@ -7,20 +7,33 @@ unrolled; those without are passed once, `times` their trips.
 
 The k-tiles of a block are numbered over its output tiles: FILL = WAVE * T + K_TILE, with T trips of the loop over
 k-tiles. Any subexpression of that value plus a constant is replaced by FILL plus the constant; after the loop over
-k-tiles FILL is the last of the output tile.
+k-tiles FILL is the last of the output tile. With stream-K T isn't the same for all work units, which take the place of
+output tiles: FILL = k_tiles_before + K_TILE, with the kernel's own name for the k-tiles of the units before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy
 
 from cugen.analysis.pipelines.claims import NotRecognised
+from cugen.analysis.pipelines.expressions import (
+    BLOCK,
+    BLOCK_ID,
+    FILL,
+    K_TILE,
+    THREAD,
+    WAVE,
+    evaluated,
+    first_k_tile,
+    is_of_tile,
+    numbered,
+    of_rank,
+    reduced,
+)
 from cugen.analysis.totals.affine import evaluator, quasi_period
 from cugen.machine.wgmma import WARPGROUP
 from cugen.plan.kernel import Kernel
@@ -28,12 +41,14 @@ from cugen.plan.nodes import (
     COMPARISONS,
     Barrier,
     ClusterBarrier,
+    Comment,
     Comparison,
     Condition,
     Define,
     For,
     Guard,
     If,
+    LoadBlockId,
     Loop,
     NamedBarrier,
     Node,
@@ -41,11 +56,9 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, CommitWgmmas, PipelineNode, TensorLoad, Wgmma
-from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
+from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.plan.traversal.walking import walk_nodes
 
-THREAD, BLOCK = symbol("threadIdx.x"), symbol("blockIdx.x")
-FILL, K_TILE, WAVE = symbol("fill number"), symbol("k-tile number"), symbol("wave number")  # no names in C
 _MAX_UNROLLED = 256
 
 
@@ -69,6 +82,11 @@ class Scope:
         """Whether it runs in each k-tile from `first` on."""
         return self.certain and not self.chosen
 
+    @property
+    def is_of_k_tiles(self) -> bool:
+        """Whether it runs in some k-tiles, or all, of each output tile."""
+        return self.certain and not any(map(is_of_tile, self.chosen))
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -84,7 +102,7 @@ class Event:
 
     def value(self, expr: Integer) -> Integer:
         """The expression over FILL, THREAD and params."""
-        return _numbered(expr.xreplace(self.scope.values), self.scope.base)
+        return numbered(expr.xreplace(self.scope.values), self.scope.base)
 
     def per_thread(self, expr: Integer, wave: int = 0) -> dict[int, int]:
         """The expression's value for each of the event's threads, in the `wave`-th output tile of a block."""
@@ -92,7 +110,7 @@ class Event:
         if not value.free_symbols <= {THREAD}:
             raise NotRecognised(f"`{expr}` isn't a function of the thread alone")
         threads = sorted(self.threads)
-        return dict(zip(threads, map(int, _evaluated(value, np.array(threads))), strict=True))
+        return dict(zip(threads, map(int, evaluated(value, np.array(threads))), strict=True))
 
     def per_fill(self, expr: Integer, stages: int) -> dict[int, int]:
         """The expression's value for each k-tile of two rounds of the stages, after which it repeats; for a single one
@@ -111,7 +129,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PipelineLoop:
-    """A loop over output tiles or, `over_k`, k-tiles: from `start` to below `stop` by `step`, with its items."""
+    """A loop over output tiles or, `over_k`, k-tiles: from `start` to below `stop` by `step`, with its items. Of a loop
+    over work units `condition` is that of the units that there are, and `k_tiles_before`, of the loop over k-tiles in
+    it, the number of those of the units before, over BLOCK_ID and WAVE."""
 
     start: Integer
     stop: Integer
@@ -120,6 +140,8 @@ class PipelineLoop:
     threads: frozenset[int]
     items: tuple[Item, ...]
     trip_range: tuple[int, int]
+    condition: Comparison | None = None
+    k_tiles_before: Integer | None = None
 
     @property
     def trips(self) -> Integer:
@@ -127,7 +149,11 @@ class PipelineLoop:
 
     def has_header_of(self, loop: PipelineLoop) -> bool:
         """Whether both run over the same values."""
-        return (self.start, self.stop, self.step) == (loop.start, loop.stop, loop.step)
+        return self._header == loop._header
+
+    @property
+    def _header(self) -> tuple[object, ...]:
+        return self.start, self.stop, self.step, self.condition, self.k_tiles_before
 
 
 Item = Event | PipelineLoop
@@ -159,15 +185,10 @@ def items_of(kernel: Kernel) -> tuple[Item, ...]:
     """The kernel's events and loops. NotRecognised for forms that the proofs don't cover."""
     if kernel.block[1:] != (1, 1):
         raise NotRecognised("the block has more than one dimension")
-    walk = _Walk(dict(kernel.ranges))
+    walk = _Walk(dict(kernel.ranges), kernel.work_units.k_tiles_before if kernel.work_units else None)
     # Sizes that are known: names of numbers of tiles are numbers, too.
     known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
     return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), known)))
-
-
-def of_rank(expr: Integer, rank: int, size: int) -> Integer:
-    """The value of an expression in the block `rank` of a cluster of so many."""
-    return reduced(expr.xreplace({BLOCK: size * symbol("cluster number") + rank}))
 
 
 def is_of_cluster(loop: PipelineLoop, size: int) -> bool:
@@ -226,22 +247,33 @@ class _Walk:
     """Collects the items of a kernel's nodes."""
 
     ranges: dict[sympy.Symbol, tuple[int, int]]
-    trips: Integer | None = field(default=None)  # of the loop over k-tiles passed last
+    counted_name: Integer | None = None  # of the k-tiles of work units before
+    k_tiles_before: Integer | None = None  # its value over BLOCK_ID and WAVE, where it was passed last
+    condition: Comparison | None = None  # of the work units that there are, in the loop over them passed last
 
     def items(self, nodes: tuple[Node, ...], scope: Scope) -> Iterator[Item]:
         scope = replace(scope, values=dict(scope.values))
         for node in nodes:
             match node:
+                case Define() if node.index.symbol == self.counted_name:
+                    self.k_tiles_before = _defined(node, scope)
+                    scope = replace(scope, values={**scope.values, node.index.symbol: node.index.symbol})
                 case Define():
                     scope = replace(scope, values={**scope.values, node.index.symbol: _defined(node, scope)})
+                case LoadBlockId():
+                    self.ranges[BLOCK_ID] = node.index.range
+                    scope = replace(scope, values={**scope.values, node.index.symbol: BLOCK_ID})
+                    yield Event(node, scope)
                 case For() if _is_pipeline_loop(node):
                     loop = self._pipeline_loop(node, scope)
                     yield loop
                     if loop.over_k:
-                        last = _base(scope, loop.trips, loop.trips - 1)
+                        last = self._base(scope, loop.trips, loop.trips - 1)
                         scope = replace(scope, base=last)
                 case For():
                     yield from self._loop(node, scope)
+                case If() if self.counted_name in scope.values and any(map(_is_k_loop, node.then)):
+                    yield from self._of_unit(node, scope)
                 case If():
                     then, orelse = _branches(node.condition, scope)
                     if then.threads:
@@ -262,6 +294,8 @@ class _Walk:
         if not scope.always:
             raise NotRecognised("a loop over k-tiles is in a branch")
         values = dict(scope.values)
+        if not over_k and self.counted_name is not None:
+            return self._loop_over_units(node, start, stop, scope)
         if not over_k:
             values |= {counter.index.symbol: _counted(counter, loop) for counter in node.counted}
             body = tuple(n for n in node.body if n not in node.counted)
@@ -271,8 +305,41 @@ class _Walk:
             raise NotRecognised("a loop over k-tiles has another counter, or doesn't begin at 0")
         values[loop.index.symbol] = step * K_TILE
         made = PipelineLoop(start, stop, step, True, scope.threads, (), self._trips(loop, stop))
-        inner = replace(scope, values=values, base=_base(scope, made.trips, K_TILE))
-        return replace(made, items=tuple(self.items(node.body, inner)))
+        inner = replace(scope, values=values, base=self._base(scope, made.trips, K_TILE))
+        before = self.k_tiles_before if self.counted_name in scope.values else None
+        return replace(made, items=tuple(self.items(node.body, inner)), k_tiles_before=before)
+
+    def _loop_over_units(self, node: For, start: Integer, stop: Integer, scope: Scope) -> PipelineLoop:
+        """The loop over a block's work units, which WAVE numbers; of a unit that there isn't, nothing is executed."""
+        if node.counted or start != 0 or node.loop.step != 1 or not stop.is_Integer:
+            raise NotRecognised("a loop over work units doesn't count them from 0 on")
+        self.ranges[WAVE] = (0, max(int(stop) - 1, 0))
+        others = [inner for inner in node.body if not isinstance(inner, Define | Comment)]
+        self.condition = None
+        inner = replace(scope, values={**scope.values, node.loop.index.symbol: WAVE})
+        items = tuple(self.items(node.body, inner))
+        if self.condition is not None and len(others) > 1:
+            raise NotRecognised("a block executes statements for work units that there aren't")
+        trips = self._trips(node.loop, stop)
+        return PipelineLoop(start, stop, 1, False, scope.threads, items, trips, self.condition)
+
+    def _of_unit(self, node: If, scope: Scope) -> Iterator[Item]:
+        """A branch round the whole of a work unit: of units that there are."""
+        terms = node.condition.terms if isinstance(node.condition, Guard) else ()
+        if len(terms) != 1 or node.orelse:
+            raise NotRecognised("which work units there are isn't a single condition")
+        left, right = (side.xreplace(scope.values) for side in (terms[0].left, terms[0].right))
+        if not (left - right).free_symbols <= {WAVE, BLOCK_ID}:
+            raise NotRecognised("which work units there are isn't a condition of the block and the unit")
+        self.condition = Comparison(left, terms[0].operator, right)
+        yield from self.items(node.then, scope)
+
+    def _base(self, scope: Scope, trips: Integer, k_tile: Integer) -> Integer:
+        """FILL, in the loop over k-tiles or after it. WAVE is 0 without a loop over output tiles."""
+        if self.counted_name is not None and self.counted_name in scope.values:
+            return sympy.expand(self.counted_name + k_tile)
+        persistent = any(WAVE in value.free_symbols for value in scope.values.values())
+        return sympy.expand((WAVE if persistent else 0) * trips + k_tile)
 
     def _trips(self, loop: Loop, stop: Integer) -> tuple[int, int]:
         """Bounds of the number of trips from 0 on, by the range of the end or of its name."""
@@ -296,16 +363,10 @@ class _Walk:
             yield from self.items(node.body, replace(scope, values=inner))
 
 
-def _base(scope: Scope, trips: Integer, k_tile: Integer) -> Integer:
-    """FILL, in the loop over k-tiles or after it. WAVE is 0 without a loop over output tiles."""
-    persistent = any(WAVE in value.free_symbols for value in scope.values.values())
-    return sympy.expand((WAVE if persistent else 0) * trips + k_tile)
-
-
 def _defined(node: Define, scope: Scope) -> Integer:
     if node.then is not None:
         raise NotRecognised("a counter isn't in the header of a loop over output tiles")
-    return _numbered(node.index.definition.xreplace(scope.values), scope.base)
+    return numbered(node.index.definition.xreplace(scope.values), scope.base)
 
 
 def _counted(counter: Define, loop: Loop) -> Integer:
@@ -318,6 +379,10 @@ def _counted(counter: Define, loop: Loop) -> Integer:
 
 def _is_pipeline_loop(node: For) -> bool:
     return any(isinstance(inner, AwaitBarrier | ArriveBarrier | CommitWgmmas) for inner in walk_nodes(node.body))
+
+
+def _is_k_loop(node: Node) -> bool:
+    return isinstance(node, For) and _is_pipeline_loop(node)
 
 
 def _is_synchronising(node: Node) -> bool:
@@ -341,66 +406,20 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
         left, right = (side.xreplace(scope.values) for side in (term.left, term.right))
         if (left - right).free_symbols <= {THREAD}:
             threads = np.array(sorted(then.threads), dtype=np.int64)
-            holds = COMPARISONS[term.operator](_evaluated(left, threads), _evaluated(right, threads))
+            holds = COMPARISONS[term.operator](evaluated(left, threads), evaluated(right, threads))
             then = replace(then, threads=frozenset(int(t) for t in threads[np.asarray(holds, dtype=bool)]))
             continue
         depends_on_thread_alone = False
         compared = Comparison(left, term.operator, right)
-        if (first := _first_k_tile(compared)) is not None:
+        if (first := first_k_tile(compared)) is not None:
             then = replace(then, first=max(then.first, first))
-        elif (left - right).free_symbols <= {K_TILE, WAVE, BLOCK}:
+        elif (left - right).free_symbols <= {K_TILE, WAVE, BLOCK, BLOCK_ID}:
             then = replace(then, chosen=(*then.chosen, compared))
         else:
             then = replace(then, certain=False)
     if depends_on_thread_alone:
         return then, replace(scope, threads=scope.threads - then.threads)
+    terms = then.chosen[len(scope.chosen) :]
+    if then == replace(scope, chosen=then.chosen) and len(condition.terms) == 1 and is_of_tile(terms[0]):
+        return then, replace(scope, chosen=(*scope.chosen, terms[0].opposite))
     return then, replace(scope, certain=False)
-
-
-def _first_k_tile(term: Comparison) -> int | None:
-    """The first k-tile of an output tile from which on a comparison holds; None if there is none for all sizes."""
-    difference = sympy.expand(term.left - term.right)
-    slope, offset = difference.coeff(K_TILE, 1), difference.coeff(K_TILE, 0)
-    if not (slope.is_Integer and offset.is_Integer) or slope <= 0 or sympy.expand(slope * K_TILE + offset - difference):
-        return None
-    match term.operator:
-        case ">":
-            return max(int(-offset) // int(slope) + 1, 0)
-        case ">=":
-            return max(-(int(offset) // int(slope)), 0)
-    return None
-
-
-def _numbered(expr: Integer, base: Integer | None) -> Integer:
-    """The expression with every part that is FILL plus a constant replaced by that."""
-    if base is None or not expr.free_symbols & {WAVE, K_TILE, *base.free_symbols}:
-        return expr
-    difference = sympy.expand(reduced(expr) - base)
-    if difference.is_Integer:
-        return FILL + difference
-    return expr.func(*(_numbered(arg, base) for arg in expr.args)) if expr.args else expr
-
-
-@lru_cache(maxsize=4096)
-def reduced(expr: Integer) -> Integer:
-    """The expression without multiples of the divisor under FloorDiv and Mod."""
-    if not expr.args:
-        return expr
-    expr = expr.func(*map(reduced, expr.args))
-    if not isinstance(expr, FloorDiv | Mod) or not expr.args[1].is_Integer:
-        return expr
-    divisor = integer(int(expr.args[1]))
-    terms = sympy.Add.make_args(sympy.expand(expr.args[0]))
-    constant = sum((term for term in terms if term.is_Integer), sympy.S.Zero)
-    terms = [*(term for term in terms if not term.is_Integer), divisor * (constant // divisor), constant % divisor]
-    multiples = [term for term in terms if term.as_coeff_Mul()[0] % divisor == 0]
-    remainder = sympy.Add(*(term for term in terms if term not in multiples))
-    if isinstance(expr, Mod):
-        return Mod(remainder, divisor)
-    return sympy.Add(*(term / divisor for term in multiples)) + FloorDiv(remainder, divisor)
-
-
-def _evaluated(expr: Integer, threads: Any) -> Any:
-    """The values of an expression over THREAD, one for each thread."""
-    values = evaluator(expr, {THREAD: (0, int(threads.max(initial=0)))})({THREAD: threads})
-    return np.broadcast_to(values, threads.shape)

@@ -13,11 +13,12 @@ from enum import Enum, auto
 from math import lcm
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import WAVE, Event, Role
+from cugen.analysis.pipelines.expressions import WAVE
+from cugen.analysis.pipelines.roles import Event, Role
 from cugen.analysis.pipelines.structure import Pipeline
 from cugen.analysis.totals.affine import quasi_period
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Barrier, NamedBarrier, Store
+from cugen.plan.nodes import Barrier, Comparison, NamedBarrier, Store
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
 from cugen.plan.traversal.walking import accesses_of
 
@@ -65,6 +66,7 @@ class _Buffers:
     groups: list[tuple[Buffer, ...]] = field(default_factory=list)  # committed, perhaps pending
     storing: frozenset[int] = frozenset()
     tiles: frozenset[str] = frozenset()  # the arrays that TMA stores read
+    chosen: tuple[Comparison, ...] = ()  # the conditions of output tiles that are stored
 
     def faults(self) -> Iterator[Fault]:
         role = self.role
@@ -78,7 +80,13 @@ class _Buffers:
             return
         if len(self.tiles) != 1:
             raise NotRecognised("TMA stores read several arrays")
+        conditions = {event.scope.chosen for event in events if isinstance(event.node, TensorStore)}
+        if len(conditions) != 1:
+            raise NotRecognised("TMA stores are under different conditions")
+        (self.chosen,) = conditions
         period = self._period(events)
+        if self.chosen and period > 1:
+            raise NotRecognised("buffers depend on the output tiles of a block, of which some aren't stored")
         met: set[object] = set()
         for wave in range(_MAX_TILES):
             before = (wave % period, frozenset(self.states.items()), tuple(self.groups), tuple(self.uncommitted))
@@ -111,7 +119,7 @@ class _Buffers:
     def _exit_faults(self, wave: int) -> Iterator[Fault]:
         """Of a block whose last output tile was this one."""
         last = _Buffers(self.role, dict(self.states), dict(self.writers), list(self.uncommitted), list(self.groups))
-        last.storing, last.tiles = self.storing, self.tiles
+        last.storing, last.tiles, last.chosen = self.storing, self.tiles, self.chosen
         for event in self.role.after:
             last._after(event, wave)
         if State.COPIED in last.states.values():
@@ -121,10 +129,10 @@ class _Buffers:
         """Changes the states by an event; the fault, if it isn't allowed."""
         everyone = frozenset(self.role.threads)
         node, states = event.node, self.states
-        if not event.scope.always and isinstance(node, _STORING):
+        if not self._is_executed(event) and isinstance(node, _STORING):
             raise NotRecognised(f"{type(node).__name__} is under a condition of data or sizes")
         match node:
-            case Barrier() | NamedBarrier() if everyone <= event.threads:
+            case Barrier() | NamedBarrier() if everyone <= event.threads and self._is_executed(event):
                 after = {State.FENCED: State.VISIBLE, State.READ: State.FREE}
                 self.states = {b: after.get(s, s) for b, s in states.items()}
             case FenceProxy():
@@ -145,6 +153,10 @@ class _Buffers:
             case _:
                 return self._accessed(event, wave)
         return None
+
+    def _is_executed(self, event: Event) -> bool:
+        """Whether it is executed for each output tile that is stored."""
+        return event.scope.certain and set(event.scope.chosen) <= set(self.chosen)
 
     def _accessed(self, event: Event, wave: int) -> Fault | None:
         for access in self._tile_accesses(event):

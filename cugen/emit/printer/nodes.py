@@ -243,7 +243,8 @@ class NodePrinter(ValuePrinter):
         return f"{self.lvalue(node.target)} = {count}"
 
     def count_arrival(self, node: CountArrival) -> str:
-        return f"{self.lvalue(node.target)} = atomicInc(&{self.lvalue(node.counter)}, {node.arrivals - 1})"
+        last = self.integer(node.arrivals - 1)
+        return f"{self.lvalue(node.target)} = atomicInc(&{self.lvalue(node.counter)}, {last})"
 
     def load_block_id(self, node: LoadBlockId) -> str:
         return f"const {self.integer_type(node.index)} {node.index.name} = {self.lvalue(node.access)}"

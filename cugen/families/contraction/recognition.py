@@ -24,7 +24,7 @@ from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.dense_indices import index_values
-from cugen.rewrite.fuse_dimensions import with_fused_dimensions
+from cugen.rewrite.fuse_dimensions import squeezed, with_fused_dimensions
 from cugen.spec.expressions import (
     Cast,
     Expr,
@@ -158,7 +158,7 @@ def _recognise_dense(request: Request, fuses_batch: bool, masks_padding: bool) -
 def with_fused_indices(request: Request) -> Request:
     """The request over fused dimensions. NotInStages for reductions inside another's loop, and for scans."""
     statements = with_common_indices(request.group.statements, request.context)
-    fused = with_fused_dimensions(statements, request.context)
+    fused = squeezed(with_fused_dimensions(statements, request.context), request.context)
     return replace(request.with_statements(fused.statements), context=replace(request.context, arrays=fused.arrays))
 
 

@@ -74,6 +74,8 @@ class Cores(StrEnum):
 
 _BY_SHAPE = "by shape"  # chosen by cost_model.py for the GEMM's shape
 SPLIT_K_VALUES = (1, 2, 3, 4, 6, 8, 12, 16)
+LAUNCH_SPLIT_K_VALUES = (*SPLIT_K_VALUES, 24, 32, 48, 64)  # where stream-K, which needs static sizes, isn't possible
+MIN_K_TILES_PER_RANGE = 4  # of split-K by sizes that are known at launch; heuristic: fewer don't pay for a prologue
 STREAM_K_VALUES = (0, 1, 2)
 TUNABLES = (
     Tunable(
@@ -119,7 +121,7 @@ TUNABLES = (
     ),
     Tunable("raster", (1, 2, 4, 8, 16), 1, "rows of block tiles that are rasterised together, column by column"),
     Tunable("blocks_per_sm", (0, 1, 2, 3, 4), 0, "blocks to fit a multiprocessor; 0 leaves it to the compiler"),
-    Tunable("split_k", SPLIT_K_VALUES, _BY_SHAPE, "blocks that split the K of each output tile", reorders=True),
+    Tunable("split_k", LAUNCH_SPLIT_K_VALUES, _BY_SHAPE, "blocks that split the K of each output tile", reorders=True),
     Tunable(
         "reduction",
         tuple(reduction.value for reduction in Reduction),

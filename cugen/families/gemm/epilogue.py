@@ -67,6 +67,10 @@ class Epilogue:
         """With sliced-K, stores the slices' partial sums to shared memory, before other blocks' are added."""
         return ()
 
+    def output_sections(self) -> tuple[Section, ...]:
+        """The statements on the block's sums, after `stage_slices`."""
+        return self.sections()
+
     def sections(self) -> tuple[Section, ...]:
         if self.config.is_scalar:
             return self._of_element()

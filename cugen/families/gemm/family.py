@@ -15,8 +15,9 @@ from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages
 from cugen.families.gemm.selection.cost_model import predict
 from cugen.families.gemm.selection.heuristic import candidates, choose_config, reason
-from cugen.families.gemm.selection.search_space import valid_configs
+from cugen.families.gemm.selection.search_space import static_extents, valid_configs
 from cugen.families.gemm.split.cluster import ClusterSplitKKernel
+from cugen.families.gemm.split.launch_split_k import LaunchSplitKKernel
 from cugen.families.gemm.split.split_k import SplitKKernel
 from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.families.gemm.tensor_cores import FIXED_TUNABLES, are_faster, describe, instruction_of, why_unsupported
@@ -74,9 +75,17 @@ def split(single: Single) -> Steps | None:
 
 def uses_tensor_cores(request: Request) -> bool:
     """Whether the request is a GEMM on tensor cores."""
+    return tensor_core_seconds(request) is not None
+
+
+def tensor_core_seconds(request: Request) -> float | None:
+    """The predicted time of a GEMM on tensor cores; None where the request is none."""
     contraction = recognise(request, masks_padding=True, takes_windows=True)
-    config = None if isinstance(contraction, Refusal) else choose_config(contraction)
-    return isinstance(config, TileConfig) and config.uses_tensor_cores
+    config = contraction if isinstance(contraction, Refusal) else choose_config(contraction)
+    if isinstance(contraction, Refusal) or isinstance(config, Refusal) or not config.uses_tensor_cores:
+        return None
+    predicted = predict(problem_of(contraction), config, request.target)
+    return None if predicted is None else predicted.seconds
 
 
 def _with_staged_constants(contraction: Contraction) -> Contraction:
@@ -187,7 +196,9 @@ def _multiply_adds(contraction: Contraction) -> int:
 def _kernel(contraction: Contraction, config: TileConfig) -> Kernel:
     tile_scheduler = GemmKernel
     if config.splits_tiles:
-        split = ClusterSplitKKernel if config.uses_cluster else SplitKKernel
+        is_static = None not in static_extents(contraction)
+        through_workspace = SplitKKernel if is_static else LaunchSplitKKernel
+        split = ClusterSplitKKernel if config.uses_cluster else through_workspace
         tile_scheduler = StreamKKernel if config.stream_k else split
     kernel = tile_scheduler(contraction, config).kernel()
     unit = describe(config.mma, device_of(contraction.request.target)) if config.mma is not None else ""

@@ -26,7 +26,7 @@ from cugen.families.gemm.problem import device_of, fragment_widths, problem_of, 
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.machine.occupancy import occupancy, portable_blocks
-from cugen.pieces.blocks import Blocks, define, define_constant, define_index, define_size, make_grid
+from cugen.pieces.blocks import Blocks, append_definition, define_constant, define_index, define_size, make_grid
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
@@ -179,11 +179,7 @@ class GemmKernel:
 
     def _named(self, name_hint: str, definition: Integer, nodes: list[Node], within: Range | None = None) -> Integer:
         """An index, `within` a range that may be narrower than its definition shows; appends it to `nodes`."""
-        node = define(name_hint, definition, self.lowering)
-        index = replace(node.index, range=within or node.index.range)
-        self.lowering.ranges[index.symbol] = index.range
-        nodes.append(Define(index))
-        return index.symbol
+        return append_definition(name_hint, definition, nodes, self.lowering, within)
 
     def _with_named_sizes(self, config: TileConfig) -> TileConfig:
         """The config with names in C for the sizes of its tiles."""

@@ -108,11 +108,13 @@ def read_elements(problem: Problem, operand: OperandTile) -> int:
 
 
 def _planned_extent(contraction: Contraction, index: Index) -> int:
-    """The extent if it is fixed, else the largest one that the params allow, or an assumed one."""
+    """The extent if it is fixed, else a typical one, or the largest one that the params allow, or an assumed one."""
     fixed = contraction.context.static_extent(index)
     if fixed is not None:
         return fixed
-    largest = contraction.context.max_extent(index)
+    largest, typical = contraction.context.max_extent(index), contraction.context.typical_extent(index)
+    if typical is not None:
+        return max(typical, 1)
     return largest if largest < _MAX_PLANNED_EXTENT else _ASSUMED_EXTENT
 
 
@@ -233,6 +235,17 @@ def _element_copies(problem: Problem, config: TileConfig, k_count: int) -> float
         if operand.copy_width_for(config) * operand.element_bytes < ASYNC_COPY_BYTES[0]
     )
     return copied * k_count / config.threads
+
+
+def registers_with_prologue(problem: Problem, config: TileConfig) -> int:
+    """Estimated registers of a thread on tensor cores whose prologue copies elements of a window one by one: what each
+    copy of a stage computes is the same in the next stage, and kept. A thread with more of them spills."""
+    copies = sum(
+        operand.window_indices * operand.of(config.block_m, config.block_n) * config.block_k // config.threads
+        for operand in problem.operands
+        if operand.copy_width_for(config) * operand.element_bytes < ASYNC_COPY_BYTES[0]
+    )
+    return registers_per_thread(problem, config) + copies
 
 
 def why_invalid(contraction: Contraction, config: TileConfig) -> str:

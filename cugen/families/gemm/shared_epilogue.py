@@ -56,11 +56,10 @@ class SharedEpilogue(Epilogue):
         return (Declare(self.staged),)
 
     def sections(self) -> tuple[Section, ...]:
-        return (
-            *self.stage_slices(),
-            Section("slices_stored", (Barrier(),)),
-            Section("statements", self._reduce_and_store()),
-        )
+        return *self.stage_slices(), *self.output_sections()
+
+    def output_sections(self) -> tuple[Section, ...]:
+        return Section("slices_stored", (Barrier(),)), Section("statements", self._reduce_and_store())
 
     def cluster_sections(self, rank: Integer) -> tuple[Section, ...]:
         """The epilogue of a cluster's blocks: each reduces and stores a part of the tile."""

@@ -10,7 +10,7 @@ from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import MAX_BLOCK_Z
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, have_equal_alignment, is_contiguous
 from cugen.plan.alignment import divisor
-from cugen.plan.symbols import Integer, bounds, ceil_div
+from cugen.plan.symbols import Integer, ceil_div
 
 THREADS_PER_BLOCK = 256
 MAX_VECTORS_PER_THREAD = 8  # heuristic
@@ -54,30 +54,30 @@ class VectorConfig:
 
 def choose_config(work: Work, extents: list[Integer]) -> VectorConfig:
     """The schedule's config, or the widest vectors that alignment allows and as many as keep enough bytes in flight."""
-    ranges = work.request.context.ranges
-    max_extents = [bounds(extent, ranges)[1] for extent in extents]
-    width = _width(work, max_extents[0])
+    planned = work.request.context.planned
+    planned_extents = list(map(planned, extents))
+    width = _width(work, planned_extents[0])
     block = dict(work.request.schedule.block)
     if block:
         vectors = work.requested_vectors() or 1
         sizes = [block.get(index.name, 1) for index in work.order[:2]]
         threads = (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1, 1)
         return VectorConfig(width, vectors, axis=0, threads=threads)
-    shift = 0 if work.requested_widths() or work.requested_vectors() else _shift(work, max_extents[0])
+    shift = 0 if work.requested_widths() or work.requested_vectors() else _shift(work, planned_extents[0])
     if shift:
         width = work.full_width
         rows = max(shift, MIN_ROWS_PER_SHIFTED_BLOCK)
         threads = (THREADS_PER_BLOCK // rows, rows, 1)
         reason = "rows are unaligned: vectors start at sector boundaries, and both ends of a row are scalar"
         return VectorConfig(width, 1, axis=0, threads=threads, reason=reason, shift=shift)
-    slots = bounds(ceil_div(extents[0], width), ranges)[1]
+    slots = planned(ceil_div(extents[0], width))
     is_flat = len(extents) == 1
-    across, down = (THREADS_PER_BLOCK, 1) if is_flat else _block_shape(slots, max_extents[1], aligned=width > 1)
-    deep = min(THREADS_PER_BLOCK // (across * down), MAX_BLOCK_Z, max(math.prod(max_extents[2:3]), 1))
+    across, down = (THREADS_PER_BLOCK, 1) if is_flat else _block_shape(slots, planned_extents[1], aligned=width > 1)
+    deep = min(THREADS_PER_BLOCK // (across * down), MAX_BLOCK_Z, max(math.prod(planned_extents[2:3]), 1))
     threads = (across, down, deep)
-    vectors, reason = _vectors(work, width, math.prod(max_extents) // width)
+    vectors, reason = _vectors(work, width, math.prod(planned_extents) // width)
     has_tail = divisor(extents[0], work.request.context) % width != 0
-    axis = 0 if has_tail else _axis_of_vectors(slots, max_extents, threads, vectors)
+    axis = 0 if has_tail else _axis_of_vectors(slots, planned_extents, threads, vectors)
     return VectorConfig(width, vectors, axis, threads, reason=reason)
 
 

@@ -37,7 +37,7 @@ def recognise(request: Request) -> Work:
 
 def _is_allowed(work: Work) -> bool:
     """Whether enough threads are left, and vectors may be as wide as the schedule requests."""
-    elements = math.prod(map(work.request.context.max_extent, work.order))
+    elements = math.prod(map(work.request.context.planned_extent, work.order))
     is_wide = all(width <= work.max_width.count for width, _ in work.requested_widths())
     return is_wide and elements // work.max_width.count >= MIN_UNROLLED_THREADS
 
@@ -108,7 +108,7 @@ def _sectors_of(work: Work, reference: ElementRef) -> float:
     array, context = work.arrays[name], work.request.context
     lanes, sectors, width = WARP_SIZE, 1.0, 1
     for index in work.order[:2]:
-        count = max(min(lanes, context.max_extent(index)), 1)
+        count = max(min(lanes, context.planned_extent(index)), 1)
         lanes //= count
         is_moving = any(index.name in free_indices(sub) for sub in subscripts)
         step = step_along(array, subscripts, index.name, context) if is_moving else 0

@@ -101,15 +101,15 @@ def is_cached_once(problem: ReductionProblem) -> bool:
 
 
 def point_count(problem: ReductionProblem, indices: tuple[Index, ...]) -> int:
-    """The number of points of an index space, for the largest extents."""
-    return math.prod(problem.context.max_extent(index) for index in indices)
+    """The number of points of an index space, for the extents that are planned for."""
+    return math.prod(problem.context.planned_extent(index) for index in indices)
 
 
 def _row_config(problem: ReductionProblem) -> RowConfig:
     tunables = dict(problem.request.schedule.tunables)
     width = min(row_width(problem, stage).count for stage in problem.stages)
     width = min(width, int(tunables.get("vector", width)))
-    longest = max(problem.context.max_extent(stage.fastest) for stage in problem.stages)
+    longest = max(problem.context.planned_extent(stage.fastest) for stage in problem.stages)
     while width > 1 and width > longest:
         width //= 2
     row_count = point_count(problem, problem.output_indices)
@@ -129,14 +129,13 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         threads = min(threads, MAX_ROW_THREADS)
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and vectors >= WARP:
             threads = min(power_of_two(vectors), MAX_BLOCK_THREADS)
-        outer = max(
-            (problem.context.max_extent(index) for stage in problem.stages for index in stage.indices[:-1]), default=1
-        )
+        slower = (index for stage in problem.stages for index in stage.indices[:-1])
+        outer = max(map(problem.context.planned_extent, slower), default=1)
         if outer > 1:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
     rows = 1
     if threads <= WARP and outer_threads == 1 and problem.output_indices:
-        extent = problem.context.max_extent(problem.output_indices[0])
+        extent = max(problem.context.planned_extent(problem.output_indices[0]), 1)
         rows = min(BLOCK_THREADS // threads, power_of_two(extent))
         if threads == 1:  # whole warps, of which as few as possible are idle
             blocks = -(-extent // BLOCK_THREADS)
@@ -160,7 +159,7 @@ def _lanes(vectors: int, has_head: bool) -> int:
 
 def _column_config(problem: ReductionProblem) -> ColumnConfig:
     tunables = dict(problem.request.schedule.tunables)
-    (columns,) = (problem.context.max_extent(i) for i in problem.output_indices if i.name == problem.column_index)
+    (columns,) = (problem.context.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
     width = column_width(problem).count
     if longest < MIN_LONG_COLUMN_ELEMENTS:
@@ -195,7 +194,7 @@ def _threads_along_columns(vectors: int, access_bytes: int) -> int:
 
 def part_block(problem: ReductionProblem, config: ColumnConfig) -> tuple[int, int]:
     """Threads of a block along and per column, where parts of the columns make enough results for wide blocks."""
-    columns = next(problem.context.max_extent(i) for i in problem.output_indices if i.name == problem.column_index)
+    columns = next(problem.context.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
     threads = _threads_along_columns(-(-columns // config.width), config.width * _min_element_bytes(problem))
     return threads, min(WARP, MAX_BLOCK_THREADS // threads)
 

@@ -91,7 +91,7 @@ def _body_of_columns(reduction: Reduce, along: Index, column: Index, single: Sin
 
 
 def _is_profitable(reduction: Reduce, along: Index, config: RowConfig, single: Single) -> bool:
-    extent = single.context.max_extent
+    extent = single.context.planned_extent
     points, length = prod(map(extent, reduction.indices)), extent(along)
     if config.threads * config.outer_threads == 1:  # it finds the rest of its sectors in L1
         return False

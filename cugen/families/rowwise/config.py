@@ -53,6 +53,7 @@ MAX_SMALL_BLOCK_REGISTER_VALUES = 2 * MAX_ELEMENTS_PER_THREAD  # cached per thre
 MAX_LARGE_BLOCK_REGISTER_VALUES = MAX_ELEMENTS_PER_THREAD + 8
 REGISTER_VALUES_WITH_SHARED = 24  # cached per thread, if shared memory caches the others
 REGISTER_VALUES_WITH_RELOADS = 16  # if others are reloaded, by loops that need registers
+FEWER_REGISTER_VALUES = (16, 8, 0)  # one after the other, where a thread has too few registers
 CACHED_ELEMENTS_OF_DYNAMIC_ROW = 4096  # of unknown length; elements past these are reloaded
 MAX_BLOCKS_OF_IDLE_GRID = 32  # up to which a grid leaves most multiprocessors idle
 MIN_LONG_ROW_ELEMENTS = 1 << 16  # where idle multiprocessors cost more than further launches
@@ -124,16 +125,18 @@ class RowConfig:
         return self.edges is None or (isinstance(read, Read) and (read.array, read.subscripts) in self.aligned)
 
 
-def choose_config(problem: RowProblem) -> RowConfig:
-    """The config by the schedule's tunables, or else by the length of the rows."""
+def choose_config(problem: RowProblem, registers: int | None = None) -> RowConfig:
+    """The config by the schedule's tunables, or else by the length of the rows; with up to so many values per thread in
+    `registers` where a spec leaves them open."""
     width = row_width(problem)
     if aligned := aligned_accesses(problem, width):
-        config = _config(problem, peeled_width(problem, aligned))
+        config = _config(problem, peeled_width(problem, aligned), registers)
         has_thread_per_edge = config.threads * config.cluster >= 2 * (config.width.count - 1)
-        if has_thread_per_edge and all(level.is_cached for level in config.levels):
+        is_static = problem.request.context.static_extent(problem.column) is not None
+        if has_thread_per_edge and (not is_static or all(level.is_cached for level in config.levels)):
             edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
             return replace(config, edges=edges, aligned=aligned)
-    return _config(problem, width)
+    return _config(problem, width, registers)
 
 
 def _tunables(request: Request) -> dict[str, int]:
@@ -142,17 +145,16 @@ def _tunables(request: Request) -> dict[str, int]:
     return {tunable.name: int(chosen[tunable.name]) for tunable in TUNABLES if tunable.name in chosen}
 
 
-def _config(problem: RowProblem, width: Width) -> RowConfig:
+def _config(problem: RowProblem, width: Width, registers: int | None) -> RowConfig:
     """The config with vectors of `width`, or of fewer elements where those of a computed value in shared memory would
     exceed one access."""
-    config = _config_of(problem, width)
+    config = _config_of(problem, width, registers)
     widest = max((_shared_bytes(level, problem) for level in config.levels), default=0)
     if config.width.count * widest <= MAX_ACCESS_BYTES:
         return config
     count = MAX_ACCESS_BYTES // widest
-    return _config_of(
-        problem, Width(count, f"{count} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory")
-    )
+    reason = f"{count} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory"
+    return _config_of(problem, Width(count, reason), registers)
 
 
 def _shared_bytes(level: StorageLevel, problem: RowProblem) -> int:
@@ -163,16 +165,20 @@ def _shared_bytes(level: StorageLevel, problem: RowProblem) -> int:
     return max(((e.dtype if level.as_computed else storage_type(e, problem)).bytes for e in values), default=0)
 
 
-def _config_of(problem: RowProblem, width: Width) -> RowConfig:
+def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowConfig:
     request, context = problem.request, problem.request.context
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
-    length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW, 1)
-    along_row = contiguous_row(problem)
+    typical = context.typical_extent(problem.column)
+    is_planned = is_known or typical is not None
+    length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW if typical is None else typical, 1)
+    along_row, is_capped = contiguous_row(problem), registers is not None
     tunables = _tunables(request)
-    rows = tunables.get("rows", _rows_of_strided_block(problem, length, is_known=is_known) if along_row else 0)
+    strided_rows = _rows_of_strided_block(problem, length, is_planned=is_planned) if along_row else 0
+    rows = tunables.get("rows", strided_rows)
     one_block = along_row or rows > 1
-    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, shortest, length))
+    certain = shortest if typical is None else typical
+    cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, certain, length))
     length = -(-length // cluster)
     threads = _strided_threads(length, rows) if along_row else _threads(problem, length, width.count)
     threads = tunables.get("threads", threads)
@@ -180,9 +186,15 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
         is_single = cluster > 1 or not problem.domain.rows
         rows = max(rows, 1, 1 if is_single else SHORT_ROW_BLOCK_THREADS // threads)
     slots = -(-length // (threads * width.count))
-    levels = _storage_levels(problem, threads * rows, width.count, slots)
+    if "registers" in tunables:
+        registers = None
+    elif registers is None and not is_known:
+        registers = REGISTER_VALUES_WITH_RELOADS
+    levels = _storage_levels(problem, threads * rows, width.count, slots, registers)
     overlapped: tuple[StorageLevel, ...] = ()
-    is_free = not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed(problem)
+    is_free = (
+        not is_capped and not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed(problem)
+    )
     if is_free and (cluster > 1 or (is_narrow(problem) and levels[-1].storage == Storage.SHARED)):
         block_threads = OVERLAPPED_CLUSTER_THREADS if cluster > 1 else OVERLAPPED_ROW_THREADS
         overlapped = _overlapped_levels(problem, length, width.count, block_threads)
@@ -195,7 +207,7 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
         two_fit = 2 * shared_bytes <= request.target.shared_opt_in
         float_threads = threads if "threads" in tunables or two_fit else MAX_BLOCK_THREADS
         slots = -(-length // (float_threads * FLOATS_PER_ACCESS))
-        float_levels = _storage_levels(problem, float_threads * rows, FLOATS_PER_ACCESS, slots)
+        float_levels = _storage_levels(problem, float_threads * rows, FLOATS_PER_ACCESS, slots, registers)
         if float_levels[-1].as_computed:
             threads, levels = float_threads, float_levels
             reason = f"{FLOATS_PER_ACCESS} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory"
@@ -203,22 +215,22 @@ def _config_of(problem: RowProblem, width: Width) -> RowConfig:
     if not is_known and levels[-1].is_cached:
         passes = _passes(problem, CachePolicy.NOTHING)
         levels = (*levels, StorageLevel(Storage.GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
-    registers = levels[0].slots * width.count * _registers_per_element(problem)
-    is_small = threads < MAX_BLOCK_THREADS and registers <= MAX_ELEMENTS_PER_THREAD
+    cached = levels[0].slots * width.count * _registers_per_element(problem)
+    is_small = threads < MAX_BLOCK_THREADS and cached <= MAX_ELEMENTS_PER_THREAD
     is_resident = cluster > 1 and not overlapped and len(levels) == 1 and is_small
     min_blocks = MAX_BLOCK_THREADS // threads if is_resident else 0
     return RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
 
 
-def _rows_of_strided_block(problem: RowProblem, length: int, *, is_known: bool) -> int:
+def _rows_of_strided_block(problem: RowProblem, length: int, *, is_planned: bool) -> int:
     """Adjacent rows of a block whose columns are strided: many of short columns, whose accesses are then long runs; of
     long ones as many as registers and shared memory hold all elements of."""
-    row_count = math.prod(map(problem.request.context.max_extent, problem.domain.rows))
+    row_count = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
     for rows in WIDE_STRIDED_BLOCKS:
         is_short = length <= ELEMENTS_PER_WIDE_STRIDED_THREAD * (MAX_BLOCK_THREADS // rows)
         if is_short and row_count >= rows * MIN_WIDE_STRIDED_BLOCKS:
             return rows
-    for rows in NARROW_STRIDED_BLOCKS if is_known else ():
+    for rows in NARROW_STRIDED_BLOCKS if is_planned else ():
         threads = _strided_threads(length, rows)
         if _storage_levels(problem, threads * rows, 1, -(-length // threads))[-1].is_cached:
             return rows
@@ -230,14 +242,14 @@ def _strided_threads(length: int, rows: int) -> int:
     return min(power_of_two(-(-length // per_thread)), MAX_BLOCK_THREADS // rows)
 
 
-def _cluster(problem: RowProblem, shortest: int, length: int) -> int:
-    """The blocks per row. A single block of a long row would be the only one on its multiprocessor, without another
-    one's loads to overlap with its stores."""
+def _cluster(problem: RowProblem, certain: int, length: int) -> int:
+    """The blocks per row, which is planned to have at least `certain` elements. A single block of a long row would be
+    the only one on its multiprocessor, without another one's loads to overlap with its stores."""
     registers, narrow = _registers_per_element(problem), is_narrow(problem)
     per_block = NARROW_CLUSTER_BLOCK_REGISTERS if narrow else CLUSTER_BLOCK_REGISTERS
     if narrow and not _is_placed_in_shared(problem) and _overlapped_levels(problem, length, 1, OVERLAPPED_ROW_THREADS):
         return 1
-    if not problem.request.target.has_clusters or shortest * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
+    if not problem.request.target.has_clusters or certain * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1
     return next((size for size in CLUSTER_SIZES if length * registers <= size * per_block), CLUSTER_SIZES[-1])
 
@@ -254,12 +266,17 @@ def _registers_per_element(problem: RowProblem) -> int:
 
 
 def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
-    """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
-    rows = math.prod(map(problem.request.context.max_extent, problem.domain.rows))
-    longest = problem.request.context.max_extent(problem.column)
-    blocks = -(-rows // config.rows) * (config.cluster if config.levels[-1].is_cached else 1)
+    """Whether a grid with one block or cluster per row would leave most of the device idle, for long, or reload most of
+    a row of single elements, each of which has an index of its own: further launches move as much, in vectors."""
+    rows = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
+    longest = problem.request.context.planned_extent(problem.column)
+    capacity = sum(level.slots for level in config.levels) * config.stride
+    blocks = -(-rows // config.rows) * (config.cluster if longest <= capacity else 1)
     is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
-    return is_idle and problem.request.schedule.family != "rowwise"
+    has_vectors = config.width.count > 1 or config.contiguous_row
+    typical = problem.request.context.typical_extent(problem.column) or 0
+    is_reloaded = typical >= max(2 * capacity, MIN_LONG_ROW_ELEMENTS) and not has_vectors
+    return (is_idle or is_reloaded) and problem.request.schedule.family != "rowwise"
 
 
 def _overlapped_levels(problem: RowProblem, length: int, width: int, threads: int) -> tuple[StorageLevel, ...]:

@@ -8,7 +8,14 @@ from dataclasses import replace
 import sympy
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request
-from cugen.families.rowwise.config import TUNABLES, RowConfig, choose_config, has_too_few_rows, read_repeatedly
+from cugen.families.rowwise.config import (
+    FEWER_REGISTER_VALUES,
+    TUNABLES,
+    RowConfig,
+    choose_config,
+    has_too_few_rows,
+    read_repeatedly,
+)
 from cugen.families.rowwise.kernel import RowPasses
 from cugen.families.rowwise.passes.storage_levels import Storage
 from cugen.families.rowwise.split import split
@@ -26,7 +33,7 @@ from cugen.pieces.vectors import is_contiguous, offset_of, to_alignment
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Node, ReturnUnless, Section
-from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, ceil_div, integer, symbol
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, ceil_div, integer, symbol
 from cugen.spec.expressions import Read, Reduce, free_indices, walk
 
 _CLUSTER_KEY = "schedule.cluster"
@@ -49,7 +56,18 @@ def match(request: Request) -> Match | Refusals:
         return Refusals(tuple(refused))
     config = choose_config(problem)
     refused += _size_refusals(request, problem, config)
-    return Refusals(tuple(refused)) if refused else Match(lambda: _Builder(problem, config).kernel())
+    return Refusals(tuple(refused)) if refused else _match_of(problem, config, FEWER_REGISTER_VALUES)
+
+
+def _match_of(problem: RowProblem, config: RowConfig, fewer: tuple[int, ...]) -> Match:
+    """The kernel of a config, or of one with fewer values in registers where a thread has too few of these."""
+
+    def smaller() -> Match | None:
+        if not fewer:
+            return None
+        return _match_of(problem, choose_config(problem, fewer[0]), fewer[1:])
+
+    return Match(lambda: _Builder(problem, config).kernel(), smaller=smaller)
 
 
 def _form_refusals(request: Request, problem: RowProblem) -> Iterator[Refusal]:
@@ -168,7 +186,10 @@ class _Builder:
         start = offset_of(self.problem.arrays, self.config.aligned[0], {**lowering.symbols, along: integer(0)})
         head = define("head", to_alignment(start, width), lowering)
         extent, number = self.request.context.extent(self.problem.column), self.group.thread_in_row
-        whole = FloorDiv(extent - head.index.symbol, integer(width)) * width
+        after_head = extent - head.index.symbol
+        if self.request.context.min_extent(self.problem.column) < width:
+            after_head = Maximum(after_head, integer(0))  # of rows that end before the first vector
+        whole = FloorDiv(after_head, integer(width)) * width
         return head, define("edge", Choice(number, head.index.symbol, number, number + whole), lowering)
 
     def _cluster_indices(self) -> tuple[Node, ...]:

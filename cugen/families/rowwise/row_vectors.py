@@ -44,7 +44,7 @@ def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...
     """The accesses that vectors of unaligned rows serve: those of equal alignment to the first one that all indices
     subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec."""
     context, along = problem.request.context, problem.column.name
-    length = context.static_extent(problem.column)
+    length = context.typical_extent(problem.column)
     if length is None or is_placed(problem) or contiguous_row(problem):
         return ()
     indices = (*problem.domain.rows, problem.column)

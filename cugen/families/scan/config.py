@@ -131,7 +131,7 @@ def row_config(problem: ScanProblem) -> RowConfig:
     threads = int(tunables.get("threads", threads))
     rows = 1
     if problem.outer and threads <= WARP and problem.tiles is None:
-        rows = min(BLOCK_THREADS // 2 // threads, power_of_two(problem.context.max_extent(problem.outer[0])))
+        rows = min(BLOCK_THREADS // 2 // threads, power_of_two(problem.context.planned_extent(problem.outer[0])))
     return RowConfig(threads, int(tunables.get("rows", rows)), vectors, width, prefetch, shift > 0)
 
 
@@ -142,7 +142,7 @@ def uses_look_back(problem: ScanProblem) -> bool:
         return True
     if algorithm == MULTI_PASS or _why_no_look_back(problem):
         return False
-    is_long = problem.context.max_extent(problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
+    is_long = problem.context.planned_extent(problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
     declared = {array.name for array in problem.context.original.arrays}
     is_pass = all(statement.target not in declared for statement in problem.request.group.statements)
     return is_long and not is_pass and tile_length(problem) is not None
@@ -156,7 +156,8 @@ def _why_no_look_back(problem: ScanProblem) -> str:
     target = problem.request.target
     if reason := SPIN_WAITS.why_not(target):
         return reason
-    blocks = outer_count(problem) * -(-problem.context.max_extent(problem.along) // look_back_config(problem).step)
+    rows = math.prod(max(problem.context.max_extent(index), 1) for index in problem.outer)
+    blocks = rows * -(-problem.context.max_extent(problem.along) // look_back_config(problem).step)
     return "" if blocks <= target.grid_x else f"{blocks} blocks; {target.name} allows {target.grid_x}"
 
 
@@ -170,7 +171,7 @@ def look_back_config(problem: ScanProblem) -> LookBackConfig:
     max_vectors = LOOK_BACK_BYTES_PER_THREAD // (width * max(_max_element_bytes(problem), bytes_per_element, 4))
     vectors = min(max(power_of_two(max_vectors + 1) // 2, 1), 16)
     threads = int(tunables.get("threads", BLOCK_THREADS))
-    max_length = problem.context.max_extent(problem.along)
+    max_length = problem.context.planned_extent(problem.along)
     min_tiles = MIN_BLOCKS_SEVERAL_WAVES // 2
     while vectors > 1 and outer_count(problem) * -(-max_length // (threads * vectors * width)) < min_tiles:
         vectors //= 2
@@ -187,7 +188,7 @@ def column_config(problem: ScanProblem) -> ColumnConfig:
     """As many threads per column as keep a device busy; blocks as narrow as a cache line, so that there are many."""
     tunables = dict(problem.request.schedule.tunables)
     width = _vector_width(problem)
-    column_vectors = max(-(-problem.context.max_extent(problem.fastest) // width), 1)
+    column_vectors = max(-(-problem.context.planned_extent(problem.fastest) // width), 1)
     vectors = int(tunables.get("vectors", max(min(8, ELEMENTS_PER_COLUMN_THREAD // width), 1)))
     line = max(LINE_BYTES // (width * _max_element_bytes(problem)), 8)
     max_per_column = problem.request.target.threads_per_block // min(line, power_of_two(column_vectors))
@@ -195,7 +196,7 @@ def column_config(problem: ScanProblem) -> ColumnConfig:
     while (
         per_column < max_per_column
         and column_vectors * outer_count(problem) * per_column < MIN_RESIDENT_THREADS
-        and per_column * vectors < problem.max_length
+        and per_column * vectors < problem.planned_length
     ):
         per_column *= 2
     per_column = int(tunables.get("threads_per_column", per_column))
@@ -205,7 +206,7 @@ def column_config(problem: ScanProblem) -> ColumnConfig:
 
 def tile_length(problem: ScanProblem) -> int | None:
     """Elements per tile of a multi-pass scan; None where the rows or columns are many or short."""
-    max_length = problem.context.max_extent(problem.along)
+    max_length = problem.context.planned_extent(problem.along)
     if problem.is_row:
         size = _max_element_bytes(problem)
         if outer_count(problem) >= _min_single_pass_rows(problem) or max_length * size < MIN_MULTI_PASS_ROW_BYTES:
@@ -217,7 +218,7 @@ def tile_length(problem: ScanProblem) -> int | None:
         step = row_config(replace(problem, tiles=Tiles(length, ""))).step
         return -(-length // step) * step
     config = column_config(problem)
-    columns = outer_count(problem) * max(-(-problem.context.max_extent(problem.fastest) // config.width), 1)
+    columns = outer_count(problem) * max(-(-problem.context.planned_extent(problem.fastest) // config.width), 1)
     length = config.step * -(-MIN_COLUMN_TILE_ELEMENTS // config.step)
     is_idle = columns * MAX_DEFAULT_THREADS_PER_COLUMN < MIN_RESIDENT_THREADS
     return length if is_idle and max_length >= 4 * length else None
@@ -234,8 +235,8 @@ def _min_single_pass_rows(problem: ScanProblem) -> int:
 
 
 def outer_count(problem: ScanProblem) -> int:
-    """Upper bound of the number of rows, or of sets of columns."""
-    return math.prod(max(problem.context.max_extent(index), 1) for index in problem.outer)
+    """The number of rows, or of sets of columns, that is planned for."""
+    return math.prod(max(problem.context.planned_extent(index), 1) for index in problem.outer)
 
 
 def _may_be_short(problem: ScanProblem) -> bool:
@@ -267,7 +268,7 @@ def _shift_width(problem: ScanProblem) -> int:
 
 def _vector_width(problem: ScanProblem) -> int:
     """The widest access that alignment and the contiguous extent of the output allow."""
-    width, max_length = problem.max_width.count, problem.context.max_extent(problem.fastest)
+    width, max_length = problem.max_width.count, problem.context.planned_extent(problem.fastest)
     while width > max(max_length, 1):
         width //= 2
     return width

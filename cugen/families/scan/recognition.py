@@ -63,6 +63,11 @@ class ScanProblem:
         return self.context.max_extent(self.along)
 
     @property
+    def planned_length(self) -> int:
+        """As `max_length`, of the length that is planned for."""
+        return min(self.max_length, self.context.planned_extent(self.along))
+
+    @property
     def tiles_carry_over(self) -> bool:
         """Whether the prefix of a tile is that of the preceding ones."""
         return self.tiles is not None and not self.tiles.restart

@@ -3,11 +3,11 @@
     y[i] = sum(sum(x[i, 0 + p, q * 1] * 1 + 0, q), p)
 becomes
     y[i] = sum(x[i, p, q], p, q)
-Neutral elements are left out where no bit of a result changes, subscripts that equal an index become that index unless
-it may be longer than the dimension, and nested reductions of one kind are one. Terms of a sum that are 0 unless a
-condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`). Factors that all terms of a sum have
-are multiplied once, and tanh(softplus(x)) is a quotient. All of it is exact but the order of sums, which a spec doesn't
-fix, these factors and this quotient, which have no more roundings.
+Neutral elements are left out where no bit of a result changes, subscripts that equal an index, as those of windows of
+one element do, become that index unless it may be longer than the dimension, and nested reductions of one kind are one.
+Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`).
+Factors that all terms of a sum have are multiplied once, and tanh(softplus(x)) is a quotient. All of it is exact but
+the order of sums, which a spec doesn't fix, these factors and this quotient, which have no more roundings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cugen.rewrite.canonical.mish import gate
 from cugen.rewrite.sums.factors import with_outer_factors
 from cugen.spec.expressions import Cast, Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, walk
 from cugen.spec.model import Array, Param, Spec, Statement
-from cugen.spec.prove.affine import Variable, affine_form
+from cugen.spec.prove.affine import AffineForm, Atom, Variable, affine_form
 from cugen.spec.prove.nonnegative import is_provably_nonnegative
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL, INT64
@@ -46,6 +46,11 @@ class _Scope:
 
     def binding(self, indices: Iterable[Index]) -> _Scope:
         return replace(self, extents={**self.extents, **{index.name: index.extent for index in indices}})
+
+    def is_zero(self, atom: Atom) -> bool:
+        """Whether it is an index of a single value."""
+        extent = self.extents.get(atom.name) if isinstance(atom, Variable) else None
+        return extent is not None and affine_form(extent, self.params) == AffineForm((), 1)
 
     def is_inside(self, name: str, extent: Expr) -> bool:
         """Whether an index is provably no longer than a dimension, as bare subscripts are. `i + 0` may be guarded."""
@@ -171,8 +176,9 @@ def _subscript(sub: Expr, extent: Expr, scope: _Scope) -> Expr:
     parts = rebuild(sub, lambda part: _value(part, scope))
     canonical = _value(parts, scope)
     form = affine_form(sub, scope.params)
-    if sub.dtype == INT64 and form.constant == 0 and len(form.terms) == 1:
-        ((atom, coefficient),) = form.terms
+    terms = [term for term in form.terms if not scope.is_zero(term[0])]
+    if sub.dtype == INT64 and form.constant == 0 and len(terms) == 1:
+        ((atom, coefficient),) = terms
         if coefficient == 1 and isinstance(atom, Variable) and atom.name in scope.extents:
             canonical = IndexValue(atom.name)
     if isinstance(canonical, IndexValue) and not scope.is_inside(canonical.name, extent):

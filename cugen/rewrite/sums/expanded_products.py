@@ -34,9 +34,9 @@ class _Term:
     inner: tuple[Expr, ...]
     outer: tuple[Expr, ...]
 
-    def __mul__(self, other: _Term) -> _Term:
-        inner, outer = (*self.inner, *other.inner), (*self.outer, *other.outer)
-        return _Term(self.is_negative != other.is_negative, inner, outer)
+    def __mul__(self, factor: _Term) -> _Term:
+        inner, outer = (*self.inner, *factor.inner), (*self.outer, *factor.outer)
+        return _Term(self.is_negative != factor.is_negative, inner, outer)
 
     def __neg__(self) -> _Term:
         return replace(self, is_negative=not self.is_negative)

@@ -15,6 +15,13 @@ Message = dict[str, Any]
 READY: Message = {"ready": True}  # asks for what needs no GPU
 
 
+def purpose(message: Message) -> str:
+    """What a message is for: "opening", "timing" or "finals"."""
+    if not message.get("time"):
+        return "opening"
+    return "finals" if message["hopeless"] == NEVER else "timing"
+
+
 def code(number: int, prepared: Prepared) -> Message:
     """Code of a candidate."""
     return {"number": number, "source": prepared.source, "manifest": prepared.manifest}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -96,6 +97,11 @@ class Process:
             raise WorkerFault(str(answer["fault"]))
         return answer
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process hasn't ended."""
+        return self._process.poll() is None
+
     def kill(self) -> None:
         """Kills the process."""
         with suppress(ProcessLookupError):
@@ -123,23 +129,23 @@ class Process:
 
 
 class Worker:
-    """A GPU with its current worker process. Answers arrive as events for the submitting thread. `depth`: requests that
-    are sent before the first one is answered, so that the GPU doesn't wait for messages."""
+    """A GPU with its current worker process. Answers arrive as events for the submitting thread. `opening`: the first
+    message, for which a process that has started waits. `depth`: requests that are sent before the first one is
+    answered, so that the GPU doesn't wait for messages."""
 
     def __init__(
-        self, gpu: Gpu, start: Callable[[Gpu], TimingProcess], opening: Message, events: Events, depth: int = 1
+        self, gpu: Gpu, start: Callable[[Gpu], TimingProcess], opening: Future[Message], events: Events, depth: int = 1
     ) -> None:
         self.gpu = gpu
         self.is_lost = False  # no process can be started on it
         self.was_interrupted = False  # its machine was lost during the last request
-        self.is_used = False  # it was sent a request
         self._start, self._opening, self._events, self._depth = start, opening, events, depth
-        self._requests: SimpleQueue[tuple[Message, Callable[[Answer], None]] | None] = SimpleQueue()
+        self._requests: SimpleQueue[tuple[Message | None, Callable[[Answer], None]] | None] = SimpleQueue()
         self._unanswered = 0
         self._process: TimingProcess | None = None
         self._is_opening = Lock()
         self._served = 0
-        self._is_closing = False
+        self._is_used = self._is_closing = False
         name = f"tune {gpu.uuid or gpu.name}"
         self._threads = [Thread(target=self._work, name=name, daemon=True) for _ in range(depth)]
 
@@ -157,13 +163,20 @@ class Worker:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has a process."""
-        return self._process is not None
+        """Whether it has a process that has answered the opening."""
+        return self._process is not None and self._served > 0
+
+    def open(self, then: Callable[[Answer], None]) -> None:
+        """Starts and opens the process, and calls `then` with an empty answer, or the reason of a failure."""
+        self._submit(None, then)
 
     def submit(self, message: Message, then: Callable[[Answer], None]) -> None:
-        """Sends a request and calls `then` with its answer; the first one starts the process."""
-        if not self.is_used:
-            self.is_used = True
+        """Sends a request and calls `then` with its answer. Opens a process where there is none."""
+        self._submit(message, then)
+
+    def _submit(self, message: Message | None, then: Callable[[Answer], None]) -> None:
+        if not self._is_used:
+            self._is_used = True
             for thread in self._threads:
                 thread.start()
         self._unanswered += 1
@@ -176,7 +189,7 @@ class Worker:
             self._requests.put(None)
         if (process := self._process) is not None:
             process.kill()
-        if self.is_used:
+        if self._is_used:
             for thread in self._threads:
                 thread.join()
         if self._process is not None:
@@ -189,7 +202,7 @@ class Worker:
             is_interrupted = False
             try:
                 process = self._opened()
-                answer: Answer = process.ask(message)
+                answer: Answer = {} if message is None else process.ask(message)
             except WorkerFault as fault:
                 if self._process is process:
                     self._process = None
@@ -216,10 +229,14 @@ class Worker:
                 if self._is_closing:
                     process.kill()
                 try:
-                    for message in (READY, self._opening, READY, VERIFY):
+                    process.ask(READY)
+                    for message in (self._opening.result(), READY, VERIFY):
                         process.ask(message)
-                except WorkerFault:
+                except (WorkerFault, CancelledError) as error:
+                    process.close()
                     self._process = None
+                    if isinstance(error, CancelledError):
+                        raise WorkerFault("the search has ended") from error
                     raise
             self._served += 1
             return self._process

@@ -82,5 +82,17 @@ def test_the_barrier_beside_a_flag_is_needed(kind):
     assert verdict_of(nth(kernel, Barrier, position, lambda node: ())) == "refuted"
 
 
+def test_an_id_that_all_threads_of_a_block_fetch_is_refuted():
+    def by_all(node: Node) -> tuple[Node, ...] | None:
+        assert isinstance(node, If)
+        return node.then if any(isinstance(inner, FetchBlockId) for inner in walk_nodes(node.then)) else None
+
+    assert verdict_of(nth(stream_k(), If, 0, by_all)) == "refuted"
+
+
+def test_the_barrier_after_the_fetch_of_an_id_is_needed():
+    assert verdict_of(nth(stream_k(), Barrier, 0, lambda node: ())) == "refuted"
+
+
 def test_blocks_without_dynamic_ids_are_not_proved():
     assert verdict_of(nth(stream_k(), FetchBlockId, 0, lambda node: ())) == "unknown"

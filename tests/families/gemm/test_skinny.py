@@ -325,14 +325,14 @@ arrays:
   s: {{shape: [{s}], dtype: float16}}
   z: {{shape: [{s}], dtype: int8}}
   y: {{shape: [M, N], dtype: float32}}
-compute: y[m, n] = sum(x[m, k] * ((w[{at}] - z[{of}]) * s[{of}]), k)
+compute: y[m, n] = sum(x[m, k] * ((w[{subscripts}] - z[{of}]) * s[{of}]), k)
 """
 
 
 def groups(m: int, n: int, k: int, group: int, n_major: bool) -> str:
     layout = ("K, N", "K // G, N", "k, n", "k // G, n") if n_major else ("N, K", "N, K // G", "n, k", "n, k // G")
-    w, s, at, of = layout
-    return GROUPS.format(m=m, n=n, k=k, group=group, w=w, s=s, at=at, of=of)
+    w, s, subscripts, of = layout
+    return GROUPS.format(m=m, n=n, k=k, group=group, w=w, s=s, subscripts=subscripts, of=of)
 
 
 @pytest.mark.parametrize("n_major", [False, True])
@@ -358,15 +358,15 @@ arrays:
   q: {{shape: [B, G * R, D], dtype: float32}}
   k: {{shape: [B, G, {k}], dtype: float16}}
   y: {{shape: [B, G * R, T], dtype: float32}}
-compute: y[b, h, t] = exp(sum(q[b, h, d] * k[b, h // R, {at}], d) / 9)
+compute: y[b, h, t] = exp(sum(q[b, h, d] * k[b, h // R, {subscripts}], d) / 9)
 """
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(("k", "at"), [("T, D", "t, d"), ("D, T", "d, t")])
+@pytest.mark.parametrize(("k", "subscripts"), [("T, D", "t, d"), ("D, T", "d, t")])
 @pytest.mark.parametrize(("groups", "members"), [(3, 4), (2, 16), (5, 2)])
-def test_heads_that_share_keys_are_rows_of_one_gemm(made, prove, groups, members, k, at):
-    text = GROUPED_HEADS.format(groups=groups, members=members, k=k, at=at)
+def test_heads_that_share_keys_are_rows_of_one_gemm(made, prove, groups, members, k, subscripts):
+    text = GROUPED_HEADS.format(groups=groups, members=members, k=k, subscripts=subscripts)
     kernel = made(text).plan.kernels[0]
     assert kernel.family == "skinny"
     assert f"skinny GEMM of {members} rows" in kernel.reasons[0]

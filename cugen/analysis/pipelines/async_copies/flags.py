@@ -15,7 +15,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import BLOCK, THREAD, reduced
+from cugen.analysis.pipelines.expressions import BLOCK, THREAD, reduced
 from cugen.analysis.totals.affine import evaluator
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import (
@@ -29,6 +29,7 @@ from cugen.plan.nodes import (
     Guard,
     If,
     LoadBlockId,
+    NamedBarrier,
     Node,
     ReleaseFlag,
 )
@@ -63,8 +64,7 @@ def flags(kernel: Kernel) -> Claim | None:
 def _faults(kernel: Kernel) -> Iterator[Fault]:
     known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
     steps = list(_steps(kernel.body, (), (), known))
-    if not any(isinstance(step.node, FetchBlockId) for step in steps):
-        yield Fault("blocks have no dynamic ids: one may wait for another that hasn't begun", refutes=False)
+    yield from _id_faults(kernel, steps)
     released = list(_flags_of(kernel, [step for step in steps if isinstance(step.node, ReleaseFlag)]))
     awaited = list(_flags_of(kernel, [step for step in steps if isinstance(step.node, AcquireSpinWait)]))
     setters: dict[int, int] = {}
@@ -83,6 +83,21 @@ def _faults(kernel: Kernel) -> Iterator[Fault]:
     yield from _order_faults(kernel, steps)
 
 
+def _id_faults(kernel: Kernel, steps: list[_Step]) -> Iterator[Fault]:
+    """Unless one thread of each block fetches a dynamic id, which others read after a barrier."""
+    fetches = [n for n, step in enumerate(steps) if isinstance(step.node, FetchBlockId)]
+    loads = [n for n, step in enumerate(steps) if isinstance(step.node, LoadBlockId)]
+    if not fetches or not loads:
+        yield Fault("blocks have no dynamic ids: one may wait for another that hasn't begun", refutes=False)
+        return
+    blocks = [block for _, block in _flags_of(kernel, [steps[n] for n in fetches])]
+    if len(blocks) != len(set(blocks)):
+        yield Fault("several threads of a block fetch ids: some belong to none")
+    for load in loads:
+        if not any(_has_barrier(steps[n:load], steps[n], steps[load]) for n in fetches):
+            yield Fault("the block id is read without a barrier after it has been fetched")
+
+
 def _order_faults(kernel: Kernel, steps: list[_Step]) -> Iterator[Fault]:
     """Unless a barrier is between the writes of a block and its release, and between a wait and the reads."""
     guarded = {step.access.array.symbol for step in _flag_nodes(steps)}
@@ -94,18 +109,28 @@ def _order_faults(kernel: Kernel, steps: list[_Step]) -> Iterator[Fault]:
     for position, step in enumerate(steps):
         if isinstance(step.node, ReleaseFlag):
             before = [n for n in range(position) if accesses(steps[n], loads=False)]
-            if before and not _has_barrier(steps[before[-1] : position], step):
+            if before and not all(_has_barrier(steps[n:position], steps[n], step) for n in before):
                 yield Fault("a flag is set without a barrier after the writes of the block's threads")
         if isinstance(step.node, AcquireSpinWait):
             after = [n for n in range(position, len(steps)) if accesses(steps[n], loads=True)]
-            if after and not _has_barrier(steps[position : after[0]], steps[after[0]]):
+            if after and not _has_barrier(steps[position : after[0]], step, steps[after[0]]):
                 yield Fault("data is read without a barrier after the wait for its flag")
 
 
-def _has_barrier(steps: list[_Step], step: _Step) -> bool:
-    """Whether a barrier is among steps, under no other conditions than those of a step."""
-    barriers = (s for s in steps if isinstance(s.node, Barrier))
-    return any(set(barrier.conditions) <= set(step.conditions) for barrier in barriers)
+def _has_barrier(steps: list[_Step], first: _Step, last: _Step) -> bool:
+    """Whether a barrier is among steps that all threads pass between two of them: one of the block under no other
+    conditions than the last one's, or a named one, with a single number, under none but those of both."""
+
+    def separates(step: _Step) -> bool:
+        conditions = set(step.conditions)
+        match step.node:
+            case Barrier():
+                return conditions <= set(last.conditions)
+            case NamedBarrier(number=number) if not step.node.is_of_warp:
+                return number.is_Integer and conditions <= set(first.conditions) & set(last.conditions)
+        return False
+
+    return any(map(separates, steps))
 
 
 def _flag_nodes(steps: list[_Step]) -> list[ReleaseFlag | AcquireSpinWait]:
@@ -147,19 +172,17 @@ def _steps(
 
 
 def _negated(terms: tuple[Comparison | None, ...]) -> tuple[Comparison | None, ...]:
-    opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
     if len(terms) != 1 or terms[0] is None:
         return (None,)
-    return (Comparison(terms[0].left, opposite[terms[0].operator], terms[0].right),)
+    return (terms[0].opposite,)
 
 
 def _flags_of(kernel: Kernel, steps: list[_Step]) -> Iterator[tuple[int, int]]:
-    """The flags that steps access, with their blocks, once for each thread and iteration."""
+    """The flags, or the counter, that steps access, with their blocks, once for each thread and iteration."""
     blocks = kernel.grid[0].xreplace({name: integer(low) for name, (low, high) in kernel.ranges if low == high})
     if not blocks.is_Integer or kernel.grid[1:] != (1, 1):
         raise NotRecognised("the number of blocks is known at launch only")
     for step in steps:
-        assert isinstance(step.node, ReleaseFlag | AcquireSpinWait)
         axes = ((BLOCK, range(int(blocks))), (THREAD, range(kernel.threads)), *step.loops)
         shape = tuple(len(values) for _, values in axes)
         if np.prod(shape) > _MAX_CASES:
@@ -179,8 +202,10 @@ def _flags_of(kernel: Kernel, steps: list[_Step]) -> Iterator[tuple[int, int]]:
 
 
 def _subscript(step: _Step) -> Integer:
-    assert isinstance(step.node, ReleaseFlag | AcquireSpinWait)
-    return step.node.access.subscripts[0].xreplace(step.values)
+    node = step.node
+    assert isinstance(node, ReleaseFlag | AcquireSpinWait | FetchBlockId)
+    access = node.counter if isinstance(node, FetchBlockId) else node.access
+    return access.subscripts[0].xreplace(step.values)
 
 
 def _values(expr: Integer, numbers: Mapping[sympy.Symbol, NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from cugen.analysis.pipelines.async_copies.slices import Slices
 from cugen.analysis.pipelines.async_copies.stage_numbers import StageNumbers
 from cugen.analysis.pipelines.async_copies.states import KLoop, Stage, State
 from cugen.analysis.pipelines.claims import Fault, NotRecognised
-from cugen.analysis.pipelines.roles import K_TILE, THREAD, reduced
+from cugen.analysis.pipelines.expressions import K_TILE, THREAD, reduced
 from cugen.analysis.totals.affine import evaluator
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access

@@ -10,7 +10,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis.pipelines.claims import NotRecognised
-from cugen.analysis.pipelines.roles import THREAD
+from cugen.analysis.pipelines.expressions import THREAD
 from cugen.analysis.totals.affine import evaluator
 from cugen.plan.memory import Access
 from cugen.plan.symbols import Integer, integer, symbol

@@ -8,7 +8,7 @@ import sympy
 
 from cugen.analysis.pipelines.async_copies.states import KLoop, State
 from cugen.analysis.pipelines.claims import NotRecognised
-from cugen.analysis.pipelines.roles import K_TILE, reduced
+from cugen.analysis.pipelines.expressions import K_TILE, reduced
 from cugen.analysis.totals.affine import evaluator, quasi_period
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, integer
 

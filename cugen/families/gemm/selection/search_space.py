@@ -12,6 +12,8 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import (
     CLUSTER_SIZES,
+    LAUNCH_SPLIT_K_VALUES,
+    MIN_K_TILES_PER_RANGE,
     SPLIT_K_VALUES,
     STREAM_K_VALUES,
     Cores,
@@ -22,7 +24,14 @@ from cugen.families.gemm.config import (
     with_lane_layout,
     with_stages,
 )
-from cugen.families.gemm.problem import device_of, problem_of, registers_with_copies, requested_stages, why_invalid
+from cugen.families.gemm.problem import (
+    device_of,
+    problem_of,
+    registers_with_copies,
+    registers_with_prologue,
+    requested_stages,
+    why_invalid,
+)
 from cugen.families.gemm.selection.candidate_tiles import EVEN_K, stage_counts, tile_configs
 from cugen.families.gemm.selection.cost_model import is_loop_cached, resident_blocks_per_sm, store_overhead
 from cugen.families.gemm.selection.ineffective_tunables import ineffective_tunable
@@ -51,7 +60,10 @@ def _why_slow(contraction: Contraction, config: TileConfig) -> str:
     problem, target = problem_of(contraction), contraction.request.target
     if contraction.request.schedule.block:
         return ""
-    if registers_with_copies(problem, config) > target.registers_per_thread:
+    registers = registers_with_copies(problem, config)
+    if config.uses_tensor_cores:
+        registers = max(registers, registers_with_prologue(problem, config))
+    if registers > target.registers_per_thread:
         return f"copies to a tile exceed a thread's registers on {target.name}"
     terms = problem.sums * config.thread_m * config.thread_n * config.warp_k
     if problem.term_instructions > 1 and terms * problem.term_instructions > _MAX_UNROLLED_INSTRUCTIONS:
@@ -191,7 +203,7 @@ def _split_k_values(contraction: Contraction) -> tuple[int, ...]:
     requested = contraction.tunables.get("split_k", 1 if contraction.request.schedule.block else 0)
     if requested or not SPIN_WAITS.is_on(contraction.request.target):
         return (int(requested or 1),)
-    return SPLIT_K_VALUES
+    return LAUNCH_SPLIT_K_VALUES if None in static_extents(contraction) else SPLIT_K_VALUES
 
 
 def _reductions(contraction: Contraction) -> tuple[Reduction, ...]:
@@ -214,6 +226,8 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
         return reason
     k = static_extents(contraction)[2]
     if reduction != Reduction.CLUSTER:
+        if None in static_extents(contraction):
+            return _why_not_split_at_launch(contraction, block_k, split_k)
         if not k or k % (split_k * block_k):
             return f"split-K through the workspace needs a K that {split_k} x {block_k} divides"
         return SPIN_WAITS.why_not(contraction.request.target)
@@ -228,6 +242,15 @@ def _why_not_split(contraction: Contraction, block_k: int, split_k: int, reducti
     if k_tiles < 2 * split_k:
         return f"each of {split_k} blocks of a cluster needs 2 k-tiles or more; K has {k_tiles} k-tiles of {block_k}"
     return ""
+
+
+def _why_not_split_at_launch(contraction: Contraction, block_k: int, split_k: int) -> str:
+    """Why K can't be split by sizes that are known at launch; empty if it can."""
+    if None in map(contraction.context.typical_extent, contraction.indices):
+        return "split-K of sizes that are known at launch needs a default of each"
+    if problem_of(contraction).k < split_k * MIN_K_TILES_PER_RANGE * block_k:
+        return f"each of {split_k} ranges of K needs {MIN_K_TILES_PER_RANGE} k-tiles or more"
+    return SPIN_WAITS.why_not(contraction.request.target)
 
 
 @lru_cache(maxsize=16)

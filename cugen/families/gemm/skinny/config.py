@@ -20,6 +20,7 @@ _MAX_ACCUMULATORS = 64  # per thread; half of it for K-major B, where each is sp
 _BYTES_IN_FLIGHT = 128  # of B, per thread of a GEMV (heuristic)
 _MIN_CONTIGUOUS_BYTES = 64  # per row of B and block; shorter segments read slower (heuristic)
 _UNROLLED_VECTORS = 2  # of a K-major column, per thread (heuristic)
+_UNROLLED_ELEMENTS = 16  # of K-major columns that begin anywhere, per thread (heuristic)
 _MAX_M_OF_NARROW_BLOCKS = 4  # with more rows, wider blocks share more of the loads of A (heuristic)
 
 TILE_N = Tunable("tile_n", (1, 2, 4, 8), "4", "columns per warp where B is K-major, per thread where it is N-major")
@@ -60,8 +61,11 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
         default_tile_n = next(n for n in (4, 2, 1) if n == 1 or n * gemm.m_extent <= _MAX_ACCUMULATORS // 2)
         tile_n = int(tunables.get("tile_n", default_tile_n))
         warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
-        k_width = gemm.k_width
-        return GemvConfig(tile_n, warps, k_width, unroll_k=_UNROLLED_VECTORS * k_width)
+        k_width = _k_width(gemm, gemm.k_width)
+        unroll_k = _UNROLLED_VECTORS * k_width
+        if k_width == 1:  # as many bytes in flight by single elements
+            unroll_k = max(unroll_k, _UNROLLED_ELEMENTS // tile_n)
+        return GemvConfig(tile_n, warps, k_width, unroll_k=unroll_k)
     vector_width = gemm.vector_width(gemm.b, gemm.n)
     while vector_width * gemm.m_extent > _MAX_ACCUMULATORS:
         vector_width //= 2
@@ -71,21 +75,31 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
         # Narrow loads need more threads to keep as many bytes in flight (measured on H200).
         is_narrow = tile_n * gemm.array(gemm.b).dtype.bytes < MAX_ACCESS_BYTES
         warps, lanes = int(tunables.get("warps", 16 if is_narrow else 8)), int(tunables.get("lanes", WARP_SIZE))
-        return GemvConfig(tile_n, warps, min(gemm.vector_width(gemm.a, gemm.k), 4), lanes)
+        return GemvConfig(tile_n, warps, _k_width(gemm, min(gemm.vector_width(gemm.a, gemm.k), 4)), lanes)
     lanes = int(tunables.get("lanes", filling_lanes))
     loads = min(max(_BYTES_IN_FLIGHT // (tile_n * gemm.array(gemm.b).dtype.bytes), 8), 16)
-    k_width = math.gcd(divisor(gemm.context.extent(gemm.k), gemm.context), 8)
+    k_width = _k_width(gemm, math.gcd(divisor(gemm.context.extent(gemm.k), gemm.context), 8))
     threads = PLANNING_DEVICE.sms * _TARGET_THREADS_PER_SM // _blocks(gemm, tile_n * lanes)
-    k_threads = lanes * gemm.context.max_extent(gemm.k) // k_width
+    k_threads = lanes * gemm.context.planned_extent(gemm.k) // k_width
     max_threads = min(threads, k_threads, gemm.request.target.threads_per_block)
     filling_warps = max(1 << max(max_threads // WARP_SIZE, 1).bit_length() - 1, _MIN_WARPS)
     warps = int(tunables.get("warps", filling_warps))
     return GemvConfig(tile_n, warps, k_width, lanes, loads, max(_TARGET_THREADS_PER_SM // (warps * WARP_SIZE), 1))
 
 
+def _k_width(gemm: SkinnyGemm, width: int) -> int:
+    """The width, or 1 where a condition may end K inside of a vector."""
+    return width if gemm.reduction.where is None else 1
+
+
+def fills_device(gemm: SkinnyGemm, tile_n: int) -> bool:
+    """Whether warps with so many columns of a K-major B each fill the planning device without split-K."""
+    return _blocks(gemm, tile_n) >= PLANNING_DEVICE.sms * _TARGET_WARPS_PER_SM
+
+
 def _lanes_filling_device(gemm: SkinnyGemm, tile_n: int) -> int | None:
     """The lanes along N with which a GEMV's blocks fill the planning device evenly; None if it needs split-K."""
-    if gemm.m_extent > 1 or gemm.context.static_extent(gemm.n) is None:
+    if gemm.m_extent > 1 or gemm.context.typical_extent(gemm.n) is None:
         return None
     min_lanes = _MIN_CONTIGUOUS_BYTES // (tile_n * gemm.array(gemm.b).dtype.bytes)
     choices = [lanes for lanes in reversed(_LANES) if lanes >= min(min_lanes, WARP_SIZE)]
@@ -96,19 +110,20 @@ def _lanes_filling_device(gemm: SkinnyGemm, tile_n: int) -> int | None:
 
 
 def _blocks(gemm: SkinnyGemm, block_n: int) -> int:
-    blocks_n = -(-gemm.context.max_extent(gemm.n) // block_n)
-    return blocks_n * max(math.prod(map(gemm.context.max_extent, gemm.batch)), 1)
+    blocks_n = -(-gemm.context.planned_extent(gemm.n) // block_n)
+    return blocks_n * max(math.prod(map(gemm.context.planned_extent, gemm.batch)), 1)
 
 
 def split_k_of(gemm: SkinnyGemm, config: GemvConfig) -> int:
-    """The split-K factor that fills the planning device, of the divisors of K with enough work each; 1 for none."""
+    """The split-K factor that fills the planning device, of those with enough work each; 1 for none. They divide a
+    static K."""
     scheduled = dict(gemm.request.schedule.tunables).get("split_k")
-    k = gemm.context.static_extent(gemm.k)
+    k, is_static = gemm.context.typical_extent(gemm.k), gemm.context.static_extent(gemm.k) is not None
     if k is None:
         return 1
     blocks = _blocks(gemm, config.block_n(gemm))
     target_warps = PLANNING_DEVICE.sms * _TARGET_WARPS_PER_SM
-    factors = [factor for factor in map(int, SPLIT_K.values) if k % factor == 0]
+    factors = [factor for factor in map(int, SPLIT_K.values) if k % factor == 0 or not is_static]
     if scheduled is not None:
         return int(scheduled) if scheduled in factors else 1
     best = 1

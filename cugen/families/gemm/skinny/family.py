@@ -9,7 +9,15 @@ from dataclasses import replace
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.contraction.recognition import recognise as recognise_contraction
-from cugen.families.gemm.skinny.config import LANES, TILE_N, TUNABLES, GemvConfig, choose_config, split_k_of
+from cugen.families.gemm.skinny.config import (
+    LANES,
+    TILE_N,
+    TUNABLES,
+    GemvConfig,
+    choose_config,
+    fills_device,
+    split_k_of,
+)
 from cugen.families.gemm.skinny.k_major import KMajorKernel
 from cugen.families.gemm.skinny.n_major import NMajorKernel
 from cugen.families.gemm.skinny.recognition import SkinnyGemm, recognise
@@ -21,9 +29,10 @@ from cugen.pieces.placement import tunables_only
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.temporaries import fresh, steps_of, temporary
-from cugen.spec.expressions import Const, Index, IndexValue, Op, Reduce, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Reduce, walk
+from cugen.spec.prove.affine import text_of
 from cugen.spec.rewriting import replaced
-from cugen.spec.types import INT64
+from cugen.spec.types import BOOL, INT64
 
 # Rows up to which, and bytes of B below which, tiles of wgmma aren't taken. With 8 rows and 8 to 235 MB they were 1.3
 # to 1.6 times as fast, with one row as fast (on an H100, in bfloat16).
@@ -38,6 +47,8 @@ def match(request: Request) -> Match | Refusals:
         return Refusals((*reasons, gemm))
     if gemm.is_k_major and LANES.name in dict(request.schedule.tunables):
         reasons.append(Refusal("splits K over whole warps where B is K-major", f"schedule.{LANES.name}"))
+    if _is_faster_by_rows(request, gemm):
+        reasons.append(Refusal("unasked, leaves to `reduce` few columns along a K that is known at launch only"))
     if _is_faster_by_tiles(request, gemm):
         reasons.append(Refusal("unasked, leaves to `gemm` as many rows as take it longer than their tiles"))
     if reasons:
@@ -46,6 +57,15 @@ def match(request: Request) -> Match | Refusals:
     if reasons := list(_limit_refusals(gemm, config)):
         return Refusals(tuple(reasons))
     return _match(gemm, config)
+
+
+def _is_faster_by_rows(request: Request, gemm: SkinnyGemm) -> bool:
+    """Whether the spec leaves the family open, and a GEMV would idle for want of split-K, which needs a static K: a
+    reduction has vectors of columns that begin anywhere, and parts of them."""
+    if request.schedule.family is not None or request.schedule.tunables:
+        return False
+    is_dynamic = gemm.context.static_extent(gemm.k) is None
+    return is_dynamic and gemm.is_k_major and gemm.m_extent == 1 and not fills_device(gemm, 4)
 
 
 def _is_faster_by_tiles(request: Request, gemm: SkinnyGemm) -> bool:
@@ -97,24 +117,36 @@ def split(single: Single) -> Steps | None:
     gemm = recognise(single.request())
     if not isinstance(gemm, SkinnyGemm) or _is_faster_by_tiles(single.request(), gemm):
         return None
+    if _is_faster_by_rows(single.request(), gemm):
+        return None
     config = choose_config(gemm)
     if config.min_blocks_per_sm:
         return Steps((statement,), ())
-    factor, k = split_k_of(gemm, config), gemm.context.static_extent(gemm.k)
+    factor, k = split_k_of(gemm, config), gemm.context.typical_extent(gemm.k)
     (reduction,) = dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce))
-    if factor < 2 or k is None or len(reduction.indices) > 1:
+    if factor < 2 or k is None or len(reduction.indices) > 1 or reduction.where is not None:
         return None
     (index,) = reduction.indices
     taken = {array.name for array in single.context.spec.arrays} | {i.name for i in (*statement.indices, index)}
-    chunk, chunk_k = Index(fresh("part", taken), Const(factor, INT64)), Const(k // factor, INT64)
+    chunk, chunk_k, where = Index(fresh("part", taken), Const(factor, INT64)), _quotient(index.extent, factor), None
+    if gemm.context.static_extent(gemm.k) is not None:
+        chunk_k = Const(k // factor, INT64)
     k_value = Op("add", (Op("mul", (IndexValue(chunk.name), chunk_k), INT64), IndexValue(index.name)), INT64)
+    if gemm.context.static_extent(gemm.k) is None:
+        where = Op("lt", (k_value, index.extent), BOOL)
     body = substitute(reduction.body, {index.name: k_value})
-    partial = replace(reduction, body=body, indices=(Index(index.name, chunk_k),))
-    what = f"{k // factor} terms of: {statement.text}"
+    partial = replace(reduction, body=body, where=where, indices=(Index(index.name, chunk_k),))
+    what = f"{text_of(chunk_k)} terms of: {statement.text}"
     parts = temporary(fresh(f"{statement.target}_parts", taken), (chunk, *statement.indices), partial, what, statement)
     total = replace(reduction, body=parts.read, indices=(chunk,))
     last = replace(statement, value=replaced(statement.value, lambda node: total if node == reduction else None))
     return replace(steps_of((parts,), last, tuned=(parts.array.name,)), opens_last=True)
+
+
+def _quotient(extent: Expr, divisor: int) -> Expr:
+    """The extent divided by a number, rounded up."""
+    padded = Op("add", (extent, Const(divisor - 1, INT64)), INT64)
+    return Op("floordiv", (padded, Const(divisor, INT64)), INT64)
 
 
 FAMILY = Family(

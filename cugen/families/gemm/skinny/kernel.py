@@ -20,11 +20,12 @@ from cugen.pieces.loop_variables import repeated, repeated_sections, shared_loop
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.kernel import Kernel
+from cugen.plan.lowering.reductions import loop_bound
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import Declare, Define, For, Index, Loop, Node, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import INT32_MAX, Integer, Minimum, ceil_div, integer
+from cugen.plan.symbols import INT32_MAX, Integer, Minimum, ceil_div, integer, symbol
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Local, Read
 
@@ -100,7 +101,7 @@ class SkinnyKernel(ABC):
     def _main_loop(self) -> tuple[Section, ...]:
         """The loop over K: a thread loads its k of all its columns of B, and multiplies them with all rows of A."""
         gemm, config, symbols = self.gemm, self.config, self.lowering.symbols
-        k0, loop = self._k_loop()
+        bound, k0, loop = self._k_loop()
         self.i, self.j, dk_index = (
             shared_loop_variable(name, (0, count - 1), self.lowering)
             for name, count in (("i", gemm.m_extent), ("j", config.tile_n), ("dk", config.k_width))
@@ -144,12 +145,20 @@ class SkinnyKernel(ABC):
         multiply = repeated(outer, (*column_scope.nodes, *repeated(innermost, multiply)))
         rows = (Section("load_a", load_a), Section("multiply_accumulate", multiply))
         body = (Section("load_b", load_b), *repeated_sections("rows", self.i, rows))
-        return Section("loop_invariants", loop_invariants), Section("main_loop", (For(loop, body),))
+        return Section("loop_invariants", (*bound, *loop_invariants)), Section("main_loop", (For(loop, body),))
 
-    def _k_loop(self) -> tuple[Integer, Loop]:
-        """The first of the thread's `k_width` values of k, and the loop over them."""
+    def _k_loop(self) -> tuple[tuple[Define, ...], Integer, Loop]:
+        """The definition of a bound of k by a condition, the first of the thread's `k_width` values of k, and the loop
+        over them."""
         gemm, config, lowering = self.gemm, self.config, self.lowering
-        extent = gemm.context.extent(gemm.k)
+        extent = stop = gemm.context.extent(gemm.k)
+        bound: tuple[Define, ...] = ()
+        if gemm.reduction.where is not None:
+            k = lowering.symbols[gemm.k.name] = symbol(f"{gemm.k.name} of the spec")
+            condition = loop_bound(lowering, gemm.reduction.where, k)
+            assert condition is not None
+            bound = (define(f"{gemm.k.name}_stop", Minimum(extent, condition.right), lowering),)
+            stop = bound[0].index.symbol
         max_k = gemm.context.max_extent(gemm.k)
         last = max(max_k - 1, 0) if max_k + self.block_k <= INT32_MAX else max_k + self.block_k
         name_hint = f"{gemm.k.name}0" if config.k_width > 1 else gemm.k.name
@@ -157,7 +166,7 @@ class SkinnyKernel(ABC):
         lowering.ranges[k0.symbol] = k0.range
         lowering.limits[k0.symbol] = extent
         unroll_by = min(config.unroll_k // config.k_width, -(-max_k // self.block_k))
-        return k0.symbol, Loop(k0, self.first_k, extent, self.block_k, unroll_by=unroll_by if unroll_by > 1 else 0)
+        return bound, k0.symbol, Loop(k0, self.first_k, stop, self.block_k, unroll_by=unroll_by if unroll_by > 1 else 0)
 
     def _load(
         self, read: Read, along: spec.Index, row: Index, width: int, address_nodes: tuple[Node, ...] = ()

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from cugen.families.contraction.recognition import with_fused_indices
 from cugen.families.gemm.skinny.grouped_rows import with_grouped_rows
 from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.kernels import new_lowering
 from cugen.pieces.vectors import is_computed, offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
+from cugen.plan.lowering.reductions import loop_bound
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
@@ -106,10 +108,10 @@ class SkinnyGemm:
             match sub:
                 case Op(name="floordiv", args=(dividend, size)):
                     count = self.context.static(to_integer(size, symbols))
-                    rest = (to_integer(dividend, symbols) - symbol(k)).expand()
-                    if count is None or count % width or symbol(k) in rest.free_symbols:
+                    offset_in_group = (to_integer(dividend, symbols) - symbol(k)).expand()
+                    if count is None or count % width or symbol(k) in offset_in_group.free_symbols:
                         return False
-                    if divisor(rest, self.context) % width:
+                    if divisor(offset_in_group, self.context) % width:
                         return False
                 case _:
                     return False
@@ -152,8 +154,8 @@ def _recognise(request: Request, stored_at: tuple[Expr, ...]) -> SkinnyGemm | Re
     (first, *same_stage), *later_stages = collected(statements)
     if same_stage or later_stages or first.kind != "sum":
         return Refusal("takes one sum, and no other reduction")
-    if len(first.indices) != 1 or first.where is not None:
-        return Refusal("takes a sum over the whole of one index")
+    if len(first.indices) != 1:
+        return Refusal("takes a sum over one index")
     if not any(node == first for node in walk(statements[0].value)):
         return Refusal("takes a sum in the first statement")
     for statement in statements:
@@ -183,7 +185,7 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
             operands.append(read)
     if len(operands) != 2:
         return Refusal("takes a sum of A·B with two operands that are linear in k")
-    extents = {index.name: request.context.max_extent(index) for index in indices}
+    extents = {index.name: request.context.planned_extent(index) for index in indices}
     # B is the operand that depends on more of the output.
     a, b = sorted(operands, key=lambda read: math.prod(extents.get(name, 1) for name in free_indices(read)))
     m_indices = [index for index in indices if index.name not in free_indices(b)]
@@ -195,7 +197,7 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
         return Refusal("takes an M index that only A has and an N index that only B has")
     address = offset(request, b)
     contiguous = [index for index in n_indices if address.coeff(symbol(index.name)) == 1]
-    n = contiguous[0] if contiguous else max(n_indices, key=request.context.max_extent)
+    n = contiguous[0] if contiguous else max(n_indices, key=request.context.planned_extent)
     gemm = SkinnyGemm(
         request=request,
         reduction=reduction,
@@ -206,7 +208,25 @@ def _match(request: Request, reduction: Reduce, unfused_rank: int) -> SkinnyGemm
         b=b,
         is_k_major=not contiguous,
     )
-    return _size_refusal(gemm) or gemm
+    return _where_refusal(gemm) or _size_refusal(gemm) or gemm
+
+
+def _where_refusal(gemm: SkinnyGemm) -> Refusal | None:
+    """Why a condition of the sum, which parts of a K that is known at launch have, isn't a bound of k that all rows and
+    columns share."""
+    where, batch = gemm.reduction.where, {index.name for index in gemm.batch}
+    if where is None:
+        return None
+    if gemm.request.schedule.family != "skinny":
+        return Refusal("takes a sum over the whole of one index, unless the spec requests this family")
+    if not free_indices(where) <= {gemm.k.name, *batch}:
+        return Refusal("takes a sum over the whole of one index, or up to a bound that depends on neither M nor N")
+    lowering = new_lowering(gemm.request)
+    lowering.symbols.update({name: symbol(f"{name} of the spec") for name in (gemm.k.name, *batch)})
+    bound = loop_bound(lowering, where, lowering.symbols[gemm.k.name])
+    if bound is None or bound.operator != "<":
+        return Refusal(f"takes conditions that are upper bounds of {gemm.k.name}, and no others")
+    return None
 
 
 def _size_refusal(gemm: SkinnyGemm) -> Refusal | None:
@@ -215,7 +235,7 @@ def _size_refusal(gemm: SkinnyGemm) -> Refusal | None:
             return Refusal(f"has an accumulator for each row: the extent of {gemm.m.name} must be fixed")
         if gemm.m_extent > MAX_M:
             return Refusal(f"takes up to {MAX_M} rows, not {gemm.m_extent}")
-    if min(map(gemm.context.max_extent, (gemm.n, gemm.k))) < MIN_EXTENT:
+    if min(map(gemm.context.planned_extent, (gemm.n, gemm.k))) < MIN_EXTENT:
         return Refusal(f"takes N and K from {MIN_EXTENT} on")
     k_stride = offset(gemm.request, gemm.b).coeff(symbol(gemm.k.name))
     if gemm.is_k_major and k_stride != integer(1):

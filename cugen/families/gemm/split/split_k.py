@@ -33,6 +33,7 @@ class SplitKKernel(GemmKernel):
     def __init__(self, contraction: Contraction, config: TileConfig) -> None:
         super().__init__(contraction, config)
         self.k_extent = FloorDiv(self.k_extent, integer(config.split_k))
+        self.blocks_per_tile = integer(config.split_k)
 
     def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
         lowering, split_k = self.lowering, self.config.split_k
@@ -54,24 +55,27 @@ class SplitKKernel(GemmKernel):
         return k_offset.index.symbol
 
     def _epilogue(self, epilogue: Epilogue) -> tuple[Section, ...]:
-        thread, split_k, tile = epilogue.thread, self.config.split_k, self.tile.index.symbol
-        slot = tile * split_k + self.k_range.index.symbol
+        return *epilogue.stage_slices(), *self._reduction(epilogue)
+
+    def _reduction(self, epilogue: Epilogue) -> tuple[Section, ...]:
+        """Stores the block's partial sums; the last block of the tile adds all of them and stores the results."""
+        thread, count, tile = epilogue.thread, self.blocks_per_tile, self.tile.index.symbol
+        slot = tile * count + self.k_range.index.symbol
         arrival, count_arrival = self._arrival(thread)
-        p = thread.loop_index("p", split_k)
-        slot_of_p = tile * split_k + p.symbol
+        p = thread.loop_index("p", self.config.split_k)
+        slot_of_p = tile * count + p.symbol
         if isinstance(epilogue, SharedEpilogue):
-            loop = Loop(p, integer(0), integer(split_k))
+            loop = Loop(p, integer(0), count, rolled=not count.is_Integer)
             reduction = epilogue.fix_up(loop, self.partials.vectors(slot_of_p, "load"))
         else:
-            first = Section("first_partials", (self.partials.load(epilogue, tile * split_k),))
+            first = Section("first_partials", (self.partials.load(epilogue, tile * count),))
             add = Section("add", (self.partials.add(epilogue, slot_of_p),))
-            others = For(Loop(p, integer(1), integer(split_k), rolled=True), (add,))
+            others = For(Loop(p, integer(1), count, rolled=True), (add,))
             reduction = (first, Section("add_partials", (others,)), *epilogue.sections())
         return (
-            *epilogue.stage_slices(),
             *self.partials.store(epilogue, slot),
             *count_arrival,
-            Section("last_block", (when(arrival, "==", integer(split_k - 1), reduction),)),
+            Section("last_block", (when(arrival, "==", count - 1, reduction),)),
         )
 
     def _arrival(self, thread: ThreadCoordinates) -> tuple[Integer, tuple[Section, ...]]:
@@ -80,7 +84,7 @@ class SplitKKernel(GemmKernel):
         broadcast = dense_array(lowering.names.allocate("arrival_of_block"), INT32, (), "shared")
         index = define("arrival", self.k_range.index.symbol, lowering).index
         counter = Access(self.arrivals, (self.tile.index.symbol,), "atomic")
-        count = CountArrival(Access(broadcast, (), "store"), counter, self.config.split_k)
+        count = CountArrival(Access(broadcast, (), "store"), counter, self.blocks_per_tile)
         count_arrival = Section("count_arrival", (count,))
         return index.symbol, (
             Section("declare_arrival", (Declare(broadcast),)),

@@ -9,9 +9,11 @@ from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M, WgmmaIns
 
 ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: layout of D)
 BARRIER_BYTES = 8
+BLOCK_ID_BYTES = 4  # in shared memory, of stream-K
 _CHUNKS_N = (64, 32, 16)  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
 _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
+_COMPUTED_MATRIX_REGISTERS = 8  # for a second matrix of a warpgroup
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 PRODUCER_REGISTERS = 40  # that its threads keep, of those that they give to consumers
 
@@ -72,7 +74,9 @@ class WgmmaConfig(TileConfig):
         begins with the first one."""
         if self.stores_at_once:
             return self.chunks
-        return next((count for count in (2, 3) if self.chunks % count == 0), min(self.chunks, 2))
+        # With stream-K only some of a block's tiles are stored, and each begins with the first buffer.
+        others = 1 if self.stream_k else min(self.chunks, 2)
+        return next((count for count in (2, 3) if self.chunks % count == 0), others)
 
     @property
     def barrier_bytes(self) -> int:
@@ -123,7 +127,8 @@ def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bo
     """Registers that a thread needs; it spills with fewer. `has_wide_offsets`: it stores to offsets of 64 bits;
     `is_computed`: what it stores is more than the sums."""
     sums = config.thread_m * config.thread_n * (2 if config.promotes else 1)
-    return sums + _OTHER_REGISTERS + has_wide_offsets * _WIDE_OFFSET_REGISTERS + is_computed * _COMPUTED_REGISTERS
+    computed = _COMPUTED_REGISTERS + (config.matrices_m - 1) * _COMPUTED_MATRIX_REGISTERS
+    return sums + _OTHER_REGISTERS + has_wide_offsets * _WIDE_OFFSET_REGISTERS + is_computed * computed
 
 
 def available_registers(config: WgmmaConfig, registers_per_sm: int, maximum: int) -> int:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
+from cugen.families.gemm.stream_k_schedule import StreamKSchedule
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of, padded_channels
+from cugen.families.gemm.wgmma.split.work_units import stream_k_schedule_of
 from cugen.machine.mma import WORD_BYTES
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
@@ -40,6 +42,11 @@ class Calibration:
     exchange: float = 1.05  # of a cluster's partial sums
     exchange_of_element: float = 0.000203  # of a tile
     multicast: float = 1.39
+    stream_k: float = 2.68  # of dynamic block ids and flags
+    # Of operands of stream-K that exceed L2: what fraction of the copies that would miss, at random, is read again.
+    distributed_reload: float = 0.029
+    shifted_reload: float = 0.202  # of blocks that begin within a tile and end there, or have a tile between two others
+    kept_in_l2: float = 0.181  # fraction of L2 whose lines all multiprocessors find there
     # Of a k-tile, in cycles.
     k_tile: float = 91.9  # beside its multiplication, or its copies from L2
     shared_k_tile: float = 21.9  # beside its accesses of shared memory
@@ -69,6 +76,7 @@ class Calibration:
     halves_epilogue: float = 40  # of elements below a word
     tensor_epilogue: float = 4.49  # that TMA stores
     chunk: float = 264  # cycles for each part that TMA stores
+    partials: float = 16.7  # of partial sums that stream-K stores, or loads
     # Of memory.
     overlap: float = 4.19  # exponent of computation and memory, of which the longer one takes nearly all the time
     read: float = 0.851  # fraction of the bandwidth
@@ -77,7 +85,8 @@ class Calibration:
 
 
 # 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv). Of pixels and
-# taps: 56 configs of 14 convolutions there (tests/data/wgmma_convolutions_h100.csv).
+# taps: 56 configs of 14 convolutions there (tests/data/wgmma_convolutions_h100.csv). Of stream-K: 66 configs of 18
+# shapes there (tests/data/wgmma_stream_k_h100.csv).
 HOPPER = Calibration()
 
 
@@ -89,7 +98,8 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     tiles = rows * -(-problem.n // block_n) * problem.batch
     resident = (device.sms - dict(fitted.cluster_idle_multiprocessors)[config.cluster]) // config.cluster
     waves = -(-tiles // resident)
-    active = min(tiles, resident) * config.cluster
+    schedule = stream_k_schedule_of(contraction, config) if config.stream_k else None
+    active = schedule.blocks if schedule else min(tiles, resident) * config.cluster
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
     of_l2, of_multiprocessor = _rows(contraction, config, fitted)
     l2 = of_l2 * SWIZZLED_ROW_BYTES * active / fitted.l2
@@ -106,8 +116,12 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0
     k_tile += fitted.second_matrix if config.matrices_m > 1 else 0.0
     k_tile += fitted.few_stages if config.stages < min(_ENOUGH_STAGES, k_tiles) else 0.0
-    output_tile = k_tiles * k_tile + _epilogue(contraction, config, fitted)
-    computation = waves * output_tile / fitted.clock
+    epilogue = _epilogue(contraction, config, fitted)
+    cycles = waves * (k_tiles * k_tile + epilogue)
+    if schedule:
+        cycles = (schedule.whole_tiles_per_block * k_tiles + schedule.k_tiles_per_block) * k_tile
+        cycles += _unit_cycles(config, schedule, epilogue, fitted)
+    computation = cycles / fitted.clock
     read = sum(
         read_elements(problem, tile)
         * tile.element_bytes
@@ -119,6 +133,9 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     overlapped: float = (computation**fitted.overlap + (1e6 * seconds) ** fitted.overlap) ** (1 / fitted.overlap)
     exchange = fitted.exchange + fitted.exchange_of_element * block_m * block_n if config.split_k > 1 else 0.0
     exchange += fitted.multicast if config.multicast > 1 else 0.0
+    if schedule:
+        reloaded = _reloaded_bytes(contraction, config, schedule, read, fitted)
+        exchange += fitted.stream_k + 1e6 * reloaded / fitted.read / device.bandwidth
     latency = fitted.latency * min(k_tiles, fitted.latency_k_tiles) / fitted.latency_k_tiles
     return fitted.launch + fitted.consumer * config.consumers + latency + overlapped + exchange
 
@@ -136,6 +153,28 @@ def _epilogue(contraction: Contraction, config: WgmmaConfig, fitted: Calibration
         return fitted.tensor_epilogue * columns + fitted.chunk * config.chunks
     has_vectors = config.split_k > 1 or problem_of(contraction).output_bytes >= WORD_BYTES
     return (fitted.epilogue if has_vectors else fitted.halves_epilogue) * columns
+
+
+def _unit_cycles(config: WgmmaConfig, schedule: StreamKSchedule, epilogue: float, fitted: Calibration) -> float:
+    """Cycles of the epilogues of a block's work units, and of the partial sums of one tile, which a block stores and
+    the one that finishes the tile loads."""
+    partials = fitted.partials * int(config.block_n) * config.matrices_m
+    peers = -(-schedule.k_tiles // schedule.k_tiles_per_block)
+    finished = schedule.max_units_per_range - 1
+    return (schedule.whole_tiles_per_block + finished) * epilogue + (1 + peers) * partials
+
+
+def _reloaded_bytes(
+    contraction: Contraction, config: WgmmaConfig, schedule: StreamKSchedule, read: float, fitted: Calibration
+) -> float:
+    """Bytes that are read from memory again, where operands of `read` bytes exceed L2: the blocks of a wave read the
+    same rows and columns at the same k, and those of distributed tiles don't."""
+    kept = fitted.kept_in_l2 * device_of(contraction.request.target).l2_bytes
+    rows = sum(_copied_rows(contraction, operand, config) for operand in contraction.operands)
+    copied = schedule.distributed_k_tiles * rows * SWIZZLED_ROW_BYTES
+    per_block = schedule.k_tiles_per_block / schedule.k_tiles
+    reload = fitted.distributed_reload + fitted.shifted_reload * min(abs(1 - per_block), 1.0)
+    return reload * max(copied - read, 0.0) * max(1 - kept / read, 0.0)
 
 
 def _copied_rows(contraction: Contraction, operand: Operand, config: WgmmaConfig) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.coordinates import ThreadCoordinates
@@ -16,19 +17,23 @@ from cugen.pieces.blocks import define
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
+from cugen.pieces.vectors import stored_width
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Comparison, Declare, For, If, NamedBarrier, Node, Section, Store, when
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
-from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import INT32_MAX, BitXor, FloorDiv, Integer, Mod, bounds, integer
 from cugen.plan.traversal.sections import dissolved
 from cugen.spec.expressions import IndexValue, Read, free_indices, walk
 
 _STORED_BYTES = 2  # of elements: registers store wider ones in whole sectors (measured on an H200)
+_PAIR = 2  # adjacent columns of a lane
 _ROW_PAIR, _ROW_DISTANCE = 2, 8  # rows of a lane in a matrix of 64 (PTX ISA, wgmma: layout of D)
 
 
+@lru_cache(maxsize=16)
 def stores_by_tma(contraction: Contraction) -> bool:
-    """Whether the results are elements of 16 bits that a tensor map describes, and are stored once."""
+    """Whether the results are elements of 16 bits that a tensor map describes, in pairs as a lane has them, and are
+    stored once."""
     request = contraction.request
     stored = request.stored_statements()
     if len(stored) != 1 or any(statement.accumulate for statement in request.group.statements):
@@ -37,7 +42,15 @@ def stores_by_tma(contraction: Contraction) -> bool:
     array = request.context.arrays[statement.target]
     is_read = any(read.array == statement.target for read in request.reads())
     refused = any(tensor_refusals(array, statement.subscripts, contraction.n.name, request.context))
+    refused = refused or stored_width(request, contraction.n, _PAIR) < _PAIR
     return array.dtype.bytes == _STORED_BYTES and not is_read and not refused
+
+
+def has_wide_offsets(contraction: Contraction) -> bool:
+    """Whether threads store to an output whose offsets may exceed 32 bits."""
+    context, target = contraction.context, contraction.request.group.statements[-1].target
+    elements = bounds(context.elements(context.spec.array(target)), context.ranges)[1]
+    return not stores_by_tma(contraction) and elements > INT32_MAX
 
 
 class TensorStoreEpilogue(Epilogue):

@@ -20,6 +20,8 @@ from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
 from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
+from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
+from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instruction_for
@@ -55,7 +57,7 @@ def match(request: Request) -> Match | Refusals:
     block_k = SWIZZLED_ROW_BYTES // instruction.element_bytes
     if padding := padding_refusal(contraction, block_k):
         reasons.append(Refusal(padding))
-    reasons += _split_refusals(contraction, block_k)
+    reasons += [*_split_refusals(contraction, block_k), *_stream_k_refusals(contraction)]
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(contraction, instruction)
@@ -64,6 +66,18 @@ def match(request: Request) -> Match | Refusals:
     if request.schedule.family != FAMILY.name and _pads_too_many_channels(contraction, config):
         return Refusals((Refusal("takes longer than `gemm` for few channels, which it pads, by the cost models"),))
     return Match(partial(_kernel, contraction, config), partial(candidates, contraction, instruction))
+
+
+def predicted_seconds(request: Request) -> float | None:
+    """The predicted time of the launch; None where the family refuses the request."""
+    if not FAMILY.takes(request):
+        return None
+    contraction = recognise(request, takes_windows=True)
+    assert isinstance(contraction, Contraction)
+    instruction = _instruction_of(contraction)
+    assert instruction is not None
+    config = choose_config(contraction, instruction)
+    return None if isinstance(config, Refusal) else 1e-6 * predict(contraction, config)
 
 
 def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bool:
@@ -78,7 +92,7 @@ def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bo
 
 
 def _kernel(contraction: Contraction, config: WgmmaConfig) -> Kernel:
-    kernel = WgmmaKernel(contraction, config).kernel()
+    kernel = (StreamKWgmmaKernel if config.stream_k else WgmmaKernel)(contraction, config).kernel()
     unit = _describe(config.wgmma, int(config.block_n), device_of(contraction.request.target))
     return replace(kernel, reasons=(*kernel.reasons, unit))
 
@@ -129,6 +143,11 @@ def _split_refusals(contraction: Contraction, block_k: int) -> Iterator[Refusal]
         yield Refusal(
             f"splits k-tiles among {split_k} blocks, and {k.name} may have only {k_tiles}", "schedule.split_k"
         )
+
+
+def _stream_k_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    if contraction.tunables.get("stream_k") and (reason := why_no_stream_k(contraction)):
+        yield Refusal(reason, "schedule.stream_k")
 
 
 def split(single: Single) -> Steps | None:

@@ -4,6 +4,7 @@ by wgmma, and the blocks, one on each multiprocessor, loop over the output tiles
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import sympy
 
@@ -12,7 +13,6 @@ from cugen.families.gemm.config import WARP
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS
-from cugen.families.gemm.wgmma.cluster_epilogue import ClusterEpilogue, partials_bytes
 from cugen.families.gemm.wgmma.config import (
     ACCUMULATOR_LANES_N,
     PRODUCER_REGISTERS,
@@ -25,6 +25,7 @@ from cugen.families.gemm.wgmma.main_loop import KRange, MainLoop
 from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
 from cugen.families.gemm.wgmma.pixels import PixelTiles, TapTiles, padded_channels, window_images
+from cugen.families.gemm.wgmma.split.cluster_epilogue import ClusterEpilogue, partials_bytes
 from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_index, define_size, digits
@@ -33,6 +34,7 @@ from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.loop_variables import loop_variable
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.memory import Array
 from cugen.plan.nodes import (
     Barrier,
     ClusterBarrier,
@@ -52,8 +54,17 @@ from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.usage import free_symbols
 
 
+class BlockNodes(NamedTuple):
+    """What all blocks have in common: declarations, what one thread does before the first barrier of the block, and
+    what all threads define after it."""
+
+    declarations: tuple[Node, ...] = ()
+    initialisation: tuple[Node, ...] = ()
+    definitions: tuple[Section, ...] = ()
+
+
 class WgmmaKernel:
-    """Builder of the kernel of one GEMM with one config."""
+    """Builder of the kernel of one GEMM with one config. Stream-K derives from it."""
 
     def __init__(self, contraction: Contraction, config: WgmmaConfig) -> None:
         self.contraction, self.request = contraction, contraction.request
@@ -97,51 +108,89 @@ class WgmmaKernel:
             offset = pieces[-1].bytes + offset
         self.tiles = tuple(pieces)
         thread_definitions, tile_definitions = self._coordinates()
-        wave = self.wave.index.symbol if self.is_persistent else None
-        epilogue, offset = self._epilogue(wave, offset)
+        epilogue, offset = self._epilogue(self._wave(), offset)
         copied_bytes = sum(tiles.box_bytes for tiles in self.tiles)
-        self.pipeline = Pipeline(config, lowering, offset, copied_bytes, refills=self._fills() > config.stages)
+        self.pipeline = Pipeline(config, lowering, offset, copied_bytes, refills=self._refills())
         declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())
+        block = self._block(offset + int(config.stages) * config.barrier_bytes)
         text = f"circular buffer of {config.stages} stages, swizzled rows of 128 bytes"
         maps = [tiles.source for tiles in self.tiles]
         maps += [epilogue.target] if isinstance(epilogue, TensorStoreEpilogue) else []
-        initialisation = (*map(PrefetchTensorMap, maps), *self.pipeline.initialisation())
+        initialisation = (*map(PrefetchTensorMap, maps), *self.pipeline.initialisation(), *block.initialisation)
         main_loop = MainLoop(
-            self.thread, self.tiles, self.pipeline, self.k_range, wave=wave, warpgroup=self.warpgroup, rank=self.rank
+            self.thread,
+            self.tiles,
+            self.pipeline,
+            self.k_range,
+            k_tiles_before=self._k_tiles_before(),
+            warpgroup=self.warpgroup,
+            rank=self.rank,
         )
         producing = main_loop.produce()
-        consuming = self._over_tiles(tile_definitions, main_loop.consume(epilogue))
+        tile = *main_loop.consume(epilogue.accumulators), *self._after_main_loop(epilogue)
+        consuming = self._over_tiles(tile_definitions, tile)
         consumers = (self._registers(increases=True), *consuming)
         if isinstance(epilogue, TensorStoreEpilogue):
             consumers = (*consumers, Section("drain_stores", epilogue.drain()))
         copies_first, init, roles = self._roles(tile_definitions, initialisation, producing, consumers)
         sections = (
-            Section("tiles", (Comment(text), *declared, *self.pipeline.declarations())),
+            Section("tiles", (Comment(text), *declared, *self.pipeline.declarations(), *block.declarations)),
             Section("thread_coordinates", tuple(thread_definitions)),
             Section("tile_coordinates", () if self.is_persistent else tuple(tile_definitions)),
             Section("copies_first", copies_first),
             Section("initialise_barriers", init),
             Section("barriers_initialised", (ClusterBarrier() if config.multicast > 1 else Barrier(),)),
+            *block.definitions,
             Section("roles", roles),
             *(epilogue.reduce_cluster(self.rank) if isinstance(epilogue, ClusterEpilogue) else ()),
             Section("cluster_copied", (ClusterBarrier(),) if config.multicast > 1 else ()),
         )
         used = free_symbols(dissolved(sections))
         sizes = Section("sizes", tuple(node for name, node in self.sizes.items() if name in used))
-        clusters = self._unnamed(self.tile_count)
-        if config.split_k == 1:
-            clusters = Minimum(clusters, integer(self._clusters))
         return assemble(
             self.request,
             lowering,
             "wgmma",
             (sizes, *sections),
-            (clusters * config.cluster, integer(1), integer(1)),
+            (self._blocks(), integer(1), integer(1)),
             (config.block_threads, 1, 1),
             minimum_blocks=1,
+            workspace=self.workspace,
             reasons=(self._reason(),),
             cluster=config.cluster,
         )
+
+    # Overridden by stream-K
+
+    workspace: tuple[Array, ...] = ()
+
+    def _blocks(self) -> Integer:
+        """The blocks of the launch."""
+        clusters = self._unnamed(self.tile_count)
+        if self.config.split_k == 1:
+            clusters = Minimum(clusters, integer(self._clusters))
+        return clusters * self.config.cluster
+
+    def _block(self, offset: int) -> BlockNodes:
+        """`offset` is that of free shared memory."""
+        return BlockNodes()
+
+    def _wave(self) -> Integer | None:
+        """The number of the output tile among those of the block; None if it has one only."""
+        return self.wave.index.symbol if self.is_persistent else None
+
+    def _k_tiles_before(self) -> Integer | None:
+        """K-tiles of the block before those of the output tile; None if it has one tile only."""
+        return self.wave.index.symbol * self.k_range.k_tiles if self.is_persistent else None
+
+    def _after_main_loop(self, epilogue: Epilogue) -> tuple[Section, ...]:
+        return epilogue.sections()
+
+    def _refills(self) -> bool:
+        """Whether a stage may be filled again."""
+        waves = self.wave.index.range[1] + 1 if self.is_persistent else 1
+        k_tiles = bounds(ceil_div(self.k_range.length, self.config.block_k), self.lowering.ranges)[1]
+        return waves * k_tiles > self.config.stages
 
     def _epilogue(self, wave: Integer | None, offset: int) -> tuple[Epilogue, int]:
         """The epilogue, whose buffers are at an offset in shared memory, and the offset behind them."""
@@ -283,25 +332,8 @@ class WgmmaKernel:
             tiles_m = ceil_div(tiles_m, config.multicast)
         self.cluster_rows = tiles_m
         self.tile_count = tiles_m * tiles_n * sympy.Mul(*batches)
-        count = bounds(self.tile_count, lowering.ranges)[1]
-        clusters = count if config.split_k > 1 else min(count, self._clusters)
-        lowering.ranges[symbol("blockIdx.x")] = (0, clusters * config.cluster - 1)
-        self.is_persistent = clusters < count
         nodes: list[Node] = []
-        if self.is_persistent:
-            self.stride = self._size("CLUSTERS" if config.multicast > 1 else "BLOCKS", self._clusters)
-            self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, count - 1))
-            lowering.ranges[self.tile_index.symbol] = self.tile_index.range
-            before = self.tile_index.symbol - self.cluster_index
-            self.wave = define("wave", FloorDiv(before, integer(self._clusters)), lowering)
-            last = -(-count // self._clusters) - 1
-            self.wave = replace(self.wave, index=replace(self.wave.index, range=(0, last)))
-            self.wave = replace(self.wave, then=self.wave.index.symbol + 1)
-            lowering.ranges[self.wave.index.symbol] = (0, last)
-            tile: Integer = self.tile_index.symbol
-        else:
-            tile = self.cluster_index
-        tile, *batch = digits(tile, [tiles_m * tiles_n, *batches])
+        tile, *batch = digits(self._tile_number(), [tiles_m * tiles_n, *batches])
         for index, coordinate in zip(contraction.batch, batch, strict=True):
             nodes.append(define_index(index.name, coordinate, self.extents[index.name], lowering))
         if batch:
@@ -315,6 +347,26 @@ class WgmmaKernel:
         }
         self.k_range = self._define_k_range(nodes)
         return origin, nodes
+
+    def _tile_number(self) -> Integer:
+        """The number of the output tile; of several of a block, in a loop over these."""
+        config, lowering = self.config, self.lowering
+        count = bounds(self.tile_count, lowering.ranges)[1]
+        clusters = count if config.split_k > 1 else min(count, self._clusters)
+        lowering.ranges[symbol("blockIdx.x")] = (0, clusters * config.cluster - 1)
+        self.is_persistent = clusters < count
+        if not self.is_persistent:
+            return self.cluster_index
+        self.stride = self._size("CLUSTERS" if config.multicast > 1 else "BLOCKS", self._clusters)
+        self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, count - 1))
+        lowering.ranges[self.tile_index.symbol] = self.tile_index.range
+        before = self.tile_index.symbol - self.cluster_index
+        self.wave = define("wave", FloorDiv(before, integer(self._clusters)), lowering)
+        last = -(-count // self._clusters) - 1
+        self.wave = replace(self.wave, index=replace(self.wave.index, range=(0, last)))
+        self.wave = replace(self.wave, then=self.wave.index.symbol + 1)
+        lowering.ranges[self.wave.index.symbol] = (0, last)
+        return self.tile_index.symbol
 
     def _rasterised(self, tile: Integer, nodes: list[Node]) -> tuple[Integer, Integer]:
         """The row and column of a tile's number: `raster` rows of tiles at a time, column by column."""
@@ -353,11 +405,6 @@ class WgmmaKernel:
         sections = (Section("tile_coordinates", tuple(definitions)), *body)
         loop = Loop(self.tile_index, self.cluster_index, self.tile_count, self.stride, rolled=True)
         return (Section("output_tiles", (For(loop, (Section("wave", (self.wave,)), *sections)),)),)
-
-    def _fills(self) -> int:
-        """K-tiles that a block copies, at most."""
-        waves = self.wave.index.range[1] + 1 if self.is_persistent else 1
-        return waves * bounds(ceil_div(self.k_range.length, self.config.block_k), self.lowering.ranges)[1]
 
     def _reason(self) -> str:
         config = self.config

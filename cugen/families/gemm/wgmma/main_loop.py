@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.wgmma.config import (
     WgmmaConfig,
 )
@@ -51,8 +51,8 @@ class KRange:
 
 
 class MainLoop:
-    """The loop over k-tiles. `wave` is the number of the block's output tile, None where it has one only; `rank` that
-    of the block in its cluster."""
+    """The loop over k-tiles. `k_tiles_before`: those of the block before the output tile, None where it has one only;
+    `rank`: the block's in its cluster."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class MainLoop:
         pipeline: Pipeline,
         k_range: KRange,
         *,
-        wave: Integer | None,
+        k_tiles_before: Integer | None,
         warpgroup: Integer,
         rank: Integer,
     ) -> None:
@@ -69,7 +69,7 @@ class MainLoop:
         self.config: WgmmaConfig = thread.config
         self.thread, self.contraction, self.lowering = thread, thread.contraction, thread.lowering
         self.tiles, self.pipeline, self.k_range = tiles, pipeline, k_range
-        self.wave, self.warpgroup, self.rank = wave, warpgroup, rank
+        self.k_tiles_before, self.warpgroup, self.rank = k_tiles_before, warpgroup, rank
         self.last_tile = LastTile.of(self.contraction, self.config.wgmma)
         self.k0 = loop_variable(f"{self.contraction.k.name}0", k_range.length, self.lowering)
         self.fill_definitions, self.fill, self.filled_stage = self._define_fill()
@@ -93,11 +93,10 @@ class MainLoop:
         )
         return Section("first_pixel", common), self._over_k(body, "k_tiles")
 
-    def consume(self, epilogue: Epilogue) -> tuple[Section, ...]:
-        """The main loop of a consumer, with its sums in the accumulators, and the epilogue."""
-        (sums,) = epilogue.accumulators.arrays
-        main_loop = self._promoted(sums) if self.config.promotes else self._accumulated(sums)
-        return *main_loop, *epilogue.sections()
+    def consume(self, accumulators: Accumulators) -> tuple[Section, ...]:
+        """The main loop of a consumer, with its sums in the accumulators."""
+        (sums,) = accumulators.arrays
+        return self._promoted(sums) if self.config.promotes else self._accumulated(sums)
 
     def _over_k(self, body: tuple[Section, ...], name: str) -> Section:
         """A loop over k-tiles."""
@@ -108,7 +107,7 @@ class MainLoop:
         """The k-tile's number among those of the block, named where stages are refilled, and its stage."""
         nodes: list[Define] = []
         k_tile = FloorDiv(self.k0.symbol, integer(self.config.block_k))
-        fill = k_tile if self.wave is None else self.wave * self.k_range.k_tiles + k_tile
+        fill = k_tile if self.k_tiles_before is None else self.k_tiles_before + k_tile
         if self.pipeline.refills:
             nodes.append(define("fill", fill, self.lowering))
             fill = nodes[-1].index.symbol
@@ -127,8 +126,8 @@ class MainLoop:
             Section("release_previous", self.pipeline.release(previous, self.thread.lane, after_first)),
         )
         release_last: tuple[Node, ...] = ()  # nothing waits for it in the block's only output tile
-        if self.wave is not None:
-            last = self.wave * self.k_range.k_tiles + self.k_range.k_tiles - 1
+        if self.k_tiles_before is not None:
+            last = self.k_tiles_before + self.k_range.k_tiles - 1
             release_last = self.pipeline.release(self.pipeline.stage_of(last), self.thread.lane)
         return (
             Section("accumulators", (Declare(sums),)),

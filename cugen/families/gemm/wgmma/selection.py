@@ -8,16 +8,17 @@ from dataclasses import replace
 from itertools import product
 
 from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
-from cugen.families.gemm.wgmma.cluster_epilogue import partials_bytes
-from cugen.families.gemm.wgmma.config import WgmmaConfig, available_registers, config_of, registers_of
+from cugen.families.gemm.wgmma.config import BLOCK_ID_BYTES, WgmmaConfig, available_registers, config_of, registers_of
 from cugen.families.gemm.wgmma.cost_model import predict
-from cugen.families.gemm.wgmma.epilogue import stores_by_tma
+from cugen.families.gemm.wgmma.epilogue import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands import stage_bytes
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.split.cluster_epilogue import partials_bytes
+from cugen.families.gemm.wgmma.split.work_units import MIN_SPEEDUP, stream_k_schedule_of, stream_k_waves
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
-from cugen.plan.symbols import INT32_MAX, bounds
 from cugen.spec.expressions import Reduce
 from cugen.spec.model import Schedule
 
@@ -35,6 +36,13 @@ TUNABLES = (
     ),
     Tunable(
         "split_k", (1, *CLUSTER_SIZES), "by shape", "blocks of a cluster that split the K of a tile", reorders=True
+    ),
+    Tunable(
+        "stream_k",
+        STREAM_K_VALUES,
+        "by shape",
+        "last waves of tiles whose k-tiles are distributed evenly over the resident blocks (stream-K)",
+        reorders=True,
     ),
     Tunable("multicast", (1, 2), "by shape", "blocks of a cluster that share tiles of B, along M"),
     Tunable("cores", ("tensor", "cuda"), "tensor", "units that multiply", reorders=True),
@@ -56,12 +64,22 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
                 multicast=multicast,
                 gives_registers=gives_registers,
             )
-            stages = _stages_of(contraction, config)
-            if not stages:
-                continue
-            config = replace(config, stages=stages)
-            at_once = replace(config, stores_at_once=True)
-            yield at_once if _stores_at_once(contraction, at_once) else config
+            for waves in stream_k_waves(contraction, config):
+                yield from _with_stages(contraction, _with_stream_k(config, waves) if waves else config)
+
+
+def _with_stream_k(config: WgmmaConfig, waves: int) -> WgmmaConfig:
+    """The config with stream-K. Consumers take registers of the producer, if they may: partial sums of other blocks are
+    loaded beside the accumulators, as many at once as there is room for."""
+    return replace(config, stream_k=waves, gives_registers=config.consumers == _GIVEN_CONSUMERS)
+
+
+def _with_stages(contraction: Contraction, config: WgmmaConfig) -> Iterator[WgmmaConfig]:
+    """The config with as many stages as fit, if enough do."""
+    if stages := _stages_of(contraction, config):
+        config = replace(config, stages=stages)
+        at_once = replace(config, stores_at_once=True)
+        yield at_once if _stores_at_once(contraction, at_once) else config
 
 
 def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
@@ -126,22 +144,13 @@ def _requested_tiles(contraction: Contraction) -> Iterator[tuple[int, int]]:
 
 def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
     target = contraction.request.target
-    needed = registers_of(
-        config, has_wide_offsets=_has_wide_offsets(contraction), is_computed=_is_computed(contraction)
-    )
+    needed = registers_of(config, has_wide_offsets=has_wide_offsets(contraction), is_computed=_is_computed(contraction))
     return needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread)
 
 
 def _is_computed(contraction: Contraction) -> bool:
     """Whether the results are other values than the sums."""
     return any(not isinstance(s.value, Reduce) or s.accumulate for s in contraction.request.group.statements)
-
-
-def _has_wide_offsets(contraction: Contraction) -> bool:
-    """Whether threads store to an output whose offsets may exceed 32 bits."""
-    context, target = contraction.context, contraction.request.group.statements[-1].target
-    elements = bounds(context.elements(context.spec.array(target)), context.ranges)[1]
-    return not stores_by_tma(contraction) and elements > INT32_MAX
 
 
 def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> Iterator[int]:
@@ -163,6 +172,7 @@ def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
     """The requested stages, or as many as fit; 0 if there aren't enough."""
     output = contraction.context.arrays[contraction.request.group.statements[-1].target]
     stores = config.store_bytes(output.dtype.bytes) if stores_by_tma(contraction) and config.split_k == 1 else 0
+    stores += BLOCK_ID_BYTES if config.stream_k else 0
     fitting = (contraction.request.target.shared_opt_in - stores) // (
         stage_bytes(contraction.operands, config) + config.barrier_bytes
     )
@@ -176,6 +186,9 @@ def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
 
 def _fills(contraction: Contraction, config: WgmmaConfig) -> int:
     """K-tiles of the block with most of them, at least as many as the fewest stages."""
+    if config.stream_k:
+        schedule = stream_k_schedule_of(contraction, config)
+        return max(schedule.whole_tiles_per_block * schedule.k_tiles + schedule.k_tiles_per_block, _MIN_STAGES)
     problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
@@ -198,11 +211,14 @@ def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
 
 
 def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> WgmmaConfig | Refusal:
-    """The fastest config by the model."""
-    found = list(configs(contraction, instruction))
-    if not found:
+    """The fastest config by the model, which isn't fitted to stream-K: that must be faster by a margin."""
+    predicted = [
+        (predict(contraction, config) * (MIN_SPEEDUP if config.stream_k else 1.0), config)
+        for config in configs(contraction, instruction)
+    ]
+    if not predicted:
         return _refusal(contraction, instruction)
-    return min(found, key=lambda config: predict(contraction, config))
+    return min(predicted, key=lambda pair: pair[0])[1]
 
 
 def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:
@@ -240,5 +256,6 @@ def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
         "split_k": config.split_k,
         "multicast": config.multicast,
     }
+    tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     sizes = ((contraction.m.name, int(config.block_m)), (contraction.n.name, int(config.block_n)))
     return replace(written, family="wgmma", block=sizes, tunables=tuple(tunables.items()))

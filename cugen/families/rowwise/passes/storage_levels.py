@@ -116,7 +116,7 @@ class RowIndexing:
         if segment.level.storage == Storage.EDGES:
             return guarded("guard", (Comparison(start, "<", self.extent), *terms), body)
         if not segment.level.is_cached:
-            vectors = For(Loop(self.first, start, self.extent, self.stride), body)
+            vectors = For(Loop(self.first, start, self.extent - (self.width - 1), self.stride), body)
             return guarded("guard", terms, (Section("vectors", (vectors,)),))
         index = Section("index", (Define(Index(self.first.name, start, self.first.range)),))
         is_used = mentions(body, self.first.name)

@@ -17,6 +17,7 @@ from cugen.families.gemm.wgmma.config import PRODUCER_REGISTERS, registers_of
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N, CLUSTER_SIZES, configs
+from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.machine import target
 from cugen.machine.occupancy import max_registers, occupancy
 from cugen.machine.wgmma import WARPGROUP, WgmmaInstruction, instruction_for
@@ -71,7 +72,7 @@ def test_every_config_fits_a_multiprocessor(gemm: Gemm, data: st.DataObject) -> 
     """The shared memory of its kernel, and the registers that its threads need."""
     contraction = contraction_of(gemm.text)
     config = data.draw(st.sampled_from(list(configs(contraction, instruction_of(contraction)))))
-    kernel = WgmmaKernel(contraction, config).kernel()
+    kernel = (StreamKWgmmaKernel if config.stream_k else WgmmaKernel)(contraction, config).kernel()
     shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
     has_wide_offsets = gemm.is_large and not stores_by_tma(contraction)
     registers = registers_of(config, has_wide_offsets=has_wide_offsets, is_computed=gemm.is_computed)

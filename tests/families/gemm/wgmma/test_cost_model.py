@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pytest
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.wgmma import cost_model
+from cugen.families.gemm.wgmma import cost_model, selection
 from cugen.families.gemm.wgmma.config import WgmmaConfig
-from cugen.families.gemm.wgmma.selection import configs
+from cugen.families.gemm.wgmma.selection import choose_config, configs
+from cugen.families.gemm.wgmma.split import work_units
 from cugen.machine import device
 from cugen.machine.wgmma import INSTRUCTIONS
 from tests.families.gemm.wgmma.conftest import contraction_of, product
@@ -67,7 +68,7 @@ def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
 
 def timed(shape: Shape, rows: list[dict[str, str]]) -> Iterator[Timed]:
     contraction = contraction_of(product(shape.m, shape.n, shape.k, layout=shape.layout, schedule=""))
-    proposed = {sizes(config): config for config in configs(contraction, INSTRUCTION)}
+    proposed = {sizes(config): config for config in configs(contraction, INSTRUCTION) if not config.stream_k}
     for row in rows:
         m, n, split_k, multicast = (int(row[name]) for name in ("block_m", "block_n", "split_k", "multicast"))
         config = proposed.get((m, n, split_k, multicast))
@@ -149,6 +150,32 @@ def convolution(row: dict[str, str]) -> str:
     )
 
 
+def test_stream_k_is_predicted_and_not_picked_where_it_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within 8 percent in root mean square of the configs that take up to 1.6 times as long as the fastest."""
+    for module in (cost_model, work_units, selection):
+        monkeypatch.setattr(module, "device_of", lambda _: device("H100"))
+    path = Path(__file__).parents[3] / "data" / "wgmma_stream_k_h100.csv"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    errors, slower = list[float](), dict[Shape, bool]()
+    for row in csv.DictReader(lines):
+        shape = Shape(int(row["m"]), int(row["n"]), int(row["k"]), row["layout"])
+        us, best_us = float(row["us"]), float(row["best_us"])
+        slower[shape] = slower.get(shape, True) and us > best_us
+        block = f"block: {{m: {row['block_m']}, n: {row['block_n']}}}"
+        schedule = f"family: wgmma, {block}, stream_k: {row['stream_k']}"
+        contraction = contraction_of(product(*shape[:3], layout=shape.layout, schedule=schedule))
+        (config,) = configs(contraction, INSTRUCTION)
+        if us < 1.6 * best_us:
+            errors.append(math.log(cost_model.predict(contraction, config) / us))
+    assert len(errors) > 60
+    assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.08
+    for shape in (shape for shape, is_slower in slower.items() if is_slower):
+        contraction = contraction_of(product(*shape[:3], layout=shape.layout, schedule="family: wgmma"))
+        config = choose_config(contraction, INSTRUCTION)
+        assert isinstance(config, WgmmaConfig)
+        assert not config.stream_k
+
+
 @pytest.mark.slow
 def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within 13 percent in root mean square; picks within 3 percent of the fastest in geometric mean."""
@@ -162,7 +189,9 @@ def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) 
         if text not in proposed:
             contraction = contraction_of(text)
             by_sizes = {
-                sizes(config): config for config in configs(contraction, INSTRUCTIONS[row["dtype"], row["dtype"]])
+                sizes(config): config
+                for config in configs(contraction, INSTRUCTIONS[row["dtype"], row["dtype"]])
+                if not config.stream_k
             }
             proposed[text] = contraction, by_sizes
         contraction, by_sizes = proposed[text]

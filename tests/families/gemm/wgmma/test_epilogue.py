@@ -7,6 +7,8 @@ import re
 import pytest
 
 from cugen.kernel import generate
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 from tests.families.gemm.wgmma.conftest import product
 
@@ -66,3 +68,17 @@ def test_a_tile_is_stored_after_one_barrier_where_memory_has_a_buffer_for_each_p
     source = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False).source
     (epilogue,) = re.findall(r"c_swizzle = .*?\n}\n", source, re.DOTALL)
     assert epilogue[: epilogue.index("tma_store_2d")].count("for (int chunk") == loops
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("n", "is_by_tma"), [(101, False), (102, True)])
+def test_aligned_rows_of_an_odd_number_of_columns_are_stored_by_element(n: int, is_by_tma: bool) -> None:
+    """A lane has pairs of columns in registers, of which the last would be one column."""
+    text = product(64, n, 64, more="", schedule="family: wgmma").replace(
+        "C: {shape: [M, N], dtype: bfloat16", "C: {shape: [M, N], dtype: bfloat16, pitch: {align: 16}"
+    )
+    assert "pitch" in text
+    kernel = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False)
+    assert ("tma_store_2d" in kernel.source) == is_by_tma
+    run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice())
+    assert run.verification.passed, run.verification.messages

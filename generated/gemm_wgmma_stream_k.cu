@@ -1,0 +1,595 @@
+// gemm_wgmma_stream_k: C = A·B by wgmma and TMA with stream-K; blocks divide the k-tiles of all tiles, and one block of
+// a tile adds up the partial sums
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 120, K = 640, N = 160
+// A         input, float16 [120, 640], aligned to 16 bytes
+// B         input, float16 [640, 160], aligned to 16 bytes
+// C         output, float16 [120, 160], aligned to 16 bytes
+// launch    grid (10, 1, 1), block (160, 1, 1), 108612 bytes of dynamic shared memory; family wgmma
+// pipeline  proved for the work units of 10 blocks: 4 stages, full and empty phases pair, 24576 bytes per stage
+// analysis  sm_90a: 17 accesses, 14 ideal, 2 assumed, 1 unknown
+//           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
+//
+// Made by cugen 0.1.0 from gemm_wgmma_stream_k.yaml (hash 317823f903cccdf5) for sm_90a. Edit the spec, not this file.
+//
+// Ideal accesses, without a remark in the code:
+//   shared_block_id[0]                                             1 wavefront, ideal 1 (one word: broadcast) x 2
+//   As[stage][0][0]                                                64 wavefronts, ideal 64 (consecutive bytes)
+//   A_map(k0 + k_offset, m0)                                       256 sectors, ideal 256 (64 x 128 bytes)
+//   Bs[stage][c][0][0]                                             64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(n0 + 64 * c, k0 + k_offset)                              256 sectors, ideal 256 (64 x 128 bytes)
+//   As[stage][0][k]                                                16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   Bs[stage][0][k][0]                                             20 wavefronts, ideal 20 (swizzled rows of 128 bytes)
+//   C_partials[(block_id * 10 + 5 * i + g) * 512 + 4 * thread]     16 sectors, ideal 16 (512 contiguous bytes)
+//   C_flags[thread + first_peer + 1]                               1 sector, ideal 1 (8 contiguous bytes)
+//   C_partials[((first_peer + p) * 10 + 5 * i + g) * 512 + 4 * thread]
+//       16 sectors, ideal 16 (512 contiguous bytes)
+//   c_tile[0][chunk][thread_m + 8 * h][(8 * g) ^ c_swizzle]        1 wavefront, ideal 1 (conflict-free)
+//   c_tile[0][chunk][0][0]                                         16 wavefronts, ideal 16 (consecutive bytes)
+//   C_map(n0 + 16 * chunk, m0)                                     64 sectors, ideal 64 (64 x 32 bytes)
+
+#include <cuda_fp16.h>
+
+#if defined(__CUDACC_RTC__)
+// As cuda.h declares it, which NVRTC can't include for want of the C library's headers.
+struct alignas(128) CUtensorMap {
+    unsigned long long opaque[16];
+};
+#else
+#include <cuda.h>
+#endif
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements, moved by one vector access.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T data[count];
+};
+#endif
+
+#ifndef CUGEN_FENCE_PROXY_ASYNC
+#define CUGEN_FENCE_PROXY_ASYNC
+// Makes the thread's writes to shared memory visible to asynchronous copies and to wgmma (PTX ISA: fence.proxy.async).
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif
+
+#ifndef CUGEN_FLOOR_DIV_INT
+#define CUGEN_FLOOR_DIV_INT
+// Floor division by a positive b.
+__device__ __forceinline__ int floor_div(int a, int b)
+{
+    return a / b - (a % b < 0);
+}
+#endif
+
+#ifndef CUGEN_K_MAJOR_MATRIX
+#define CUGEN_K_MAJOR_MATRIX
+// Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
+// an element on whose k is a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
+__device__ __forceinline__ unsigned long long k_major_matrix(const void* element)
+{
+    constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
+    return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
+        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+}
+#endif
+
+#ifndef CUGEN_LOAD
+#define CUGEN_LOAD
+// Vector load of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ Vector<T, count> load(const T* address)
+{
+    return *reinterpret_cast<const Vector<T, count>*>(address);
+}
+#endif
+
+#ifndef CUGEN_MBARRIER_ARRIVE
+#define CUGEN_MBARRIER_ARRIVE
+// Arrives at a barrier (PTX ISA: mbarrier.arrive).
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))) : "memory");
+}
+#endif
+
+#ifndef CUGEN_MBARRIER_ARRIVE_EXPECT_TX
+#define CUGEN_MBARRIER_ARRIVE_EXPECT_TX
+// Arrives at a barrier whose phase ends when `bytes` more have been copied (PTX ISA: mbarrier.arrive.expect_tx).
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, unsigned bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(bytes) : "memory");
+}
+#endif
+
+#ifndef CUGEN_MBARRIER_INIT
+#define CUGEN_MBARRIER_INIT
+// Initialises a barrier in shared memory for `arrivals` of a phase (PTX ISA: mbarrier.init). Its phase is 0.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, unsigned arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(arrivals) : "memory");
+}
+#endif
+
+#ifndef CUGEN_MBARRIER_INIT_FENCE
+#define CUGEN_MBARRIER_INIT_FENCE
+// Makes initialised barriers visible to asynchronous copies (PTX ISA: fence.mbarrier_init).
+__device__ __forceinline__ void mbarrier_init_fence()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+#endif
+
+#ifndef CUGEN_MBARRIER_WAIT
+#define CUGEN_MBARRIER_WAIT
+// Waits until the barrier's phase of this parity has ended (PTX ISA: mbarrier.try_wait.parity). In phase 0, parity 1
+// has ended.
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred ended;\n"
+        "WAIT_%=:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n"
+        "@!ended bra WAIT_%=;\n"
+        "}"
+        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(parity) : "memory");
+}
+#endif
+
+#ifndef CUGEN_MN_MAJOR_MATRIX
+#define CUGEN_MN_MAJOR_MATRIX
+// Describes a matrix to wgmma that is contiguous along its rows or columns: blocks of 64 elements by a number of k in
+// shared memory, each k a row of 128 bytes, swizzled as by TMA. The next 64 rows or columns are `block_bytes` further
+// on (PTX ISA: wgmma, matrix descriptor).
+template <int block_bytes>
+__device__ __forceinline__ unsigned long long mn_major_matrix(const void* element)
+{
+    constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_k = 1024;
+    return swizzle_of_128_bytes | bytes_of_8_k / 16 << 32 | static_cast<unsigned long long>(block_bytes / 16) << 16
+        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+}
+#endif
+
+#ifndef CUGEN_PREFETCH_TENSOR_MAP
+#define CUGEN_PREFETCH_TENSOR_MAP
+// Prefetches a tensor map, which the first copy would wait for (PTX ISA: prefetch.tensormap).
+__device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap* map)
+{
+    asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
+}
+#endif
+
+#ifndef CUGEN_STORE
+#define CUGEN_STORE
+// Vector store of `count` elements.
+template <int count, typename T>
+__device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
+{
+    *reinterpret_cast<Vector<T, count>*>(address) = value;
+}
+#endif
+
+#ifndef CUGEN_TMA_LOAD_2D
+#define CUGEN_TMA_LOAD_2D
+// One thread copies a box of a tensor map to shared memory, asynchronously; elements outside the tensor are zero. The
+// bytes of the whole box count at the barrier (PTX ISA: cp.async.bulk.tensor). `x` is along the contiguous dimension.
+__device__ __forceinline__ void tma_load_2d(
+    void* target, const CUtensorMap* map, unsigned long long* barrier, int x, int y)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+        :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(target))), "l"(map),
+           "r"(static_cast<unsigned>(__cvta_generic_to_shared(barrier))), "r"(x), "r"(y)
+        : "memory");
+}
+#endif
+
+#ifndef CUGEN_TMA_STORE_2D
+#define CUGEN_TMA_STORE_2D
+// One thread copies a box from shared memory to a tensor map, asynchronously; elements outside the tensor are left out
+// (PTX ISA: cp.async.bulk.tensor). `x` is along the contiguous dimension.
+__device__ __forceinline__ void tma_store_2d(const CUtensorMap* map, const void* source, int x, int y)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+        :: "l"(map), "r"(static_cast<unsigned>(__cvta_generic_to_shared(source))), "r"(x), "r"(y)
+        : "memory");
+}
+#endif
+
+#ifndef CUGEN_TMA_STORE_COMMIT
+#define CUGEN_TMA_STORE_COMMIT
+// Commits the thread's asynchronous stores as a group (PTX ISA: cp.async.bulk.commit_group).
+__device__ __forceinline__ void tma_store_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+#endif
+
+#ifndef CUGEN_TMA_STORE_WAIT_READ
+#define CUGEN_TMA_STORE_WAIT_READ
+// Waits until all but the last `pending` groups of the thread's asynchronous stores have read their shared memory
+// (PTX ISA: cp.async.bulk.wait_group.read).
+template <int pending>
+__device__ __forceinline__ void tma_store_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(pending) : "memory");
+}
+#endif
+
+#ifndef CUGEN_WGMMA_COMMIT
+#define CUGEN_WGMMA_COMMIT
+// Commits the warpgroup's wgmmas as a group (PTX ISA: wgmma.commit_group).
+__device__ __forceinline__ void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+#endif
+
+#ifndef CUGEN_WGMMA_FENCE
+#define CUGEN_WGMMA_FENCE
+// Orders a warpgroup's accesses of accumulator registers before its next wgmma (PTX ISA: wgmma.fence).
+__device__ __forceinline__ void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+#endif
+
+#ifndef CUGEN_WGMMA_M64N80K16_F16
+#define CUGEN_WGMMA_M64N80K16_F16
+// D = A * B + D, or A * B unless `accumulates`, by a warpgroup, asynchronously (PTX ISA: wgmma.mma_async), with A of
+// 64 x 16 and B of 16 x 80 elements in shared memory. Lane 4 * g + t of warp w has of each 8 columns of D the pair
+// 2 * t and 2 * t + 1: of row 16 * w + g in `upper`, of row 16 * w + g + 8 in `lower`.
+// An operand that `is_mn_major` is contiguous along its rows or columns, any other along k.
+template <bool a_is_mn_major, bool b_is_mn_major>
+__device__ __forceinline__ void wgmma_m64n80k16_f16(
+    float* upper, float* lower, unsigned long long a, unsigned long long b, bool accumulates)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred accumulates;\n"
+        "setp.ne.b32 accumulates, %42, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n80k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39}, "
+        "%40, %41, accumulates, 1, 1, %43, %44;\n"
+        "}"
+        : "+f"(upper[0]), "+f"(upper[1]), "+f"(lower[0]), "+f"(lower[1]),
+          "+f"(upper[2]), "+f"(upper[3]), "+f"(lower[2]), "+f"(lower[3]),
+          "+f"(upper[4]), "+f"(upper[5]), "+f"(lower[4]), "+f"(lower[5]),
+          "+f"(upper[6]), "+f"(upper[7]), "+f"(lower[6]), "+f"(lower[7]),
+          "+f"(upper[8]), "+f"(upper[9]), "+f"(lower[8]), "+f"(lower[9]),
+          "+f"(upper[10]), "+f"(upper[11]), "+f"(lower[10]), "+f"(lower[11]),
+          "+f"(upper[12]), "+f"(upper[13]), "+f"(lower[12]), "+f"(lower[13]),
+          "+f"(upper[14]), "+f"(upper[15]), "+f"(lower[14]), "+f"(lower[15]),
+          "+f"(upper[16]), "+f"(upper[17]), "+f"(lower[16]), "+f"(lower[17]),
+          "+f"(upper[18]), "+f"(upper[19]), "+f"(lower[18]), "+f"(lower[19])
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulates)), "n"(a_is_mn_major), "n"(b_is_mn_major));
+}
+#endif
+
+#ifndef CUGEN_WGMMA_WAIT
+#define CUGEN_WGMMA_WAIT
+// Waits for all but the last `pending` groups of the warpgroup's wgmmas (PTX ISA: wgmma.wait_group).
+template <int pending>
+__device__ __forceinline__ void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory");
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
+    const __grid_constant__ CUtensorMap A_map,
+    const __grid_constant__ CUtensorMap B_map,
+    const __grid_constant__ CUtensorMap C_map,
+    unsigned int* C_flags,
+    float* C_partials)
+{
+    extern __shared__ __align__(1024) unsigned char shared_memory[];
+
+    constexpr int BM = 64, BN = 80, BK = 64, STAGES = 4, TILES_M = 2;
+
+    // circular buffer of 4 stages, swizzled rows of 128 bytes
+    __half (*As)[BM][BK] = reinterpret_cast<__half (*)[BM][BK]>(shared_memory);
+    __half (*Bs)[(BN + 63) / 64][BK][64] = reinterpret_cast<__half (*)[(BN + 63) / 64][BK][64]>(As + STAGES);
+    __half (*c_tile)[5][64][16] = reinterpret_cast<__half (*)[5][64][16]>(Bs + STAGES);
+    // mbarriers: full once the tiles of a stage have been copied, empty once all consumers have read them
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(c_tile + 1);
+    unsigned long long* empty = full + STAGES;
+    int* shared_block_id = reinterpret_cast<int*>(empty + STAGES);
+
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    const int thread_m = 16 * (thread / 32) + lane / 4;
+    const int thread_n = 2 * (lane % 4);
+
+    if (thread == 0) {
+        prefetch_tensor_map(&A_map);
+        prefetch_tensor_map(&B_map);
+        prefetch_tensor_map(&C_map);
+        #pragma unroll
+        for (int stage = 0; stage < STAGES; ++stage) {
+            mbarrier_init(&full[stage], 1);
+            mbarrier_init(&empty[stage], 4);
+        }
+        mbarrier_init_fence();
+        // C_flags[0]: assumed: 1 sector, ideal 1 (uniform address)
+        shared_block_id[0] = atomicInc(&C_flags[0], gridDim.x - 1);
+    }
+    __syncthreads();
+    const int block_id = shared_block_id[0];
+
+    if (thread >= 128) {
+        // producer: one thread copies k-tiles to the stages that are empty
+        if (thread == 128) {
+            #pragma unroll 1
+            for (int work_unit = 0; work_unit < 2; ++work_unit) {
+                // stream-K: 10 blocks divide the k-tiles of 4 tiles: 10 k-tiles of a tile, 4 of a block
+                // the block's range of k-tiles
+                const int range_begin = 4 * block_id;
+                const int range_end = range_begin + 4;
+                const int last_tile = floor_div(range_end - 1, 10);
+                const int tiles_of_range = last_tile + 1 - range_begin / 10;
+                // the middle of the range, then the tile that it ends in, and last the one that it begins in
+                const int tile = work_unit < tiles_of_range - 2 ? last_tile - work_unit - 1
+                    : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
+                const int k_tile_begin = max(range_begin - 10 * tile, 0);
+                const int k_tile_end = min(range_end - 10 * tile, 10);
+                const int k_tiles_before = work_unit < tiles_of_range - 1 ? 10 * work_unit
+                    : range_end + k_tile_begin - range_begin - k_tile_end;
+                if (k_tile_begin < k_tile_end) {
+                    const int m0 = BM * (tile % TILES_M);
+                    const int n0 = BN * (tile / TILES_M);
+                    const int k_offset = BK * k_tile_begin;
+                    const int k_length = BK * (k_tile_end - k_tile_begin);
+                    #pragma unroll 1
+                    for (int k0 = 0; k0 < k_length; k0 += BK) {
+                        const int fill = k_tiles_before + k0 / BK;
+                        const int stage = fill % STAGES;
+                        mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
+                        mbarrier_arrive_expect_tx(&full[stage], 128 * BK * ((BN + 63) / 64) + 2 * BK * BM);
+                        tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0 + k_offset, m0);
+                        #pragma unroll
+                        for (int c = 0; c < 2; ++c) {
+                            tma_load_2d(&Bs[stage][c][0][0], &B_map, &full[stage], n0 + 64 * c, k0 + k_offset);
+                        }
+                    }
+                }
+            }
+        }
+    } else {
+        // consumers: each warpgroup multiplies its rows of the stages that are full
+        #pragma unroll 1
+        for (int work_unit = 0; work_unit < 2; ++work_unit) {
+            // stream-K: 10 blocks divide the k-tiles of 4 tiles: 10 k-tiles of a tile, 4 of a block
+            // the block's range of k-tiles
+            const int range_begin = 4 * block_id;
+            const int range_end = range_begin + 4;
+            const int last_tile = floor_div(range_end - 1, 10);
+            const int tiles_of_range = last_tile + 1 - range_begin / 10;
+            // the middle of the range, then the tile that it ends in, and last the one that it begins in
+            const int tile = work_unit < tiles_of_range - 2 ? last_tile - work_unit - 1
+                : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
+            const int k_tile_begin = max(range_begin - 10 * tile, 0);
+            const int k_tile_end = min(range_end - 10 * tile, 10);
+            const int k_tiles_before = work_unit < tiles_of_range - 1 ? 10 * work_unit
+                : range_end + k_tile_begin - range_begin - k_tile_end;
+            if (k_tile_begin < k_tile_end) {
+                const int m0 = BM * (tile % TILES_M);
+                const int n0 = BN * (tile / TILES_M);
+                const int k_length = BK * (k_tile_end - k_tile_begin);
+                float acc[2][20];
+                #pragma unroll 1
+                for (int k0 = 0; k0 < k_length; k0 += BK) {
+                    const int fill = k_tiles_before + k0 / BK;
+                    const int stage = fill % STAGES;
+                    mbarrier_wait(&full[stage], fill / STAGES % 2);
+                    wgmma_fence();
+                    #pragma unroll
+                    for (int k = 0; k < BK; k += 16) {
+                        wgmma_m64n80k16_f16<false, true>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][0][k]),
+                            mn_major_matrix<8192>(&Bs[stage][0][k][0]), k0 + k > 0);
+                    }
+                    wgmma_commit();
+                    // until the k-tile before has been read
+                    wgmma_wait<1>();
+                    if (k0 > 0 && lane == 0) {
+                        mbarrier_arrive(&empty[(fill + STAGES - 1) % STAGES]);
+                    }
+                }
+                wgmma_wait<0>();
+                if (lane == 0) {
+                    mbarrier_arrive(&empty[(k_tiles_before + k_length / BK - 1) % STAGES]);
+                }
+
+                if (k_tile_end < 10) {
+                    // the block that finishes the tile adds the partial sums
+                    #pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        #pragma unroll
+                        for (int g = 0; g < 5; ++g) {
+                            Vector<float, 4> sums;
+                            #pragma unroll
+                            for (int w = 0; w < 4; ++w) {
+                                sums.data[w] = acc[i][4 * g + w];
+                            }
+                            store<4>(&C_partials[(block_id * 10 + 5 * i + g) * 512 + 4 * thread], sums);
+                        }
+                    }
+                    __barrier_sync_count(2, 128);
+                    if (thread == 0) {
+                        __threadfence();
+                        // C_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
+                        atomicExch(&C_flags[block_id + 1], 1U);
+                    }
+                } else {
+                    const int peers = (k_tile_begin + 3) / 4;
+                    const int first_peer = block_id - peers;
+                    if (peers > 0) {
+                        if (thread < peers) {
+                            // C_flags[thread + first_peer + 1]: unknown: the number of
+                            // polls of a spin-wait is not static
+                            while (__ldcv(&C_flags[thread + first_peer + 1]) != 1U)
+                                __nanosleep(32);
+                            __threadfence();
+                            // zero again for the next launch
+                            C_flags[thread + first_peer + 1] = 0U;
+                        }
+                        __barrier_sync_count(2, 128);
+                        #pragma unroll 1
+                        for (int p = 0; p < peers; ++p) {
+                            #pragma unroll
+                            for (int i = 0; i < 2; ++i) {
+                                #pragma unroll
+                                for (int g = 0; g < 5; ++g) {
+                                    const auto partial =
+                                        load<4>(&C_partials[((first_peer + p) * 10 + 5 * i + g) * 512 + 4 * thread]);
+                                    #pragma unroll
+                                    for (int w = 0; w < 4; ++w) {
+                                        acc[i][4 * g + w] += partial.data[w];
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    // results to shared memory, in the swizzled rows that TMA stores
+                    const int c_swizzle = 8 * (lane / 16) + thread_n;
+                    // until TMA has read the tile before
+                    if (thread == 0) {
+                        tma_store_wait_read<0>();
+                    }
+                    __barrier_sync_count(1, 128);
+                    #pragma unroll
+                    for (int chunk = 0; chunk < 5; ++chunk) {
+                        #pragma unroll
+                        for (int h = 0; h < 2; ++h) {
+                            #pragma unroll
+                            for (int g = 0; g < 2; ++g) {
+                                Vector<__half, 2> c2;
+                                #pragma unroll
+                                for (int v = 0; v < 2; ++v) {
+                                    c2.data[v] = __float2half_rn(acc[h][2 * g + 4 * chunk + v]);
+                                }
+                                store<2>(&c_tile[0][chunk][thread_m + 8 * h][(8 * g) ^ c_swizzle], c2);
+                            }
+                        }
+                    }
+                    fence_proxy_async();
+                    __barrier_sync_count(1, 128);
+                    if (thread == 0) {
+                        #pragma unroll
+                        for (int chunk = 0; chunk < 5; ++chunk) {
+                            tma_store_2d(&C_map, &c_tile[0][chunk][0][0], n0 + 16 * chunk, m0);
+                        }
+                        tma_store_commit();
+                    }
+                }
+            }
+        }
+        if (thread == 0) {
+            tma_store_wait_read<0>();
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 120;
+constexpr int K = 640;
+constexpr int N = 160;
+
+extern "C" size_t gemm_wgmma_stream_k_workspace_bytes(void)
+{
+    return 205056LL;
+}
+
+// Encodes the tensor map of an array, which launches and graphs copy; one of zeros for an empty array. Sizes are in
+// elements, strides in bytes, from the contiguous dimension on.
+template <int rank>
+static cudaError_t gemm_wgmma_stream_k_tensor_map(
+    CUtensorMapDataType type,
+    const void* data,
+    const long long (&sizes)[rank],
+    const long long (&strides)[rank - 1],
+    const int (&box)[rank],
+    CUtensorMapSwizzle swizzle,
+    CUtensorMap* map)
+{
+    static const auto encode = [] {
+        void* function = nullptr;
+        cudaDriverEntryPointQueryResult result;
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result);
+        return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+    }();
+    if (encode == nullptr)
+        return cudaErrorNotSupported;  // by this driver
+    *map = CUtensorMap();
+    cuuint64_t extents[rank], pitches[rank];
+    cuuint32_t box_extents[rank], steps[rank];
+    for (int i = 0; i < rank; ++i) {
+        if (sizes[i] == 0)
+            return cudaSuccess;
+        extents[i] = sizes[i];
+        pitches[i] = i < rank - 1 ? strides[i] : 0;
+        box_extents[i] = box[i];
+        steps[i] = 1;
+    }
+    const CUresult status = encode(
+        map, type, rank, const_cast<void*>(data), extents, pitches, box_extents, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return static_cast<cudaError_t>(status);  // the numbers are the same
+}
+
+extern "C" cudaError_t gemm_wgmma_stream_k_launch(
+    const __half* A,
+    const __half* B,
+    __half* C,
+    void* workspace,
+    cudaStream_t stream)
+{
+    cudaError_t status = cudaSuccess;
+    void* const memory = workspace;
+    if (memory == nullptr)
+        status = cudaMallocAsync(&workspace, gemm_wgmma_stream_k_workspace_bytes(), stream);
+    if (status != cudaSuccess)
+        return status;
+    unsigned int* const C_flags = reinterpret_cast<unsigned int*>(static_cast<char*>(workspace) + 0);
+    float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL);
+    // Also make the device's context current, which the driver requires.
+    cudaFuncSetAttribute(gemm_wgmma_stream_k, cudaFuncAttributeMaxDynamicSharedMemorySize, 108612);
+    CUtensorMap A_map;
+    if (status == cudaSuccess)
+        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {(long long)K, (long long)M},
+            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+    CUtensorMap B_map;
+    if (status == cudaSuccess)
+        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {(long long)N, (long long)K},
+            {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+    CUtensorMap C_map;
+    if (status == cudaSuccess)
+        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, C, {(long long)N, (long long)M},
+            {2LL * N}, {16, 64}, CU_TENSOR_MAP_SWIZZLE_32B, &C_map);
+    if (status != cudaSuccess && memory == nullptr)
+        cudaFreeAsync(workspace, stream);
+    if (status != cudaSuccess)
+        return status;
+    cudaMemsetAsync(C_flags, 0, 44LL, stream);
+    gemm_wgmma_stream_k<<<dim3(10), dim3(160), 108612, stream>>>(A_map, B_map, C_map, C_flags, C_partials);
+    if (memory == nullptr)
+        cudaFreeAsync(workspace, stream);
+    return cudaGetLastError();
+}
+
+#endif
