@@ -241,7 +241,7 @@ def test_the_analysis_knows_no_sectors_of_a_filtered_fetch(name):
     assert all(re.fullmatch(r"tex2D<float>\(u_texture, \(?\w+ \+ 0\.5f\)?.*\)", fetch.text) for fetch in fetches)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_the_other_accesses_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])

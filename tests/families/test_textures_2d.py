@@ -234,14 +234,14 @@ def test_every_boundary_is_right_in_rows_and_columns(prove, boundary, layout):
     prove(shifts(boundary, layout=layout))
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("size", [(1, 1), (1, 257), (37, 131), (31, 31), (33, 33), (64, 256)], ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_is_right_at_every_size(prove, boundary, size):
     prove(shifts(boundary, *size), sanitize=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("extent", ["dynamic", "{range: [0, 300]}"], ids=["any size", "a range"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_sizes_that_are_known_at_launch_are_right(prove, boundary, extent):

@@ -253,6 +253,7 @@ def test_a_transposed_convolution_is_stored_before_the_mean_of_its_planes():
     assert passes(spec_of("C: 48, F: 3, H: 17, W: 20", arrays, TRANSPOSED, indices))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("taps", ["1, 1", "R, S"])

@@ -201,6 +201,7 @@ class Losable(Machine):
             raise ConnectionError("the engine was lost")
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_lost_in_the_final_comparison_is_no_fault_of_gpus(
     scale: Spec, options: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
