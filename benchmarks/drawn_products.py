@@ -124,7 +124,7 @@ def ranked(contraction: Contraction, dtype: str) -> list[tuple[float, TileConfig
     if TYPES[dtype][0] == "gemm":
         return rank(contraction)
     instruction = INSTRUCTIONS[dtype, dtype]
-    return [(1e-6 * wgmma.predict(contraction, c), c) for c in wgmma.configs(contraction, instruction)]
+    return [(1e-6 * wgmma.predict(contraction, c), c) for c in wgmma.configs(contraction, instruction, is_search=True)]
 
 
 def schedule_of(contraction: Contraction, config: TileConfig) -> Schedule:

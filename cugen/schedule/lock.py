@@ -122,9 +122,12 @@ class Lock:
 
 
 def spec_key(spec: Spec) -> str:
-    """The key of a spec's entries: the first digits of a hash of the computation, target and fixed schedule."""
+    """The key of a spec's entries: the first digits of a hash of the computation, target and fixed schedule. Typical
+    sizes aren't in it: an entry has those for which it was timed."""
     written = spec.schedules if spec.tuned is None else spec.tuned.written
-    return replace(spec, doc="", check=Check(), schedules=written, is_choice=False).hash[:_HASH_DIGITS]
+    params = tuple(replace(param, default=None) for param in spec.params)
+    computed = replace(spec, doc="", check=Check(), schedules=written, params=params, is_choice=False)
+    return computed.hash[:_HASH_DIGITS]
 
 
 def apply(spec: Spec, lock: Lock, device: str = "") -> Spec:

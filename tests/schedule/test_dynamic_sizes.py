@@ -14,6 +14,7 @@ from cugen.analysis.totals.budget import Unknown
 from cugen.families.registry import families
 from cugen.kernel import Kernel, generate
 from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 from tests.benchmarks import benchmark
@@ -171,3 +172,11 @@ def test_a_matrix_by_a_column_is_a_reduction_of_rows_where_these_are_few():
     assert families_of(text) == ["reduce"]
     for sizes in ((1, 1), (3, 0), (5, 63), (2, 4099)):
         assert is_right(text, *sizes)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(130, 257, 70), (3, 5, 33)])
+def test_the_trace_of_a_k_that_is_split_at_launch_is_as_planned(m, n, k):
+    kernel = made(spec_of({"M": 256, "N": 256, "K": 524288}, OPERANDS, PRODUCT))
+    params = {"M": m, "N": n, "K": k}
+    lines = kernel.access_lines()
+    assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, params).mismatches == []

@@ -82,6 +82,13 @@ def test_the_first_device_by_name_counts_unless_one_is_named() -> None:
     assert [tuned.device if tuned else "" for tuned in chosen] == ["NVIDIA A100", "NVIDIA H200", ""]
 
 
+def test_typical_sizes_are_not_in_the_key() -> None:
+    sizes = ("dynamic", "{default: 4096}", "{default: 77}")
+    specs = [spec_of(SCALE.replace("N: 4096", f"N: {size}")) for size in sizes]
+    assert len({spec.hash for spec in specs}) == 3
+    assert len({spec_key(spec) for spec in specs}) == 1
+
+
 def test_what_the_user_wrote_wins_key_by_key() -> None:
     written = Schedule("tiled", block=(("m", 16),), tunables=(("vector", 1),))
     chosen = Schedule("gemm", (("m", 64), ("n", 32)), step=(("k", 8),), tunables=(("vector", 4), ("stages", 3)))

@@ -9,7 +9,7 @@
 //
 //     nvcc -std=c++17 -arch=sm_90 rms_norm_dynamic_main_overlap.cpp rms_norm_dynamic.cu -o rms_norm_dynamic
 //
-// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 8efc28240db5da25) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash ddbd1abf96899ff0) for sm_90. Edit the spec, not this file.
 #include <cuda_runtime.h>
 
 #include <algorithm>

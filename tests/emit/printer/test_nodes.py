@@ -321,7 +321,7 @@ def test_a_remark_about_an_access_is_printed_above_its_node(text):
 
 
 def test_a_block_arrives_between_fences(text):
-    assert text(CountArrival(access(TICKET, kind="store"), access(FLAGS, ROW, kind="atomic"), 4)) == [
+    assert text(CountArrival(access(TICKET, kind="store"), access(FLAGS, ROW, kind="atomic"), integer(4))) == [
         "__threadfence();",
         "ticket_of_block = atomicInc(&flags[row], 3);",
         "__threadfence();",

@@ -123,7 +123,7 @@ EVERY_NODE: tuple[Node, ...] = (
     pipeline_nodes.AwaitTensorStores(1),
     nodes.FetchBlockId(access(BLOCK, integer(0), "store"), access(FLAGS, integer(0), "atomic")),
     nodes.LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), access(BLOCK, integer(0))),
-    nodes.CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), 4),
+    nodes.CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), integer(4)),
     nodes.ReleaseFlag(access(FLAGS, integer(2), "atomic"), Const(1, INT32)),
     nodes.AcquireSpinWait(access(FLAGS, integer(3)), Const(1, INT32)),
     If(INSIDE, (nodes.Assign(X, UNIT),), (Comment("out of bounds"),)),

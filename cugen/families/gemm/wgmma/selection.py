@@ -16,7 +16,7 @@ from cugen.families.gemm.wgmma.epilogue import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands import stage_bytes
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
 from cugen.families.gemm.wgmma.split.cluster_epilogue import partials_bytes
-from cugen.families.gemm.wgmma.split.work_units import MIN_SPEEDUP, stream_k_schedule_of, stream_k_waves
+from cugen.families.gemm.wgmma.split.work_units import requested_waves, searched_waves, stream_k_schedule_of
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.spec.expressions import Reduce
@@ -40,7 +40,7 @@ TUNABLES = (
     Tunable(
         "stream_k",
         STREAM_K_VALUES,
-        "by shape",
+        "0",
         "last waves of tiles whose k-tiles are distributed evenly over the resident blocks (stream-K)",
         reorders=True,
     ),
@@ -49,8 +49,10 @@ TUNABLES = (
 )
 
 
-def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[WgmmaConfig]:
-    """The configs that fit a block and the schedule."""
+def configs(
+    contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool = False
+) -> Iterator[WgmmaConfig]:
+    """The configs that fit a block and the schedule; for a search also those with stream-K."""
     for block_m, block_n, gives_registers in _block_tiles(contraction, instruction):
         for split_k, multicast in _clusters(contraction, block_m, block_n, instruction):
             config = config_of(
@@ -64,7 +66,9 @@ def configs(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator
                 multicast=multicast,
                 gives_registers=gives_registers,
             )
-            for waves in stream_k_waves(contraction, config):
+            waves_of_config = [*requested_waves(contraction, config)]
+            waves_of_config += searched_waves(contraction, config) if is_search else ()
+            for waves in waves_of_config:
                 yield from _with_stages(contraction, _with_stream_k(config, waves) if waves else config)
 
 
@@ -211,14 +215,11 @@ def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
 
 
 def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> WgmmaConfig | Refusal:
-    """The fastest config by the model, which isn't fitted to stream-K: that must be faster by a margin."""
-    predicted = [
-        (predict(contraction, config) * (MIN_SPEEDUP if config.stream_k else 1.0), config)
-        for config in configs(contraction, instruction)
-    ]
-    if not predicted:
+    """The fastest config by the model."""
+    found = list(configs(contraction, instruction))
+    if not found:
         return _refusal(contraction, instruction)
-    return min(predicted, key=lambda pair: pair[0])[1]
+    return min(found, key=lambda config: predict(contraction, config))
 
 
 def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:
@@ -243,7 +244,8 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
 
 def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Schedule]:
     """Schedules to time, by predicted time."""
-    for config in sorted(configs(contraction, instruction), key=lambda config: predict(contraction, config)):
+    found = configs(contraction, instruction, is_search=True)
+    for config in sorted(found, key=lambda config: predict(contraction, config)):
         yield schedule_of(contraction, config)
 
 
