@@ -19,9 +19,10 @@ from cugen.spec.model import Spec
 from cugen.spec.types import DTYPES
 from tests import ci_cases
 
-# A slow machine is no failure, and what fails here must fail again elsewhere. `--hypothesis-profile=search` looks
-# for what nobody has seen yet.
-settings.register_profile("project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+# A slow machine is no failure, and what fails here must fail again elsewhere. `.ci/run` draws more examples with
+# `--hypothesis-profile=full`; `--hypothesis-profile=search` looks for what nobody has seen yet.
+settings.register_profile("full", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("project", settings.get_profile("full"), max_examples=40)
 settings.register_profile("search", deadline=None, max_examples=3000)
 settings.load_profile("project")
 

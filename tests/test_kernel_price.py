@@ -106,6 +106,7 @@ def test_the_placement_of_a_temporary_is_priced():
     assert [key.key for key in price.alternative.without] == ["arrays.rows.memory"]
 
 
+@pytest.mark.slow
 def test_the_one_placement_of_several_that_costs_is_named():
     bias = "  bias: {shape: [N], dtype: float32, memory: readonly}\n  C:"
     price = priced(A_IN_GLOBAL_MEMORY.replace("  C:", bias).replace("n], k)", "n], k) + bias[n]"))

@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cugen.spec.load import load_all
 from tests.benchmarks import benchmark
 
@@ -32,6 +34,7 @@ def test_the_page_is_current_and_each_step_asks_less_of_memory() -> None:
     assert all(after.shared < 1.02 * before.shared for before, after in pairwise(steps[2:]))
 
 
+@pytest.mark.slow
 def test_the_page_of_tensor_cores_is_current_and_each_step_asks_less_of_memory() -> None:
     steps = analysed_steps("tensor core steps")
     # The first step on an instruction has small tiles.

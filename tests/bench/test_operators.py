@@ -75,13 +75,13 @@ def test_older_devices_have_it_too(operator, target):
     assert list(compile_faults(kernel_of(operator.spec(more=f"target: {target}")))) == []
 
 
-@pytest.mark.sampled(120)
+@pytest.mark.sampled(268)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
 def test_at_small_sizes_its_results_are_those_of_numpy(operator):
     check_at(operator, small_sizes(operator))
 
 
-@pytest.mark.sampled(100)
+@pytest.mark.sampled(268)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
 def test_at_the_least_sizes_its_results_are_those_of_numpy(operator):
     check_at(operator, {name: operator.min_sizes.get(name, 1) for name in operator.sizes})

@@ -15,7 +15,7 @@ options: Any = benchmark("options")
 latencies, page = benchmark("latencies"), benchmark("options_page")
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(23)
 @pytest.mark.parametrize("case", options.CASES, ids=lambda case: f"{case.option}-{case.kernel}")
 def test_variants_differ_from_the_kernel_without_the_option(case: options.Case) -> None:
     variants = case.variants()

@@ -53,6 +53,7 @@ def test_what_has_no_entry_comes_first() -> None:
     assert script.in_turn([first, second, *remaining], lock, DEVICE) == [second, *remaining, first]
 
 
+@pytest.mark.slow
 def test_a_line_has_both_times_the_schedule_and_what_was_tried() -> None:
     spec = specs()[0]
     line = script.line(spec, outcome(spec))

@@ -164,7 +164,7 @@ def test_more_statements_than_a_kernel_may_have_are_refused_at_once(refused):
     assert findings == [("CG1106", 7 + 256, 5)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("before", "after"),
     [("|\n", ""), (">\n", ""), ("\n    - |\n", ""), ("'\n", "'"), ('"\n', '"')],

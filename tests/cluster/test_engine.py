@@ -58,6 +58,7 @@ def test_the_fastest_wins_and_the_lock_says_on_how_many_gpus(tuned: Search, plan
     assert {line.split()[0] for line in finals} == {"GPU-0", "GPU-1"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("behaviour", "said"),
     [
@@ -83,12 +84,14 @@ def test_without_a_gpu_that_counts_nothing_is_tuned(tuned: Search, plan: Plan) -
         tuned()
 
 
+@pytest.mark.slow
 def test_a_candidate_that_faults_costs_its_process_and_not_the_worker(tuned: Search, plan: Plan) -> None:
     plan(die=[SCALAR])
     ((_, reason),) = tuned().failures
     assert reason == "the process died: an illegal memory access"
 
 
+@pytest.mark.slow
 def test_schedules_of_another_device_start_the_search(tuned: Search, spec: Spec, plan: Plan, tmp_path: Path) -> None:
     plan(times=[[SCALAR, 5.0], [FOUR, 10.0], [TWO, 20.0]])
     entry = tuned().entry
@@ -132,6 +135,7 @@ def test_the_other_gpu_finishes_where_a_worker_is_lost(
     assert len(records) == len({record["code"] for record in records}) == 3
 
 
+@pytest.mark.slow
 def test_the_loss_of_the_scheduler_ends_the_search(
     spec: Spec, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

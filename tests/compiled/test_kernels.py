@@ -119,7 +119,7 @@ def check_accounts(name: str, target: str) -> None:
             assert actual.instructions or "dropped" in names(actual)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", SOME)
 def test_every_access_of_some_gallery_kernels_is_accounted_for(name, target):
@@ -166,6 +166,7 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
         assert all(a.compiled for a in (*reads, *writes))
 
 
+@pytest.mark.slow
 def test_zero_filling_copies_are_counted_separately():
     """Their compiler keeps guards that always hold, but not all of them: what they fill never is."""
     (actual,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")
@@ -184,6 +185,7 @@ def test_trips_of_a_loop_of_unknown_trip_count_are_not_those_of_adjacent_ones():
     assert all(a.compiled is not None for a in actual.accesses), [a.reason for a in actual.accesses]
 
 
+@pytest.mark.slow
 def test_trips_that_a_compiler_does_not_count_are_all_made():
     """Each loop over `k0` begins at an index of the thread: one trip if they are odd, then two at a time."""
     for actual in compiled(generate(gallery()["matmul_few_rows"]), "sm_90"):
@@ -220,6 +222,7 @@ def test_an_odd_pitch_prevents_vectorisation():
     assert (widths(rows), rows.compiled) == ([4], (rows.written,))
 
 
+@pytest.mark.slow
 def test_two_doubles_are_as_wide_as_it_gets():
     rows = access(single(product(0, "float64")), "As")
     assert (rows.written_bytes, widths(rows)) == (8, [16])
@@ -238,6 +241,7 @@ compute: "{compute}"
 """
 
 
+@pytest.mark.slow
 def test_known_taps_are_operands_and_cost_no_request():
     actual = single(
         statement(
@@ -253,6 +257,7 @@ def test_known_taps_are_operands_and_cost_no_request():
     assert {"folded", "dropped"} & set(names(taps))
 
 
+@pytest.mark.slow
 def test_a_table_read_at_a_place_of_the_lanes_own_costs_requests():
     actual = single(
         statement(
@@ -267,6 +272,7 @@ def test_a_table_read_at_a_place_of_the_lanes_own_costs_requests():
     assert sum(t.requests for t in access(actual, "w").compiled) == 3 * 3  # 3 warps, 3 addresses in each
 
 
+@pytest.mark.slow
 def test_a_read_that_needs_no_guard_runs_wherever_its_block_does():
     """The last lane's `x[max(i - 1, 0)]` lies in the array as well, so NVRTC reads it without the choice's condition,
     beside the store; what it reads where the address might miss keeps its predicate."""
@@ -291,6 +297,7 @@ schedule: {family: direct}
     assert all(sum(t.lanes for t in a.compiled) in (0, a.written.lanes) for a in reads if a not in speculated)
 
 
+@pytest.mark.slow
 def test_a_gather_that_runs_without_its_condition_still_has_an_unknown_address():
     actual = single("""
 cugen: 1
@@ -308,6 +315,7 @@ compute: y[i] = t[a[i] + 1, b[i] - 3] if a[i] > b[i] else t[b[i], a[i]]
     assert "read from memory" in gather.reason
 
 
+@pytest.mark.slow
 def test_a_triangular_loop_runs_in_chunks():
     actual = single(
         statement(
@@ -324,6 +332,7 @@ def test_a_triangular_loop_runs_in_chunks():
     assert sum(t.warps for t in read.compiled) > read.written.warps  # single trips at the end, in other lanes
 
 
+@pytest.mark.slow
 def test_trips_whose_values_are_in_registers_are_named_where_the_loop_does_not_make_them_all():
     """45 trips of two loops over one row: the second makes 2 rounds of 20 and has the last 5 from the first."""
     actual = single("""
@@ -349,6 +358,7 @@ def test_what_depends_on_data_says_so():
     assert read.executions == 150  # whether it runs is known all the same
 
 
+@pytest.mark.slow
 def test_a_store_after_diverged_shuffles_is_in_no_loop():
     """The shuffles stand a second time behind the code, and a branch leads back from there."""
     actual = compiled(generate(gallery()["row_sum"]), "sm_90")[0]
@@ -356,6 +366,7 @@ def test_a_store_after_diverged_shuffles_is_in_no_loop():
     assert store.compiled == (store.written,)
 
 
+@pytest.mark.slow
 def test_elements_that_never_come_last_are_no_trips():
     """Where a vector doesn't fit, its last element never does: 4 elements of which 3 are written out."""
     for actual in compiled(generate(gallery()["prefix_sum"]), "sm_90"):
@@ -375,6 +386,7 @@ CONDITIONAL_POSITION = (
 )
 
 
+@pytest.mark.slow
 def test_a_load_in_a_loop_that_diverges_on_data_has_no_figure():
     """Some lanes take the new position, and needn't converge with the others before the next load."""
     (actual,) = compiled(generate(spec_of(CONDITIONAL_POSITION)), "sm_90")
@@ -383,6 +395,7 @@ def test_a_load_in_a_loop_that_diverges_on_data_has_no_figure():
     assert load.written is not None
 
 
+@pytest.mark.slow
 def test_a_load_of_half_an_element_is_explained_and_has_no_figure():
     """Of the positions of the parts, their signs decide alone."""
     text = CONDITIONAL_POSITION.replace("K: 35", "K: 1542").replace("[5", "[31").replace("float32", "float16")

@@ -107,6 +107,7 @@ def test_what_each_trip_of_an_unrolled_loop_moves_again_is_counted_once():
     assert sum(tally.sectors for tally in weights.compiled) == 15_120
 
 
+@pytest.mark.slow
 def test_pointers_that_are_loaded_where_their_stores_run_are_counted():
     """Each store of the unrolled loop has its own load of the pointer, under its own predicate or in its own block."""
     (kernel,) = counters.kernels(data_folder("specs"), ("cumulative_sum",))

@@ -88,6 +88,7 @@ def loads(text: str) -> list[CompiledAccess]:
     return [a for a in compiled.accesses if a.space == "shared" and a.access.kind == "load"]
 
 
+@pytest.mark.slow
 def test_elements_that_a_condition_leaves_out_are_not_loaded() -> None:
     a, b = sorted(loads(PRODUCTS.format(rows=5)), key=lambda load: load.access.array.name)
     assert a.executions is None

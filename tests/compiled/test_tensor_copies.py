@@ -76,6 +76,7 @@ def test_every_instruction_of_tma_and_wgmma_belongs_to_a_node(b, out, loads_of_b
     assert all(access.instructions for access in kernel.accesses)
 
 
+@pytest.mark.slow
 def test_counters_of_wgmma_and_tma_are_those_measured(product):
     """Of this tile at this size, on an H200 (stmatrix stored as many words of results)."""
     actual = predictions(product)
@@ -108,6 +109,7 @@ def test_counters_of_aligned_and_unaligned_boxes_inside_and_outside_arrays_are_t
     assert actual[COPIED_BYTES].value == int(row["xbar2l1tex_read_bytes"])
 
 
+@pytest.mark.slow
 def test_every_copy_of_pixels_belongs_to_an_instruction_and_its_words_are_counted():
     (spec,) = load_text("""
 cugen: 1
@@ -134,6 +136,7 @@ schedule: {family: wgmma, multicast: 1}
     assert predictions(kernel)[COPIED_BYTES].value is None
 
 
+@pytest.mark.slow
 def test_counters_that_other_accesses_of_threads_share_are_not_predicted():
     (kernel,) = compiled(gemm(out="float32"), "sm_90a")
     actual = predictions(kernel)

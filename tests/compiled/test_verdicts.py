@@ -44,7 +44,7 @@ def kernel_of(value: str, dtype: str, target: str) -> Kernel:
     return generate(spec, remarks="none")
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("choice", CHOICES)

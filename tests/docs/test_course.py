@@ -118,7 +118,7 @@ def test_every_listed_figure_is_on_its_page(page: Path) -> None:
 
 
 @ALL_PAGES
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.whole
 def test_the_answer_of_an_exercise_keeps_its_limits_and_the_question_does_not(page: Path, tmp_path: Path) -> None:
     assert check(question(page), tmp_path) in (1, 2)

@@ -37,6 +37,7 @@ def test_a_histogram_counts() -> None:
     assert (run("cannot-say.md", "histogram", x=x)["count"] == np.bincount(x, minlength=64)).all()
 
 
+@pytest.mark.slow
 def test_a_histogram_of_floats_counts() -> None:
     x = floats(100000)
     count = run("recipes.md", "histogram", x=x)["count"]

@@ -69,6 +69,7 @@ def code_of(source):
     return [line for line in re.sub(r"//[^\n]*", "", text).split("\n") if line.strip()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("doc", NASTY, ids=range(len(NASTY)))
 def test_no_description_changes_the_program(doc):
     plain, actual = generate(spec_with("plain")), generate(spec_with(doc))

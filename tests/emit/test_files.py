@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from cugen.abi.manifest import Manifest
 from cugen.emit import files
+from tests.drawn import examples
 
 RELEASE = Path(__file__).parents[1] / "data" / "release_0_1" / "generated"
 
@@ -177,7 +178,7 @@ _NAMES = st.text(st.sampled_from("ab1.-_ $#:\\é"), min_size=1, max_size=8).filt
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no `make` here")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(_NAMES)
 def test_make_finds_a_dependency_of_any_name_and_rebuilds_for_it(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

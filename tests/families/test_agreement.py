@@ -15,6 +15,7 @@ from cugen.runtime.verify import verify
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.parse.keys import TEXTURE_TYPES
+from tests.drawn import examples
 
 FLOATS = ("float32", "float32", "float64", "float16", "bfloat16", "float8_e4m3", "float8_e5m2")
 INTEGERS = ("int32", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
@@ -349,7 +350,7 @@ def agrees(drawn: tuple[str, dict[str, int]]) -> None:
     assert run.verification.passed, "\n".join([text, *run.verification.messages, kernel.source])
 
 
-@settings(TARGETED, max_examples=5)
+@settings(TARGETED, max_examples=examples(5))
 @given(specs())
 def test_drawn_statements_agree_with_the_reference(drawn: tuple[str, dict[str, int]]) -> None:
     agrees(drawn)

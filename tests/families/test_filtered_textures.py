@@ -15,6 +15,7 @@ from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 F = "dtype: float32"
 FILTERED = "memory: {space: texture, dims: 2, filter: linear}, pitch: {align: 32}"
@@ -207,7 +208,7 @@ compute: y = sum(x[i, j] * u[i + 0.25, j + 0.5], i, j)
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_takes_a_sample_as_a_value(made, prove, name):
     kernel = made(SPECS[name])
@@ -224,13 +225,13 @@ def test_filtered_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_filtered_fetches_compile(compiled, name):
     compiled(SPECS[name])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_the_analysis_knows_no_sectors_of_a_filtered_fetch(name):
     (spec,) = load_text(f"cugen: 1\nkernel: k\n{SPECS[name]}")
@@ -240,7 +241,7 @@ def test_the_analysis_knows_no_sectors_of_a_filtered_fetch(name):
     assert all(re.fullmatch(r"tex2D<float>\(u_texture, \(?\w+ \+ 0\.5f\)?.*\)", fetch.text) for fetch in fetches)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_the_other_accesses_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])
@@ -273,6 +274,7 @@ schedule: {{family: direct}}
     assert source.count("= i * 0.5f;") == 1
 
 
+@pytest.mark.slow
 def test_an_array_that_may_be_empty_is_tested(made, prove):
     text = f"""
 params: {{H: dynamic, W: {{range: [0, 400], multiple_of: 8}}, N: dynamic}}
@@ -365,7 +367,7 @@ def agrees(text: str) -> None:
     assert run.verification.passed, "\n".join([*run.verification.messages, text, kernel.source])
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems())
 def test_drawn_samples_agree_with_the_reference(text: str) -> None:
     agrees(text)

@@ -111,6 +111,7 @@ def test_a_scale_of_channels_is_loaded_in_their_loop(planned: Planned, taps: int
     assert scale.access.array.name == "s"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", [PARTIAL_PLANES, DIRECT_3D % 2, TRANSPOSED], ids=["planes", "direct", "transposed"])
 def test_convolutions_in_three_dimensions_are_right(prove: Prove, text: str) -> None:
     prove(text)

@@ -88,6 +88,7 @@ def test_terms_that_cancel_cost_a_unit_of_their_size_and_not_one_each(made: Gene
     assert np.max(np.abs(y - 2998.0)) <= _ULP * np.abs(x[0]).sum()
 
 
+@pytest.mark.slow
 def test_a_softmax_of_5000_elements_is_as_exact_as_its_functions(made: Generate) -> None:
     kernel = made("""
 arrays: {x: {shape: [2, 5000], dtype: float32}, y: {shape: [2, 5000], dtype: float32}}

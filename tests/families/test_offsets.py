@@ -127,6 +127,7 @@ schedule: {family: direct}
     assert "= (long long)i * j;" in text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("memory", ["global", "readonly", "shared"])
 def test_a_contraction_of_huge_matrices_loads_with_64_bit_offsets(made: Generate, memory: str) -> None:
     text = body(

@@ -20,7 +20,7 @@ Check = Callable[[Kernel, CpuDevice], None]
 PARTS = 4  # of the kernels, which are looked through for those that use shared memory
 
 
-@pytest.mark.sampled(56)
+@pytest.mark.sampled(152)
 def test_each_kernel_agrees_with_the_reference(statement: Kernel, check: Check) -> None:
     check(statement, CpuDevice())
 

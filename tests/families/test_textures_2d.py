@@ -234,14 +234,14 @@ def test_every_boundary_is_right_in_rows_and_columns(prove, boundary, layout):
     prove(shifts(boundary, layout=layout))
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("size", [(1, 1), (1, 257), (37, 131), (31, 31), (33, 33), (64, 256)], ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_is_right_at_every_size(prove, boundary, size):
     prove(shifts(boundary, *size), sanitize=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("extent", ["dynamic", "{range: [0, 300]}"], ids=["any size", "a range"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_sizes_that_are_known_at_launch_are_right(prove, boundary, extent):
@@ -277,6 +277,7 @@ def test_other_boundaries_are_in_the_code(made, boundary, sign):
     assert "cudaAddressModeClamp" in source
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["wrap", "symmetric"])
 def test_a_subscript_that_is_too_large_for_a_normalized_coordinate_is_folded_in_the_code(made, prove, boundary):
     text = f"""
@@ -293,6 +294,7 @@ compute: y[i] = x[ids[i], i - 20]
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["zero", "clamp"])
 def test_a_gather_by_any_integer_is_left_to_the_hardware(made, prove, boundary):
     text = f"""
@@ -407,6 +409,7 @@ compute: y[i, j] = x[i + 1, j + 1]
         prove(text, {"W": width})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", ["zero", "clamp", "wrap", "symmetric"])
 def test_a_register_window_has_no_branch_at_the_edges(made, prove, boundary):
     text = f"""

@@ -13,6 +13,7 @@ from cugen.spec.diagnostics import Reporter
 from cugen.spec.parse.grammar import parse_statements
 from cugen.spec.parse.lexer import KEYWORDS
 from cugen.spec.parse.syntax import Text
+from tests.drawn import examples
 
 MANUAL = Path(__file__).parents[2] / "docs" / "spec.md"
 TOKEN = re.compile(r'"[^"]*"|[A-Za-z]+|[=,|;()\[\]{}]')
@@ -78,7 +79,7 @@ def read(text: str) -> Reporter:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_parser_reads_whatever_the_printed_grammar_derives(seed: int) -> None:
     words = Deriver(rules(), random.Random(seed)).part(["statement"], 0)
     text = " ".join(words)

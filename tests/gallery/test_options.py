@@ -33,6 +33,7 @@ def instructions(kernel: Kernel, name: str) -> list[str]:
     return re.findall(rf"\b{name}[.\w]*", disassemble(cubin.image))
 
 
+@pytest.mark.slow
 def test_cache_operators_are_those_of_the_instructions(gallery: dict[str, Spec]) -> None:
     spec = gallery["pitched_copy"]
     made = generate(spec, analysis=False)
@@ -41,7 +42,7 @@ def test_cache_operators_are_those_of_the_instructions(gallery: dict[str, Spec])
     assert all(".EF" in name for name in (*instructions(made, "LDG"), *instructions(made, "STG")))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("operator", "loads"), [("ca", "STRONG.SM"), ("cg", "STRONG.GPU"), ("cs", ".EF"), ("lu", ".LU")]
 )
@@ -62,6 +63,7 @@ def test_each_operator_of_stores_is_in_the_ptx(gallery: dict[str, Spec], operato
     assert f"st.global.{operator}" in accesses(text)
 
 
+@pytest.mark.slow
 def test_an_unroll_factor_is_that_of_the_machine_code(gallery: dict[str, Spec]) -> None:
     spec = gallery["matmul_naive"]
     rolled = replace(spec, schedules=(("", replace(spec.schedules[0][1], options=Options(unroll=(("k", 1),)))),))
@@ -79,6 +81,7 @@ def test_a_register_limit_is_kept_by_the_compiler(gallery: dict[str, Spec]) -> N
     assert registers[0] <= 24 < registers[1]
 
 
+@pytest.mark.slow
 def test_fast_functions_are_instructions_of_the_special_function_units(gallery: dict[str, Spec]) -> None:
     spec = gallery["logistic"]
     made, plain = generate(spec, analysis=False), without_options(spec)

@@ -44,7 +44,7 @@ def is_balanced(html: str) -> bool:
     return not open_
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("file", FILES)
 def test_a_report_has_each_access_with_its_figures(file: str) -> None:
     report = cugen.analyze(cugen.generate(cugen.load(ROOT / "specs" / file)))

@@ -17,6 +17,7 @@ def wavefronts(addresses, target, *, width=4, kind="load", **options):
     return warp_request("shared", kind, width, addresses, target, **options).wavefronts
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("target", MODERN)
 @pytest.mark.parametrize("stride", range(1, 65))
 def test_01_a_stride_of_floats_costs_its_common_divisor_with_32(target, stride, strided):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cugen.reference.operators import apply_operator
 from cugen.reference.tracked import Tracked
 from cugen.spec.types import BOOL, FLOAT32
+from tests.drawn import examples
 
 SUM = ("y = sum(x[i], i)", {"x": "float32 1000", "y": "float32"})
 DOT = ("y = sum(x[i] * z[i], i)", {"x": "float32 1000", "z": "float32 1000", "y": "float32"})
@@ -269,7 +270,7 @@ FACTORED = [
 
 
 @pytest.mark.parametrize(("compute", "factored"), FACTORED, ids=[compute for compute, _ in FACTORED])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     scale=st.floats(-37, 38),
     factor=st.floats(-37, 38),
@@ -325,7 +326,7 @@ POSITIVE = ("sqrt", "rsqrt", "log", "log2", "log10")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_a_function_of_an_uncertain_operand_bounds_every_value_it_may_have(name, data):
     low, high = DOMAINS.get(name, (1e-3, 50) if name in POSITIVE else (-8, 8))
@@ -345,7 +346,7 @@ def test_a_function_of_an_uncertain_operand_bounds_every_value_it_may_have(name,
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow", "atan2", "maximum", "minimum", "mod", "floordiv"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_an_operator_of_uncertain_operands_bounds_every_value_it_may_have(name, data):
     a, b = data.draw(st.floats(0.1, 9)), data.draw(st.floats(0.1, 9))

@@ -16,6 +16,7 @@ from cugen.reference.filtering import NORMALIZED, filtered, fraction_bits
 from cugen.reference.tracked import Tracked
 from cugen.spec.expressions import Boundary
 from cugen.spec.types import FLOAT16, FLOAT32, DType
+from tests.drawn import examples
 
 BOUNDARIES = ("zero", "clamp", "wrap", "symmetric")
 EPSILON = 2.0**-24
@@ -81,7 +82,7 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, str]:
     return generator.standard_normal(shape).astype(np.float32), np.array(points), draw(st.sampled_from(BOUNDARIES))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(problems())
 def test_the_value_is_that_of_the_hardware(problem: tuple[np.ndarray, np.ndarray, str]) -> None:
     data, points, boundary = problem
@@ -92,7 +93,7 @@ def test_the_value_is_that_of_the_hardware(problem: tuple[np.ndarray, np.ndarray
     assert found.slack.max() <= (0.5 + 1 / 32) * 2.0**-23 * greatest * (1 + EPSILON)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(problems(), st.integers(-26, -6), st.integers(0, 2**32))
 def test_the_bound_holds_for_every_coordinate_that_the_device_may_have(problem, exponent: int, seed: int) -> None:
     data, points, boundary = problem
@@ -206,6 +207,7 @@ def test_the_fraction_bits_are_those_measured_and_either_between(largest: int, b
     assert fraction_bits(largest) == bits
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boundary", NORMALIZED)
 @pytest.mark.parametrize("shape", [(3, 12000), (12000, 3), (3, 16000), (65000, 2), (100000, 3), (3, 131072)])
 def test_both_coordinates_have_the_bits_of_the_larger_extent(shape: tuple[int, int], boundary: str) -> None:

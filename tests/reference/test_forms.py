@@ -415,6 +415,7 @@ def test_small_chunks_give_the_same_result(form, run, rng, monkeypatch):
     assert_means(run(form.compute, form.arrays, data, form.extra), by_hand(form, data))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stored", [1 << 26, 0], ids=["stored temporaries", "recomputed temporaries"])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_single_points_give_the_same_result(form, stored, run, rng, monkeypatch):

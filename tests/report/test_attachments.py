@@ -56,6 +56,7 @@ def test_figures_are_sums_of_the_analysis(page_of):
     assert figures["sectors of global and local memory"].change == SAME
 
 
+@pytest.mark.slow
 def test_accesses_of_another_family_are_added_removed_or_summed(page_of):
     naive, tiled = (page_of((SPECS / name).read_text()) for name in ("matmul_naive.yaml", "gemm_f32.yaml"))
     comparison = compare(naive.compared, tiled.compared)

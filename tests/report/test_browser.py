@@ -31,7 +31,7 @@ SELECT_ALL = """
 """
 
 
-@pytest.mark.sampled(54)
+@pytest.mark.sampled(93)
 @pytest.mark.parametrize("file", GALLERY)
 def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
     file: str, tab: Any, gallery_pages: Callable[[str], tuple[Page, ...]]
@@ -103,7 +103,7 @@ def conflicting(name: str) -> str:
     return text
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "layout", "wavefronts"),
     [

@@ -103,6 +103,7 @@ schedule:
 """
 
 
+@pytest.mark.slow
 def test_the_parts_of_stream_k_cover_each_tile_once_and_the_ranges_of_blocks_are_even(page_of):
     (launch,) = page_of(STREAM_K).launches
     units, (blocks, _, _) = launch.planned.work_units, launch.report.facts.launch.grid

@@ -75,6 +75,7 @@ def test_the_boxes_of_all_blocks_and_iterations_have_the_sectors_of_the_analysis
     assert sum(box["ideal"] for box in boxes) == totals.ideal_sectors
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_tile_are_the_pixels_that_its_outputs_read_at_a_tap(gallery_pages: Any, in_node: Any) -> None:
     (page,) = gallery_pages(GALLERY)
     entry, *_ = pixels_of(page)

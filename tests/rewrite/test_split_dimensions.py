@@ -61,6 +61,7 @@ def test_dynamic_heads_are_split_too():
     assert shape(split, "v") == ["B", "S", "H", "D"]
 
 
+@pytest.mark.slow
 def test_a_divided_reduction_index_is_two_indices():
     spec = spec_of(
         "M: 70, N: 66, P: 3, Q: 16",
@@ -120,7 +121,7 @@ DIGITS = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     "params", ["M: 5, N: 12, P: 3, Q: 4", "M: dynamic, N: 12, P: 3, Q: 4", "M: 7, N: 9, P: 2, Q: 3"]
 )

@@ -59,7 +59,7 @@ def passes(kernel: Kernel) -> bool:
     return verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("value", PAIR_VALUES.values(), ids=PAIR_VALUES.keys())
 def test_few_results_of_long_sums_over_shared_elements_are_computed_in_parts(value: str) -> None:
     kernel = kernel_of(PAIRS.replace("VALUE", value))

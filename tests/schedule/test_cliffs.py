@@ -46,6 +46,7 @@ def test_a_total_in_the_argument_of_a_softmax_is_computed_once():
     assert passes(small)
 
 
+@pytest.mark.slow
 def test_temporaries_of_temporaries_that_are_recomputed_are_recomputed_too():
     plan = generate(spec_of("N: 8192", "x [N]; y [N]; a [N]", NBODY), analysis=False).plan
     assert [array.name for array in plan.workspace] == ["a_parts"]
@@ -168,6 +169,7 @@ def test_a_grouped_convolution_has_tiles_or_windows_whatever_the_filters_of_a_gr
     assert passes(spec_of(f"N: 2, G: 3, C: 5, F: {filters}, H: 12, W: 33", arrays, GROUPED))
 
 
+@pytest.mark.slow
 def test_an_activation_in_a_statement_of_its_own_is_the_epilogue_of_a_grouped_convolution():
     arrays = "image [N, G * C, H, W]; w [G * F, C, 3, 3]; y [N, G * F, H, W]"
     compute = f"{GROUPED.replace('y[', 'z[')}\nt[n, f, i, j] = z[n, f, i, j] + 1\ny[n, f, i, j] = silu(t[n, f, i, j])"
@@ -175,6 +177,7 @@ def test_an_activation_in_a_statement_of_its_own_is_the_epilogue_of_a_grouped_co
     assert passes(spec_of("N: 2, G: 3, C: 5, F: 4, H: 12, W: 33", arrays, compute))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sizes", ["M: 30, H: 70", "M: {range: [1, 99], default: 30}, H: {range: [1, 99], default: 7}"])
 @pytest.mark.parametrize(
     "compute", ["y[m] = sum(max(x[m, 4 * h + r], r), h)", "y[m] = max(mean(x[m, 4 * h + r], r), h)"]
@@ -185,6 +188,7 @@ def test_a_reduction_of_pooled_rows_is_two_reductions(sizes, compute):
     assert passes(spec)
 
 
+@pytest.mark.slow
 def test_a_gemm_a_pool_and_a_sum_in_one_statement_are_three_stages():
     compute = "y[m] = sum(max(sum(x[m, k] * w[4 * h + r, k], k), r), h)"
     spec = spec_of("M: 70, H: 30, K: 40", "x [M, K]; w [4 * H, K]; y [M]", compute, "indices: {r: 4, h: H}")
@@ -198,6 +202,7 @@ def test_all_pairs_of_points_are_no_temporary():
     assert plan.workspace == ()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("k", [8, 24, 40])
 @pytest.mark.parametrize(
     "compute",
@@ -213,6 +218,7 @@ def test_a_function_of_an_operand_is_computed_before_a_product_of_any_depth(k, c
     assert passes(spec_of(f"M: 33, N: 40, K: {k}", arrays, compute))
 
 
+@pytest.mark.slow
 def test_a_function_of_a_residual_is_in_the_epilogue():
     compute = "s[i, j] = 2 * r[i, j] + 1\ny[m, n] = s[m, n] + sum(a[m, k] * b[k, n], k)"
     arrays = "a [M, K]; b [K, N]; r [M, N]; y [M, N]"
@@ -227,6 +233,7 @@ def test_a_function_of_weights_is_computed_before_a_convolution_whose_windows_st
     assert passes(spec_of("N: 2, C: 12, H: 9, W: 10, F: 20", arrays, compute))
 
 
+@pytest.mark.slow
 def test_a_function_of_weights_is_computed_before_a_transposed_convolution():
     compute = f"v[c, f, r, s] = 2 * w[c, f, r, s] + 1\n{TRANSPOSED.splitlines()[0].replace('* w[', '* v[')}"
     arrays, indices = "image [C, H, W]; w [C, F, 4, 4]; z [F, 2 * H, 2 * W]", "indices: {i: 2 * H, j: 2 * W}"
@@ -246,6 +253,7 @@ def test_a_transposed_convolution_is_stored_before_the_mean_of_its_planes():
     assert passes(spec_of("C: 48, F: 3, H: 17, W: 20", arrays, TRANSPOSED, indices))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("taps", ["1, 1", "R, S"])

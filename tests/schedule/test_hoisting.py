@@ -43,6 +43,7 @@ def passes(spec) -> bool:
     return verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
+@pytest.mark.slow
 def test_the_scores_of_an_attention_are_computed_once():
     (spec,) = load_text(ATTENTION)
     assert temporaries(spec) == {"p_sum": ("i", "j")}

@@ -33,6 +33,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune.lockfile import text
+from tests.drawn import examples
 
 SCALE = """\
 cugen: 1
@@ -218,7 +219,7 @@ def test_a_file_that_is_no_mapping_is_not_called_a_spec() -> None:
         read_text_of("garbage\n")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 12), st.text(max_size=6)), min_size=1, max_size=4))
 def test_whatever_was_done_to_a_file_it_is_read_or_refused(edits: list[tuple[int, int, str]]) -> None:
     text = HEAD + BLOCK

@@ -50,6 +50,7 @@ def test_a_register_array_with_a_moving_subscript_is_refused_with_the_read_and_a
     assert "one that fits: direct" not in diagnostic.help
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("value", "extra"),
     [

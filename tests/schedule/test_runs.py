@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cugen.kernel import Kernel, generate
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.verify import verify
@@ -40,6 +42,7 @@ def families_of(kernel: Kernel) -> list[str]:
     return [planned.family for planned in kernel.plan.kernels]
 
 
+@pytest.mark.slow
 def test_products_of_one_operand_are_gemms_of_their_own() -> None:
     kernel = kernel_of(PROJECTIONS)
     assert families_of(kernel) == ["gemm", "gemm"]

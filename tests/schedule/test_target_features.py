@@ -87,6 +87,7 @@ def test_2d_texture_objects_begin_with_3_0() -> None:
     assert "tex2D<float>(" in made(text, "sm_30").source
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["sm_10", "sm_13", "sm_20"])
 def test_rows_are_reduced_without_shuffles_before_3_0(name: str) -> None:
     kernel = made(SOFTMAX, name)

@@ -29,7 +29,7 @@ FLOAT8 = {"a": "float8_e4m3", "b": "float8_e5m2"}
 FOR_TF32 = "it is for sums in float32 of float32 x float32"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("accumulate", "more", "reason"),
     [

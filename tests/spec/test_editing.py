@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cugen.spec.editing import CannotEdit, EditMismatch, RowLayout, kernels_by_document, rewrite, set_row_layout
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
+from tests.drawn import examples
 
 HEAD = "cugen: 1\nkernel: {name}\nparams: {{M: 64, N: 32}}\n"
 TAIL = "compute: B[n, m] = A[m, n]  # transposed\n"
@@ -276,7 +277,7 @@ def comments(text: str) -> list[str]:
 
 
 @given(files(), st.one_of(st.builds(RowLayout, st.integers(0, 64)), st.just(RowLayout(swizzle=True))))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_in_any_notation_one_placement_changes_and_all_else_stays(file: tuple[str, int], rows: RowLayout) -> None:
     text, number = file
     before = load_text(text)
@@ -292,7 +293,7 @@ def test_in_any_notation_one_placement_changes_and_all_else_stays(file: tuple[st
 
 
 @given(files())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_going_from_a_pad_to_another_and_back_gives_the_same_bytes(file: tuple[str, int]) -> None:
     text, number = file
     first = set_row_layout(text, number, "A", RowLayout(7))

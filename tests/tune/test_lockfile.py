@@ -13,6 +13,7 @@ from cugen.schedule.lock import Entry, Lock, Time, read, read_text_of
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Schedule
 from cugen.tune.lockfile import block, text, update
+from tests.drawn import examples
 
 TOTAL = Entry(
     "total",
@@ -110,13 +111,13 @@ entries = st.builds(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(entries)
 def test_whatever_is_written_reads_back(entry: Entry) -> None:
     assert read_text_of(text(Lock("cugen.lock", (entry,)))).entries == (entry,)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(entries, unique_by=lambda entry: entry.sort_key, max_size=4), st.integers(0, 4))
 def test_the_union_of_two_files_has_the_blocks_of_both(listed: list[Entry], cut: int) -> None:
     """So that a merge of branches that added different entries is the file that holds both."""

@@ -62,6 +62,7 @@ def took(spec: Spec, gpu: Gpu, **times: float) -> None:
         journal.add(Record(f"{gpu.name} {name}", time, schedule=schedules_text(vector(int(name[1:])))))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.usefixtures("recorded")
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
@@ -118,6 +119,7 @@ def test_where_no_gpu_was_timed_the_generator_chooses(scale: Spec) -> None:
     assert (prediction.schedules, prediction.source, prediction.microseconds) == ((), "", None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("recorded")
 def test_a_schedule_that_the_gpu_cannot_run_is_passed_over() -> None:
     text = "C: {family: gemm, block: {m: 80, n: 80}, thread: {m: 10, n: 10}, step: {k: 32}, stages: 3, split_k: 2, "

@@ -110,6 +110,7 @@ def test_a_search_resumes(scale: Spec, options: Made, tmp_path: Path) -> None:
     assert search(scale, options(resume=False)).progress.timed == 3
 
 
+@pytest.mark.slow
 def test_what_the_lock_has_is_the_first_guess(scale: Spec, options: Made) -> None:
     outcome = search(scale, options()).entry
     journal = conditions(scale, H200, {}).path
@@ -200,6 +201,7 @@ class Losable(Machine):
             raise ConnectionError("the engine was lost")
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_lost_in_the_final_comparison_is_no_fault_of_gpus(
     scale: Spec, options: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cugen.analysis.arithmetic.wraps import Wrap, wraps
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 ARRAYS = {
     "x": "{shape: [N], dtype: TYPE}",
@@ -118,7 +119,7 @@ def trees(low: int, high: int) -> st.SearchStrategy[Tree]:
 
 
 @given(st.sampled_from(["uint8", "int8"]), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_wrap_is_found_exactly_where_some_input_wraps(dtype: str, data: st.DataObject) -> None:
     low, high = (0, 255) if dtype == "uint8" else (-128, 127)
     tree = data.draw(trees(low, high).filter(lambda tree: "[i]" in tree.text))
@@ -129,7 +130,7 @@ def test_a_wrap_is_found_exactly_where_some_input_wraps(dtype: str, data: st.Dat
 
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 8))
 @example(77, 150, 8)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_a_weighted_sum_wraps_where_its_weights_exceed_the_type(a: int, b: int, shift: int) -> None:
     text = f"out[i] = ({a} * x[i] + {b} * y[i]) >> {shift}"
     assert bool(wraps_of(text)) == (a + b > 1)

@@ -12,6 +12,7 @@ from cugen.analysis.launches.facts import facts
 from cugen.machine import UnknownDevice
 from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 
 def spec_of(text: str):
@@ -55,7 +56,7 @@ schedule: {family: direct}
 """
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=examples(10), deadline=None, derandomize=True)
 @given(st.integers(1, 5000), st.integers(1, 512))
 def test_a_launch_is_cut_into_whole_warps_and_its_waves_hold_all_blocks(n, threads):
     facts = facts_of(elementwise("A[i]", n, schedule=f"{{family: direct, block: {{i: {threads}}}}}"))

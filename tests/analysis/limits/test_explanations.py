@@ -26,7 +26,7 @@ def found_by_check(text: str, folder: Path, capsys: pytest.CaptureFixture[str], 
     return sorted({actual["code"] for kernel in answer["kernels"] for actual in kernel["findings"]})
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("code", [code for code in CODES if code != REFUTED_PIPELINE])
 def test_a_page_shows_its_finding_and_the_cure(
     code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

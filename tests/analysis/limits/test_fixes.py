@@ -127,6 +127,7 @@ def test_a_tile_that_the_generator_chose_by_itself_is_placed_by_name() -> None:
     assert fixes.specs[0].array("A").memory.space == "shared"
 
 
+@pytest.mark.slow
 def test_tiles_of_one_kernel_are_fixed_on_top_of_each_other() -> None:
     schedule = "{block: {m: 64, n: 32}, thread: {m: 4, n: 4}, step: {k: 16}}"
     text = PRODUCT.replace("{block: {m: 16, n: 16}, step: {k: 16}}", schedule)
@@ -210,6 +211,7 @@ def test_a_cheaper_tile_is_no_fix_where_the_way_of_computing_would_change() -> N
     assert len(fixes.incurable) == 1
 
 
+@pytest.mark.slow
 def test_variants_are_fixed_by_what_is_best_for_all_of_them() -> None:
     text = TRANSPOSE.replace("params:", "variants: {s: [16, 32]}\nparams:").replace("SIDE", "$s")
     specs = load_text(text.replace("MEMORY", "shared").replace("TYPE", "float32").replace("PER_THREAD", "1"))

@@ -210,6 +210,7 @@ def test_a_half_at_the_place_of_another_is_refuted(kernel, operand):
     assert refuted(nth(kernel(), TensorLoad, 1, displaced)) == ["parts"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [InitBarrier, FenceBarrierInit, ArriveBarrier, AwaitBarrier, TensorLoad])
 @every_refilled_kernel
 def test_no_kernel_that_lacks_one_of_its_nodes_is_proved(kernel, kind):
@@ -218,6 +219,7 @@ def test_no_kernel_that_lacks_one_of_its_nodes_is_proved(kernel, kind):
         assert proof_of(nth(right, kind, position, lambda node: ())).verdict != "proved", position
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [ArriveBarrier, AwaitBarrier, TensorLoad])
 @every_refilled_kernel
 def test_what_one_block_alone_executes_is_neither_proved_nor_refuted(kernel, kind):

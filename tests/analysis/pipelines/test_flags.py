@@ -44,6 +44,7 @@ def test_the_flags_of_every_stream_k_schedule_are_proved(m, n, k):
     assert claim is None or claim.verdict == "proved", claim.reason
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [1536, 3000, 4096])
 def test_stream_k_has_flags(size):
     assert verdict_of(stream_k(size, size, size)) == "proved"

@@ -139,7 +139,7 @@ def test_a_kernel_without_mbarriers_has_no_proof():
 # Planted faults
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", SYNCHRONISATION, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", ["one consumer", "two consumers", "two matrices", "MN-major"])
 def test_no_kernel_that_lacks_one_of_its_nodes_is_proved(name, kind):
@@ -150,6 +150,7 @@ def test_no_kernel_that_lacks_one_of_its_nodes_is_proved(name, kind):
         assert refuted(nth(kernel, kind, position, lambda node: ())), position
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_other_parity_is_refuted_at_the_first_k_tile(name, position):
@@ -207,6 +208,7 @@ def test_a_subscript_of_another_stage_is_refuted(data):
     assert proof_of(nth(kernel, kind, position, planted)).verdict != "proved"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("kind", [AwaitWgmmas, AwaitTensorStores])
 def test_a_wait_that_leaves_one_more_group_pending_is_refuted(name, kind):

@@ -91,7 +91,7 @@ def test_every_form_of_a_convolution_is_proved(kernel):
     assert proof.verdict == "proved", proof.line
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", SYNCHRONISATION, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", ["persistent", "padded channels of filters along K"])
 def test_no_convolution_that_lacks_one_of_its_nodes_is_proved(name, kind):
@@ -102,6 +102,7 @@ def test_no_convolution_that_lacks_one_of_its_nodes_is_proved(name, kind):
         assert refuted(nth(kernel, kind, position, lambda node: ())), position
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_other_parity_is_refuted_at_the_first_k_tile(name, position):
@@ -113,6 +114,7 @@ def test_the_other_parity_is_refuted_at_the_first_k_tile(name, position):
     assert [(c.name, c.k_tile, c.stage) for c in proof.claims if c.verdict == "refuted"] == [("phases", 0, 0)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KERNELS | FORMS)
 def test_the_bytes_that_are_expected_are_those_of_whole_boxes(name):
     """Of all pixels and channels of a box, inside the images or not, and with the padded channels."""

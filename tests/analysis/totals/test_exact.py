@@ -20,6 +20,7 @@ from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import Kernel, generate
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Minimum, Mod, integer, symbol
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,13 @@ compute: C[m, n] = sum(A[{subscripts}] * B[k, n], k)
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", ["sm_10", "sm_13", "sm_20", "sm_35", "sm_61", "sm_90"])
 def test_a_tiled_product_costs_what_a_walk_over_it_finds(walk, target):
     check_against_walk(walk, product_spec(33, 20, 50, "schedule: {block: {m: 16, n: 16}}"), target)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "extra",
     [
@@ -91,7 +93,7 @@ def test_tiles_of_any_shape_cost_what_a_walk_finds(walk, extra):
 GEMM = "schedule: {family: gemm, block: {m: 32, n: 32}, thread: {m: 4, n: 4}, step: {k: 8}, stages: %d}"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize(
     ("memory", "becomes"),
@@ -128,7 +130,7 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", STATEMENTS)
 @pytest.mark.parametrize("size", [(7, 5), (17, 33), (40, 70)])
 def test_statements_of_the_direct_family_cost_what_a_walk_finds(walk, name, size):
@@ -150,7 +152,7 @@ schedule: {{family: direct}}
     )
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=examples(15), deadline=None, derandomize=True)
 @given(
     st.integers(1, 70),
     st.integers(1, 70),

@@ -18,6 +18,7 @@ from cugen.kernel import Kernel, generate
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Load, ReturnUnless
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 Lane = dict[sympy.Symbol, sympy.Integer]
 
@@ -156,8 +157,9 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", STATEMENTS)
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=examples(6), deadline=None, derandomize=True)
 @given(st.integers(1, 20), st.integers(1, 40), st.sampled_from(["{m: 4, n: 8}", "{m: 3, n: 12}", "{m: 1, n: 32}"]))
 def test_statements_part_the_warps_that_a_walk_finds(name, m, n, block):
     check_against_walk(f"""

@@ -13,6 +13,7 @@ from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import generate
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 TARGETS = [
     *("sm_10", "sm_11", "sm_12", "sm_13", "sm_20", "sm_21", "sm_30", "sm_35", "sm_37", "sm_50", "sm_52", "sm_60"),
@@ -162,7 +163,7 @@ def check(walk, text: str, target: str, offset: int) -> None:
                     assert actual.totals.warps == 0
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(PLANS, st.sampled_from(TARGETS), st.integers(0, 9))
 def test_random_plans_cost_what_a_walk_over_them_finds(walk, text, target, offset):
     check(walk, text, target, offset)

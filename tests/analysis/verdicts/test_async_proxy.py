@@ -20,6 +20,7 @@ from cugen.plan.pipeline_nodes import AwaitBarrier, TensorLoad, TensorStore, Wgm
 from cugen.plan.symbols import integer
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 SM_90A = target("sm_90a")
 
@@ -58,7 +59,7 @@ def wgmmas_along_k(k: int) -> int:
     return with_a_term if 16 * (of_tiles - with_a_term) >= of_tiles else of_tiles
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(
     st.integers(1, 700),
     st.integers(1, 60),
@@ -133,7 +134,7 @@ schedule: {{family: wgmma}}
     return generate(spec)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.integers(1, 20), st.sampled_from([16, 48, 64, 128, 192]))
 def test_convolutions_copy_the_pixels_of_each_tap_that_are_inside_once_per_column_of_tiles(images, channels):
     found = reports(convolution(str(images), channels))
@@ -166,6 +167,7 @@ def operand(kernel: Kernel) -> tuple[Wgmma, Access]:
     return node, node.b
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("b", ["[N, K]", "[K, N]"])
 @pytest.mark.parametrize("fault", ["offset", "row", "pitch", "column"])
 def test_operands_that_are_not_swizzled_tiles_from_1024_bytes_on_are_unknown(b, fault):

@@ -148,6 +148,7 @@ def test_copies_of_a_product_are_predicted_whole(name):
     assert DIVERGED_AFTER_WAIT in stores.reason or stores.value
 
 
+@pytest.mark.slow
 def test_zeros_are_written_by_instructions_of_their_own():
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")

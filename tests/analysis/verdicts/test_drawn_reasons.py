@@ -157,6 +157,7 @@ schedule: {{family: direct, block: {{i: 128}}}}
     return next(report for report in accesses if report.space == "constant"), addresses, size * count, target
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", range(60))
 def test_constants_that_exceed_the_cache_are_named_by_the_reasons_of_their_reads(number: int) -> None:
     report, addresses, table, target = drawn_constants(number)

@@ -12,6 +12,7 @@ from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import generate
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 
 def launch_of(text: str):
@@ -45,7 +46,7 @@ def worst_of_full_warps(launch, target: str, m: int, n: int) -> dict[str, int]:
     }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("target", ["sm_20", "sm_61", "sm_90"])
 @pytest.mark.parametrize("read", ["A[m, n]", "A[m - 1, n + 1]", "A[m, n] + A[m + 1, n - 3]"])
 def test_the_worst_over_all_residues_is_what_some_size_costs_and_no_size_costs_more(read, target):
@@ -57,7 +58,7 @@ def test_the_worst_over_all_residues_is_what_some_size_costs_and_no_size_costs_m
         assert max(size[text] for size in sizes) == each.worst - each.worst_ideal, text
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     st.sampled_from([1, 2, 3, 4, 8, 12, 32]),
     st.integers(40, 3000),

@@ -94,7 +94,7 @@ compute: B[j, i] = A[i, j]
 MEMORIES = {"default": "", "shared": ", memory: shared", "padded": ", memory: {space: shared, pad: 1}"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("text", [TRANSPOSED, SUMS, ROWS], ids=["transposed", "column sums", "rows"])
 def test_the_worst_request_is_attained_at_the_sizes_that_its_reason_names(walk, text, layout):
@@ -103,7 +103,7 @@ def test_the_worst_request_is_attained_at_the_sizes_that_its_reason_names(walk, 
     assert false == []
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("size", ["dynamic", "{multiple_of: 4}", "{multiple_of: 16}"])
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])
@@ -114,6 +114,7 @@ def test_every_figure_of_a_dynamic_transposition_is_attained(walk, dtype, memory
     assert false == []
 
 
+@pytest.mark.slow
 def test_some_figures_of_drawn_specs_are_attained_at_the_sizes_that_are_named(walk):
     found = [false_figures(walk, draw(seed)) for seed in range(FIRST_SEED, FIRST_SEED + 20)]
     assert [text for false, _ in found for text in false] == []

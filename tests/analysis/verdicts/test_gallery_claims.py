@@ -47,6 +47,7 @@ def check_claims(walk, name, count):
         assert compared
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["rms_norm_dynamic", "suffix_sums"])
 def test_no_full_warp_costs_more_than_is_printed(walk, name):
     check_claims(walk, name, 1)

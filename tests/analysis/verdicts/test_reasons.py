@@ -18,6 +18,7 @@ from cugen.kernel import generate
 from cugen.kernel_report import analyze
 from cugen.machine import target as known_target
 from cugen.spec.load import load_all, load_text
+from tests.drawn import examples
 
 SPECS = sorted((Path(__file__).parents[3] / "specs").glob("*.yaml"))
 FIXED = [path for path in SPECS if not re.search("dynamic|range", path.read_text().split("arrays:")[0])]
@@ -118,7 +119,7 @@ def width_of(report) -> int:
     return report.access.array.dtype.bytes * report.access.width
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(walk, text, target):
     banks = known_target(target).banks
@@ -170,7 +171,7 @@ def is_collision(warp, a: int, b: int, distance: int, bank: int, width: int, tar
     return pair.wavefronts > pair.ideal_wavefronts or width > 4
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(walk, text, target):
     for actual, warps in reports(walk, text, target):
@@ -195,7 +196,7 @@ def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(
         assert wavefronts in {w.cost.wavefronts for w in warps}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_lane_strides_and_the_share_of_used_bytes_are_right(walk, text, target):
     for actual, warps in reports(walk, text, target):
@@ -231,6 +232,7 @@ def adjacent_pairs(warp, values) -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["sm_61", "sm_90", "sm_20"])
 def test_the_sectors_at_each_alignment_are_those_of_full_warps(walk, target):
     period = 32 if target != "sm_20" else 256
@@ -434,7 +436,7 @@ def test_undocumented_rules_are_assumed_with_a_reason():
     assert all(each.doubt and each.doubt in each.reason for each in tile)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.integers(0, 20), st.sampled_from([8, 16]), st.integers(1, 2), st.sampled_from(TARGETS))
 def test_verdicts_are_ideal_exactly_where_no_warp_is_above_its_ideal(walk, pad, tile, times, target):
     text = product_spec("shared", f"{{space: shared, pad: {pad}}}", size=f"M: {16 * times}, K: 17, N: 20")

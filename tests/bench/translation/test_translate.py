@@ -239,7 +239,7 @@ WITHOUT = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.whole
 @pytest.mark.parametrize("path", GALLERY)
 def test_the_gallery_means_the_same_in_numpy_or_says_why_not(path: Path) -> None:

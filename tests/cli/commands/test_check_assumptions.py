@@ -100,6 +100,7 @@ def test_generated_files_do_not_depend_on_what_a_compiler_settles(tmp_path, monk
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_inspect_says_what_a_compiler_made_of_a_choice(tmp_path, capsys):
     path = tmp_path / "kernel.yaml"

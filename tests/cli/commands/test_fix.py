@@ -232,6 +232,7 @@ def test_a_pad_that_comes_from_a_variant_is_refused_in_a_sentence(cli: Cli, file
     assert "`pad: 1` for A would help, but `pad` in line 9 comes from a variant: `$p`" in answer.err
 
 
+@pytest.mark.slow
 def test_all_variants_are_run_with_what_is_offered(cli: Cli, file: Callable[..., Path]) -> None:
     path = file(TRANSPOSE.replace("arrays:", "variants: {w: [1, 4]}\narrays:").replace("n: 4}", "n: $w}"))
     answer = fix(cli, path, "--write", "--kernel", "turn__4")
@@ -241,6 +242,7 @@ def test_all_variants_are_run_with_what_is_offered(cli: Cli, file: Callable[...,
     assert [spec.array("A").memory.pad for spec in load_all(path)] == [1, 1]
 
 
+@pytest.mark.slow
 def test_one_of_several_documents_is_fixed_by_its_name(cli: Cli, file: Callable[..., Path]) -> None:
     parts = [TRANSPOSE.replace("turn", name) for name in ("one", "two")]
     path = file("---\n".join(parts))

@@ -214,6 +214,7 @@ def test_a_prediction_needs_a_known_gpu_of_the_target(cli: Cli, spec: Path) -> N
     assert "`--predict A100`: A100 is sm_80, scale is for sm_90" in answer.err
 
 
+@pytest.mark.slow
 def test_the_measured_regrets_of_several_kernels_are_summed_up(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_call_that_can_not_wait_changes_no_constant_and_ends_its_lock(tmp_path
     assert words == ["event", "wait", "400", "wait", "symbol", "from", "launch", "record"]
 
 
+@pytest.mark.slow
 def test_calls_of_several_threads_upload_and_launch_one_after_the_other(tmp_path: Path) -> None:
     words = words_of_constant_calls(tmp_path, "gcc -std=c11", THREADS)
     assert words == ["event", *["wait", "symbol", "from", "launch", "record"] * 200]

@@ -47,6 +47,7 @@ def kernels() -> tuple[Kernel, ...]:
     return tuple(generate(spec, analysis=False) for spec in load_text(SPEC))
 
 
+@pytest.mark.slow
 def test_the_driver_counts_the_resident_blocks_of_each_before_one_is_launched(
     kernels: tuple[Kernel, ...], tmp_path: Path
 ) -> None:

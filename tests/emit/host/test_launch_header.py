@@ -73,7 +73,7 @@ def test_the_c_header_brings_the_typed_launcher_to_cpp(folder: Path, standard: s
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", [("first.h", "first.hpp"), ("first.hpp", "first.h"), ("first.hpp",)])
 def test_headers_can_be_included_in_any_order(folder: Path, order: tuple[str, ...]) -> None:
     for option in ("-DOTHER", "-DCUGEN_C_ONLY"):

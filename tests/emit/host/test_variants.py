@@ -157,7 +157,7 @@ def test_the_driver_has_the_same_launchers(tmp_path: Path) -> None:
     assert (finished.status, finished.output) == (0, "")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text", [SPEC, DYNAMIC, TWO_LAUNCHES, BY_SIZE], ids=["static", "dynamic", "workspace", "sizes"]
 )

@@ -274,6 +274,7 @@ def test_pipelines_compile_for_sm_90a_without_a_warning():
     assert [str(warning) for warning in compile_cubin("\n".join(body), "k", "sm_90a").warnings] == []
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if "n32" in n else pytest.mark.slow) for n in WGMMAS])
 def test_warpgroups_multiply_every_type_without_a_warning(name):
     if nvrtc.find() is None:

@@ -78,7 +78,7 @@ COPIED = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("text", "shapes", "family"), COPIED.values(), ids=list(COPIED))
 def test_operands_are_copied_with_the_channels_last(text: str, shapes: dict[str, str], family: str) -> None:
     assert copies(text) == (shapes, family)

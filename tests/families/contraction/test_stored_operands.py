@@ -36,6 +36,7 @@ def test_a_computed_operand_is_stored_however_it_is_spelt(made, prove, spelling)
     prove(spec)
 
 
+@pytest.mark.slow
 def test_a_computed_operand_is_stored_in_its_compute_type(made, prove):
     spec = SCALED.format(k=260, compute=SPELLINGS["inline"]).replace("float32", "float16")
     kernel = made(spec)
@@ -91,6 +92,7 @@ def test_a_covariance_is_a_product_of_one_stored_matrix(made, prove, dtype):
     prove(spec)
 
 
+@pytest.mark.slow
 def test_a_covariance_of_any_number_of_rows(prove):
     spec = COVARIANCE.format(rows="{range: [2, 100000]}", dtype="float32")
     prove(spec, {"N": 131})

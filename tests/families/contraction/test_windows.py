@@ -13,6 +13,7 @@ from cugen.plan.context import make_context
 from cugen.rewrite.grouping import group_statements
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule
+from tests.drawn import examples
 from tests.families.contraction.convolutions import Convolution, convolutions
 
 DENSE = """
@@ -224,7 +225,7 @@ def test_windows_that_are_inside_are_taken_under_a_condition(value):
     contraction(spec(compute, "N, H + 2, W + 2, C", *SHAPES[1:]))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(convolutions())
 def test_every_drawn_convolution_is_a_contraction(case):
     match = answer(case.text)

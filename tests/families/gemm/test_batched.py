@@ -125,7 +125,7 @@ def test_unsupported_batches_are_refused(reasons, text, why):
 # Results
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (10, 12, 18)])
 def test_all_transposes_are_right(prove, sizes, transposed):
@@ -157,6 +157,7 @@ def test_all_element_types_are_right(prove, dtype, transposed):
     prove(batched_gemm(300, 9, 7, 11, transposed, dtype, out))
 
 
+@pytest.mark.slow
 def test_a_dynamic_batch_of_any_length_is_right(prove):
     for z in (0, 1, 31, 33):
         prove(batched_gemm("dynamic", 4, 4, 4), {"Z": z})

@@ -231,6 +231,7 @@ def test_a_missing_barrier_gives_wrong_results(made, missing):
         assert not verify(kernel.spec, source, kernel.manifest, CpuDevice(shuffle=seed)).verification.passed
 
 
+@pytest.mark.slow
 def test_the_same_bits_in_every_order_of_blocks(made):
     kernel = made(gemm(64, 64, 250, 8))
     results = set()

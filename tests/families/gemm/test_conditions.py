@@ -25,6 +25,7 @@ def definition(kernel, name: str) -> str:
     return next(line for line in lines if f" {name} = " in line).split(" = ")[1].rstrip(";")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("condition", "offset", "length"),
     [
@@ -111,7 +112,7 @@ def test_pieces_that_take_no_condition_say_so(reasons, schedule, dtype, why):
 # Results
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("more", [STAGES[0], pytest.param(STAGES[1], marks=pytest.mark.slow), STAGES[2]])
 def test_a_triangular_or_banded_sum_is_right(prove, condition, more):
@@ -146,6 +147,7 @@ def test_masked_terms_may_be_infinite(prove):
     prove(INFINITE)
 
 
+@pytest.mark.slow
 def test_any_dynamic_size_is_right(made, check):
     sizes = "{range: [0, 300]}"
     check(made(masked("k >= m - 5 and k <= m + 2 * n", sizes, sizes, sizes, schedule=SMALL)), CpuDevice())

@@ -108,7 +108,7 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_results_agree_with_the_reference(made, prove, case):
     assert made(case.text).plan.kernels[-1].family == "gemm"
@@ -132,7 +132,7 @@ def test_traced_accesses_match_the_plan(made, case):
     assert not trace.mismatches
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "memory", ["texture", "readonly", "shared", "{space: shared, stages: 3}", "{space: shared, pad: 4}"]
 )
@@ -142,7 +142,7 @@ def test_windows_are_read_from_where_the_spec_places_them(planned, prove, memory
     prove(text)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layout", ["pitch: 28", "pitch: 25", "layout: column"])
 @pytest.mark.parametrize("array", ["x", "y"])
 def test_windows_and_results_have_any_layout(planned, prove, array, layout):
@@ -163,7 +163,7 @@ compute: y[n, i, j, k] = sum(x[n, i + r - 1, j + s - 1, c] * w[k, r, s, c], r, s
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "sizes", [(3, 11, 9, 16, 33, 3, 2), (2, 5, 7, 0, 9, 3, 3), (2, 5, 7, 8, 9, 3, 0), (0, 5, 0, 8, 9, 1, 1)], ids=str
 )
@@ -174,7 +174,7 @@ def test_extents_of_the_call_may_be_zero(planned, prove, sizes, more):
     prove(text, dict(zip("NHWCKRS", sizes, strict=True)), sanitize=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("condition", ["k <= i", "k >= i - 3 and k <= i", "k < 20 - i"])
 @pytest.mark.parametrize("x", ["x[i + k]", "x[2 * i + 3 * k - 5]"])
 def test_terms_of_windows_under_a_condition_are_masked(planned, prove, condition, x):

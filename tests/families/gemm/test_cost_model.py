@@ -158,7 +158,7 @@ def picked(problem: Problem, timed: list[tuple[float, TileConfig]]) -> float:
     return next(seconds for seconds, config in timed if config == choice)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("problem", measured(), ids=lambda p: f"{p.m}x{p.n}x{p.k}")
 def test_the_pick_among_the_measured_configs_is_within_5_percent_of_the_fastest(problem):
     timed = measured()[problem]

@@ -300,6 +300,7 @@ def test_candidates_keep_the_sizes_of_the_spec():
     assert {dict(schedule.tunables)["stages"] for schedule in schedules} == {3}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("requested", ["reduction: cluster", "reduction: workspace", "prefetch: interleaved"])
 def test_candidates_keep_the_requested_tunables(requested):
     request = request_of("target: sm_90\n" + gemm(64, 72, 777, schedule=requested))

@@ -73,6 +73,7 @@ def test_no_unit_is_idle_that_is_used_or_could_not_be(planned, text):
     assert planned(text).idle_unit is None
 
 
+@pytest.mark.slow
 def test_the_roofline_is_a_share_of_the_highest_peak(made):
     h200 = device("H200")
     text = product_of("float16", "family: gemm, cores: cuda", 4096)

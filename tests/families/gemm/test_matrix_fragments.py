@@ -59,7 +59,7 @@ def instructions_of(kernel) -> set[str]:
 # When tensor cores are used
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(
     ("types", "target", "expected"),
     [
@@ -105,7 +105,7 @@ def test_fast_sums_of_float8_are_within_their_wider_bounds(prove):
     prove(product_of(TYPES[4], 33, 67, 200, target="sm_89").replace("{tf32: true}", "{fp8: fast}"))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("types", TYPES)
 def test_cuda_cores_multiply_where_they_are_requested(planned, types):
     kernel = planned(product_of(types, 256, 256, 256, schedule="family: gemm, cores: cuda"))
@@ -140,7 +140,7 @@ def test_what_tensor_cores_do_not_take_is_refused_with_a_reason(reasons, text, w
 # Tiles
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(56)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("step", [64, 128])
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
@@ -165,14 +165,14 @@ def test_matrices_of_16_bit_elements_are_transposed_and_those_of_8_bit_ones_copi
 # Results
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
 def test_results_are_right_at_odd_sizes(prove, types, k_major):
     prove(product_of(types, 33, 67, 71, k_major=k_major))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("types", TYPES[::2])
 def test_no_thread_races_with_another(prove, types):
     prove(product_of(types, 65, 65, 130), races=True)
@@ -196,7 +196,7 @@ def test_results_are_right_with_every_piece(prove, schedule):
     prove(product_of(TYPES[2], 128, 128, 512, schedule=schedule))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("types", TYPES)
 def test_results_are_right_with_every_epilogue(prove, types):
     prove(f"""
@@ -222,6 +222,7 @@ def test_tf32_is_rounded_in_registers_and_where_it_is_allowed_only(planned, made
         assert "to_tf32" not in made(text).source
 
 
+@pytest.mark.slow
 def test_results_are_right_with_stream_k(prove):
     prove(product_of(TYPES[1], 129, 640, 256, schedule=SMALL + ", stream_k: 1"))
 
@@ -288,6 +289,7 @@ def rounded(a: np.ndarray) -> np.ndarray:
     return ((a.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
 def test_each_element_is_rounded_to_nearest_with_ties_away_from_zero(made, k_major):
     text, inputs = identity_product(k_major)

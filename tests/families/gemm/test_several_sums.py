@@ -133,6 +133,7 @@ def test_two_gemms_are_right(prove, stages, sizes):
     prove(two(*sizes, schedule=f"{SMALL}, stages: {stages}"), races=True)
 
 
+@pytest.mark.slow
 def test_a_ratio_of_two_sums_is_right(prove):
     prove(ratio(33, 17, 65, schedule=SMALL), sanitize=True)
 
@@ -158,11 +159,13 @@ def test_sums_under_a_condition_of_swizzled_tiles_are_right(prove):
     prove(text.replace("dtype:", swizzle, 3))
 
 
+@pytest.mark.slow
 def test_any_dynamic_size_is_right(made, check):
     sizes = "{range: [0, 300]}"
     check(made(two(sizes, sizes, sizes)), CpuDevice())
 
 
+@pytest.mark.slow
 def test_it_compiles(compiled):
     compiled(two())
     compiled(ratio(schedule=SMALL + ", stages: 1"))

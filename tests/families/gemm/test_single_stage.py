@@ -104,7 +104,7 @@ def test_edges_are_free_of_races(prove):
     prove(gemm(33, 17, 65, schedule=ONE_STAGE), races=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("more", ["sliced_k: 2", "split_k: 2, reduction: workspace", "split_k: 2, reduction: cluster"])
 def test_partial_sums_are_free_of_races(prove, more):
     prove("target: sm_90\n" + gemm(33, 64, 65, transposed="ab", schedule=f"{ONE_STAGE}, {more}"), races=True)

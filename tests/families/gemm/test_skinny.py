@@ -50,7 +50,7 @@ def test_more_than_8_rows_are_left_to_tiles(made, m, n_major, family):
     assert kernels[0].family == family
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("m", "family"), [(2, "skinny"), (3, "gemm"), (8, "gemm")])
 def test_more_than_2_rows_that_lanes_read_with_a_stride_are_left_to_tiles(made, prove, m, family):
     text = automatic(skinny_gemm(m, 1000, 99, x="K, M"))

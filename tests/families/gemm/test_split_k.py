@@ -99,6 +99,7 @@ def test_no_races_and_nothing_outside_memory(prove, options):
     prove(gemm(33, 65, 128), **options)
 
 
+@pytest.mark.slow
 def test_reruns_in_any_order_of_blocks_give_the_same_bits(made):
     kernel = made(gemm(64, 64, 256, 8, schedule=SMALL))
     generator = np.random.default_rng(6)

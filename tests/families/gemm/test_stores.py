@@ -34,7 +34,7 @@ def stores_of(kernel, array="z"):
     return [a for a in launch.accesses if a.access.array.name == array and a.access.kind == "store"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("n", "dtype", "shared"),
     [(4096, "float32", False), (4095, "float32", True), (4098, "float32", True), (4096, "bfloat16", True)],
@@ -95,7 +95,7 @@ def drawn(seed: int) -> str:
     return gemm(*sizes, k, batch=random.choice((1, 1, 3)), dtype=dtype, output=output, value=value, schedule=schedule)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 40))])
 def test_results_agree_with_the_reference(prove, seed):
     prove(drawn(seed))

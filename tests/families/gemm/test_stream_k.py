@@ -88,6 +88,7 @@ def test_launch_bounds_have_the_number_of_resident_blocks(planned):
     assert planned(gemm(128, 7168, 2048, schedule=f"{schedule}, blocks_per_sm: 1")).minimum_blocks == 1
 
 
+@pytest.mark.slow
 def test_stream_k_is_chosen_where_it_is_predicted_clearly_faster(planned):
     def is_stream_k(m, n, k):
         return "stream-K" in planned(gemm(m, n, k).replace("schedule", "# schedule")).reasons[0]
@@ -161,6 +162,7 @@ def test_no_races_and_nothing_outside_memory(prove, resident, options, schedule)
     prove(gemm(65, 97, 250, 2, schedule=schedule.replace("stages: 2", "stages: 4")), **options)
 
 
+@pytest.mark.slow
 def test_reruns_in_any_order_of_blocks_give_the_same_bits(made, resident):
     resident(7)
     kernel = made(gemm(100, 90, 200))

@@ -65,7 +65,7 @@ def test_without_a_swizzle_or_a_pad_the_transposing_copies_would_conflict(made):
     assert conflicts == [8, 1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 def test_fragments_of_tensor_cores_have_no_bank_conflicts(made, transposed):
     kernel = made(gemm(128, 64, 128, dtype="float64", transposed=transposed, schedule="cores: tensor", **THREE))
@@ -111,7 +111,7 @@ def test_candidates_address_swizzled_tiles_by_subscripts():
 # Results
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (33, 17, 65)])
 @pytest.mark.parametrize("memory", [SINGLE, THREE])
 def test_edges_are_right(prove, sizes, memory):
@@ -119,17 +119,20 @@ def test_edges_are_right(prove, sizes, memory):
     prove(gemm(m, k, n, **memory), sanitize=True)
 
 
+@pytest.mark.slow
 def test_a_tile_without_a_power_of_two_is_right(prove):
     prove(
         gemm(81, 40, 79, schedule="family: gemm, block: {m: 80, n: 80}, thread: {m: 10, n: 10}", **THREE), sanitize=True
     )
 
 
+@pytest.mark.slow
 def test_partial_sums_in_the_memory_of_swizzled_tiles_are_free_of_races(prove):
     cluster = SMALL + ", sliced_k: 2, split_k: 2, reduction: cluster"
     prove("target: sm_90\n" + gemm(65, 64, 71, schedule=cluster, **THREE), races=True)
 
 
+@pytest.mark.slow
 def test_it_compiles(compiled):
     compiled(gemm(**THREE))
     compiled(gemm(transposed="ab", **SINGLE))

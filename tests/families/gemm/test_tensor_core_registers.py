@@ -28,6 +28,7 @@ def drawn(seed: int) -> str:
     return TEXT.format(m=m, n=n, k=k, a=a.upper(), b=b.upper(), i=a, j=b, dtype=dtype)
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
 @pytest.mark.parametrize("target", ["sm_90", pytest.param("sm_89", marks=pytest.mark.slow)])
 def test_gemms_with_unaligned_rows_do_not_spill(made, seed, target):
@@ -47,6 +48,7 @@ compute: y[n, f, i, j, k] = sum(x[n, c, i + r, j + s, k + t] * w[f, c, r, s, t],
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("channels", "features", "taps"), [(3, 16, 3), (3, 64, 5), (1, 32, 7)])
 def test_windows_of_few_channels_in_three_dimensions_do_not_spill(made, channels, features, taps):
     """A thread keeps what it computes of each element's subscripts in the prologue."""

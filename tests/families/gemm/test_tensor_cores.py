@@ -136,6 +136,7 @@ def test_fragment_loads_have_no_bank_conflicts(made, transposed):
     assert all(report.cost == report.ideal for report in loads)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("schedule", "pad", "ideal"),
     [
@@ -171,6 +172,7 @@ def test_multiply_adds_are_counted_at_the_rate_of_tensor_cores(made):
     assert launch.facts.roofline.peak == pytest.approx(device("H200").peak("tensor_float64"))
 
 
+@pytest.mark.slow
 def test_the_largest_tile_compiles_without_spilling(made):
     if not compilers():
         pytest.skip("no CUDA compiler on this machine")
@@ -185,7 +187,7 @@ def test_the_largest_tile_compiles_without_spilling(made):
 # Results
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text",
     [

@@ -87,7 +87,7 @@ def numbers(code: str) -> set[int]:
     return set(map(int, re.findall(r"(?<![\w.])\d+\b", code)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", KERNELS.values(), ids=KERNELS)
 def test_sizes_are_named_wherever_they_are_meant(made, text):
     sizes, code = sizes_and_code(made(text).source)

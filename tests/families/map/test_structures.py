@@ -126,6 +126,7 @@ def test_fields_with_two_subscripts_and_in_front_are_structures(planned, prove):
     prove(columns, sanitize=True)
 
 
+@pytest.mark.slow
 def test_the_padding_of_structures_is_not_read(planned, prove):
     """The last structure of the array has none."""
     for fields, pitch, loads in [(3, 4, [2, 1]), (7, 8, [4, 2, 1]), (3, 5, [1, 1, 1])]:
@@ -187,6 +188,7 @@ def test_a_schedule_sets_the_structures_of_a_thread(planned, reasons, vector, wi
     assert "structures of x take the fewest sectors" in refusal.reason
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [1, 3, 255, 1021, 1025])
 def test_the_last_structures_are_right(prove, size):
     prove(reduced(3, size=size), sanitize=True)

@@ -83,7 +83,7 @@ def test_rows_by_more_numbers_of_threads(prove, threads, n):
     prove(rows(37, n, schedule=f", threads: {threads}"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 4093])
 def test_rows_of_any_residue(prove, n):
     """Successive rows begin at all offsets from the alignment of a vector."""

@@ -159,7 +159,7 @@ def test_split_full_reductions_of_any_length(prove, value, dtype, out, n):
         prove(split(f"N: {n}", "N", value, dtype=dtype, out=out))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "text",
     [

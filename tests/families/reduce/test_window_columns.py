@@ -65,6 +65,7 @@ def test_few_windows_are_shared_by_threads(columns):
     assert all(launch.block[0] > 1 for launch in kernel.plan.kernels)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("height", "width", "value"),
     [
@@ -90,7 +91,7 @@ def drawn(seed: int) -> str:
     return pooling(height, width, rows, columns, dtype, random.choice(VALUES), images)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(16))
 def test_results_are_right(seed):
     with patch.object(window_columns, "MIN_TERMS", 1), patch.object(window_columns, "MIN_SECTORS_RATIO", 0):

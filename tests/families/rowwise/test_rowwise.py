@@ -82,6 +82,7 @@ def test_a_transposed_output_is_a_separate_launch(made):
     assert [k.family for k in kernel.plan.kernels] == ["rowwise", "transpose"]
 
 
+@pytest.mark.slow
 def test_an_output_of_another_layout_is_transposed_by_a_separate_launch(made, prove):
     arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, N", "float16")}
     text = spec("M: 40, N: 36", arrays, (*BY_HAND, "z[i, j] = y[i, j] * 2")).replace(
@@ -109,7 +110,7 @@ def test_a_plain_sum_of_rows_is_left_to_reduce(planned):
 # How a row is mapped to threads
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("n", "dtype", "block"),
     [
@@ -231,7 +232,7 @@ def test_elements_that_other_threads_computed_take_another_launch(made):
 # Correctness
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
 @pytest.mark.parametrize("n", [1, 7, 33, 257, 1025, *map(slow, [2, 3, 4, 31, 32, 100, 256, 1000, 2048])])
 def test_rows_of_any_length(prove, n, statements):

@@ -52,6 +52,7 @@ def test_vectors_are_narrow_where_other_arrays_are_not_aligned_with_rows(planned
     assert widths(planned(rows(300, 1001, LAYER_NORM)), "x") == [1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -70,7 +71,7 @@ def test_aligned_short_and_dynamic_rows_have_no_edges(made, text):
 # Execution
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 128, 129, 131, 255, 257, 1021])
 def test_rows_of_any_residue_are_right(prove, n):
     """Successive rows begin at all offsets from the alignment of a vector."""
@@ -111,6 +112,7 @@ def test_no_access_is_out_of_bounds_or_races(prove, n):
     prove(rows(9, n, LAYER_NORM, "bfloat16"), races=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("dtype", "statements"), [("float32", SOFTMAX), ("bfloat16", SOFTMAX), ("bfloat16", LAYER_NORM)]
 )

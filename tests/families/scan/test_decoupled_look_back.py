@@ -122,6 +122,7 @@ def test_sizes_given_at_run_time(prove, sizes):
     prove(matrix("{range: [0, 5000]}", "{range: [0, 5000]}"), dict(zip("MN", sizes, strict=True)))
 
 
+@pytest.mark.slow
 def test_reruns_in_any_order_of_blocks_give_the_same_bits(made):
     kernel = made(matrix(2, 40_000))
     generator = np.random.default_rng(5)

@@ -19,6 +19,7 @@ from cugen.runtime.honesty import check_honesty
 from cugen.runtime.inputs import Inputs
 from cugen.runtime.verify import make_job, outputs_of
 from cugen.spec.model import Schedule
+from tests.drawn import examples
 
 MATRIX = """
 params: {M: %s, N: %s}
@@ -132,7 +133,7 @@ def test_short_and_reverse_rows_and_those_of_different_alignment_are_scanned_by_
         assert {a.width for a in accesses(planned(text).body) if a.array.space == "global"} == {1}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 127, 257, 1021, 4099])
 def test_unaligned_rows_are_right(prove, n):
     prove(matrix(9, n))
@@ -231,7 +232,7 @@ def test_direct_takes_no_scans_that_restart_in_tiles(made):
     assert recognise(Request("k", last, make_context(spec), Schedule(), target("sm_90"))) is None
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("m", "n", "value", "dtype"),
     [
@@ -306,14 +307,14 @@ def test_a_scan_in_a_branch_is_executed_outside_of_it(prove, planned, value):
     prove(matrix(7, 300, value))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("threads", "n"), [(1, 31), (4, 64), (32, 1), (32, 129), (256, 2050)])
 def test_rows_by_thread_groups_of_every_size(prove, threads, n):
     value = "cumsum(x[i, j] * j, j, exclusive=true, reverse=true, where=x[i, j] > 0) + cummax(x[i, j], j, reverse=true)"
     prove(matrix(19, n, value, schedule=f", threads: {threads}"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("threads", "threads_per_column", "n"), [(1, 1, 3), (8, 1, 40), (8, 4, 40), (4, 16, 3), (64, 4, 40)]
 )
@@ -395,7 +396,7 @@ def test_a_scan_that_accumulates_into_its_output(prove):
     prove(text)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("along", ["i", "j"])
 @pytest.mark.parametrize("reverse", ["", ", reverse=true"])
 @pytest.mark.parametrize(("m", "n"), [(37, 300), (5, 37), (33, 16), (2, 2050)])
@@ -436,7 +437,7 @@ def drawn(draw):
     return matrix(m, n, value, dtype, layout=layout, schedule=vectors)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn())
 def test_drawn_scans_agree_with_the_reference(prove, text):
     prove(text)

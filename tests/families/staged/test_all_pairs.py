@@ -56,7 +56,7 @@ def test_bodies_of_drawn_sizes(prove, seed):
     prove(pairs(n, m, dtype), sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("seed", [*range(4), *(slow(seed) for seed in range(4, 40))])
 def test_clusters_of_drawn_sizes(prove, seed):
     prove(clusters(*drawn(100 + seed)), sanitize=True)
@@ -94,6 +94,7 @@ def test_few_outputs_of_nested_sums_fill_the_device_as_a_gemm(made):
     assert families(made(clusters(300, 400_000, 18)))[0] == "gemm"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["argmin", "argmax"])
 @pytest.mark.parametrize(
     "column",

@@ -13,6 +13,7 @@ from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 MODES = ("zero", "clamp", "wrap", "reflect", "{value: 5}")
 TYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "int16")
@@ -94,7 +95,7 @@ def agrees(text: str, params: dict[str, int], device: CpuDevice) -> None:
     assert run.verification.passed, "\n".join([text, *run.verification.messages, kernel.source])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(drawn=windows())
 def test_drawn_windows_agree_with_the_reference(drawn):
     agrees(*drawn, CpuDevice(workers=1, shuffle=7))

@@ -123,14 +123,14 @@ def test_large_outputs_share_a_tile_among_several_of_a_thread(planned):
 # Results
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize("size", [2, 255, 256, slow(257), slow(1031)])
 def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, size):
     prove(signal(size, boundary=boundary), sanitize=boundary == "wrap")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(13, 64), (1, 2), slow(67, 31), slow(8, 32), slow(9, 33)])
 def test_two_dimensions_have_a_halo_in_both(prove, boundary, h, w):
@@ -148,14 +148,14 @@ def test_three_dimensions(prove, boundary):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("memory", ["pad: 1", "pad: 3", "swizzle: xor", "dynamic: true", "dynamic: true, pad: 2"])
 @pytest.mark.parametrize("layout", ["", ", layout: column", ", pitch: 83", slow(", pitch: {align: 128}")])
 def test_every_layout_of_the_array_and_of_its_tile(prove, memory, layout):
     prove(image(memory=f"{{space: shared, {memory}}}", layout=layout), sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -171,7 +171,7 @@ def test_every_launch_configuration_gives_the_same_result(prove, schedule):
     prove(image(37, 75, boundary="reflect", schedule=schedule), races=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("compute", "indices"),
     [
@@ -210,7 +210,7 @@ def test_reads_under_a_bounds_condition_stay_in_bounds(prove):
     prove(image(33, 65, compute, indices="", boundary=""), sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize("compute", ["y[i] = x[d[i]] + x[d[i] + 1]", "y[i] = x[2 * d[i] - 3 + i]"])
 def test_the_boundary_of_a_gathered_table_is_resolved_at_the_read(prove, planned, compute, boundary):
@@ -235,7 +235,7 @@ def test_exact_quotients_of_a_transposed_convolution(prove, planned, boundary):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("boundary", MODES)
 def test_a_window_beside_a_gathered_subscript(prove, planned, boundary):
     text = (
@@ -311,7 +311,7 @@ def test_two_tiles_in_dynamic_memory_follow_each_other(prove, planned):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("boundary", ["zero", "wrap", "reflect", slow("clamp")])
 @pytest.mark.parametrize(("h", "w"), [(37, 65), (0, 5), (1, 1), slow(5, 0)])
 def test_sizes_given_at_run_time(prove, boundary, h, w):
@@ -326,6 +326,7 @@ def test_statements_of_one_kernel_share_a_tile(prove, planned):
     prove(text, sanitize=True)
 
 
+@pytest.mark.slow
 def test_reductions_of_different_lengths_share_the_name_of_their_index(prove):
     prove(
         "arrays:\n  x: {shape: [256, 8], dtype: float32, memory: shared}\n"
@@ -336,7 +337,7 @@ def test_reductions_of_different_lengths_share_the_name_of_their_index(prove):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "text",
     [
@@ -406,7 +407,7 @@ def pairs(m=300, n=1000, *, reduction="min", memory="", schedule=""):
     return PAIRS.format(m=m, n=n, reduction=reduction, memory=memory, schedule=schedule)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max", "argmin", "argmax"])
 @pytest.mark.parametrize(("m", "n"), [(1, 1000), (255, 999), (256, 128), (257, 1025)])
 def test_a_long_reduction_over_common_points_walks_unasked(prove, planned, reduction, m, n):
@@ -446,6 +447,7 @@ def test_few_points_are_read_where_they_are(planned):
     assert planned(pairs(n=128)).family == "staged"
 
 
+@pytest.mark.slow
 def test_the_step_of_a_walk_is_that_of_the_schedule(prove, planned):
     text = pairs(memory=", memory: shared", schedule="block: {i: 64}, step: {k: 48}")
     assert staged_tiles(planned(text)) == {"x_tile": (48, 2)}
@@ -453,7 +455,7 @@ def test_the_step_of_a_walk_is_that_of_the_schedule(prove, planned):
     prove(text, races=True)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("outputs", [2, 3, 4, 8])
 @pytest.mark.parametrize("n", [1, 31, 127, 257, 512])
 def test_a_thread_of_a_walk_has_several_outputs(prove, planned, n, outputs):
@@ -463,7 +465,7 @@ def test_a_thread_of_a_walk_has_several_outputs(prove, planned, n, outputs):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("reduction", ["sum", "max", "prod", "any"])
 @pytest.mark.parametrize(("m", "n"), [(65, 1025), (67, 1000), (64, 2048), (131, 769)])
 def test_threads_that_share_an_output_combine_their_slices(prove, planned, reduction, m, n):
@@ -483,7 +485,7 @@ def test_slices_and_several_outputs_are_free_of_races(prove, planned):
     prove(accelerations(1031, "step: {j: 64}"), races=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("reduction", ["argmin", "argmax", "min"])
 @pytest.mark.parametrize(("points", "centres", "features"), [(2, 130, 3), (129, 131, 4), (257, 128, 1), (300, 257, 7)])
 def test_the_nearest_centre_holds_the_features_of_several_points(prove, planned, reduction, points, centres, features):
@@ -499,7 +501,7 @@ def test_the_nearest_centre_holds_the_features_of_several_points(prove, planned,
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("m", "n"), [(1, 7), (65, 31), (33, 70), (64, 64)])
 @pytest.mark.parametrize("where", ["", ", where=k != i", ", where=x[i, 0] > 0"])
 def test_a_walk_has_several_outputs_along_both_indices(prove, planned, m, n, where):

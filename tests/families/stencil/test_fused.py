@@ -88,7 +88,7 @@ def test_a_scalar_result_is_not_fused(made):
 # Results
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(37, 64), slow(1, 4), slow(66, 132)])
 def test_the_boundary_mode_of_the_intermediate_array(prove, boundary, h, w):
@@ -102,7 +102,7 @@ def test_either_order_at_any_size(prove, statements, h, w):
     prove(filters(h, w, statements, boundary="zero", between="reflect"), races=(h, w) == (33, 260))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("between", MODES)
 def test_columns_left_of_an_image_narrower_than_a_warp(prove, between):
     """The column of a halo thread is negative there, and `threadIdx.x` is unsigned."""
@@ -120,6 +120,7 @@ def test_more_taps_than_the_image_has_rows(prove):
     prove(filters(9, 20, statements, boundary="reflect", taps=31))
 
 
+@pytest.mark.slow
 def test_footprints_in_both_directions_and_index_values(prove):
     first = "sum(x[i, j + s] * w[s], s) + x[i - 1, j - 1] + j"
     second = "t[i - 1, j - 1] + t[i + 1, j + 1] * i - x[i, j] + sum(t[i, j + q] * w[q], q)"

@@ -68,7 +68,7 @@ def test_long_periods_are_left_to_others(stride):
     assert made(IMAGE, stride=(1, stride), taps=(3, 20)).plan.kernels[0].family != "stencil"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_drawn_transposed_convolutions_are_right(seed):
     source, taken = Random(seed), 0

@@ -161,7 +161,7 @@ def test_only_the_footprint_is_loaded(planned):
     assert len(loads) == 3  # a vector above, the center row, a vector below
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 @pytest.mark.parametrize(("height", "width"), [(1, 16), (7, 32), (33, 144), (20, 272)])
 def test_rows_of_whole_vectors_need_no_scalar_loads_for_zeros_outside(made, prove, dtype, height, width):
@@ -275,7 +275,7 @@ def test_a_window_of_one_column_has_no_dimension_for_it(prove, planned):
     prove(spec)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(13, 64), slow(1, 4), slow(66, 20)])
 def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, h, w):
@@ -296,7 +296,7 @@ def test_reads_under_a_bounds_condition_stay_in_bounds(prove, h, w):
     prove(image(h, w, compute, boundary="", schedule="rows: 4"), sanitize=h > 30)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "compute",
     [

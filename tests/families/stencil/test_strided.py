@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.plan.traversal.walking import accesses
+from tests.drawn import examples
 
 
 def pooled(stride: int, window: int, dtype: str = "float32", rows: int = 5, columns: int = 37) -> str:
@@ -24,7 +25,7 @@ WINDOWS = st.integers(1, 12)
 DTYPES = st.sampled_from(("float32", "float64", "float16", "int8", "uint8", "int16", "int64"))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(stride=STRIDES, window=WINDOWS, dtype=DTYPES, rows=st.integers(1, 70), columns=st.integers(1, 130))
 def test_every_warp_of_a_strided_window_has_a_verdict(made, stride, window, dtype, rows, columns):
     """The analysis knows no cost of an access that is not aligned to its size."""

@@ -71,7 +71,7 @@ def test_a_read_that_is_contiguous_along_both_indices_is_no_transpose(planned):
 # Execution
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize("value", READS.values(), ids=READS)
 def test_no_access_is_out_of_bounds_or_races(prove, value, dtype):
@@ -92,6 +92,7 @@ def test_random_sides_are_right(prove, value, rows, columns, dtype):
     prove(moved(value, rows, columns, dtype))
 
 
+@pytest.mark.slow
 def test_parts_of_rows_are_right(prove):
     prove(part("H * D"), sanitize=True)
     prove(part("1", 65, 3, 129, "bfloat16"), sanitize=True)

@@ -67,6 +67,7 @@ def test_loads_and_stores_move_16_bytes(planned, dtype, width):
     assert dict(kernel.alignments) == {"A": 16, "B": 16}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("dtype", "size"), TYPES.items())
 @pytest.mark.parametrize("side", [40, 9000])
 def test_the_pitch_of_a_tile_is_an_odd_number_of_words(unanalysed, dtype, size, side):

@@ -17,6 +17,7 @@ from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 CHAIN = "y[m, n] = sum(a[m, k] * b[k, l] * c[l, n], k, l)"
 CHAIN_ARRAYS = "a [M, K]; b [K, L]; c [L, N]; y [M, N]"
@@ -111,7 +112,7 @@ def test_accesses_of_a_chain_are_as_predicted():
     assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_drawn_products_have_the_results_of_one_sum(data):
     sizes = {name: data.draw(st.integers(1, 5), name) for name in "mnkl"}

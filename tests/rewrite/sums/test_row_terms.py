@@ -120,6 +120,7 @@ def test_an_element_per_row_is_no_further_term() -> None:
     assert with_row_terms(spec, len(spec.statements) - 1) is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("result", "value"),
     [

@@ -50,6 +50,7 @@ def reductions(spec: Spec) -> list[int]:
     return [sum(isinstance(node, Reduce) for node in walk(s.value)) for s in with_short_reductions(spec).statements]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_all_pairs_of_two_sets_of_points_are_never_stored(spelling: str) -> None:
     kernel = generate(spec_of(nearest(spelling, "sum((p[i, c] - q[j, c]) ** 2, c)", "min")), analysis=False)

@@ -130,6 +130,7 @@ extern "C" __global__ void k(const float* in, float* out, int at, int to) {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sanitize", [False, True])
 @pytest.mark.parametrize(
     ("read_index", "write_index", "line", "words"),

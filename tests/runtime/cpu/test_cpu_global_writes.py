@@ -85,7 +85,7 @@ extern "C" __global__ void k(int* out, int* flag) {
 WRITE, READ = "out[t ^ FLIP] = 5", "if (out[t ^ FLIP] == 1000) __trap()"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("access", [WRITE, READ], ids=["write", "read"])
 @pytest.mark.parametrize(
     ("barrier", "flip", "is_race"),

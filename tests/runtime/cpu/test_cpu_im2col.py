@@ -17,6 +17,7 @@ from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.device import Fault, Job
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
+from tests.drawn import examples
 
 MakeJob = Callable[..., Job]
 Array = NDArray[Any]
@@ -189,7 +190,7 @@ def images_of(copy: Copy) -> Array:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(copy=copies())
 def test_a_load_has_the_pixels_that_follow_the_first_in_the_bounding_box(
     make_job: MakeJob, options: dict[str, Any], copy: Copy
@@ -278,7 +279,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize(("before", "after", "message"), PLANTED.values(), ids=list(PLANTED))
 def test_a_fault_planted_into_the_copy_of_a_convolution_is_named(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.device import Fault, Job
+from tests.drawn import examples
 
 MakeJob = Callable[..., Job]
 
@@ -67,7 +68,7 @@ def fault_of(job: Job, **options: Any) -> Fault:
 
 
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fills=st.integers(1, 14), one_arrives=st.booleans())
 def test_a_circular_buffer_passes_values_on(
     make_job: MakeJob, options: dict[str, Any], fills: int, one_arrives: bool

@@ -25,6 +25,7 @@ extern "C" __global__ void k(const int* in, int* out, int threads) {
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("warps", [1, 2, 4])
 @pytest.mark.parametrize(
     "options",
@@ -184,7 +185,7 @@ def races_in(make_job, source, *, blocks=1, shuffle=None):
     return [{fault.line, int(fault.message.rsplit(" ", 1)[1])} for fault in faults]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("shuffle", [None, 6])
 @pytest.mark.parametrize(
     ("barrier", "flip", "races"),

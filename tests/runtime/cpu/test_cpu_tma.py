@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.device import Fault, Job
+from tests.drawn import examples
 
 MakeJob = Callable[..., Job]
 Array = NDArray[Any]
@@ -153,7 +154,7 @@ def copies(draw: st.DrawFn) -> Copy:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(copy=copies())
 def test_a_load_has_the_elements_of_the_box_and_zeros_outside(
     make_job: MakeJob, options: dict[str, Any], copy: Copy
@@ -168,7 +169,7 @@ def test_a_load_has_the_elements_of_the_box_and_zeros_outside(
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(copy=copies())
 def test_a_store_writes_the_elements_of_the_box_inside_the_tensor(
     make_job: MakeJob, options: dict[str, Any], copy: Copy

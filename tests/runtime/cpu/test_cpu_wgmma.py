@@ -183,7 +183,7 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("n", [8, 24, 64, 256])
 @pytest.mark.parametrize("types", TYPES)
 def test_a_product_is_that_of_numpy(make_job: MakeJob, types: str, n: int) -> None:
@@ -193,7 +193,7 @@ def test_a_product_is_that_of_numpy(make_job: MakeJob, types: str, n: int) -> No
     assert (result(job, expected.shape, shuffle=5) == expected).all()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("swizzle", SWIZZLE_CODES)
 @pytest.mark.parametrize("types", ["bf16", "tf32", "e4m3_e5m2", "s8_u8"])
 def test_operands_along_k_may_have_any_swizzle(make_job: MakeJob, types: str, swizzle: int) -> None:
@@ -201,7 +201,7 @@ def test_operands_along_k_may_have_any_swizzle(make_job: MakeJob, types: str, sw
     assert (result(job, expected.shape) == expected).all()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("swizzle", SWIZZLE_CODES)
 @pytest.mark.parametrize("mn_major", [(True, False), (False, True), (True, True)], ids=["A", "B", "both"])
 @pytest.mark.parametrize("types", ["f16", "bf16"])
@@ -288,7 +288,7 @@ FAULTS: dict[str, tuple[dict[str, str], str, str]] = {
 
 
 @pytest.mark.whole
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("changes", "kind", "message"), FAULTS.values(), ids=list(FAULTS))
 @pytest.mark.parametrize("options", [{}, {"shuffle": 2}, {"races": True}], ids=["fast", "shuffled", "races"])
 def test_a_fault_has_the_line_of_the_wgmma(

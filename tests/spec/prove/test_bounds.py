@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from cugen.spec.expressions import Read, walk
 from cugen.spec.prove.counterexample import Point
+from tests.drawn import examples
 
 Compute = Callable[..., Any]
-RELAXED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RELAXED = settings(
+    deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def boundaries(result: Any) -> list[str | None]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cugen.spec.expressions import Boundary, Sample, walk
 from cugen.spec.load import load_text
 from cugen.spec.prove.coordinates import Intervals
+from tests.drawn import examples
 
 Compute = Callable[..., Any]
 FILTERED = "float32; memory: {space: texture, dims: 2, filter: linear}"
@@ -56,7 +57,7 @@ def coordinates(draw: st.DrawFn, depth: int = 3) -> str:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(coordinates())
 def test_an_interval_holds_every_value(text: str) -> None:
     (spec,) = load_text(f"""

@@ -11,8 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.drawn import examples
+
 Compute = Callable[..., Any]
-RELAXED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RELAXED = settings(
+    deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 STATIC, DYNAMIC = "{N: 64}", "{N: {range: [1, 65536], multiple_of: 4}}"
 
 

@@ -14,6 +14,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.expressions import Reduce, walk
 from cugen.spec.load import load_text
 from cugen.spec.model import Precision, Spec, canonical
+from tests.drawn import examples
 
 SAMPLE = """\
 cugen: 1
@@ -419,7 +420,7 @@ _MARKS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, len(SAMPLE)), st.integers(0, 12), st.lists(st.sampled_from(_MARKS), max_size=4).map("".join))
 def test_a_damaged_spec_is_a_spec_or_a_diagnostic(offset: int, length: int, insert: str) -> None:
     text = SAMPLE[:offset] + insert + SAMPLE[offset + length :]
@@ -464,7 +465,7 @@ def test_any_text_is_a_spec_or_a_diagnostic(text: str) -> None:
     assert outcome(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(_KEYS), _NODES)
 def test_any_value_of_any_key_is_a_spec_or_a_diagnostic(key: str, value: str) -> None:
     lines = [

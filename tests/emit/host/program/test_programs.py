@@ -121,6 +121,7 @@ def test_a_wrong_kernel_is_found(kernel_of, run_on_cpu):
     assert "y: 1000 elements checked, 1000 wrong; largest error 1e-05" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_call_of_cuda_that_fails_ends_the_program(kernel_of, run_on_cpu):
     done = run_on_cpu(kernel_of(WRONG), edit=lambda text: text.replace("(&properties, 0)", "(&properties, 7)"))
     assert (done.returncode, done.stdout) == (2, "")

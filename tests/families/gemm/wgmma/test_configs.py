@@ -26,6 +26,7 @@ from cugen.plan.nodes import Define, For, If, Node, Section
 from cugen.plan.symbols import Integer, symbol
 from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text
+from tests.drawn import examples
 from tests.families.gemm.wgmma.conftest import contraction_of, product
 
 SM_90A = target("sm_90a")
@@ -65,7 +66,7 @@ def instruction_of(contraction: Contraction) -> WgmmaInstruction:
     return instruction
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(gemms(), st.data())
 def test_every_config_fits_a_multiprocessor(gemm: Gemm, data: st.DataObject) -> None:
     """The shared memory of its kernel, and the registers that its threads need."""
@@ -157,7 +158,7 @@ def evaluated(expr: Integer, values: dict[sympy.Symbol, Any]) -> Any:
 BLOCKS = [(m, n) for m, n in cross(BLOCK_M, BLOCK_N) if m * n <= 128 * 256]  # whose accumulators fit registers
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     m=st.integers(1, 3000),
     n=st.integers(2, 3000),  # of one column, M and N change roles
@@ -178,7 +179,7 @@ def test_the_raster_visits_every_output_tile_once(
     assert Counter(tiles_of(kernel, sizes)) == Counter(map(Tile._make, expected))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     m=st.integers(1, 600),
     n=st.integers(1, 600),

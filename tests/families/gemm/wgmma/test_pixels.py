@@ -198,7 +198,7 @@ BOXES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("text", "box"), BOXES.values(), ids=list(BOXES))
 def test_the_bounding_box_has_the_pixels_of_the_first_tap(planned, prove, text: str, box: PixelBox) -> None:
     assert pixels(planned(text)) == box
@@ -271,7 +271,7 @@ def drawn(seed: int) -> Draw:
     return Draw(text, source.choice(("", "sanitize", "races")))
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_convolutions_equal_the_reference(prove, seed: int) -> None:
     draw = drawn(seed)
@@ -295,7 +295,7 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", CLUSTERS.values(), ids=list(CLUSTERS))
 def test_the_last_tile_of_a_cluster_may_begin_after_the_last_pixel(planned, prove, text: str) -> None:
     """Three tiles of 64 or one of 192 for two blocks: the map has no pixel after the last of a single image."""
@@ -303,7 +303,7 @@ def test_the_last_tile_of_a_cluster_may_begin_after_the_last_pixel(planned, prov
     prove(text)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("channels", [8, 24, 40, 72])
 @pytest.mark.parametrize("filters", ["K, 3, 3, C", "3, 3, C, K"])
 def test_channels_are_padded_to_whole_k_tiles(planned, prove, channels: int, filters: str) -> None:

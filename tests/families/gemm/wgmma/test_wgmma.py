@@ -89,7 +89,7 @@ def _extent(source: random.Random, tile: int) -> int:
     return source.choice((source.choice(EDGES), tile - 1, tile, tile + 1, source.choice((16, 48, 80, 160))))
 
 
-@pytest.mark.sampled(120)
+@pytest.mark.sampled(240)
 @pytest.mark.parametrize("seed", range(240))
 def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
     drawn = draw(seed)

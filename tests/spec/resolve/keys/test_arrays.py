@@ -16,6 +16,7 @@ from cugen.spec.expressions import Boundary
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from cugen.spec.prove.integers import evaluate
+from tests.drawn import examples
 
 Diagnose = Callable[..., Any]
 
@@ -206,7 +207,7 @@ def test_memory_that_can_only_be_read_is_not_written(diagnose: Diagnose, space: 
     assert [d.code for d in diagnose(text)] == ["CG1219"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 12)), min_size=1, max_size=3))
 def test_accepted_strides_give_each_element_a_distinct_offset(dimensions: list[tuple[int, int]]) -> None:
     shape, steps = [n for n, _ in dimensions], [step for _, step in dimensions]
