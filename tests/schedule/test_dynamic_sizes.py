@@ -56,12 +56,12 @@ def test_an_operator_of_sizes_known_at_launch_costs_about_what_it_does_with_fixe
     assert not {launch.family for launch in dynamic.plan.kernels} & FALLBACKS - {
         launch.family for launch in fixed.plan.kernels
     }
-    expected, found = price(fixed), price(dynamic)
-    if expected is None or found is None:
+    expected, of_dynamic = price(fixed), price(dynamic)
+    if expected is None or of_dynamic is None:
         return
-    assert found.moved <= 2 * MAX_RATIO * expected.moved
-    if expected.is_complete and found.is_complete:
-        assert found.seconds <= MAX_RATIO * expected.seconds
+    assert of_dynamic.moved <= 2 * MAX_RATIO * expected.moved
+    if expected.is_complete and of_dynamic.is_complete:
+        assert of_dynamic.seconds <= MAX_RATIO * expected.seconds
 
 
 def spec_of(defaults: Mapping[str, int], arrays: str, compute: str, schedule: str = "") -> str:

@@ -266,17 +266,26 @@ def _registers_per_element(problem: RowProblem) -> int:
 
 
 def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
-    """Whether a grid with one block or cluster per row would leave most of the device idle, for long, or reload most of
-    a row of single elements, each of which has an index of its own: further launches move as much, in vectors."""
+    """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
     rows = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
     longest = problem.request.context.planned_extent(problem.column)
-    capacity = sum(level.slots for level in config.levels) * config.stride
-    blocks = -(-rows // config.rows) * (config.cluster if longest <= capacity else 1)
+    blocks = -(-rows // config.rows) * (config.cluster if longest <= _capacity(config) else 1)
     is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
-    has_vectors = config.width.count > 1 or config.contiguous_row
+    return is_idle and problem.request.schedule.family != "rowwise"
+
+
+def reloads_single_elements(problem: RowProblem, config: RowConfig) -> bool:
+    """Whether most of a row is reloaded by single elements, each of which has an index of its own: further launches
+    move as much, in vectors."""
     typical = problem.request.context.typical_extent(problem.column) or 0
-    is_reloaded = typical >= max(2 * capacity, MIN_LONG_ROW_ELEMENTS) and not has_vectors
-    return (is_idle or is_reloaded) and problem.request.schedule.family != "rowwise"
+    is_reloaded = typical >= max(2 * _capacity(config), MIN_LONG_ROW_ELEMENTS)
+    has_vectors = config.width.count > 1 or config.contiguous_row
+    return is_reloaded and not has_vectors and problem.request.schedule.family != "rowwise"
+
+
+def _capacity(config: RowConfig) -> int:
+    """The elements of a row that are cached."""
+    return sum(level.slots for level in config.levels) * config.stride
 
 
 def _overlapped_levels(problem: RowProblem, length: int, width: int, threads: int) -> tuple[StorageLevel, ...]:

@@ -15,6 +15,7 @@ from cugen.families.rowwise.config import (
     choose_config,
     has_too_few_rows,
     read_repeatedly,
+    reloads_single_elements,
 )
 from cugen.families.rowwise.kernel import RowPasses
 from cugen.families.rowwise.passes.storage_levels import Storage
@@ -82,6 +83,8 @@ def _size_refusals(request: Request, problem: RowProblem, config: RowConfig) -> 
         yield Refusal("has one block per row; with few long rows, most multiprocessors would idle")
         return
     yield from _placement_refusals(request, problem, config)
+    if reloads_single_elements(problem, config):
+        yield Refusal("reloads most of a long row, one element at a time; further launches move as much in vectors")
     if config.threads * config.rows > 1024:
         reason = f"{config.rows} rows of {config.threads} threads exceed the 1024 threads of a block"
         yield Refusal(reason, "schedule.rows")

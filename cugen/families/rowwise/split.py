@@ -1,10 +1,11 @@
-"""Few long rows as several launches: one statement per reduction, each of which can use the whole device."""
+"""Few long rows, and those of single elements, as several launches: one statement per reduction, each of which can use
+the whole device."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.rowwise.config import choose_config, has_too_few_rows
+from cugen.families.rowwise.config import choose_config, has_too_few_rows, reloads_single_elements
 from cugen.families.rowwise.passes.schedule import reduction_levels
 from cugen.families.rowwise.statements.recognition import NotRowwise, match_rows
 from cugen.families.rowwise.statements.views import fuse_columns
@@ -16,7 +17,7 @@ from cugen.spec.rewriting import rebuild
 
 
 def split(single: Single) -> Steps | None:
-    """One statement per reduction, then the map. None unless the statement has few long rows."""
+    """One statement per reduction, then the map. None where one launch is as fast."""
     statement = single.statement
     try:
         problem = match_rows(single.request())
@@ -27,7 +28,8 @@ def split(single: Single) -> Steps | None:
     domain_names = {index.name for index in (*problem.domain.rows, *problem.domain.columns)}
     if len(problem.outputs) != 1 or not problem.outputs[0].is_per_element:
         return None
-    if domain_names != names or not has_too_few_rows(fused, choose_config(fused)):
+    config = choose_config(fused)
+    if domain_names != names or not (has_too_few_rows(fused, config) or reloads_single_elements(fused, config)):
         return None
     taken = {array.name for array in single.context.spec.arrays} | names
     stored: dict[Expr, Expr] = {}

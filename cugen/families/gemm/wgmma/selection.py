@@ -216,10 +216,10 @@ def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
 
 def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> WgmmaConfig | Refusal:
     """The fastest config by the model."""
-    found = list(configs(contraction, instruction))
-    if not found:
+    fitting = list(configs(contraction, instruction))
+    if not fitting:
         return _refusal(contraction, instruction)
-    return min(found, key=lambda config: predict(contraction, config))
+    return min(fitting, key=lambda config: predict(contraction, config))
 
 
 def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:
@@ -244,8 +244,8 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
 
 def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Schedule]:
     """Schedules to time, by predicted time."""
-    found = configs(contraction, instruction, is_search=True)
-    for config in sorted(found, key=lambda config: predict(contraction, config)):
+    searched = configs(contraction, instruction, is_search=True)
+    for config in sorted(searched, key=lambda config: predict(contraction, config)):
         yield schedule_of(contraction, config)
 
 
