@@ -31,18 +31,22 @@ _OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": 
 
 def with_canonical_expressions(spec: Spec) -> Spec:
     """The spec with the canonical form of its statements; the same object if they have it."""
-    scope = _Scope({param.name: param for param in spec.params}, {array.name: array for array in spec.arrays}, {})
-    statements = tuple(_statement(statement, scope.binding(statement.indices)) for statement in spec.statements)
+    scope = _Scope({param.name: param for param in spec.params}, {array.name: array for array in spec.arrays}, {}, ())
+    statements = tuple(_statement(statement, scope.of_results(statement.indices)) for statement in spec.statements)
     return spec if statements == spec.statements else replace(spec, statements=statements)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The params, the arrays, and the extents of the indices in scope."""
+    """The params, the arrays, the extents of the indices in scope, and those of them that are the statement's."""
 
     params: Mapping[str, Param]
     arrays: Mapping[str, Array]
     extents: Mapping[str, Expr]
+    results: tuple[str, ...]
+
+    def of_results(self, indices: tuple[Index, ...]) -> _Scope:
+        return replace(self.binding(indices), results=tuple(index.name for index in indices))
 
     def binding(self, indices: Iterable[Index]) -> _Scope:
         return replace(self, extents={**self.extents, **{index.name: index.extent for index in indices}})
@@ -170,7 +174,8 @@ def both(first: Expr | None, second: Expr) -> Expr:
 
 
 def _subscript(sub: Expr, extent: Expr, scope: _Scope) -> Expr:
-    """The index that a subscript equals, if that is no longer than the dimension; else one with canonical parts."""
+    """The index that a subscript equals, if that is no longer than the dimension; else one with canonical parts.
+    at a single position stays one: its taps and channels are one index of an implicit GEMM."""
     if not isinstance(sub, Op):
         return rebuild(sub, lambda part: _value(part, scope))
     parts = rebuild(sub, lambda part: _value(part, scope))
@@ -179,7 +184,8 @@ def _subscript(sub: Expr, extent: Expr, scope: _Scope) -> Expr:
     terms = [term for term in form.terms if not scope.is_zero(term[0])]
     if sub.dtype == INT64 and form.constant == 0 and len(terms) == 1:
         ((atom, coefficient),) = terms
-        if coefficient == 1 and isinstance(atom, Variable) and atom.name in scope.extents:
+        names = scope.extents if len(form.terms) == 1 else scope.results
+        if coefficient == 1 and isinstance(atom, Variable) and atom.name in names:
             canonical = IndexValue(atom.name)
     if isinstance(canonical, IndexValue) and not scope.is_inside(canonical.name, extent):
         return Op("add", (canonical, Const(0, INT64)), INT64)

@@ -229,6 +229,19 @@ def test_gradients_of_a_convolution_are_implicit_gemms_too(planned, prove, text)
     prove(text)
 
 
+def test_a_window_at_a_single_position_is_one_too(planned, prove):
+    text = """
+arrays:
+  x: {shape: [33, 3, 5, 8], dtype: float32}
+  w: {shape: [65, 8, 3, 5], dtype: float32}
+  y: {shape: [33, 1, 1, 65], dtype: float32}
+compute: y[n, i, j, k] = sum(x[n, i + r, j + s, c] * w[k, c, r, s], c, r, s)
+schedule: {family: gemm}
+"""
+    assert planned(text).family == "gemm"
+    prove(text)
+
+
 @pytest.mark.slow
 @settings(max_examples=150, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(convolutions(), st.booleans())
