@@ -175,7 +175,8 @@ def both(first: Expr | None, second: Expr) -> Expr:
 
 def _subscript(sub: Expr, extent: Expr, scope: _Scope) -> Expr:
     """The index that a subscript equals, if that is no longer than the dimension; else one with canonical parts.
-    at a single position stays one: its taps and channels are one index of an implicit GEMM."""
+
+    A window at a single position stays one: its taps and channels are one index of an implicit GEMM."""
     if not isinstance(sub, Op):
         return rebuild(sub, lambda part: _value(part, scope))
     parts = rebuild(sub, lambda part: _value(part, scope))
