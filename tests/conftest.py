@@ -283,6 +283,12 @@ def shared_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def unshared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of this worker alone: searches of one spec that start over remove each other's journal."""
+    return tmp_path_factory.getbasetemp() / "cache"
+
+
+@pytest.fixture(scope="session")
 def block_16x16() -> Callable[..., list[list[int | None]]]:
     """One list of addresses for each of the 8 warps of a 16×16 block; `element(tx, ty)` is an index of floats."""
 

@@ -22,8 +22,8 @@ H200 = Gpu("NVIDIA H200", "sm_90")
 
 
 @pytest.fixture(autouse=True)
-def own_builds(shared_builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUGEN_CACHE_DIR", os.fspath(shared_builds))
+def own_cache(unshared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUGEN_CACHE_DIR", os.fspath(unshared_cache))
 
 
 @pytest.fixture

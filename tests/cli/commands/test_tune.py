@@ -51,6 +51,11 @@ compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 """
 
 
+@pytest.fixture(autouse=True)
+def own_cache(own_builds: None, unshared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUGEN_CACHE_DIR", os.fspath(unshared_cache))
+
+
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     path = tmp_path / "scale.yaml"
