@@ -206,7 +206,7 @@ extern "C" cudaError_t attention_causal_launch(
         status = cudaMallocAsync(&workspace, attention_causal_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    float* const score = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const score = static_cast<float*>(workspace);
     float* const weight =
         reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((4 * B * H * (T * T) + 255) / 256));
     attention_causal_score<<<dim3((T + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(q, k, score);

@@ -138,7 +138,7 @@ extern "C" cudaError_t full_sum_launch(
         status = cudaMallocAsync(&workspace, full_sum_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    double* const total_parts = reinterpret_cast<double*>(static_cast<char*>(workspace) + 0);
+    double* const total_parts = static_cast<double*>(workspace);
     full_sum_total_parts<<<dim3(23), dim3(1024), 0, stream>>>(x, total_parts);
     full_sum_total<<<dim3(1), dim3(4), 0, stream>>>(total, total_parts);
     if (memory == nullptr)

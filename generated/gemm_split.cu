@@ -242,7 +242,7 @@ extern "C" cudaError_t gemm_split_launch(
         status = cudaMallocAsync(&workspace, gemm_split_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    unsigned int* const C_arrivals = reinterpret_cast<unsigned int*>(static_cast<char*>(workspace) + 0);
+    unsigned int* const C_arrivals = static_cast<unsigned int*>(workspace);
     float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace)
         + 256LL * ((4 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256));
     cudaMemsetAsync(C_arrivals, 0, 4LL * ((M + 31) / 32) * ((N + 63) / 64), stream);

@@ -565,7 +565,7 @@ extern "C" cudaError_t gemm_wgmma_stream_k_launch(
         status = cudaMallocAsync(&workspace, gemm_wgmma_stream_k_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    unsigned int* const C_flags = reinterpret_cast<unsigned int*>(static_cast<char*>(workspace) + 0);
+    unsigned int* const C_flags = static_cast<unsigned int*>(workspace);
     float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL);
     // Also make the device's context current, which the driver requires.
     cudaFuncSetAttribute(gemm_wgmma_stream_k, cudaFuncAttributeMaxDynamicSharedMemorySize, 108612);

@@ -190,7 +190,7 @@ extern "C" cudaError_t prefix_sum_launch(
         status = cudaMallocAsync(&workspace, prefix_sum_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    int* const y_flags = reinterpret_cast<int*>(static_cast<char*>(workspace) + 0);
+    int* const y_flags = static_cast<int*>(workspace);
     float* const y_sums =
         reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((4 * ((N + 1023) / 1024) + 259) / 256));
     cudaMemsetAsync(y_flags, 0, 4LL * ((N + 1023) / 1024) + 4, stream);
