@@ -249,7 +249,10 @@ class Interpreter:
 
     def _scan(self, node: Scan, scope: Scope) -> Tracked:
         inner, _ = self._bound((node.inner,), scope)
-        body, where = self._terms(node, inner)
+        try:
+            body, where = self._terms(node, inner)
+        except OutsideError:  # perhaps of elements that no chosen result has reached
+            body, where = self._terms(node, inner.where(self._is_reached(node, inner, scope)))
         terms = mask_terms(body, where, identity(node.kind, node.dtype))
         prefixes = scan(node.kind, terms, node.dtype, exclusive=node.exclusive, reverse=node.reverse)
         depth = prefixes.value.ndim - 1
@@ -260,6 +263,14 @@ class Interpreter:
         coordinates = (scope.values[node.outer], *sides)
         bound = None if prefixes.bound is None else np.broadcast_to(prefixes.bound, prefixes.value.shape)[coordinates]
         return Tracked(prefixes.value[coordinates], bound, prefixes.integral)
+
+    @staticmethod
+    def _is_reached(node: Scan, inner: Scope, outer: Scope) -> Values:
+        """Whether a result has an element of its scan, by both indices, which may share a name."""
+        first, last = inner.values[node.inner.name], outer.values[node.outer]
+        if node.reverse:
+            first, last = last, first
+        return first < last if node.exclusive else first <= last
 
 
 def _chunked(node: Reduce, inner: Scope, extents: tuple[int, ...]) -> list[Scope]:

@@ -42,19 +42,28 @@ class Scope:
         return replace(self, masks=(*self.masks, mask))
 
     def active(self, suspects: Values) -> Values:
-        """The points of `suspects` that are active; a mask with further axes is reduced over them by `any`."""
+        """The points of `suspects` that are active; axes of masks that these don't have are reduced by `any`."""
         for mask in self.masks:
-            extra = mask.ndim - suspects.ndim
-            if extra > 0:
-                mask = np.any(mask, axis=tuple(range(extra)))
-            leading = suspects.ndim - mask.ndim
-            reduced_axes = tuple(
-                axis for axis in range(mask.ndim) if mask.shape[axis] > 1 and suspects.shape[leading + axis] == 1
-            )
-            suspects = suspects & (np.any(mask, axis=reduced_axes, keepdims=True) if reduced_axes else mask)
+            suspects = suspects & _projected(mask, suspects.shape)
             if not suspects.any():
-                break
-        return suspects
+                return suspects
+        if len(self.masks) < 2:
+            return suspects
+        # Each mask may hold somewhere along an axis, and all of them nowhere.
+        together = suspects
+        for mask in self.masks:
+            together = together & mask
+        return _projected(together, suspects.shape)
+
+
+def _projected(mask: Values, shape: tuple[int, ...]) -> Values:
+    """The mask reduced by `any` over the axes that `shape` doesn't have."""
+    extra = mask.ndim - len(shape)
+    if extra > 0:
+        mask = np.any(mask, axis=tuple(range(extra)))
+    leading = len(shape) - mask.ndim
+    reduced = tuple(axis for axis in range(mask.ndim) if mask.shape[axis] > 1 and shape[leading + axis] == 1)
+    return np.any(mask, axis=reduced, keepdims=True) if reduced else mask
 
 
 def at_points(names: tuple[str, ...], positions: tuple[Values, ...]) -> Scope:
