@@ -17,6 +17,7 @@ from cugen.toolchain.cuda import compile_cubin
 from cugen.toolchain.errors import CompileError
 from tests.cpu_time import usual_seconds
 
+from .bounds import bounds_faults
 from .stores import store_faults
 
 TOO_LARGE_A_TEXTURE = "CG3105"  # a refusal that drawn sizes may earn
@@ -27,7 +28,7 @@ MAX_STACK_BYTES = 64  # per thread: that of a mathematical function
 
 def plan_faults(text: str, dynamic: Mapping[str, int]) -> Iterator[str]:
     """Why a valid spec can't be generated: an error or an exception, an unaligned access, an array in registers that is
-    indexed at run time, stores that don't make up the outputs, seconds of analysis."""
+    indexed at run time, stores that don't make up the outputs, an access outside of its array, seconds of analysis."""
     began = time.process_time()
     try:
         (spec,) = load_text(text)
@@ -48,6 +49,7 @@ def plan_faults(text: str, dynamic: Mapping[str, int]) -> Iterator[str]:
             yield f"{name} is in registers and indexed at run time"
         yield from (f"{name} may be read without a value" for name in unassigned_reads(launch))
     yield from store_faults(kernel, dynamic)
+    yield from bounds_faults(kernel, dynamic)
 
 
 def compile_faults(kernel: Kernel) -> Iterator[str]:
