@@ -12,12 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.plan.context import Context
-from cugen.plan.lowering.reductions import ACCUMULATORS, conjunction
+from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Steps
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.align_reductions import collected
 from cugen.rewrite.fuse_dimensions import delinearised, product
 from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.spec.conditions import conjunction
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, walk
 from cugen.spec.model import Statement
 from cugen.spec.prove.affine import text_of

@@ -15,6 +15,7 @@ from cugen.plan.context import Context, make_context
 from cugen.plan.request import Group, Request, Single, Steps
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.extents import with_canonical_extents
+from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
 from cugen.rewrite.grouping import completed_statements, inlined_statements, joined_statements
 from cugen.rewrite.hoist_reductions import at_typical_sizes, elements, has_no_more_elements, hoisted
 from cugen.rewrite.indices.components import with_components
@@ -40,7 +41,8 @@ _MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fa
 
 def plan_context(spec: Spec) -> Context:
     """The context of a spec's launches: of its canonical form, after `split_statements`."""
-    canonical = with_canonical_extents(_with_solved_congruences(with_canonical_expressions(spec)))
+    expressions = with_boundaries_of_guarded_reads(with_canonical_expressions(spec))
+    canonical = with_canonical_extents(_with_solved_congruences(expressions))
     unrolled = with_components(with_short_reductions(canonical))
     return make_context(split_statements(_with_computed_subscripts(unrolled)), spec)
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from cugen.pieces.kernels import new_lowering
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.lowering.reductions import conjuncts, loop_bound
+from cugen.plan.lowering.reductions import loop_bound
 from cugen.plan.nodes import Comparison, Guard, If, Node
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, integer, symbol
+from cugen.spec.conditions import conjuncts
 from cugen.spec.expressions import Expr, Reduce
 
 BlockExtent = tuple[Integer, int]  # a block tile's origin along M or N, a multiple of its size, and its size

@@ -17,7 +17,6 @@ from cugen.pieces.kernels import new_lowering
 from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.placement import is_loaded_by_element, size_refusals
 from cugen.plan.context import Context
-from cugen.plan.lowering.reductions import conjuncts
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
@@ -25,6 +24,7 @@ from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.dense_indices import index_values
 from cugen.rewrite.fuse_dimensions import squeezed, with_fused_dimensions
+from cugen.spec.conditions import conjuncts
 from cugen.spec.expressions import (
     Cast,
     Expr,

@@ -11,7 +11,6 @@ from cugen.pieces.grid import contiguous_first
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, Width, is_computed, offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
-from cugen.plan.lowering.reductions import conjunction, conjuncts
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
@@ -19,6 +18,7 @@ from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
+from cugen.spec.conditions import conjunction, conjuncts
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, Reduce, Sample, Scan, free_indices, walk
 from cugen.spec.model import Statement
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from cugen.families.scan.config import can_reduce_preceding, tile_length, uses_look_back
 from cugen.families.scan.recognition import ScanProblem, match_scans, restarting, tile_count, tile_of
 from cugen.pieces.grid import divides
-from cugen.plan.lowering.reductions import ACCUMULATORS, combine, conjunction
+from cugen.plan.lowering.reductions import ACCUMULATORS, combine
 from cugen.plan.request import Refusal, Single, Steps
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.spec.conditions import conjunction
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, bound_indices, walk
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, INT64

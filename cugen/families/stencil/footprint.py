@@ -14,10 +14,10 @@ import sympy
 from cugen.families.stencil.phases import at_phase, phase
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.plan.context import Context
-from cugen.plan.lowering.reductions import conjuncts
 from cugen.plan.request import Request
 from cugen.plan.subscripts import NotAnInteger, to_guard, to_integer
 from cugen.plan.symbols import FloorDiv, Integer, integer
+from cugen.spec.conditions import conjuncts
 from cugen.spec.expressions import Boundary, Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
 from cugen.spec.model import Statement
 

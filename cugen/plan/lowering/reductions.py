@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import sympy
@@ -14,6 +14,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer
 from cugen.spec import expressions as spec
+from cugen.spec.conditions import conjunction, conjuncts
 from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.types import BOOL, FLOAT32, INT64, DType
 
@@ -337,23 +338,3 @@ def identity(kind: str, dtype: DType) -> Const:
 def combine(kind: str, accumulator: Expr, value: Expr) -> Expr:
     """The accumulator combined with a value."""
     return Op(_OPERATORS[kind], (accumulator, value), accumulator.dtype)
-
-
-def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
-    """The conjuncts in test order; `a and b`, where b reads data, is `b if a else false`."""
-    if where is None:
-        return ()
-    match where:
-        case Op(name="and", args=parts):
-            return tuple(condition for part in parts for condition in conjuncts(part))
-        case Select(condition=first, then=second, orelse=Const(value=False)):
-            return (*conjuncts(first), *conjuncts(second))
-    return (where,)
-
-
-def conjunction(conditions: Iterable[Expr]) -> Expr | None:
-    """All of the conditions as one; None for none."""
-    result: Expr | None = None
-    for condition in conditions:
-        result = condition if result is None else Op("and", (result, condition), BOOL)
-    return result

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from cugen.plan.context import Context
-from cugen.plan.lowering.reductions import conjuncts
 from cugen.plan.traversal.substitution import substitute
+from cugen.spec.conditions import conjuncts
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
 from cugen.spec.model import Param
 from cugen.spec.prove.affine import AffineForm, Variable, affine_form, atom_form, expression_of

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 
-from cugen.plan.lowering.reductions import conjuncts
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.canonical.expressions import both
 from cugen.rewrite.temporaries import fresh
+from cugen.spec.conditions import conjuncts
 from cugen.spec.expressions import (
     Cast,
     Const,

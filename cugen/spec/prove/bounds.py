@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cugen.spec.conditions import conjuncts
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import (
+    Boundary,
     Expr,
     Index,
     IndexValue,
@@ -18,6 +20,8 @@ from cugen.spec.expressions import (
     Scan,
     Select,
     Span,
+    children,
+    free_indices,
     walk,
 )
 from cugen.spec.model import Array, Param, Requirement, Statement
@@ -33,6 +37,9 @@ from cugen.spec.types import BOOL
 _EXAMPLE_MAXIMUM = 65536  # of the range that a help text shows
 
 
+Guards = tuple[tuple[Expr, bool], ...]  # conditions, each with the value that it has
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The context of an expression: the params, the indices in scope, the guarding conditions (each with the value that
@@ -40,7 +47,7 @@ class Context:
 
     params: Mapping[str, Param]
     indices: tuple[Index, ...] = ()
-    guards: tuple[tuple[Expr, bool], ...] = ()
+    guards: Guards = ()
     cases: tuple[Case, ...] = ((),)
 
 
@@ -69,6 +76,16 @@ class BoundsChecker:
         self._check_target(statement, context)
         return replace(statement, value=self._visit(statement.value, context))
 
+    def with_boundaries(self, statement: Statement) -> Statement:
+        """The statement with `boundary: zero` on reads that only a condition keeps in bounds, if it has reductions or
+        scans: families load the operands of a row or of a tile before they test it. Conditions on a loop's own indices
+        bound the loop."""
+        if not any(isinstance(node, Reduce | Scan) for node in walk(statement.value)):
+            return statement
+        params = _positive_extents(statement.indices, self._assumptions.params)
+        context = self._binding(Context(params, cases=self._assumptions.cases), statement.indices)
+        return replace(statement, value=self._in_loops(statement.value, context, ()))
+
     def stays_in_bounds(self, read: Read, indices: tuple[Index, ...]) -> bool:
         """Whether a read is in bounds for all values of the indices, whatever guards it."""
         if any(map(_has_read, read.subscripts)) or any(_has_read(dividend) for dividend, _ in read.exact):
@@ -90,44 +107,59 @@ class BoundsChecker:
         cases = tuple(conjunction(list(context.cases), more))
         return replace(context, guards=(*context.guards, (condition, holds)), cases=cases)
 
-    def _visit(self, expr: Expr, context: Context) -> Expr:
+    def _contexts(self, expr: Expr, context: Context) -> tuple[Context, ...]:
+        """The context of each of the expression's children."""
         match expr:
-            case Read():
-                inner = rebuild(expr, lambda child: self._visit(child, context))
-                assert isinstance(inner, Read)
-                return self._read(inner, context)
-            case Sample():
-                self._check_sample(expr, context)
-                return rebuild(expr, lambda child: self._visit(child, context))
-            case Select(condition=condition, then=then, orelse=orelse):
-                return replace(
-                    expr,
-                    condition=self._visit(condition, context),
-                    then=self._visit(then, self._assuming(context, condition, True)),
-                    orelse=self._visit(orelse, self._assuming(context, condition, False)),
-                )
+            case Select(condition=condition):
+                return (context, *(self._assuming(context, condition, holds) for holds in (True, False)))
             case Reduce(indices=indices):
-                return self._guarded(expr, self._binding(context, indices))
-            case Scan(inner=inner_index, outer=outer):
-                inside = self._binding(context, (inner_index,))
-                pair = (IndexValue(inner_index.name), IndexValue(outer))
-                lower, upper = reversed(pair) if expr.reverse else pair
-                order = Op("lt" if expr.exclusive else "le", (lower, upper), BOOL)
-                return self._guarded(expr, self._assuming(inside, order, True))
+                inside = self._binding(context, indices)
+            case Scan(inner=inner):
+                inside = self._assuming(self._binding(context, (inner,)), _order(expr), True)
             case _:
-                return rebuild(expr, lambda child: self._visit(child, context))
+                return (context,) * len(children(expr))
+        return (inside,) if expr.where is None else (inside, self._assuming(inside, expr.where, True))
 
-    def _guarded(self, expr: Reduce | Scan, context: Context) -> Expr:
-        if expr.where is None:
-            return replace(expr, body=self._visit(expr.body, context))
-        where = self._visit(expr.where, context)
-        return replace(expr, where=where, body=self._visit(expr.body, self._assuming(context, expr.where, True)))
+    def _visit(self, expr: Expr, context: Context) -> Expr:
+        contexts = iter(self._contexts(expr, context))
+        visited = rebuild(expr, lambda child: self._visit(child, next(contexts)))
+        if isinstance(visited, Sample):
+            self._check_sample(visited, context)
+        return self._read(visited, context) if isinstance(visited, Read) else visited
+
+    def _in_loops(self, expr: Expr, context: Context, bounds: Guards) -> Expr:
+        """The expression with these boundaries. Of all conditions the context has `bounds`, of the loops, alone."""
+        if not isinstance(expr, Reduce | Scan):
+            made = rebuild(expr, lambda child: self._in_loops(child, context, bounds))
+            if not isinstance(made, Read) or made.boundary is not None or self._is_proved(*self._goals(made), context):
+                return made
+            return replace(made, boundary=Boundary("zero"))
+        indices = expr.indices if isinstance(expr, Reduce) else (expr.inner,)
+        names = {index.name for index in indices}
+        own = tuple((part, True) for part in conjuncts(expr.where) if free_indices(part) & names)
+        if isinstance(expr, Scan):
+            own = (*own, (_order(expr), True))
+        unguarded = replace(context, indices=(), guards=(), cases=self._assumptions.cases)
+        unguarded = self._binding(unguarded, (*context.indices, *indices))
+        inside = [(self._with_guards(unguarded, guards), guards) for guards in (bounds, (*bounds, *own))]
+        parts = iter(inside if expr.where is not None else inside[1:])
+        return rebuild(expr, lambda child: self._in_loops(child, *next(parts)))
+
+    def _with_guards(self, context: Context, guards: Guards) -> Context:
+        for condition, holds in guards:
+            context = self._assuming(context, condition, holds)
+        return context
+
+    def _goals(self, read: Read) -> tuple[list[tuple[Expr, Expr]], list[tuple[Expr, int]]]:
+        """What is to be proved of a read: subscripts with their extents, and exact divisions."""
+        shape = self._arrays[read.array].shape
+        known = [(s, e) for s, e in zip(read.subscripts, shape, strict=True) if not _has_read(s)]
+        return known, [(dividend, divisor) for dividend, divisor in read.exact if not _has_read(dividend)]
 
     def _read(self, read: Read, context: Context) -> Read:
         shape = self._arrays[read.array].shape
         gathers = any(isinstance(part, Read) for subscript in read.subscripts for part in walk(subscript))
-        known = [(s, e) for s, e in zip(read.subscripts, shape, strict=True) if not _has_read(s)]
-        exact = [(dividend, divisor) for dividend, divisor in read.exact if not _has_read(dividend)]
+        known, exact = self._goals(read)
         if self._is_proved(known, exact, context):
             return read if gathers else replace(read, boundary=None)
         if read.boundary is not None:
@@ -248,6 +280,13 @@ def _positive_extents(indices: tuple[Index, ...], params: Mapping[str, Param]) -
                     param = positive[factor.name]
                     positive[factor.name] = replace(param, minimum=max(param.minimum, 1))
     return positive
+
+
+def _order(scan: Scan) -> Expr:
+    """The condition of the elements that a scan has reached."""
+    pair = (IndexValue(scan.inner.name), IndexValue(scan.outer))
+    lower, upper = reversed(pair) if scan.reverse else pair
+    return Op("lt" if scan.exclusive else "le", (lower, upper), BOOL)
 
 
 def _has_read(expr: Expr) -> bool:

@@ -1,0 +1,22 @@
+"""Reads that a condition keeps in bounds, in statements with reductions or scans.
+
+    r[i] = sum(k[i - 10, j], j) if i >= 10 else 0
+becomes the same with `boundary: zero` for the read: a family loads the operands of a row or a tile, in vectors, whether
+what is computed of them is chosen or not. A condition on a loop's own index bounds the loop, and its reads need none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.model import Spec
+from cugen.spec.prove.bounds import BoundsChecker
+
+
+def with_boundaries_of_guarded_reads(spec: Spec) -> Spec:
+    """The spec with boundaries for these reads; the same object if there are none."""
+    params, arrays = {param.name: param for param in spec.params}, {array.name: array for array in spec.arrays}
+    checker = BoundsChecker(params, arrays, Reporter(spec.file, spec.text), spec.require)
+    statements = tuple(map(checker.with_boundaries, spec.statements))
+    return spec if statements == spec.statements else replace(spec, statements=statements)

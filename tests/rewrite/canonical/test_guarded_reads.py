@@ -1,0 +1,105 @@
+"""What a loop reads is in bounds, whichever condition round it chooses what is computed of it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.rewrite.canonical.expressions import with_canonical_expressions
+from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.expressions import Read, walk
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec
+from tests.fuzz.bounds import bounds_faults
+
+LOOPS = (
+    "sum(x[{row}, k], k)",
+    "max(x[{row}, k], k)",
+    "argmin(x[{row}, k], k)",
+    "sum(x[{row}, k] * x[i, k], k)",
+    "sum(x[{row}, k] * w[k, j], k)",
+    "cumsum(x[{row}, j], j)",
+    "softmax(x[{row}, j], j)",
+    "sum(x[{row}, k]**2, k) / sum(x[i, k], k)",
+    "sum(max(x[{row}, 4 * p + q], q), p)",
+)
+CONDITIONS = (
+    ("i - 10", "where(i - 10 >= 0, {value}, 1)"),
+    ("i - j", "{value} if j <= i else 0"),
+    ("i + 5", "0 if i + 5 >= N else {value}"),
+    ("i - j", "where(i < j, 0, where(x[i, j] > 0, {value}, 2))"),
+    ("2 * i", "where(inside(x[2 * i, 0]), {value}, -1)"),
+)
+
+
+def spec_of(value: str, dtype: str = "float32", rows: int = 70, columns: int = 64) -> Spec:
+    arrays = {"x": "[N, K]", "w": "[K, K]", "y": "[N, K]"}
+    used = "".join(
+        f"  {name}: {{shape: {shape}, dtype: {dtype}}}\n"
+        for name, shape in arrays.items()
+        if f"{name}[" in f"y[{value}"
+    )
+    indices = "indices: {p: 16, q: 4}\n" if "4 * p" in value else ""
+    text = f"cugen: 1\nkernel: chosen\nparams: {{N: {rows}, K: {columns}}}\narrays:\n{used}{indices}"
+    text += f"compute: y[i, j] = {value}\n"
+    (spec,) = load_text(text)
+    return spec
+
+
+def value(loop: str, condition: tuple[str, str]) -> str:
+    row, text = condition
+    return text.format(value=loop.format(row=row))
+
+
+ALL = [
+    value(loop, condition)
+    for loop, condition in product(LOOPS, CONDITIONS)
+    if "softmax" not in loop or "j" not in condition[0]  # which has another j
+]
+
+
+def ids(text: str) -> str:
+    return text.replace(" ", "")
+
+
+@pytest.mark.parametrize("text", ALL, ids=ids)
+@pytest.mark.sampled(5)
+def test_every_access_of_the_plan_is_inside(text: str) -> None:
+    for dtype in ("float32", "float16"):
+        assert list(bounds_faults(generate(spec_of(text, dtype), remarks="none"), {})) == []
+
+
+@pytest.mark.parametrize("text", ALL, ids=ids)
+@pytest.mark.sampled(9)
+def test_results_are_right(text: str) -> None:
+    kernel = generate(spec_of(text), remarks="none")
+    run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True))
+    assert run.verification.passed, run.verification.messages
+
+
+def boundaries(text: str) -> list[bool]:
+    changed = with_boundaries_of_guarded_reads(with_canonical_expressions(spec_of(text)))
+    (statement,) = changed.statements
+    return [node.boundary is not None for node in walk(statement.value) if isinstance(node, Read)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sum(where(k <= i, x[i - k, k], 0), k)",  # a condition on its own index bounds the loop
+        "where(i >= 10, x[i - 10, j], 0)",  # no loop
+        "where(i < N - 1, sum(x[i, k], k), 0)",  # inside anyway
+        "cumsum(x[i, j], j)",
+    ],
+)
+def test_reads_that_need_no_boundary_have_none(text: str) -> None:
+    assert not any(boundaries(text))
+
+
+def test_only_the_read_that_the_condition_keeps_inside_has_a_boundary() -> None:
+    assert boundaries("where(i >= 10, sum(x[i - 10, k] * x[i, k], k), 0)") == [True, False]
+    assert boundaries("sum(where(i >= 10, x[i - 10, k] * x[i, k], 0), k)") == [True, False]
