@@ -6,6 +6,9 @@ Both searches consider the same candidates of each GEMM, and start with an empty
 Prints how many times as fast all GPUs are, which share of that time each one was in use (opening a search, which
 checks its first kernel, timing, finals), and why it was idle (gpu_use.py). Then the winners of both are timed
 again, interleaved on one GPU, where their schedules differ. The file is updated after each part.
+
+With `--simulated` it needs no GPU and few cores: those of `simulated.py` only sleep, and what the search itself costs
+is left.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -30,6 +33,7 @@ from cases import spec_text
 from distributed import get_task_stream
 from figures import command, save
 from gpu_use import GpuUse, first_end, uses
+from simulated import Site, simulation
 
 import cugen
 from cugen.cluster.connection import LOCAL, Cluster, connected
@@ -53,7 +57,7 @@ _SAME = 0.01  # ratio of times, less one
 class Part:
     """The tuning of all GEMMs on some GPUs. `uses`: of each GPU. `first_answer_s`, `first_time_s`: seconds until a GPU
     was first used, and until it had timed something. `cpu_tasks_s`: seconds of each task on CPU workers, most of which
-    prepare a candidate. `caller_s`: seconds of a core that this process took, which has the scheduler."""
+    prepare a candidate. `caller_s`: seconds of a core that this process took."""
 
     gpus: int
     workers: int
@@ -86,6 +90,7 @@ class Part:
             "seconds_to_the_first_answer": self.first_answer_s,
             "seconds_to_the_first_time": self.first_time_s,
             "caller_core_seconds": self.caller_s,
+            "caller_core_milliseconds_per_task": self.caller_s / len(self.cpu_tasks_s) * 1e3,
             "busy": [use.busy for use in self.uses],
             "uses": [use.content() for use in self.uses],
             "cpu_workers_busy": self.cpu_busy,
@@ -105,7 +110,16 @@ def main() -> int:
     parser.add_argument("--candidates", type=int, default=20, help="of each GEMM, besides the generator's choice")
     parser.add_argument("--sizes", type=int, nargs=2, default=(1024, 6144), help="the least and the most of M, N and K")
     parser.add_argument("--seed", type=int, default=1, help="of the shapes")
+    parser.add_argument("--simulated", action="store_true", help="GPUs and compilers that only sleep")
     options = parser.parse_args()
+    with ExitStack() as stack:
+        if options.simulated:
+            stack.enter_context(simulation(Site()))
+        return measured(options)
+
+
+def measured(options: argparse.Namespace) -> int:
+    """Tunes on all GPUs and on one, and saves what came out."""
     texts = drawn(Random(options.seed), options.gemms, *options.sizes)
     content: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
@@ -114,6 +128,8 @@ def main() -> int:
         "cores": len(os.sched_getaffinity(0)),
         "candidates": options.candidates,
     }
+    if options.simulated:
+        content["simulated"] = asdict(Site())
     with empty_cache(), started() as (cluster, seconds):
         engine = ClusterEngine(cluster)
         content["device"] = engine.gpus[0].name
@@ -129,6 +145,8 @@ def main() -> int:
         content |= {"one": alone.content(), "speed_up": alone.seconds / everywhere.seconds}
         print(f"{everywhere.gpus} GPUs are {content['speed_up']:.2f} times as fast as one", flush=True)
         save(options.output, content)
+        if options.simulated:
+            return 0
         content["winners"] = ratios(cluster, specs, everywhere, alone, every_worker)
         save(options.output, content)
     differences = [abs(ratio - 1) for ratio in content["winners"].values()]
@@ -211,7 +229,7 @@ def tuned(cluster: Cluster, engine: ClusterEngine, specs: Sequence[Spec], candid
     print(
         f"{seconds:.1f} s, {timed} timed, the first answer after {first_answer:.1f} s, the first time after "
         f"{first_time:.1f} s; CPU workers busy {done.cpu_busy:.0%}, {fmean(cpu_tasks):.2f} s for each of "
-        f"{len(cpu_tasks)} tasks; {caller_s:.1f} s of a core for the caller",
+        f"{len(cpu_tasks)} tasks, for each of which the caller took {caller_s / len(cpu_tasks) * 1e3:.1f} ms of a core",
         *(f"  GPU {number} {use}" for number, use in enumerate(used)),
         sep="\n",
         flush=True,

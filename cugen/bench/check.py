@@ -6,13 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cugen.bench.buffers import ArrayBuffer, Buffers
 from cugen.bench.session import Session
-from cugen.kernel import Kernel
 from cugen.reference.cost import cost, operations
 from cugen.reference.evaluate import evaluate
 from cugen.reference.result import Result
@@ -22,6 +22,9 @@ from cugen.runtime.device import Device
 from cugen.runtime.verify import verify
 from cugen.spec.model import Spec
 from cugen.spec.types import DType
+
+if TYPE_CHECKING:
+    from cugen.kernel import Kernel
 
 SAMPLE = 2048  # elements compared per output, fewer if the reference is expensive
 _MAX_REFERENCE_OPERATIONS = 2e7  # one or two seconds of NumPy (heuristic)

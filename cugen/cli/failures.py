@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -106,6 +107,15 @@ def failure_of(error: BaseException, *, gnu: bool = False) -> Failure | None:
         case OSError(errno=number) if number in _MACHINE_ERRORS:
             return Failure(_system_error(error), CANNOT_HERE)
     return None
+
+
+def own_fault(error: BaseException, *, debug: bool, location: str = "") -> Failure:
+    """Failure for an internal error, at a location in the user's files. `debug`: with its traceback."""
+    lines = [*traceback.format_exception(error)] if debug else []
+    lines.append(f"error: internal error of cugen: {type(error).__name__}: {error}\n")
+    lines += [f"  --> {location}\n"] if location else []
+    lines.append("  = help: please report it with the spec and the command")
+    return Failure("".join(lines) + ("" if debug else ", and the output of `--debug`"), OWN_FAULT)
 
 
 def _system_error(error: OSError) -> str:

@@ -7,7 +7,6 @@ import importlib
 import io
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +14,10 @@ from typing import NoReturn, Protocol, TextIO
 
 from cugen.cli.failures import (
     INTERRUPTED,
-    OWN_FAULT,
     PIPE_CLOSED,
     WRONG_INPUT,
-    Failure,
     failure_of,
+    own_fault,
     wrong_call,
 )
 from cugen.cli.text.layout import fit
@@ -186,16 +184,7 @@ def top_parser() -> argparse.ArgumentParser:
 
 
 def _report(error: Exception, *, debug: bool, gnu: bool) -> int:
-    failure = failure_of(error, gnu=gnu)
-    if failure is None:
-        failure = Failure(
-            f"error: internal error of cugen: {type(error).__name__}: {error}\n"
-            "  = help: please report it with the spec and the command"
-            + ("" if debug else ", and the output of `--debug`"),
-            OWN_FAULT,
-        )
-        if debug:
-            traceback.print_exception(error)
+    failure = failure_of(error, gnu=gnu) or own_fault(error, debug=debug)
     print(paint_findings(failure.text, sys.stderr), file=sys.stderr)
     return failure.status
 

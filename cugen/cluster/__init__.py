@@ -4,7 +4,9 @@
 - `description.Description`: what a worker says of itself: cugen's version, its GPU.
 - `mapping.mapped`: one function over many items, in order, for `generate`, `run` and `bench`.
 - `timing.RemoteProcess`: a timing process of `cugen.tune` beside a GPU worker.
+- `preparing.CpuTasks`: what CPU workers do for searches, the most urgent first.
 - `engine.ClusterEngine`: where a search prepares and times its candidates.
+- `local`: the cluster of this machine.
 
-Dask is imported by `connection` and `local` alone, and only once a command has `--scheduler`.
+Dask is imported only once a command has `--scheduler`.
 """

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -39,19 +41,24 @@ class Cluster:
         self.scheduler = scheduler
         self._workers: tuple[Worker, ...] = ()
         self._listed = -_MAX_AGE_S
+        self._listing = Lock()
         self._is_lost = False
 
     def workers(self) -> tuple[Worker, ...]:
         """The workers at present, at most `_MAX_AGE_S` ago. Raises ClusterError if the scheduler was lost."""
         self.require()
-        if monotonic() - self._listed > _MAX_AGE_S:
-            self._workers = self._list()
-            self._listed = monotonic()
-        return self._workers
+        with self._listing:  # one thread asks for all
+            if monotonic() - self._listed > _MAX_AGE_S:
+                self._workers = self._list()
+                self._listed = monotonic()
+            return self._workers
 
     def _list(self) -> tuple[Worker, ...]:
         try:
             # The client's own copy is that of its last heartbeat, and of few workers.
+            addresses = set(self.client.sync(self.client.scheduler.ncores))
+            if addresses == {worker.address for worker in self._workers}:
+                return self._workers  # what follows takes the scheduler much longer
             known = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
         except OSError as error:
             self._is_lost = True  # the client tries to connect again, but another scheduler knows nothing of its work
@@ -95,28 +102,31 @@ class Cluster:
         )
 
 
+def _nothing() -> None: ...
+
+
 @contextmanager
-def connected(scheduler: str) -> Iterator[Cluster]:
-    """The cluster of `--scheduler`.
+def connected(scheduler: str, meanwhile: Callable[[], object] = _nothing) -> Iterator[Cluster]:
+    """The cluster of `--scheduler`. `meanwhile` is called while the processes of a local one start.
 
     Raises ToolMissing without Dask, ClusterError if the scheduler doesn't answer, has no worker, or has one with
     another version of cugen."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ToolMissing("Dask, for `--scheduler`", "pip install 'cugen[cluster]'") from error
+    if find_spec("distributed") is None:
+        raise ToolMissing("Dask, for `--scheduler`", "pip install 'cugen[cluster]'")
     if scheduler == LOCAL:
-        from cugen.cluster.local import started
+        from cugen.cluster.local.start import started
 
-        with started() as address:
-            yield from _connected(Client, address, scheduler)
+        with started(meanwhile) as address:
+            yield from _connected(address, scheduler)
     else:
-        yield from _connected(Client, scheduler, scheduler)
+        yield from _connected(scheduler, scheduler)
 
 
-def _connected(make: Callable[..., Client], address: str, scheduler: str) -> Iterator[Cluster]:
+def _connected(address: str, scheduler: str) -> Iterator[Cluster]:
+    from distributed import Client
+
     try:
-        client = make(address, timeout=_CONNECT_S, set_as_default=False, name="cugen")
+        client = Client(address, timeout=_CONNECT_S, set_as_default=False, name="cugen")
     except OSError as error:
         raise ClusterError(
             f"the scheduler {scheduler} doesn't answer", "check the address: `dask scheduler` prints it when it starts"

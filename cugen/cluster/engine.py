@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import Executor, Future, wait
+from functools import partial
 from time import monotonic, sleep
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from distributed import KilledWorker
-from distributed.cfexecutor import ClientExecutor
-
-from cugen.cluster.connection import Cluster, pool_options
+from cugen.cluster.connection import Cluster
 from cugen.cluster.description import unusable_gpu_workers
 from cugen.cluster.errors import ClusterError
+from cugen.cluster.preparing import CpuTasks, Pool
 from cugen.cluster.timing import RemoteProcess
 from cugen.tune.engine import Exclusive
 from cugen.tune.timing.gpus import Gpu
-from cugen.tune.timing.prepare import Dropped
 from cugen.tune.timing.workers import WorkerFault
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
+_POLL_S = 0.5  # seconds between looks for new workers
 _RETURN_S = 30.0  # seconds in which the worker of a GPU may be started again
 
 
@@ -34,6 +33,7 @@ class ClusterEngine(Exclusive):
 
     def __init__(self, cluster: Cluster, device: str | None = None) -> None:
         self._cluster = cluster
+        self._tasks = CpuTasks(cluster)
         self._addresses, self.unusable = self._located()
         usable = sorted(self._addresses, key=lambda gpu: (gpu.name, gpu.uuid))
         name = device or next((gpu.name for gpu in usable), "")
@@ -52,32 +52,36 @@ class ClusterEngine(Exclusive):
         """Candidates that are prepared in parallel."""
         return sum(worker.threads for worker in self._cluster.cpu_workers())
 
-    def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
-        """Result of a function on a CPU worker."""
-        return self.call_in(self.pool(), function, *args, **kwargs)
+    def begin(
+        self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> Callable[[], _Result]:
+        """Begins a function on a CPU worker, and returns what waits for its result."""
+        return self.begin_with(0, function, *args, **kwargs)
 
-    def call_in(
-        self, pool: Executor, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
-    ) -> _Result:
-        """Result of a function in one of the engine's pools."""
-        with pool:
-            try:
-                return pool.submit(function, *args, **kwargs).result()
-            except CancelledError:
-                self.require()
-                raise
+    def begin_with(
+        self, priority: int, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> Callable[[], _Result]:
+        """As `begin`, where tasks of higher priority come first."""
+        return partial(self._awaited, self._tasks.submit(priority, partial(function, *args, **kwargs)))
+
+    def _awaited(self, result: Future[_Result]) -> _Result:
+        while not wait([result], _POLL_S).done:
+            self.require()
+        if result.cancelled():
+            self.require()
+        return result.result()
 
     def pool(self, priority: int = 0) -> Executor:
         """Executor on the CPU workers, which take tasks of higher priority first."""
-        return _Pool(self._cluster, priority)
+        return Pool(self._tasks, priority)
 
     def start(self, gpu: Gpu, priority: int = 0) -> RemoteProcess:
         """A timing process on a GPU's worker, which takes requests of higher priority first."""
         return RemoteProcess(self._cluster, gpu, self._address_of, priority)
 
     def require(self) -> None:
-        """Raises ClusterError if the scheduler was lost."""
-        self._cluster.require()
+        """Raises ClusterError if the scheduler was lost. Sends what waits to workers that have come since."""
+        self._tasks.send()
 
     def _address_of(self, gpu: Gpu) -> str:
         """The worker of a GPU, which may have been started again. Raises WorkerFault if it wasn't."""
@@ -107,33 +111,3 @@ def _nothing_found(usable: list[Gpu], device: str | None, unusable: Mapping[str,
         return f"the cluster has no GPU called {device}, but {', '.join(sorted({gpu.name for gpu in usable}))}"
     reasons = "; ".join(f"{worker}: {reason}" for worker, reason in unusable.items())
     return f"the cluster has no GPU worker that can time{f': {reasons}' if reasons else ''}"
-
-
-class _Pool(ClientExecutor):  # type: ignore[misc]
-    """Executor on the CPU workers of the moment. A candidate at which workers die is dropped."""
-
-    def __init__(self, cluster: Cluster, priority: int) -> None:
-        super().__init__(cluster.client)
-        self._cluster, self._priority = cluster, priority
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        options = pool_options(self._cluster) | {"priority": self._priority}
-        submitted = super().submit(fn, *args, **kwargs, **options)
-        result: Future[Any] = Future()
-
-        def pass_on(done: Future[Any]) -> None:
-            if done.cancelled():
-                result.cancel()
-                result.set_running_or_notify_cancel()
-            elif isinstance(done.exception(), KilledWorker):
-                result.set_result(Dropped("workers died while they prepared it"))
-            elif (error := done.exception()) is not None:
-                result.set_exception(error)
-            else:
-                result.set_result(done.result())
-
-        submitted.add_done_callback(pass_on)
-        return result
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        super().shutdown(wait=wait and not cancel_futures)

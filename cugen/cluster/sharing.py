@@ -84,9 +84,11 @@ class Share:
         """Candidates that are prepared in parallel: its part of the workers."""
         return -(-self._engine.jobs * max(1, len(self.assigned)) // len(self.gpus))
 
-    def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
-        """Result of a function on a CPU worker."""
-        return self._engine.call_in(self.pool(), function, *args, **kwargs)
+    def begin(
+        self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> Callable[[], _Result]:
+        """Begins a function on a CPU worker, and returns what waits for its result."""
+        return self._engine.begin_with(-self._number, function, *args, **kwargs)
 
     def pool(self) -> Executor:
         """Executor on the CPU workers, which prefer the work of earlier searches."""

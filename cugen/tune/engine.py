@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -27,8 +28,11 @@ class Engine(GpuSource, Protocol):
     @property
     def final_gpus(self) -> int: ...
 
-    def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
-        """Result of a function that needs much time of a CPU core."""
+    def begin(
+        self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> Callable[[], _Result]:
+        """Begins a function that needs much time of a CPU core, if another one than the caller's is for that. Returns
+        what waits for its result."""
         ...
 
     def pool(self) -> Executor:
@@ -82,8 +86,10 @@ class Machine(Exclusive):
     def jobs(self) -> int:
         return self.preparing or len(os.sched_getaffinity(0))
 
-    def call(self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
-        return function(*args, **kwargs)
+    def begin(
+        self, function: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> Callable[[], _Result]:
+        return partial(function, *args, **kwargs)
 
     def pool(self) -> Executor:
         if self.jobs == 1:

@@ -19,6 +19,8 @@ Choice = int | str | bool
 class ModelGuided:
     """`Strategy` that follows a TPE model. Raises ToolMissing if optuna isn't installed."""
 
+    is_adaptive = True
+
     def __init__(self, candidates: Sequence[Candidate], seed: int) -> None:
         try:
             import optuna

@@ -11,7 +11,10 @@ from cugen.tune.space import Candidate, Feature
 
 
 class Strategy(Protocol):
-    """Source of candidates. Several are requested ahead; results are reported in any order."""
+    """Source of candidates. Several are requested ahead; results are reported in any order. `is_adaptive`: what comes
+    next depends on the results."""
+
+    is_adaptive: bool
 
     def ask(self) -> Candidate | None:
         """The next candidate; None if all were returned."""
@@ -25,6 +28,8 @@ class Strategy(Protocol):
 class InOrder:
     """All candidates, in the given order."""
 
+    is_adaptive = False
+
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._waiting = iter(candidates)
 
@@ -37,6 +42,8 @@ class InOrder:
 class NearTheFastest:
     """Alternates between exploration (the next candidate in order) and exploitation (the one that shares the most
     features with the fastest so far). Before the first time is known, the first candidate counts as the fastest."""
+
+    is_adaptive = True
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._waiting = {candidate: frozenset(candidate.features) for candidate in candidates}

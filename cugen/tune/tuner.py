@@ -32,6 +32,7 @@ from cugen.tune.standings import Progress, Standings, Trial
 from cugen.tune.strategies import STRATEGIES
 from cugen.tune.timing.gpus import Gpu, gpus
 from cugen.tune.timing.messages import NEVER, Message, opening, request
+from cugen.tune.timing.pace import Pace
 from cugen.tune.timing.prepare import Dropped, EarlierCandidates, Prepared, prepare
 from cugen.tune.timing.search_gpus import SearchGpus
 from cugen.tune.timing.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
@@ -42,7 +43,7 @@ _SAMPLES, _FINAL_SAMPLES = 30, 100  # timed runs per candidate and regime (heuri
 _BUDGET_US, _FINAL_BUDGET_US = 1e5, 1e6  # GPU time per candidate and regime, in microseconds (heuristic)
 _MAX_TIME_RATIO = 1.3  # to the fastest so far; slower candidates stop after a few samples (heuristic)
 _FINALISTS = 4  # candidates of the final comparison, besides the generator's choice (heuristic)
-_CANDIDATES_AHEAD = 1  # candidates ready or in preparation, per core and per GPU (heuristic)
+_WAITING_FOR_CORES = 1  # candidates beyond those that are prepared at once, so that no core waits (heuristic)
 _COST_RESOLUTION = 1.25  # ratio of modelled costs that count as equal (heuristic)
 _MAX_INTERRUPTIONS = 3  # of a candidate until it counts as failed (heuristic)
 _REPORT_INTERVAL_S = 0.5  # seconds between progress reports while no event arrives
@@ -138,19 +139,22 @@ class _Search:
     ) -> None:
         self._spec, self._options, self._params, self._engine, self._tell = spec, options, dict(params), engine, report
         self._gpus, self._events, self._device = gpus, events, engine.gpus[0]
-        code = engine.call(_untuned, spec, self._device.capability, self._params)
+        untuned_code = engine.begin(_untuned, spec, self._device.capability, self._params)
+        space_of_spec = engine.begin(_space, spec, options.max_candidates)
+        code = untuned_code()
         if isinstance(code, Dropped):
             raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
         open_with(opening(spec, params, options.seed, Trial(Candidate(0), code).message))
-        space, choice = engine.call(_space, spec)
-        first = [Candidate(len(space) + number, schedules) for number, schedules in enumerate(dict.fromkeys(known))]
+        space, count, choice = space_of_spec()
+        first = [Candidate(count + number, schedules) for number, schedules in enumerate(dict.fromkeys(known))]
         considered = (*first, *space[1:])[: options.max_candidates or None]
         self._strategy = STRATEGIES[options.strategy](considered, options.seed)
         self._proposed_order: dict[Candidate, int] = {}
         of = conditions(spec, self._device, self._params)
         journal = Journal(of.path, resume=options.resume, conditions=of)
-        self._standings = Standings(Trial(space[0], code), choice, journal, Progress(candidates=len(space)))
+        self._standings = Standings(Trial(space[0], code), choice, journal, Progress(candidates=count))
         self._preparing: dict[Future[Prepared | Dropped], Candidate] = {}
+        self._pace = Pace()
         self._ready: list[Trial] = []
         self._timing = 0  # requests for times of candidates without an answer yet
         self._claimed: list[Trial] = []  # by other searches with the same journal
@@ -247,9 +251,14 @@ class _Search:
             self._gpus.open_any(self._engine.final_gpus)
 
     def _prepare_more(self, pool: Executor) -> None:
-        while not self._is_exhausted and len(self._preparing) + len(self._ready) < _CANDIDATES_AHEAD * (
-            self._engine.jobs + len(self._engine.assigned)
-        ):
+        limit = self._engine.jobs + _WAITING_FOR_CORES
+        gpus = max(1, len(self._engine.assigned))
+        ahead = (
+            self._pace.timed_meanwhile(gpus) + self._engine.jobs
+            if self._strategy.is_adaptive
+            else self._pace.timed_in(self._left_s(), gpus)
+        )
+        while not self._is_exhausted and len(self._preparing) < min(limit, ahead - len(self._ready)):
             candidate = self._strategy.ask()
             if candidate is None:
                 self._is_exhausted = True
@@ -257,6 +266,7 @@ class _Search:
             self._proposed_order[candidate] = len(self._proposed_order)
             capability = self._device.capability
             future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, self._earlier)
+            future.add_done_callback(self._pace.preparing())
             self._preparing[future] = candidate
             future.add_done_callback(lambda done: self._events.put(partial(self._prepared, done)))
 
@@ -302,6 +312,8 @@ class _Search:
 
     def _timed(self, worker: Worker, trial: Trial, baseline: Trial, answer: Answer) -> None:
         self._timing -= 1
+        if not isinstance(answer, str):
+            self._pace.timed(answer["seconds"])
         if worker.was_interrupted:
             trial.interruptions += 1
         if trial.interruptions == _MAX_INTERRUPTIONS:
@@ -402,9 +414,11 @@ def _untuned(spec: Spec, capability: str, params: Mapping[str, int]) -> Prepared
     return prepare(spec, (), capability, params)
 
 
-def _space(spec: Spec) -> tuple[tuple[Candidate, ...], Schedules]:
-    """The search space, and the schedules of the generator's choice."""
-    return candidates(spec), generators_choice(spec)
+def _space(spec: Spec, considered: int) -> tuple[tuple[Candidate, ...], int, Schedules]:
+    """The search space, of which no more than the first ones are considered, 0 for all; how many it has; the schedules
+    of the generator's choice."""
+    space = candidates(spec)
+    return space[: 1 + considered if considered else None], len(space), generators_choice(spec)
 
 
 def _look_again() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from distributed import get_worker
 
+import cugen.kernel
 from cugen.cli.commands import bench as bench_command
 from cugen.cli.main import main
 
@@ -162,3 +163,21 @@ def test_kernels_are_timed_by_gpu_workers(
 def timed(spec: Any, *, args: Any) -> dict[str, Any]:
     """In place of the GPU."""
     return {"kernel": spec.kernel, "worker": get_worker().name, "passed": True}
+
+
+def test_an_internal_error_at_one_spec_of_a_build_farm_leaves_the_others(
+    address: str, specs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = cugen.kernel.generate
+
+    def generate(spec: Any, **options: Any) -> Any:
+        if spec.kernel == "a":
+            raise ValueError("surprise")
+        return made(spec, **options)
+
+    monkeypatch.setattr(cugen.kernel, "generate", generate)
+    assert main(["generate", *specs, "-o", str(tmp_path / "out"), "--scheduler", address, "--debug"]) == 4
+    printed = capsys.readouterr().err
+    assert printed.index("Traceback") < printed.index("error: internal error of cugen: ValueError: surprise")
+    assert f"  --> {specs[1]}, kernel `a`\n" in printed
+    assert {path.name for path in (tmp_path / "out").glob("*.cu")} == {"b.cu", "c.cu"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cugen.cluster.connection import Cluster, Worker, pool_options
-from cugen.cluster.local import _cpu_workers
+from cugen.cluster.local.start import _cpu_workers
 
 GPU = Worker("gpu", True, 2)
 PLAIN = Worker("plain", False, 1)
@@ -45,3 +45,17 @@ def test_candidates_are_compiled_by_workers(
 @pytest.mark.parametrize(("cores", "gpus", "workers"), [(64, 4, 56), (8, 4, 4), (2, 1, 1), (1, 1, 1), (4, 0, 4)])
 def test_each_gpu_of_this_machine_has_two_cores_but_half_of_them_compile(cores: int, gpus: int, workers: int) -> None:
     assert _cpu_workers(cores, gpus) == workers
+
+
+def test_what_workers_have_is_asked_for_only_when_others_are_there(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the scheduler long where there are many."""
+    known, sync = cluster.workers(), cluster.client.sync
+    requests: list[dict[str, Any]] = []
+    monkeypatch.setattr(cluster.client, "sync", lambda ask, **words: requests.append(words) or sync(ask, **words))
+    for others in ((), (), known[:1]):
+        monkeypatch.setattr(cluster, "_listed", -1.0)
+        monkeypatch.setattr(cluster, "_workers", tuple(worker for worker in known if worker not in others))
+        assert cluster.workers() == known
+    assert requests == [{}, {}, {}, {"n_workers": -1}]

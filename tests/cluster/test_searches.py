@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from distributed import Worker, secede
 
-from cugen.cluster import gpu_session
+from cugen.cluster import gpu_session, preparing
 from cugen.cluster.connection import Cluster, cpu_options, gpu_options
 from cugen.cluster.engine import ClusterEngine
 from cugen.cluster.searches import searched
@@ -28,6 +28,7 @@ from tests.tune.scale import SCALE
 
 DEADLINE_S = 60.0  # of what is expected to happen
 RELEASED = threading.Event()
+PREPARED: list[str] = []
 
 
 @pytest.fixture(autouse=True)
@@ -77,8 +78,9 @@ def prepared_late(spec: Spec, schedules: Any, *others: Any) -> Any:
 def test_a_search_is_timed_to_its_end_while_the_owner_of_its_gpu_has_no_candidate(
     engine: ClusterEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The candidates of the first search aren't compiled until the others have ended."""
+    """The candidates of the first search aren't compiled until the others have ended, and keep no worker from work."""
     RELEASED.clear()
+    monkeypatch.setattr(preparing, "_SENT_PER_THREAD", 4)
     monkeypatch.setattr(tuner, "prepare", prepared_late)
     with searching(engine, specs(3)) as (first, *others):
         try:
@@ -88,6 +90,24 @@ def test_a_search_is_timed_to_its_end_while_the_owner_of_its_gpu_has_no_candidat
         finally:
             RELEASED.set()
         assert first.result(timeout=DEADLINE_S).progress.timed == 3
+
+
+def prepared(spec: Spec, *others: Any) -> Any:
+    """Prepares a candidate, and keeps a list of their kernels."""
+    PREPARED.append(spec.kernel)
+    return preparation.prepare(spec, *others)
+
+
+def test_all_candidates_of_later_searches_are_prepared_while_a_gpu_times_the_first_one(
+    engine: ClusterEngine, plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four searches: one times, two have their processes on its GPU already, the last one has none."""
+    plan(seconds=DEADLINE_S / 4)
+    PREPARED.clear()
+    monkeypatch.setattr(tuner, "prepare", prepared)
+    with searching(engine, specs(4)) as (first, *_):
+        wait_for(lambda: PREPARED.count("scale_3") == 4)  # of which the generator's own choice is two
+        assert not first.done()
 
 
 class WaitingProcess:

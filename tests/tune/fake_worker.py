@@ -3,7 +3,7 @@
 Its one argument is a file of JSON: `times`, a list of [text, microseconds] of which the first whose text stands in the
 source counts; `hang`, `die`, `wrong`, `garble` and `same`, lists of texts of sources that make it do so; `refuses`,
 UUIDs of GPUs on which it can't be opened; `log`, a file that gets a line for each candidate; `factors`, of the times of
-GPUs, by UUID; `seconds` that each request takes.
+GPUs, by UUID; `seconds` that each request takes; `ready_seconds` that the first messages take.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def main() -> None:
             print(json.dumps({"opened": True}), flush=True)
             continue
         if "ready" in message:
+            time.sleep(plan.get("ready_seconds", 0))
             print(json.dumps({"ready": True}), flush=True)
             continue
         time.sleep(plan.get("seconds", 0))

@@ -156,11 +156,15 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
     needed = {spec.kernel for group in stale for spec in group.specs}
     wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, options, args, before)]
     specific = _load_specific([file for file in dict.fromkeys(args.specs) if file not in current], options, args)
-    made = generate_all([Work(spec, tuple(specific[spec.kernel])) for spec in wanted], options, args)
+    generated = generate_all([Work(spec, tuple(specific[spec.kernel])) for spec in wanted], options, args)
+    made, faults = generated.made, generated.faults
+    if not made:
+        generated.report()
+    stale = [group for group in stale if not any(spec.kernel in faults for spec in group.specs)]
     texts = [result.texts for result in made]
     entries = {result.texts.stem: result.entry for result in made if result.entry}
     headers = _headers(stale, entries, options, args)
-    if args.umbrella:
+    if args.umbrella and not faults:
         headers += _umbrellas(options, kernels, shared, made, headers, args)
     others = [file for result in made for file in result.compiled]
     shared_files = _launch_header(launch_header, every) if options.has_launch_header else []
@@ -169,7 +173,9 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
         possible = [path for stem in named for path in embed_paths(args.output, stem)]
         possible += [program_path(args.output, stem, kind) for stem in named for kind in files.PROGRAMS]
         possible += [file.path for file in shared_files]
-        return _check(texts, [*headers, *others, *shared_files], [*outputs, *possible], options, args)
+        status = _check(texts, [*headers, *others, *shared_files], [*outputs, *possible], options, args)
+        generated.report()
+        return status
     with files_of_the_user():
         files.remove_abandoned(args.output)
         if args.depfile:  # before the outputs: whoever finds them up to date knows on what they depend
@@ -186,8 +192,10 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
             changed = True
             if not args.quiet:
                 print(f"wrote {path}")
-        if args.manifest and _write_manifest(kernels, wanted, before, options, args) and not args.quiet:
+        known = [kernel for kernel in kernels if kernel.kernel not in faults or kernel.kernel in before]
+        if args.manifest and _write_manifest(known, made, before, options, args) and not args.quiet:
             print(f"wrote {args.manifest}")
+    generated.report()
     if not changed:
         note(f"{_counted(kernels)} up to date", quiet=args.quiet)
     return DONE
@@ -278,16 +286,16 @@ def _content(path: Path) -> str:
 
 def _write_manifest(
     kernels: Sequence[Spec | Outline],
-    wanted: Sequence[Spec],
+    made: Sequence[Made],
     before: Mapping[str, Built],
     options: Emission,
     args: argparse.Namespace,
 ) -> bool:
     """Writes the manifest of the build, in which kernels that weren't made stay. Whether it has changed."""
-    folder, made = args.manifest.parent, {spec.kernel for spec in wanted}
+    folder, names = args.manifest.parent, {result.texts.stem for result in made}
     now: dict[str, Built] = {}
     for kernel in kernels:
-        if kernel.kernel in made or kernel.kernel not in before:
+        if kernel.kernel in names or kernel.kernel not in before:
             paths, inputs = options.paths(args.output, kernel.kernel), _build_inputs(kernel, options, args)
             now[kernel.kernel] = build_manifest.built(kernel.dependencies[0], inputs, paths, folder)
         else:

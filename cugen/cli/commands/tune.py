@@ -91,9 +91,9 @@ def execute(args: argparse.Namespace) -> int:
         gpus = _gpus(args.device_name)
         note(without_pycuda(), quiet=args.quiet)
         return _tune(specs, gpus, None, args)
-    from cugen.cluster.engine import ClusterEngine
+    with cluster_of(args, module="cugen.cluster.engine") as cluster:
+        from cugen.cluster.engine import ClusterEngine
 
-    with cluster_of(args) as cluster:
         engine = ClusterEngine(cluster, args.device_name)
         for worker, reason in engine.unusable.items():
             note(f"left out: worker {worker}: {reason}", quiet=args.quiet)

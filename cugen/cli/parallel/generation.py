@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.emission import Emission, compiled, embedded, programs
-from cugen.cli.failures import Failure, failure_of
+from cugen.cli.failures import OWN_FAULT, Failure, failure_of, own_fault
 from cugen.cli.parallel.scheduler import cluster_of
 from cugen.cli.specs import refuse, templates_of, warn
-from cugen.cli.text.terminal import progress
+from cugen.cli.text.terminal import note, paint_findings, progress
 from cugen.emit import files
 from cugen.emit.inputs import RemarksMode, input_hash, program_input_hash
 
@@ -53,9 +54,24 @@ class Work:
 _Result = Made | _Failed | tuple["Diagnostic", ...]
 
 
-def generate_all(work: Sequence[Work], options: Emission, args: argparse.Namespace) -> list[Made]:
-    """Generates all kernels. Failure with all findings if one is rejected."""
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The kernels that were made, and internal errors by the names of the others."""
+
+    made: Sequence[Made]
+    faults: Mapping[str, str]
+
+    def report(self) -> None:
+        """Raises Failure if there are internal errors."""
+        if self.faults:
+            raise Failure("\n\n".join(self.faults.values()), OWN_FAULT)
+
+
+def generate_all(work: Sequence[Work], options: Emission, args: argparse.Namespace) -> Generated:
+    """Generates all kernels. Failure with all findings if one is rejected. An internal error at one doesn't keep the
+    others from being made."""
     made: list[Made] = []
+    faults: dict[str, str] = {}
     findings: list[Diagnostic] = []
     make = partial(
         _generate,
@@ -64,17 +80,23 @@ def generate_all(work: Sequence[Work], options: Emission, args: argparse.Namespa
         options=options,
         folder=args.output,
         check=args.check,
+        debug=args.debug,
     )
-    for result in progress(_results(work, args, make), len(work), "generating", quiet=args.quiet):
-        if isinstance(result, _Failed):
-            raise Failure(result.text, result.status)
+    results = progress(_results(work, args, make), len(work), "generating", quiet=args.quiet)
+    for item, result in zip(work, results, strict=True):
         if isinstance(result, Made):
             made.append(result)
             warn(result.warnings, args)
-        else:
+        elif not isinstance(result, _Failed):
             findings += result
+        elif result.status == OWN_FAULT:
+            faults[item.spec.kernel] = result.text
+        else:
+            raise Failure(result.text, result.status)
+    if findings:
+        note(paint_findings("\n\n".join(faults.values()), sys.stderr))
     refuse(findings)
-    return made
+    return Generated(made, faults)
 
 
 def _results(work: Sequence[Work], args: argparse.Namespace, make: Callable[[Work], _Result]) -> Iterator[_Result]:
@@ -92,18 +114,23 @@ def _results(work: Sequence[Work], args: argparse.Namespace, make: Callable[[Wor
 
 
 def _generate(
-    work: Work, *, remarks: RemarksMode, templates: Templates, options: Emission, folder: Path, check: bool
+    work: Work,
+    *,
+    remarks: RemarksMode,
+    templates: Templates,
+    options: Emission,
+    folder: Path,
+    check: bool,
+    debug: bool,
 ) -> _Result:
     """Generates one kernel, in a worker process. Errors are returned: one spec of several may be rejected."""
     from cugen.emit.host.variants import make_entry
-    from cugen.emit.overrides import TemplateError
     from cugen.kernel import generate
     from cugen.kernel_choice import block_cost
     from cugen.kernel_price import price_warnings
     from cugen.kernel_types import type_warnings
     from cugen.schedule.lock import refused_warning
     from cugen.spec.diagnostics import SpecError
-    from cugen.toolchain.errors import CompileError, ToolMissing
 
     spec = work.spec
     try:
@@ -117,10 +144,9 @@ def _generate(
         others += programs(kernel, stamp, options, folder)
     except SpecError as error:
         return error.diagnostics
-    except (CompileError, TemplateError, ToolMissing) as error:
-        failure = failure_of(error)
-        if failure is None:
-            raise
+    except Exception as error:
+        location = f"{spec.dependencies[0]}, kernel `{spec.kernel}`"
+        failure = failure_of(error) or own_fault(error, debug=debug, location=location)
         return _Failed(failure.text, failure.status)
     entry = None
     if spec.variant:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 from contextlib import AbstractContextManager
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import wrong_call
@@ -25,13 +27,14 @@ def add_scheduler_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def cluster_of(args: argparse.Namespace) -> AbstractContextManager[Cluster]:
-    """The cluster of `--scheduler`, which is given. ToolMissing without Dask, ClusterError if it can't be used."""
+def cluster_of(args: argparse.Namespace, *, module: str = "cugen.cluster.mapping") -> AbstractContextManager[Cluster]:
+    """The cluster of `--scheduler`, which is given. ToolMissing without Dask, ClusterError if it can't be used.
+    `module`: what the command imports next, which a local cluster's start takes longer than."""
     from cugen.cluster.connection import connected
 
     if getattr(args, "jobs", 1) > 1:
         raise wrong_call("`--jobs` is for work without `--scheduler`", "the workers of the cluster set the number")
-    return connected(args.scheduler)
+    return connected(args.scheduler, partial(import_module, module))
 
 
 def _scheduler(text: str) -> str:

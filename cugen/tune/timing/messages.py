@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cugen.spec.model import Spec
-from cugen.tune.timing.prepare import Prepared
+if TYPE_CHECKING:
+    from cugen.spec.model import Spec
+    from cugen.tune.timing.prepare import Prepared
 
 NEVER = 1e9  # time ratio that no candidate exceeds
 Message = dict[str, Any]

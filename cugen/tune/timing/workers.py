@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, Timer
+from time import monotonic
 from typing import Protocol
 
 from cugen.tune.timing.gpus import Gpu
@@ -71,13 +72,15 @@ class Process:
             )
 
     def ask(self, message: Message) -> Message:
-        """Sends a message and returns the answer. On a timeout or fault it kills the process and raises WorkerFault."""
+        """Sends a message and returns the answer, with the seconds that it took. On a timeout or fault it kills the
+        process and raises WorkerFault."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         late = Event()
         watchdog = Timer(self._patience_s, self._end_late, [late])
         watchdog.daemon = True
         watchdog.start()
+        begun = monotonic()
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
@@ -95,7 +98,7 @@ class Process:
         if "fault" in answer:
             self.close()
             raise WorkerFault(str(answer["fault"]))
-        return answer
+        return {**answer, "seconds": monotonic() - begun}
 
     @property
     def is_running(self) -> bool:
