@@ -367,6 +367,21 @@ class Section:
         return bool(self.body)
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionCall(Section):
+    """Definitions that several parts of a kernel have alike, printed once as a function, and in their places as its
+    calls: `const auto [tile, k_tiles] = product_work_unit(block_id, unit);`. The other nodes use those of `results`
+    alone; `purpose` is the comment of the function."""
+
+    function: str
+    results: tuple[sympy.Symbol, ...]
+    purpose: str
+
+    @property
+    def definitions(self) -> tuple[Define, ...]:
+        return tuple(node for node in self.body if isinstance(node, Define))
+
+
 def when(left: Integer, operator: str, right: Integer, then: tuple[Node, ...], orelse: tuple[Node, ...] = ()) -> If:
     """A branch on a single comparison."""
     return If(Guard((Comparison(left, operator, right),)), then, orelse)

@@ -43,12 +43,12 @@ _CLAIMS = (
 
 def _sizes(pipeline: Pipeline) -> str:
     """The sizes for which the proof holds. One without a wait for empty stages relies on those of the kernel."""
-    if not pipeline.empty:
-        return f"at most {pipeline.max_fills} k-tiles"
     loop = pipeline.producer.k_tiles
     assert loop is not None
-    if loop.k_tiles_before is not None:
+    if pipeline.kernel.work_units is not None:
         return f"the work units of {pipeline.kernel.grid[0]} blocks"
+    if not pipeline.empty:
+        return f"at most {pipeline.max_fills} k-tiles"
     return f"{loop.trips} k-tiles and every number of tiles" if loop.trips.is_Integer else "every K and number of tiles"
 
 
