@@ -115,7 +115,7 @@ def _reuse_faults(pipeline: Pipeline, role: Role, reused: set[str]) -> Iterator[
     if role.tiles is not None:
         yield Fault("arrays in the memory of the stages may be in use at the next output tile", refutes=False)
     waits = [event.node.pending for event in role.body if isinstance(event.node, AwaitWgmmas)]
-    is_complete, are_all = role is pipeline.producer or waits[-1:] == [0], False
+    is_complete, are_all = role in pipeline.copying or waits[-1:] == [0], False
     for event in after[:first]:
         is_complete |= isinstance(event.node, AwaitWgmmas) and event.node.pending == 0
         is_barrier = isinstance(event.node, Barrier | NamedBarrier | ClusterBarrier) and event.scope.always
