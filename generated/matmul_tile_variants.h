@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 58b657dc0b191251, text 519b9afe629eb1dd.
+// Input 4ebb454bc0e78efc, text e00ab49b2461e565.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 58b657dc0b191251, text b96ac4bb09fdd8bb.
+// Input 4ebb454bc0e78efc, text 4823f93852776960.
