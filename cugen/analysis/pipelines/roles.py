@@ -54,10 +54,11 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
     Store,
+    StoreMatrix,
 )
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, CommitWgmmas, PipelineNode, TensorLoad, Wgmma
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
-from cugen.plan.traversal.walking import walk_nodes
+from cugen.plan.traversal.walking import accesses_of, walk_nodes
 
 _MAX_UNROLLED = 256
 
@@ -422,7 +423,8 @@ def _is_synchronising(node: Node) -> bool:
 
 def _is_over_buffers(node: For) -> bool:
     """Whether each trip stores to another buffer: the subscripts before those of a box depend on the loop's index."""
-    stores = (inner.access for inner in walk_nodes(node.body) if isinstance(inner, Store))
+    storing = (inner for inner in walk_nodes(node.body) if isinstance(inner, Store | StoreMatrix))
+    stores = (access for inner in storing for access in accesses_of(inner) if not access.is_load)
     leading = (sub for access in stores if access.array.space == "shared" for sub in access.subscripts[:-2])
     return any(node.loop.index.symbol in sub.free_symbols for sub in leading)
 

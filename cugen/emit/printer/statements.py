@@ -187,6 +187,8 @@ class StatementPrinter:
                 return (f"{printer.accumulate(node)};",)
             case nodes.LoadMatrix():
                 return (f"{printer.load_matrix(node)};",)
+            case nodes.StoreMatrix():
+                return (f"{printer.store_matrix(node)};",)
             case nodes.Mma():
                 return (f"{printer.mma(node)};",)
             case nodes.Copy():

@@ -13,7 +13,7 @@ from cugen.emit.printer.statements import EmissionError, Sections, StatementPrin
 from cugen.machine.mma import float64_instruction
 from cugen.machine.wgmma import INSTRUCTIONS
 from cugen.plan import nodes, pipeline_nodes
-from cugen.plan.memory import Access, Array, TensorMap
+from cugen.plan.memory import Access, Array, TensorMap, Vector
 from cugen.plan.memory import Start as BasePointer
 from cugen.plan.nodes import (
     Barrier,
@@ -107,6 +107,7 @@ EVERY_NODE: tuple[Node, ...] = (
         float64_instruction(8),
     ),
     nodes.LoadMatrix(Access(ACC, (integer(0),), "store", 4), access(TILE, integer(0), "matrix_load")),
+    nodes.StoreMatrix(access(TILE, integer(0), "matrix_store"), Vector("fragment", FLOAT32, FLOAT32, 1, 4)),
     pipeline_nodes.PrefetchTensorMap(BOXES),
     pipeline_nodes.InitBarrier(access(FULL, integer(0), "store"), 1),
     pipeline_nodes.FenceBarrierInit(),
@@ -162,6 +163,7 @@ for (int k = 0; k < 10; ++k) {
 }
 mma_m16n8k8(&acc[0], &acc[2], tile, tile[1]);
 ldmatrix_x4(&acc[0], &tile[0]);
+stmatrix_x4(&tile[0], fragment);
 prefetch_tensor_map(&A_map);
 mbarrier_init(&full[0], 1);
 mbarrier_init_fence();

@@ -26,7 +26,8 @@ class WgmmaConfig(TileConfig):
     float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster have consecutive tiles along M:
     each copies a part of B's tile for all of them. `gives_registers`: the producer is a whole warpgroup, whose
     registers the consumers take (setmaxnreg). `stores_at_once`: the epilogue has a buffer for each part of a
-    warpgroup's tile, and stores all of them after one barrier."""
+    warpgroup's tile, and stores all of them after one barrier. `stores_matrices`: a warp writes 8 x 8 elements there at
+    a time (stmatrix), in place of two of a lane."""
 
     instruction: WgmmaInstruction | None = None
     consumers: int = 1
@@ -35,6 +36,7 @@ class WgmmaConfig(TileConfig):
     gives_registers: bool = False
     stores_at_once: bool = False
     has_producer: bool = True
+    stores_matrices: bool = False
 
     @property
     def wgmma(self) -> WgmmaInstruction:

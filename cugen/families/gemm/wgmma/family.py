@@ -16,10 +16,11 @@ from cugen.families.gemm.tensor_cores import unit_and_peak
 from cugen.families.gemm.wgmma.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.cost_model import predict
+from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
-from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, TUNABLES, candidates, choose_config
+from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, STMATRIX, TUNABLES, candidates, choose_config
 from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
 from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.families.gemm.wgmma.without_producer import BarrierWgmmaKernel
@@ -59,7 +60,7 @@ def match(request: Request) -> Match | Refusals:
     if padding := padding_refusal(contraction, block_k):
         reasons.append(Refusal(padding))
     reasons += [*_split_refusals(contraction, block_k), *_stream_k_refusals(contraction)]
-    reasons += _producer_refusals(contraction)
+    reasons += [*_producer_refusals(contraction), *_epilogue_refusals(contraction)]
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(contraction, instruction)
@@ -168,6 +169,15 @@ def _producer_refusals(contraction: Contraction) -> Iterator[Refusal]:
         if int(tunables.get(name, 0)) > (0 if name == "stream_k" else 1):
             text = f"has `{name}` with a producer only: without one a block computes an output tile alone"
             yield Refusal(text, f"schedule.{name}")
+
+
+def _epilogue_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    tunables = contraction.tunables
+    if tunables.get("epilogue") != STMATRIX:
+        return
+    if int(tunables.get("split_k", 1)) > 1 or not stores_by_tma(contraction):
+        text = "has `stmatrix` for results that TMA stores: of 16 bits, of one statement, and without `split_k`"
+        yield Refusal(text, "schedule.epilogue")
 
 
 def split(single: Single) -> Steps | None:

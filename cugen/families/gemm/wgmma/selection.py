@@ -29,6 +29,7 @@ _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
 NO_PRODUCER = "none"
+STMATRIX = "stmatrix"
 SHARING = ("split_k", "stream_k", "multicast")  # tunables by which blocks share the work of a tile, or its copies
 _GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
@@ -53,6 +54,12 @@ TUNABLES = (
         "warp",
         "what copies k-tiles: a warp of its own (warp specialisation), or a thread of those that multiply, behind "
         "barriers of the block, which has one output tile",
+    ),
+    Tunable(
+        "epilogue",
+        ("pairs", STMATRIX),
+        "pairs",
+        "how results of 16 bits are written to the tiles that TMA stores: a lane's two columns, or matrices of 8 x 8",
     ),
     Tunable("cores", ("tensor", "cuda"), "tensor", "units that multiply", reorders=True),
 )
@@ -111,7 +118,8 @@ def _with_stream_k(config: WgmmaConfig, waves: int) -> WgmmaConfig:
 def _with_stages(contraction: Contraction, config: WgmmaConfig) -> Iterator[WgmmaConfig]:
     """The config with as many stages as fit, if enough do."""
     if stages := _stages_of(contraction, config):
-        config = replace(config, stages=stages)
+        stores_matrices = contraction.tunables.get("epilogue") == STMATRIX
+        config = replace(config, stages=stages, stores_matrices=stores_matrices)
         at_once = replace(config, stores_at_once=True)
         yield at_once if _stores_at_once(contraction, at_once) else config
 
@@ -291,5 +299,6 @@ def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
     }
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     tunables |= {} if config.has_producer else {"producer": NO_PRODUCER}
+    tunables |= {"epilogue": STMATRIX} if config.stores_matrices else {}
     sizes = ((contraction.m.name, int(config.block_m)), (contraction.n.name, int(config.block_n)))
     return replace(written, family="wgmma", block=sizes, tunables=tuple(tunables.items()))
