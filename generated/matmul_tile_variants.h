@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 4ebb454bc0e78efc, text e00ab49b2461e565.
+// Input 81bd2db0a931f493, text 9663baf41fadaca3.

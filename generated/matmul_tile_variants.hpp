@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 4ebb454bc0e78efc, text 4823f93852776960.
+// Input 81bd2db0a931f493, text 5a93d8f630a83e0e.
