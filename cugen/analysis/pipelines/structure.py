@@ -137,6 +137,8 @@ def _without_producer(kernel: Kernel, items: tuple[Item, ...], copying: Role, ro
     """The pipeline of consumers of which one copies: its copies become those of a producer, which say of a k-tile what
     they are for that one."""
     first, loop = copying.first_k_tiles, copying.k_tiles
+    if not all(role.executes(Wgmma) for role in roles):
+        raise NotRecognised("threads that don't multiply are no producer")
     if first is None or loop is None or copying.tiles is not None:
         raise NotRecognised("the warpgroup that copies has no loop over the first k-tiles before that over all")
     if any(isinstance(event.node, TensorLoad) for event in (*copying.before, *copying.tile_after)):

@@ -40,6 +40,9 @@ KERNELS = {
     "promoted sums": lambda: gemm(
         512, 512, 4096, ("float8_e4m3", "float32"), schedule="block: {m: 128, n: 64}, stream_k: 1"
     ),
+    "matrices stored": lambda: gemm(
+        2056, 5000, 1304, schedule="block: {m: 128, n: 256}, stream_k: 1, epilogue: stmatrix"
+    ),
     "batches": lambda: gemm(200, 300, 900, layouts="KM KN", batch=5, schedule="block: {m: 128, n: 64}, stream_k: 1"),
 }
 

@@ -201,6 +201,8 @@ def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: W
         yield int(contraction.tunables["split_k"])
         return
     yield 1
+    if contraction.tunables.get("epilogue") == STMATRIX:  # partial sums are reduced from registers
+        return
     problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
     tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
     k = contraction.context.static_extent(contraction.k)

@@ -8,6 +8,8 @@ import pytest
 
 from cugen.kernel import generate
 from cugen.kernel_report import analyze
+from cugen.plan.nodes import StoreMatrix
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.verify import verify
@@ -138,6 +140,13 @@ def test_results_that_registers_store_have_no_matrices(reasons, result: str, mor
     (refusal,) = reasons("wgmma", text)
     assert refusal.key == "schedule.epilogue"
     assert "has `stmatrix` for results that TMA stores" in refusal.reason
+
+
+def test_no_split_of_k_is_chosen_for_matrices(planned) -> None:
+    sizes = 64, 64, 16384
+    assert planned(product(*sizes, schedule="family: wgmma")).cluster > 1
+    kernel = planned(product(*sizes, schedule=STMATRIX))
+    assert any(isinstance(node, StoreMatrix) for node in walk_nodes(kernel.body))
 
 
 def test_matrices_take_as_many_wavefronts_as_pairs() -> None:

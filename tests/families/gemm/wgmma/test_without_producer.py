@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from cugen.families.gemm.config import WARP
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.selection import candidates, configs, schedule_of
 from cugen.machine.wgmma import WARPGROUP
 from cugen.runtime.cpu import CpuDevice
@@ -164,6 +166,14 @@ def test_a_search_times_both_forms_unless_the_schedule_says_which() -> None:
     assert forms("") == {True, False}
     assert forms(", producer: warp") == forms(", split_k: 1") == {True}
     assert forms(", producer: none") == {False}
+
+
+def test_the_model_expects_no_gain_of_a_tile_without_a_producer() -> None:
+    """Nobody copies the first k-tiles of an output tile during the epilogue of the one before."""
+    contraction = contraction_of(product(4096, 4096, 4096, schedule="family: wgmma, block: {m: 128, n: 256}"))
+    (form,) = configs(contraction_of(without_producer(4096, 4096, 4096, block=(128, 256))), instruction_of(contraction))
+    specialised = replace(form, has_producer=True)
+    assert predict(contraction, form) > predict(contraction, specialised)
 
 
 def test_a_searched_schedule_gives_its_config() -> None:
