@@ -103,17 +103,15 @@ def test_pairs_are_stored_unasked() -> None:
     assert "stmatrix" not in source_of(product(4096, 4096, 4096))
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    "device", [{"sanitize": True}, {"races": True, "uninitialised": True}], ids=["sanitised", "races"]
-)
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("value", [SUMS, WITH_BIAS, WITH_RESIDUAL], ids=["sums", "bias", "residual"])
 @pytest.mark.parametrize("block", [(64, 64), (128, 96), (64, 80), (256, 32)], ids=str)
 def test_stored_matrices_equal_the_reference(block: tuple[int, int], value: str, device: dict[str, bool]) -> None:
     """In swizzled rows of 128, 64 and 32 bytes; of rows and columns beyond the output, too."""
     compute = f"C[{{c}}] = {value}"
     schedule = f"{STMATRIX}, block: {{m: {block[0]}, n: {block[1]}}}"
-    text = product(136, 104, 136, compute=compute, more=MORE[value], schedule=schedule)
+    text = product(264, 104, 136, compute=compute, more=MORE[value], schedule=schedule)
     kernel = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False)
     assert "stmatrix_x4(&c_tile[" in kernel.source
     device_of = CpuDevice(workers=1, shuffle=3, **device)
