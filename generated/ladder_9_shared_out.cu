@@ -26,15 +26,6 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
-#ifndef CUGEN_FLOOR_DIV_INT
-#define CUGEN_FLOOR_DIV_INT
-// Floor division by a positive b.
-__device__ __forceinline__ int floor_div(int a, int b)
-{
-    return a / b - (a % b < 0);
-}
-#endif
-
 #ifndef CUGEN_LOAD
 #define CUGEN_LOAD
 // Vector load of `count` elements.
@@ -94,105 +85,75 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
     // the block's range of k-tiles
     const int range_begin = 4 * block_id;
     const int range_end = range_begin + 4;
-    const int last_tile = floor_div(range_end - 1, 32);
-    #pragma unroll 1
-    for (int work_unit = 0; work_unit < 1; ++work_unit) {
-        // from the end of the range, since other blocks wait for the tile that it ends in
-        const int tile = last_tile - work_unit;
-        const int k_tile_begin = max(range_begin - 32 * tile, 0);
-        const int k_tile_end = min(range_end - 32 * tile, 32);
-        // the last reads of the previous tile's buffer
-        __syncthreads();
-        const int k_offset = BK * k_tile_begin;
-        const int k_length = BK * k_tile_end - BK * k_tile_begin;
-        const int m0 = BM * (tile / ((N + BN - 1) / BN));
-        const int n0 = BN * (tile % ((N + BN - 1) / BN));
-        float acc[TM][TN] = {};
-        const float* a_global = &A[(m0 + a_m) * K + k_offset + a_k];
-        const float* b_global = &B[(k_offset + b_k) * N + n0 + b_n];
+    const int tile = range_begin / 32;
+    const int k_tile_begin = range_begin - 32 * tile;
+    const int k_tile_end = range_end - 32 * tile;
+    const int k_offset = BK * k_tile_begin;
+    const int k_length = BK * k_tile_end - BK * k_tile_begin;
+    const int m0 = BM * (tile / ((N + BN - 1) / BN));
+    const int n0 = BN * (tile % ((N + BN - 1) / BN));
+    float acc[TM][TN] = {};
+    const float* a_global = &A[(m0 + a_m) * K + k_offset + a_k];
+    const float* b_global = &B[(k_offset + b_k) * N + n0 + b_n];
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
-        for (int stage = 0; stage < STAGES - 1; ++stage) {
-            #pragma unroll
-            for (int c = 0; c < BM; c += 32) {
-                // a_global[c * K + BK * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-                // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
-                __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + BK * stage], 4);
-            }
-            #pragma unroll
-            for (int c = 0; c < BN; c += 128) {
-                // b_global[BK * stage * N + c]: 16 sectors, ideal 16 (512 contiguous bytes)
-                // Bs[stage][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[stage][b_k][b_n + c], &b_global[BK * stage * N + c], 16);
-            }
-            __pipeline_commit();
-        }
-        __pipeline_wait_prior(STAGES - 2);
-        __syncthreads();
-        // register fragments of A and B for one k, double-buffered
-        Vector<float, 4> a_frag[2][TM / 4];
-        Vector<float, 4> b_frag[2][TN / 4];
-        #pragma unroll
-        for (int u = 0; u < TM / 4; ++u) {
-            // As[0][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-            a_frag[0][u] = load<4>(&As[0][0][thread_m + 16 * u]);
+        for (int c = 0; c < BM; c += 32) {
+            // a_global[c * K + BK * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + BK * stage], 4);
         }
         #pragma unroll
-        for (int u = 0; u < TN / 4; ++u) {
-            // Bs[0][0][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
-            b_frag[0][u] = load<4>(&Bs[0][0][thread_n + 32 * u]);
+        for (int c = 0; c < BN; c += 128) {
+            // b_global[BK * stage * N + c]: 16 sectors, ideal 16 (512 contiguous bytes)
+            // Bs[stage][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[stage][b_k][b_n + c], &b_global[BK * stage * N + c], 16);
         }
-        for (int k0 = 0, read_stage = 0; k0 < k_length; k0 += BK, read_stage = 1 - read_stage) {
-            const int write_stage = 1 - read_stage;
-            // past the last k-tile: copy it again, so that the loop has no branch
-            const int prefetch_k = min(k0 + BK * (STAGES - 1), k_length - BK);
-            #pragma unroll
-            for (int c = 0; c < BM; c += 32) {
-                // a_global[c * K + prefetch_k]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-                // As[write_stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
-                __pipeline_memcpy_async(&As[write_stage][a_k][a_m + c], &a_global[c * K + prefetch_k], 4);
-            }
-            #pragma unroll
-            for (int c = 0; c < BN; c += 128) {
-                // b_global[prefetch_k * N + c]: 16 sectors, ideal 16 (512 contiguous bytes)
-                // Bs[write_stage][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[write_stage][b_k][b_n + c], &b_global[prefetch_k * N + c], 16);
-            }
-            __pipeline_commit();
-            #pragma unroll
-            for (int k = 1; k < BK; ++k) {
-                #pragma unroll
-                for (int u = 0; u < TM / 4; ++u) {
-                    // As[read_stage][k][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-                    a_frag[k % 2][u] = load<4>(&As[read_stage][k][thread_m + 16 * u]);
-                }
-                #pragma unroll
-                for (int u = 0; u < TN / 4; ++u) {
-                    // Bs[read_stage][k][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
-                    b_frag[k % 2][u] = load<4>(&Bs[read_stage][k][thread_n + 32 * u]);
-                }
-                #pragma unroll
-                for (int i = 0; i < TM; ++i) {
-                    #pragma unroll
-                    for (int t = 0; t < TN; ++t) {
-                        // serpentine: every other row backwards
-                        const int j = i % 2 * (TN - 2 * t - 1) + t;
-                        acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4] * b_frag[(k + 1) % 2][j / 4].data[j % 4];
-                    }
-                }
-            }
-            __pipeline_wait_prior(STAGES - 2);
-            __syncthreads();
-            // fragments of the next k-tile; unused after the last
-            const int next_stage = 1 - read_stage;
+        __pipeline_commit();
+    }
+    __pipeline_wait_prior(STAGES - 2);
+    __syncthreads();
+    // register fragments of A and B for one k, double-buffered
+    Vector<float, 4> a_frag[2][TM / 4];
+    Vector<float, 4> b_frag[2][TN / 4];
+    #pragma unroll
+    for (int u = 0; u < TM / 4; ++u) {
+        // As[0][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+        a_frag[0][u] = load<4>(&As[0][0][thread_m + 16 * u]);
+    }
+    #pragma unroll
+    for (int u = 0; u < TN / 4; ++u) {
+        // Bs[0][0][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
+        b_frag[0][u] = load<4>(&Bs[0][0][thread_n + 32 * u]);
+    }
+    for (int k0 = 0, read_stage = 0; k0 < k_length; k0 += BK, read_stage = 1 - read_stage) {
+        const int write_stage = 1 - read_stage;
+        // past the last k-tile: copy it again, so that the loop has no branch
+        const int prefetch_k = min(k0 + BK * (STAGES - 1), k_length - BK);
+        #pragma unroll
+        for (int c = 0; c < BM; c += 32) {
+            // a_global[c * K + prefetch_k]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[write_stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
+            __pipeline_memcpy_async(&As[write_stage][a_k][a_m + c], &a_global[c * K + prefetch_k], 4);
+        }
+        #pragma unroll
+        for (int c = 0; c < BN; c += 128) {
+            // b_global[prefetch_k * N + c]: 16 sectors, ideal 16 (512 contiguous bytes)
+            // Bs[write_stage][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[write_stage][b_k][b_n + c], &b_global[prefetch_k * N + c], 16);
+        }
+        __pipeline_commit();
+        #pragma unroll
+        for (int k = 1; k < BK; ++k) {
             #pragma unroll
             for (int u = 0; u < TM / 4; ++u) {
-                // As[next_stage][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
-                a_frag[0][u] = load<4>(&As[next_stage][0][thread_m + 16 * u]);
+                // As[read_stage][k][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+                a_frag[k % 2][u] = load<4>(&As[read_stage][k][thread_m + 16 * u]);
             }
             #pragma unroll
             for (int u = 0; u < TN / 4; ++u) {
-                // Bs[next_stage][0][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
-                b_frag[0][u] = load<4>(&Bs[next_stage][0][thread_n + 32 * u]);
+                // Bs[read_stage][k][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
+                b_frag[k % 2][u] = load<4>(&Bs[read_stage][k][thread_n + 32 * u]);
             }
             #pragma unroll
             for (int i = 0; i < TM; ++i) {
@@ -200,73 +161,96 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
                     const int j = i % 2 * (TN - 2 * t - 1) + t;
-                    acc[i][j] += a_frag[1][i / 4].data[i % 4] * b_frag[1][j / 4].data[j % 4];
+                    acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4] * b_frag[(k + 1) % 2][j / 4].data[j % 4];
                 }
             }
         }
-        // drain the outstanding copies
-        __pipeline_wait_prior(0);
-        if (k_tile_end < 32) {
-            // the block that finishes the tile adds the partial sums
+        __pipeline_wait_prior(STAGES - 2);
+        __syncthreads();
+        // fragments of the next k-tile; unused after the last
+        const int next_stage = 1 - read_stage;
+        #pragma unroll
+        for (int u = 0; u < TM / 4; ++u) {
+            // As[next_stage][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+            a_frag[0][u] = load<4>(&As[next_stage][0][thread_m + 16 * u]);
+        }
+        #pragma unroll
+        for (int u = 0; u < TN / 4; ++u) {
+            // Bs[next_stage][0][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
+            b_frag[0][u] = load<4>(&Bs[next_stage][0][thread_n + 32 * u]);
+        }
+        #pragma unroll
+        for (int i = 0; i < TM; ++i) {
             #pragma unroll
-            for (int i = 0; i < TM; ++i) {
-                #pragma unroll
-                for (int j = 0; j < TN; ++j) {
-                    // C_partials[(block_id * (TM * TN) + TN * i + j) * 256 + thread]: 4 sectors,
-                    // ideal 4 (128 contiguous bytes)
-                    C_partials[(block_id * (TM * TN) + TN * i + j) * 256 + thread] = acc[i][j];
-                }
+            for (int t = 0; t < TN; ++t) {
+                // serpentine: every other row backwards
+                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                acc[i][j] += a_frag[1][i / 4].data[i % 4] * b_frag[1][j / 4].data[j % 4];
+            }
+        }
+    }
+    // drain the outstanding copies
+    __pipeline_wait_prior(0);
+    if (k_tile_end < 32) {
+        // the block that finishes the tile adds the partial sums
+        #pragma unroll
+        for (int i = 0; i < TM; ++i) {
+            #pragma unroll
+            for (int j = 0; j < TN; ++j) {
+                // C_partials[(block_id * (TM * TN) + TN * i + j) * 256 + thread]: 4 sectors,
+                // ideal 4 (128 contiguous bytes)
+                C_partials[(block_id * (TM * TN) + TN * i + j) * 256 + thread] = acc[i][j];
+            }
+        }
+        __syncthreads();
+        if (thread == 0) {
+            __threadfence();
+            // C_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
+            atomicExch(&C_flags[block_id + 1], 1U);
+        }
+    } else {
+        const int peers = (k_tile_begin + 3) / 4;
+        const int first_peer = block_id - peers;
+        if (peers > 0) {
+            if (thread < peers) {
+                // C_flags[thread + first_peer + 1]: unknown: the number of polls of a spin-wait is not static
+                while (__ldcv(&C_flags[thread + first_peer + 1]) != 1U)
+                    __nanosleep(32);
+                __threadfence();
+                // zero again for the next launch
+                // C_flags[thread + first_peer + 1]: 1 sector, ideal 1 (28 contiguous bytes)
+                C_flags[thread + first_peer + 1] = 0U;
             }
             __syncthreads();
-            if (thread == 0) {
-                __threadfence();
-                // C_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
-                atomicExch(&C_flags[block_id + 1], 1U);
-            }
-        } else {
-            const int peers = (k_tile_begin + 3) / 4;
-            const int first_peer = block_id - peers;
-            if (peers > 0) {
-                if (thread < peers) {
-                    // C_flags[thread + first_peer + 1]: unknown: the number of polls of a spin-wait is not static
-                    while (__ldcv(&C_flags[thread + first_peer + 1]) != 1U)
-                        __nanosleep(32);
-                    __threadfence();
-                    // zero again for the next launch
-                    // C_flags[thread + first_peer + 1]: 1 sector, ideal 1 (28 contiguous bytes)
-                    C_flags[thread + first_peer + 1] = 0U;
-                }
-                __syncthreads();
-                #pragma unroll 1
-                for (int p = 0; p < peers; ++p) {
-                    #pragma unroll
-                    for (int i = 0; i < TM; ++i) {
-                        #pragma unroll
-                        for (int j = 0; j < TN; ++j) {
-                            // C_partials[((first_peer + p) * (TM * TN) + TN * i + j) * 256 + thread]: 4 sectors,
-                            // ideal 4 (128 contiguous bytes)
-                            acc[i][j] += C_partials[((first_peer + p) * (TM * TN) + TN * i + j) * 256 + thread];
-                        }
-                    }
-                }
-            }
-            // opaque 1.0f: keeps ptxas from choosing accumulator registers for the vector stores, which
-            // causes register-bank conflicts
-            const float opaque_one = blockDim.z;
-            #pragma unroll
-            for (int i = 0; i < TM; ++i) {
-                const int m = m0 + thread_m + 16 * (i / 4) + i % 4;
+            #pragma unroll 1
+            for (int p = 0; p < peers; ++p) {
                 #pragma unroll
-                for (int g = 0; g < TN / 4; ++g) {
-                    const int n = n0 + thread_n + 32 * g;
-                    Vector<float, 4> c4;
+                for (int i = 0; i < TM; ++i) {
                     #pragma unroll
-                    for (int v = 0; v < 4; ++v) {
-                        c4.data[v] = opaque_one * acc[i][4 * g + v];
+                    for (int j = 0; j < TN; ++j) {
+                        // C_partials[((first_peer + p) * (TM * TN) + TN * i + j) * 256 + thread]: 4 sectors,
+                        // ideal 4 (128 contiguous bytes)
+                        acc[i][j] += C_partials[((first_peer + p) * (TM * TN) + TN * i + j) * 256 + thread];
                     }
-                    // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-                    store<4>(&C[m * N + n], c4);
                 }
+            }
+        }
+        // opaque 1.0f: keeps ptxas from choosing accumulator registers for the vector stores, which
+        // causes register-bank conflicts
+        const float opaque_one = blockDim.z;
+        #pragma unroll
+        for (int i = 0; i < TM; ++i) {
+            const int m = m0 + thread_m + 16 * (i / 4) + i % 4;
+            #pragma unroll
+            for (int g = 0; g < TN / 4; ++g) {
+                const int n = n0 + thread_n + 32 * g;
+                Vector<float, 4> c4;
+                #pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    c4.data[v] = opaque_one * acc[i][4 * g + v];
+                }
+                // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+                store<4>(&C[m * N + n], c4);
             }
         }
     }

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 3b3bf990ea8e95a8, text 4369d425b12ad0bf.
+// Input 81bd2db0a931f493, text 9663baf41fadaca3.

@@ -22,11 +22,11 @@ from cugen.emit.printer.file_scope import constants, param_constants, symbols
 from cugen.emit.printer.functions import function_text
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.pipelines import HEADER as TENSOR_MAP_HEADER
-from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
+from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked, parameters_of
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Start
-from cugen.plan.nodes import Node
+from cugen.plan.nodes import FunctionCall, Node
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal import usage
 from cugen.plan.traversal.walking import accesses, walk_nodes
@@ -158,7 +158,23 @@ def _kernel_text(
         raise EmissionError(f"{kernel.name}: {template.name}: {error}") from None
     text = checked(text, statements, kernel.body, kernel.name)
     _check_accesses(kernel, printer, text)
-    return text
+    return "\n".join([*(_function_text(env, call, statements) for call in statements.called.values()), text])
+
+
+def _function_text(env: jinja2.Environment, call: FunctionCall, statements: StatementPrinter) -> str:
+    """The function of a kernel's calls."""
+    integers = statements.printer.integers
+    types = {node.index.symbol: statements.printer.integer_type(node.index) for node in call.definitions}
+    kinds = [("long long" if integers.is_wide(name) else "int", name) for name in parameters_of(call)]
+    variables = {
+        "call": call,
+        "parameters": ", ".join(f"{kind} {name}" for kind, name in kinds),
+        "Result": call.name.title().replace("_", ""),
+        "fields": [f"{types[result]} {result}" for result in call.results],
+        "results": ", ".join(result.name for result in call.results),
+    }
+    text = env.get_template("function.cu.j2").render(variables, **statements.functions())
+    return checked(text, statements, call.body, call.function)
 
 
 def _launch_bounds(kernel: Kernel) -> str:

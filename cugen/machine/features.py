@@ -72,6 +72,7 @@ TF32_MMA = Feature("tensor cores of tf32", (8, 0), r"\bmma_m16n8k8_tf32\(|\bto_t
 INT8_MMA = Feature("tensor cores of int8 with K of 32", (8, 0), r"\bmma_m16n8k32_(?:s8|u8)")
 FLOAT8_MMA = Feature("tensor cores of float8", (8, 9), r"\bmma_m16n8k32_e")
 MATRIX_LOADS = Feature("ldmatrix", (7, 5), r"\bldmatrix_x|\b__cvta_generic_to_shared\b")
+MATRIX_STORES = Feature("stmatrix", (9, 0), r"\bstmatrix_x")
 WGMMA = Feature("wgmma", (9, 0), r"\bwgmma_|\bsetmaxnreg_", architecture="sm_90a")
 TENSOR_COPIES = Feature("tensor copies (TMA)", (9, 0), r"\bCUtensorMap\b|\btma_|\bmbarrier_|\bfence_proxy_async\b")
 CLUSTERS = Feature("thread block clusters", (9, 0), r"\b__cluster_dims__|\bthis_cluster\b|\bmap_shared_rank\b")

@@ -13,6 +13,7 @@ from cugen.machine.features import (
     CLUSTERS,
     EVICT_FIRST_LOADS,
     MATRIX_LOADS,
+    MATRIX_STORES,
     NAMED_BARRIERS,
     READ_ONLY_LOADS,
     SHUFFLES,
@@ -36,6 +37,7 @@ from cugen.plan.nodes import (
     NamedBarrier,
     Node,
     ReleaseFlag,
+    StoreMatrix,
 )
 from cugen.plan.pipeline_nodes import (
     AwaitWgmmas,
@@ -106,6 +108,8 @@ def _features(kernel: Kernel) -> Iterator[Feature]:
                 yield ASYNC_COPIES
             case LoadMatrix():
                 yield MATRIX_LOADS
+            case StoreMatrix():
+                yield MATRIX_STORES
             case Mma():
                 yield node.instruction.feature
             case Wgmma() | FenceWgmma() | CommitWgmmas() | AwaitWgmmas() | SetMaxRegisters():

@@ -141,7 +141,8 @@ class Access:
 
     array: Array
     subscripts: tuple[Integer, ...]
-    # load, matrix_load, store, async_copy (written by an asynchronous `Copy`), atomic; or of pipeline_nodes.py
+    # load, matrix_load, store, matrix_store, async_copy (written by an asynchronous `Copy`), atomic; or of the module
+    # pipeline_nodes
     kind: str
     width: int = 1
     rank: Integer | None = None

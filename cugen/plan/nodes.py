@@ -13,9 +13,9 @@ from typing import Any
 import sympy
 
 from cugen.machine.mma import MmaInstruction
-from cugen.plan.memory import Access, Array, Start
+from cugen.plan.memory import Access, Array, Start, Vector
 from cugen.plan.pipeline_nodes import PipelineNode
-from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Range, symbol
+from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Range, integer, symbol
 from cugen.spec.expressions import Expr, Local
 
 
@@ -166,6 +166,22 @@ class LoadMatrix:
     def name(self) -> str:
         """The function's name in C."""
         return "ldmatrix_x4_trans" if self.transposed else "ldmatrix_x4"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreMatrix:
+    """A warp-wide store of four matrices of 8 rows of 16 bytes from register fragments:
+    `stmatrix_x4(&c_tile[row][n], c_frag)`.
+
+    Lane l gives the address of a row, row l % 8 of matrix l // 8, as `target`; lane 4 * g + t has word t of row g of
+    each matrix, in the four vectors of the array `words`."""
+
+    target: Access
+    words: Vector
+
+    @property
+    def vectors(self) -> tuple[Vector, ...]:
+        return tuple(self.words.indexed(integer(number)) for number in range(self.words.count))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -367,6 +383,21 @@ class Section:
         return bool(self.body)
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionCall(Section):
+    """Definitions that several parts of a kernel have alike, printed once as a function, and in their places as its
+    calls: `const auto [tile, k_tiles] = product_work_unit(block_id, unit);`. The other nodes use those of `results`
+    alone; `purpose` is the comment of the function."""
+
+    function: str
+    results: tuple[sympy.Symbol, ...]
+    purpose: str
+
+    @property
+    def definitions(self) -> tuple[Define, ...]:
+        return tuple(node for node in self.body if isinstance(node, Define))
+
+
 def when(left: Integer, operator: str, right: Integer, then: tuple[Node, ...], orelse: tuple[Node, ...] = ()) -> If:
     """A branch on a single comparison."""
     return If(Guard((Comparison(left, operator, right),)), then, orelse)
@@ -388,6 +419,7 @@ Node = (
     | Store
     | Accumulate
     | LoadMatrix
+    | StoreMatrix
     | Mma
     | Copy
     | CommitCopies

@@ -96,7 +96,8 @@ def timeline(kernel: Kernel, params: Mapping[str, int]) -> Timeline | None:
             pipeline = pipeline_of(kernel)
         except NotRecognised:
             return None
-        threads = {"producer": min(pipeline.producing_threads), "consumers": min(pipeline.consuming_threads)}
+        if pipeline.has_producer:
+            threads = {"producer": min(pipeline.producing_threads), "consumers": min(pipeline.consuming_threads)}
         full = pipeline.full
     steps = {name: list(_Trace(thread, tiles, full).steps(kernel.body, values)) for name, thread in threads.items()}
     made = _Schedule(steps).run()

@@ -28,6 +28,7 @@ from cugen.plan.nodes import (
     LoadMatrix,
     ReturnUnless,
     Store,
+    StoreMatrix,
 )
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod
 from cugen.plan.traversal.walking import values_of
@@ -119,6 +120,8 @@ class Walk:
                     self._copy(node, names, active, mask)
                 case LoadMatrix():
                     self._request(node.source, names, active)
+                case StoreMatrix():
+                    self._request(node.target, names, active)
                 case Store() | Accumulate():
                     self._inline(node, names, active)
                     self._request(node.access, names, active)

@@ -167,6 +167,29 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
 
 
 @pytest.mark.slow
+def test_a_store_of_matrices_is_one_instruction_of_four_words():
+    kernel = single(
+        """
+cugen: 1
+kernel: k
+target: sm_90a
+params: {M: 128, N: 128, K: 128}
+arrays:
+  A: {shape: [M, K], dtype: bfloat16}
+  B: {shape: [N, K], dtype: bfloat16}
+  C: {shape: [M, N], dtype: bfloat16}
+compute: C[m, n] = sum(A[m, k] * B[n, k], k)
+schedule: {family: wgmma, epilogue: stmatrix, block: {m: 64, n: 64}}
+""",
+        "sm_90a",
+    )
+    stored = access(kernel, "c_tile", "matrix_store")
+    assert [i.opcode for i in stored.instructions] == 4 * ["STSM.16.M88.4"]
+    assert widths(stored) == [16]
+    assert stored.compiled == (stored.written,)
+    assert kernel.unexplained == ()
+
+
 def test_zero_filling_copies_are_counted_separately():
     """Their compiler keeps guards that always hold, but not all of them: what they fill never is."""
     (actual,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")

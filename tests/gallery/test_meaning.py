@@ -76,7 +76,7 @@ def scaled_product_and_bias(A: Array, B: Array, bias: Array, alpha: float) -> Ar
     return alpha * (A @ B) + bias
 
 
-@meaning_of("gemm_f64", "gemm_tensor_bf16", "gemm_wgmma_multicast", "gemm_wgmma_split")
+@meaning_of("gemm_f64", "gemm_tensor_bf16", "gemm_wgmma_multicast", "gemm_wgmma_no_producer", "gemm_wgmma_split")
 def product_with_turned(A: Array, B: Array) -> Array:
     return A @ B.T
 

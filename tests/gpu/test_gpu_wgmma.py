@@ -119,6 +119,29 @@ def test_wide_tiles_are_within_their_bounds(
     assert run.verification.passed, run.verification.messages
 
 
+# Forms that are taken on request alone.
+REQUESTED = (
+    "producer: none",
+    "epilogue: stmatrix",
+    "producer: none, epilogue: stmatrix",
+    "stream_k: 1, epilogue: stmatrix",
+)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1016, 512, 272), (200, 264, 1040), (2056, 5000, 1304)], ids=["few", "many", "waves"]
+)
+@pytest.mark.parametrize("block", ["m: 128, n: 256", "m: 64, n: 80", "m: 192, n: 96"])
+@pytest.mark.parametrize("form", REQUESTED)
+def test_requested_forms_are_within_their_bounds(
+    device: GpuDevice, form: str, block: str, sizes: tuple[int, int, int]
+) -> None:
+    schedule = f", block: {{{block}}}, {form}"
+    kernel = generated(spec_of("bfloat16", "bfloat16", "nn", *sizes, value="{sum} + bias[n]", schedule=schedule))
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device)
+    assert run.verification.passed, run.verification.messages
+
+
 SIZES = "{multiple_of: 8, range: [8, 8192]}"
 
 

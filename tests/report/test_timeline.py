@@ -16,6 +16,7 @@ PIPELINES = {
     "conv_channels_last.yaml": 4,
     "gemm_wgmma_f16.yaml": 2,
     "gemm_wgmma_multicast.yaml": 3,
+    "gemm_wgmma_no_producer.yaml": 3,
     "gemm_wgmma_stream_k.yaml": 4,
 }
 ONE_STAGE = ("matmul_tiled.yaml", "matmul_padded.yaml", "n_body.yaml", "attention_causal.yaml")

@@ -6,6 +6,9 @@ every consumer warp has awaited that for f - STAGES; and a consumer awaits every
 `empty` is at most one phase further than the producer's last wait. In both the current phase is the awaited one or the
 next, and a parity tells these two apart. Where blocks of a cluster copy to each other's stages, every consumer warp of
 the cluster arrives at the `empty` of each block: its producer awaits the reads of all.
+
+Without a producer a barrier of the block, which follows the wait of every warpgroup for k-tile f, precedes the copy to
+its stage: no waiter is two phases off.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Iterator
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
 from cugen.analysis.pipelines.roles import Event, Role, events_in
-from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of
+from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of, copied_bytes, loads_of
 from cugen.plan.nodes import Barrier, ClusterBarrier
 from cugen.plan.pipeline_nodes import (
     ArriveBarrier,
@@ -85,8 +88,13 @@ def expected_bytes(pipeline: Pipeline) -> Claim:
 
 
 def _bytes_faults(pipeline: Pipeline) -> Iterator[Fault]:
-    arrivals = at_barrier(pipeline.producer.body, ArriveBarrier, pipeline.full)
-    if not all(event.scope.always for event in (*arrivals, *pipeline.loads)):
+    for role in pipeline.copying:
+        yield from _faults_of_bytes(pipeline, role)
+
+
+def _faults_of_bytes(pipeline: Pipeline, role: Role) -> Iterator[Fault]:
+    arrivals = at_barrier(role.body, ArriveBarrier, pipeline.full)
+    if not all(event.scope.always for event in (*arrivals, *loads_of(role))):
         raise NotRecognised("loads, or the arrival that expects them, are under a condition of data or sizes")
     expected = 0
     for event in arrivals:
@@ -96,7 +104,7 @@ def _bytes_faults(pipeline: Pipeline) -> Iterator[Fault]:
         if not isinstance(value, int) and not value.is_Integer:
             raise NotRecognised("the number of expected bytes isn't a constant")
         expected += int(value) * len(event.threads)
-    copied = pipeline.stage_bytes
+    copied = copied_bytes(role)
     if expected < copied:
         yield Fault(f"{expected} bytes are expected of {copied}: a phase of `full` may end before the copies", 0, 0)
     elif expected > copied:
@@ -107,6 +115,12 @@ def _bytes_faults(pipeline: Pipeline) -> Iterator[Fault]:
 
 def phases(pipeline: Pipeline) -> Claim:
     stages = pipeline.stages
+    if pipeline.first:
+        reason = (
+            f"k-tile f is phase f // {stages} of stage f % {stages}: waits for `{pipeline.full}` take its parity, and "
+            "a stage is refilled after a barrier of the block that follows them"
+        )
+        return claim_of("phases", reason, _phase_faults(pipeline))
     if not pipeline.empty:
         reason = (
             f"k-tile f is phase 0 of stage f: waits for `{pipeline.full}` take its parity, and no stage is refilled"
@@ -123,7 +137,7 @@ def _phase_faults(pipeline: Pipeline) -> Iterator[Fault]:
     for consumer in pipeline.consumers:
         yield from _waits(pipeline, consumer, pipeline.full, 0, frozenset(consumer.threads), (Wgmma,))
     if not pipeline.empty:
-        if pipeline.max_fills > pipeline.stages:
+        if pipeline.first is None and pipeline.max_fills > pipeline.stages:
             yield Fault("a stage is refilled without a wait for its reads", pipeline.stages, 0)
         return
     yield from _waits(

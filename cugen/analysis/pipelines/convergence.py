@@ -13,7 +13,7 @@ from cugen.analysis.pipelines.structure import Pipeline, whole_warps
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, WARPGROUP
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Barrier, ClusterBarrier, Declare, NamedBarrier
+from cugen.plan.nodes import Barrier, ClusterBarrier, Declare, NamedBarrier, StoreMatrix
 from cugen.plan.pipeline_nodes import AwaitWgmmas, CommitWgmmas, FenceWgmma, TensorLoad, TensorStore, Wgmma
 from cugen.plan.traversal.walking import accesses_of, walk_nodes
 
@@ -37,6 +37,10 @@ def _convergence_faults(pipeline: Pipeline) -> Iterator[Fault]:
             case Barrier() | ClusterBarrier(half="") if event.threads != everyone:
                 missing = min(everyone - event.threads)
                 yield Fault(f"thread {missing} doesn't reach a barrier of the block")
+            case StoreMatrix() if not whole_warps(event.threads, WARP_SIZE):
+                yield Fault("a warp doesn't store matrices together")
+            case StoreMatrix():
+                pass
             case NamedBarrier():
                 yield from _named_barrier_faults(event, event.node)
             case ClusterBarrier(half=half) if half:
@@ -49,7 +53,7 @@ def _convergence_faults(pipeline: Pipeline) -> Iterator[Fault]:
         # output tiles.
         of_group = isinstance(event.node, Wgmma | FenceWgmma | CommitWgmmas)
         is_uniform = event.scope.is_of_k_tiles if of_group else event.scope.always
-        if not (event.scope.certain if isinstance(event.node, NamedBarrier) else is_uniform):
+        if not (event.scope.certain if isinstance(event.node, NamedBarrier | StoreMatrix) else is_uniform):
             yield Fault(f"{type(event.node).__name__} is under a condition of data or sizes", refutes=False)
 
 
@@ -115,7 +119,7 @@ def _reuse_faults(pipeline: Pipeline, role: Role, reused: set[str]) -> Iterator[
     if role.tiles is not None:
         yield Fault("arrays in the memory of the stages may be in use at the next output tile", refutes=False)
     waits = [event.node.pending for event in role.body if isinstance(event.node, AwaitWgmmas)]
-    is_complete, are_all = role is pipeline.producer or waits[-1:] == [0], False
+    is_complete, are_all = role in pipeline.copying or waits[-1:] == [0], False
     for event in after[:first]:
         is_complete |= isinstance(event.node, AwaitWgmmas) and event.node.pending == 0
         is_barrier = isinstance(event.node, Barrier | NamedBarrier | ClusterBarrier) and event.scope.always

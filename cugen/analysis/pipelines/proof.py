@@ -43,12 +43,12 @@ _CLAIMS = (
 
 def _sizes(pipeline: Pipeline) -> str:
     """The sizes for which the proof holds. One without a wait for empty stages relies on those of the kernel."""
-    if not pipeline.empty:
-        return f"at most {pipeline.max_fills} k-tiles"
     loop = pipeline.producer.k_tiles
     assert loop is not None
-    if loop.k_tiles_before is not None:
+    if pipeline.kernel.work_units is not None:
         return f"the work units of {pipeline.kernel.grid[0]} blocks"
+    if not pipeline.refills:
+        return f"at most {pipeline.max_fills} k-tiles"
     return f"{loop.trips} k-tiles and every number of tiles" if loop.trips.is_Integer else "every K and number of tiles"
 
 
@@ -64,6 +64,8 @@ def prove_pipeline(kernel: Kernel) -> PipelineProof | None:
     further = filter(None, (work_units(pipeline), flags(kernel)))
     claims = *(claim(pipeline) for claim in _CLAIMS), *further
     phases_pair = "full and empty phases pair" if pipeline.empty else "none is refilled"
+    if pipeline.first:
+        phases_pair = "each refilled behind a barrier of the block"
     summary = f"for {_sizes(pipeline)}: {pipeline.stages} stages, {phases_pair}, {stage_bytes} bytes per stage"
     if tiles := shared_tiles(pipeline):
         names = " and ".join(tile.name for tile in tiles)

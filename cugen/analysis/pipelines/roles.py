@@ -54,10 +54,11 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
     Store,
+    StoreMatrix,
 )
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, CommitWgmmas, PipelineNode, TensorLoad, Wgmma
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
-from cugen.plan.traversal.walking import walk_nodes
+from cugen.plan.traversal.walking import accesses_of, walk_nodes
 
 _MAX_UNROLLED = 256
 
@@ -67,7 +68,8 @@ class Scope:
     """Where a node is: the threads that get there, the values of its indices, and `first`, the first k-tile of an
     output tile in which it runs. `chosen`: other conditions on the k-tile, which are those of the whole block. `times`:
     trips of loops round it, None if unknown. `certain`: under no condition of data or sizes. `base`: the value of FILL
-    over WAVE and K_TILE, None before the loop over k-tiles."""
+    over WAVE and K_TILE, None before the loop over k-tiles, which ends at `k_stop`. Of an event that copies a k-tile
+    `ahead` of the current one by so many, FILL is that one's number."""
 
     threads: frozenset[int]
     values: Mapping[sympy.Symbol, Integer]
@@ -76,6 +78,8 @@ class Scope:
     chosen: tuple[Comparison, ...] = ()
     times: int | None = 1
     certain: bool = True
+    k_stop: Integer | None = None
+    ahead: int = 0
 
     @property
     def always(self) -> bool:
@@ -102,7 +106,8 @@ class Event:
 
     def value(self, expr: Integer) -> Integer:
         """The expression over FILL, THREAD and params."""
-        return numbered(expr.xreplace(self.scope.values), self.scope.base)
+        value = numbered(expr.xreplace(self.scope.values), self.scope.base)
+        return reduced(value.xreplace({FILL: FILL - self.scope.ahead})) if self.scope.ahead else value
 
     def per_thread(self, expr: Integer, wave: int = 0) -> dict[int, int]:
         """The expression's value for each of the event's threads, in the `wave`-th output tile of a block."""
@@ -147,13 +152,19 @@ class PipelineLoop:
     def trips(self) -> Integer:
         return reduced(FloorDiv(self.stop - self.start + integer(self.step - 1), integer(self.step)))
 
+    @property
+    def only_copies(self) -> bool:
+        """Whether it is over k-tiles, which it doesn't wait for."""
+        return self.over_k and not any(isinstance(event.node, AwaitBarrier | Wgmma) for event in events_in(self.items))
+
     def has_header_of(self, loop: PipelineLoop) -> bool:
         """Whether both run over the same values."""
         return self._header == loop._header
 
     @property
     def _header(self) -> tuple[object, ...]:
-        return self.start, self.stop, self.step, self.condition, self.k_tiles_before
+        over = (self.trips,) if self.over_k else (self.start, self.stop, self.step)  # k-tiles are numbered from 0 on
+        return *over, self.condition, self.k_tiles_before
 
 
 Item = Event | PipelineLoop
@@ -162,7 +173,8 @@ Item = Event | PipelineLoop
 @dataclass(frozen=True, slots=True)
 class Role:
     """What a warpgroup, or the part of one, executes, in order: `before` all, and for each output tile events before
-    the loop over k-tiles, its `body`, and events after it; `after` all."""
+    the loop over k-tiles, its `body`, and events after it; `after` all. `first_k_tiles`: a loop before, which only
+    copies."""
 
     threads: range
     before: tuple[Event, ...] = ()
@@ -172,10 +184,16 @@ class Role:
     body: tuple[Event, ...] = ()
     tile_after: tuple[Event, ...] = ()
     after: tuple[Event, ...] = ()
+    first_k_tiles: PipelineLoop | None = None
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return (*self.before, *self.tile_before, *self.body, *self.tile_after, *self.after)
+        return (*self.before, *self.first_copies, *self.tile_before, *self.body, *self.tile_after, *self.after)
+
+    @property
+    def first_copies(self) -> tuple[Event, ...]:
+        """What the loop over the first k-tiles has in its body."""
+        return _split(self.first_k_tiles.items, self.threads)[0] if self.first_k_tiles else ()
 
     def executes(self, *kinds: type) -> bool:
         return any(isinstance(event.node, kinds) for event in self.events)
@@ -211,20 +229,24 @@ def roles_of(items: tuple[Item, ...], threads: int) -> tuple[Role, ...]:
 
 
 def _role(items: tuple[Item, ...], group: range) -> Role:
-    before, loop, after = _split(items, group)
+    first: list[PipelineLoop] = []
+    before, loop, after = _split(items, group, first)
     if loop is None:
         return Role(group, before)
     if loop.over_k:
-        return Role(group, before, None, (), loop, _split(loop.items, group)[0], after)
+        body = _split(loop.items, group)[0]
+        return Role(group, before, None, (), loop, body, after, first_k_tiles=first[0] if first else None)
     tile_before, k_tiles, tile_after = _split(loop.items, group)
-    if k_tiles is None or not k_tiles.over_k:
-        raise NotRecognised("a loop over output tiles has no loop over k-tiles in it")
+    if k_tiles is None or not k_tiles.over_k or first:
+        raise NotRecognised("a loop over output tiles has no loop over k-tiles in it, or one before it")
     body = _split(k_tiles.items, group)[0]
     return Role(group, before, loop, tile_before, k_tiles, body, tile_after, after)
 
 
-def _split(items: tuple[Item, ...], group: range) -> tuple[tuple[Event, ...], PipelineLoop | None, tuple[Event, ...]]:
-    """The group's events before and after its only loop."""
+def _split(
+    items: tuple[Item, ...], group: range, first: list[PipelineLoop] | None = None
+) -> tuple[tuple[Event, ...], PipelineLoop | None, tuple[Event, ...]]:
+    """The group's events before and after its only loop. A loop before that only copies is added to `first`."""
     before: list[Event] = []
     after: list[Event] = []
     loop: PipelineLoop | None = None
@@ -235,6 +257,9 @@ def _split(items: tuple[Item, ...], group: range) -> tuple[tuple[Event, ...], Pi
         if isinstance(item, Event):
             in_role = replace(item.scope, threads=item.threads & members)
             (after if loop else before).append(Event(item.node, in_role, item.threads))
+        elif loop is not None and first == [] and loop.only_copies:
+            first.append(loop)
+            before, after, loop = [*before, *after], [], item
         elif loop is not None:
             raise NotRecognised("a role has more than one loop over k-tiles or output tiles")
         else:
@@ -305,7 +330,7 @@ class _Walk:
             raise NotRecognised("a loop over k-tiles has another counter, or doesn't begin at 0")
         values[loop.index.symbol] = step * K_TILE
         made = PipelineLoop(start, stop, step, True, scope.threads, (), self._trips(loop, stop))
-        inner = replace(scope, values=values, base=self._base(scope, made.trips, K_TILE))
+        inner = replace(scope, values=values, base=self._base(scope, made.trips, K_TILE), k_stop=stop)
         before = self.k_tiles_before if self.counted_name in scope.values else None
         return replace(made, items=tuple(self.items(node.body, inner)), k_tiles_before=before)
 
@@ -378,7 +403,13 @@ def _counted(counter: Define, loop: Loop) -> Integer:
 
 
 def _is_pipeline_loop(node: For) -> bool:
-    return any(isinstance(inner, AwaitBarrier | ArriveBarrier | CommitWgmmas) for inner in walk_nodes(node.body))
+    """Whether it is over k-tiles, or round such a loop: it waits or arrives, or copies to several stages."""
+    name = node.loop.index.symbol
+    return any(
+        isinstance(inner, AwaitBarrier | ArriveBarrier | CommitWgmmas)
+        or (isinstance(inner, TensorLoad) and name in inner.barrier.subscripts[0].free_symbols)
+        for inner in walk_nodes(node.body)
+    )
 
 
 def _is_k_loop(node: Node) -> bool:
@@ -392,7 +423,8 @@ def _is_synchronising(node: Node) -> bool:
 
 def _is_over_buffers(node: For) -> bool:
     """Whether each trip stores to another buffer: the subscripts before those of a box depend on the loop's index."""
-    stores = (inner.access for inner in walk_nodes(node.body) if isinstance(inner, Store))
+    storing = (inner for inner in walk_nodes(node.body) if isinstance(inner, Store | StoreMatrix))
+    stores = (access for inner in storing for access in accesses_of(inner) if not access.is_load)
     leading = (sub for access in stores if access.array.space == "shared" for sub in access.subscripts[:-2])
     return any(node.loop.index.symbol in sub.free_symbols for sub in leading)
 
@@ -410,10 +442,12 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
             then = replace(then, threads=frozenset(int(t) for t in threads[np.asarray(holds, dtype=bool)]))
             continue
         depends_on_thread_alone = False
+        if scope.base is not None:
+            left, right = (side.xreplace({FILL: scope.base}) for side in (left, right))
         compared = Comparison(left, term.operator, right)
         if (first := first_k_tile(compared)) is not None:
             then = replace(then, first=max(then.first, first))
-        elif (left - right).free_symbols <= {K_TILE, WAVE, BLOCK, BLOCK_ID}:
+        elif (left - right).free_symbols <= {K_TILE, WAVE, BLOCK, BLOCK_ID} or _is_from_end(compared, scope):
             then = replace(then, chosen=(*then.chosen, compared))
         else:
             then = replace(then, certain=False)
@@ -423,3 +457,10 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
     if then == replace(scope, chosen=then.chosen) and len(condition.terms) == 1 and is_of_tile(terms[0]):
         return then, replace(scope, chosen=(*scope.chosen, terms[0].opposite))
     return then, replace(scope, certain=False)
+
+
+def _is_from_end(term: Comparison, scope: Scope) -> bool:
+    """Whether a comparison is one of the k-tile and the end of the loop over k-tiles."""
+    if scope.k_stop is None or K_TILE not in (term.left - term.right).free_symbols:
+        return False
+    return bool(sympy.expand(term.left - term.right + scope.k_stop).free_symbols == {K_TILE})

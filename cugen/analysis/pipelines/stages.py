@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from cugen.analysis.pipelines.barriers import arrivals_per_phase, deviating
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import Event, Role, is_of_cluster
-from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of
+from cugen.analysis.pipelines.roles import Event, PipelineLoop, Role, is_of_cluster
+from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of, loads_of
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.memory import Access
+from cugen.plan.nodes import Barrier
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitWgmmas, CommitWgmmas, TensorLoad, Wgmma
+from cugen.plan.symbols import Minimum, integer
 from cugen.plan.traversal.walking import accesses_of
 
 
@@ -30,6 +32,8 @@ def _order_faults(pipeline: Pipeline) -> Iterator[Fault]:
     for loop in (producer.tiles, producer.k_tiles):
         if pipeline.cluster > 1 and loop is not None and not is_of_cluster(loop, pipeline.cluster):
             yield Fault("blocks of a cluster pass different numbers of tiles", refutes=False)
+    if pipeline.first is not None:
+        yield from _first_faults(pipeline, pipeline.first, producer.k_tiles)
     for consumer in pipeline.consumers:
         if consumer.k_tiles is None or (consumer.tiles is None) != (producer.tiles is None):
             raise NotRecognised("a consumer has other loops than the producer")
@@ -37,6 +41,21 @@ def _order_faults(pipeline: Pipeline) -> Iterator[Fault]:
             yield Fault("consumers read another number of k-tiles than the producer copies", 0, 0)
         if consumer.tiles and producer.tiles and not consumer.tiles.has_header_of(producer.tiles):
             yield Fault("consumers pass other output tiles than the producer", 0, 0)
+
+
+def _first_faults(pipeline: Pipeline, first: Role, k_tiles: PipelineLoop) -> Iterator[Fault]:
+    """Unless the k-tiles that are copied before the loop over all are those that it doesn't copy, and fit the
+    stages."""
+    assert first.k_tiles is not None
+    ahead = integer(pipeline.ahead)
+    copied, expected = first.k_tiles.trips, Minimum(k_tiles.trips, ahead)
+    if k_tiles.trip_range[0] >= pipeline.ahead:
+        expected = ahead
+    if copied != expected:
+        reason = f"{copied} k-tiles are copied before the loop over k-tiles, which copies those from {expected} on"
+        yield Fault(reason, refutes=bool(copied.is_Integer and expected.is_Integer))
+    if not 0 < pipeline.ahead <= pipeline.stages:
+        yield Fault(f"k-tiles are copied {pipeline.ahead} ahead, to {pipeline.stages} stages", 0, 0)
 
 
 def copies(pipeline: Pipeline) -> Claim:
@@ -47,7 +66,7 @@ def copies(pipeline: Pipeline) -> Claim:
 def _copy_faults(pipeline: Pipeline) -> Iterator[Fault]:
     if len(pipeline.producing_threads) != 1:
         yield Fault("several threads copy the same tiles", 0, 0)
-    for load in pipeline.loads:
+    for load in (load for role in pipeline.copying for load in loads_of(role)):
         assert isinstance(load.node, TensorLoad)
         if load.threads != pipeline.producing_threads or load.scope.first:
             yield Fault("a load isn't executed for each k-tile by the producer's thread", 0, 0)
@@ -94,21 +113,22 @@ def arrivals(pipeline: Pipeline) -> Claim:
 
 def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
     for role in pipeline.roles:
-        array = pipeline.full if role is pipeline.producer else pipeline.empty
-        awaited = pipeline.empty if role is pipeline.producer else pipeline.full
+        array = pipeline.full if role in pipeline.copying else pipeline.empty
+        awaited = pipeline.empty if role in pipeline.copying else pipeline.full
         if awaited and at_barrier(role.events, ArriveBarrier, awaited):
             yield Fault(f"a role arrives at `{awaited}`, which it awaits", refutes=False)
         if any(not event.scope.always for event in at_barrier(role.events, ArriveBarrier, array)):
             raise NotRecognised(f"the condition of an arrival at `{array}` isn't one of threads and k-tiles")
-    filling = at_barrier(pipeline.producer.body, ArriveBarrier, pipeline.full)
-    if len(at_barrier(pipeline.producer.events, ArriveBarrier, pipeline.full)) > len(filling):
-        yield Fault(f"an arrival at `{pipeline.full}` is outside of the loop over k-tiles", refutes=False)
-    for event in filling:
-        yield from deviating(pipeline, event, f"an arrival at `{pipeline.full}`")
-        if event.scope.first:
-            yield Fault(f"no arrival at `{pipeline.full}` for the first k-tiles of an output tile", 0, 0)
-    made, expected = sum(len(e.threads) for e in filling), arrivals_per_phase(pipeline, pipeline.full)
-    yield from _unequal(pipeline.full, made, expected, 0)
+    for role in pipeline.copying:
+        filling = at_barrier(role.body, ArriveBarrier, pipeline.full)
+        if len(at_barrier(role.events, ArriveBarrier, pipeline.full)) > len(filling):
+            yield Fault(f"an arrival at `{pipeline.full}` is outside of the loop over k-tiles", refutes=False)
+        for event in filling:
+            yield from deviating(pipeline, event, f"an arrival at `{pipeline.full}`")
+            if event.scope.first:
+                yield Fault(f"no arrival at `{pipeline.full}` for the first k-tiles of an output tile", 0, 0)
+        made, expected = sum(len(e.threads) for e in filling), arrivals_per_phase(pipeline, pipeline.full)
+        yield from _unequal(pipeline.full, made, expected, 0)
     if not pipeline.empty:
         return
     releases = [Releases(pipeline, role) for role in pipeline.consumers]
@@ -219,6 +239,9 @@ class Releases:
 
 def reads(pipeline: Pipeline) -> Claim:
     reason = "the wgmma groups that read a k-tile are complete before the arrival that releases it"
+    if pipeline.first:
+        reason = "the wgmma groups that read a k-tile are complete before a barrier of the block, and its refill after"
+        return claim_of("reads", reason, (fault for role in pipeline.consumers for fault in _refilled(pipeline, role)))
     if not pipeline.empty:
         reason = f"at most {pipeline.max_fills} k-tiles in {pipeline.stages} stages: none is refilled"
         return claim_of("reads", reason, ())
@@ -243,6 +266,23 @@ def _read_faults(pipeline: Pipeline, role: Role) -> Iterator[Fault]:
         for lag, release in releases.after.items():
             if not is_complete(event, (*following, *lag * body, *after[: after.index(release)])):
                 yield Fault("the last stage of an output tile is released while a wgmma reads it", 0, 0)
+
+
+def _refilled(pipeline: Pipeline, role: Role) -> Iterator[Fault]:
+    """Unless the wgmmas of a k-tile are complete before the last barrier of the block that precedes the refill of its
+    stage, `stages - ahead` k-tiles later: in the same k-tile, or in the one before where none is in front of it."""
+    body = role.body
+    barriers = [n for n, event in enumerate(body) if isinstance(event.node, Barrier) and event.scope.always]
+    later = pipeline.stages - pipeline.ahead - (pipeline.barriers == 0)
+    if not barriers or later < 0 or len(barriers) < pipeline.barriers:
+        yield Fault("a stage is refilled without a barrier of the block after its last read", pipeline.stages, 0)
+        return
+    stop = barriers[pipeline.barriers - 1]  # the last one, where none is in front of the refill
+    for position, event in enumerate(body):
+        if isinstance(event.node, Wgmma):
+            between = (*body[position + 1 :], *(later - 1) * body, *body[:stop]) if later else body[position + 1 : stop]
+            if (not later and stop < position) or not is_complete(event, between):
+                yield Fault("a stage is refilled while a wgmma may read it", pipeline.stages, 0)
 
 
 def is_complete(wgmma: Event, after: Sequence[Event]) -> bool:

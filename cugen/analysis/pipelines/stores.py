@@ -18,7 +18,7 @@ from cugen.analysis.pipelines.roles import Event, Role
 from cugen.analysis.pipelines.structure import Pipeline
 from cugen.analysis.totals.affine import quasi_period
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Barrier, Comparison, NamedBarrier, Store
+from cugen.plan.nodes import Barrier, Comparison, NamedBarrier, Store, StoreMatrix
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
 from cugen.plan.traversal.walking import accesses_of
 
@@ -160,7 +160,7 @@ class _Buffers:
 
     def _accessed(self, event: Event, wave: int) -> Fault | None:
         for access in self._tile_accesses(event):
-            if not isinstance(event.node, Store):
+            if not isinstance(event.node, Store | StoreMatrix):
                 raise NotRecognised("threads read buffers of TMA stores")
             written = _buffers(event, access, wave)
             for buffer in sorted(set(written.values())):

@@ -32,6 +32,7 @@ from cugen.plan.nodes import (
     Node,
     ReleaseFlag,
     Store,
+    StoreMatrix,
 )
 from cugen.plan.remarks import own_accesses
 from cugen.plan.symbols import Integer, Ranges, bounds, integer
@@ -206,6 +207,11 @@ class NodePrinter(ValuePrinter):
         """`ldmatrix_x4(&a_frag[0][0], &As[row][k])`: a lane's words, and the row whose address it gives."""
         self.functions.setdefault((node.name, ""))
         return f"{node.name}(&{self.lvalue(node.target)}, &{self.lvalue(node.source)})"
+
+    def store_matrix(self, node: StoreMatrix) -> str:
+        """`stmatrix_x4(&c_tile[row][n], c_frag)`: the row whose address a lane gives, and its words."""
+        self.functions.setdefault(("stmatrix_x4", ""))
+        return f"stmatrix_x4(&{self.lvalue(node.target)}, {node.words.name})"
 
     def mma(self, node: Mma) -> str:
         """`mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`: a lane's accumulators and fragments."""

@@ -1,9 +1,9 @@
 """Prints the sections of a plan where a family's template places them, and proves that nothing changed places.
 
-Four functions are the template's: `body` prints a section, `barrier` one that synchronises, `loop` and `branch` print
-a loop's or a branch's head round what the template places inside. Every statement carries a mark. When the template is
-done, the sequence and nesting of the marks must be the plan's: two sections that changed places are an error, not
-another program.
+Five functions are the template's: `body` prints a section, `barrier` one that synchronises, `function_call` one as the
+call of a function, `loop` and `branch` print a loop's or a branch's head round what the template places inside. Every
+statement carries a mark. When the template is done, the sequence and nesting of the marks must be the plan's: two
+sections that changed places are an error, not another program. A call carries the marks of the function's statements.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import TypeVar
 
+import sympy
+
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.pipelines import HEADER, pipeline_statement
 from cugen.plan import nodes
 from cugen.plan.memory import Start
-from cugen.plan.nodes import For, If, Node, Section
+from cugen.plan.nodes import For, FunctionCall, If, Node, Section
 from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.symbols import integer
 from cugen.plan.traversal.sections import is_synchronising
 from cugen.plan.traversal.shadowing import shadowing
+from cugen.plan.traversal.usage import free_symbols
 
 _MARK = re.compile("\x03([0-9]+|[)|])\x04")
 _EMPTY = "\x03-\x04"  # a section without nodes: its line goes
@@ -37,15 +40,23 @@ class EmissionError(AssertionError):
 
 
 class StatementPrinter:
-    """The four functions, for one kernel; `printed` are the nodes that they were given, by the numbers of the marks."""
+    """The five functions, for one kernel; `printed` are the nodes that they were given, by the numbers of the marks,
+    `called` the functions of the kernel's calls, by their names."""
 
     def __init__(self, printer: NodePrinter) -> None:
         self.printer = printer
         self.printed: list[Node] = []
+        self.called: dict[str, FunctionCall] = {}
 
     def functions(self) -> dict[str, Callable[..., str]]:
         """By the names that templates call them."""
-        return {"body": self.body, "barrier": self.barrier, "loop_over": self.loop, "branch": self.branch}
+        return {
+            "body": self.body,
+            "barrier": self.barrier,
+            "function_call": self.function_call,
+            "loop_over": self.loop,
+            "branch": self.branch,
+        }
 
     def body(self, section: Section) -> str:
         """All statements of a section. EmissionError for one with a barrier, which templates place themselves."""
@@ -56,6 +67,19 @@ class StatementPrinter:
     def barrier(self, section: Section) -> str:
         """A section that synchronises: barriers, waits for asynchronous copies, and what goes with them."""
         return self.opened(section) + self._nodes(section.body)
+
+    def function_call(self, section: Section) -> str:
+        """A section of definitions as the call of the function that has them."""
+        if not isinstance(section, FunctionCall):
+            raise EmissionError(f"section {section.name} is no function's call")
+        if self.called.setdefault(section.function, section) != section:
+            raise EmissionError(f"function {section.function} would have other definitions in section {section.name}")
+        marks = "".join(map(self._mark, section.body))
+        for node in section.definitions:
+            self.printer.integer_type(node.index)
+        results = ", ".join(result.name for result in section.results)
+        arguments = ", ".join(name.name for name in parameters_of(section))
+        return f"{self.opened(section)}{marks}const auto [{results}] = {section.function}({arguments});"
 
     def loop(self, section: Section, caller: Callable[[Sections], str]) -> str:
         """The one loop of a section, with the sections of its body where the template has them."""
@@ -163,6 +187,8 @@ class StatementPrinter:
                 return (f"{printer.accumulate(node)};",)
             case nodes.LoadMatrix():
                 return (f"{printer.load_matrix(node)};",)
+            case nodes.StoreMatrix():
+                return (f"{printer.store_matrix(node)};",)
             case nodes.Mma():
                 return (f"{printer.mma(node)};",)
             case nodes.Copy():
@@ -267,6 +293,13 @@ def _named(event: Node | str) -> str:
         case For():
             return f"loop over {event.loop.index.name}"
     return name
+
+
+def parameters_of(call: FunctionCall) -> tuple[sympy.Symbol, ...]:
+    """What the definitions of a function use, but for those that come with the launch."""
+    defined = {node.index.symbol for node in call.definitions}
+    used = {name for name in free_symbols(call.body) - defined if "." not in name.name}
+    return tuple(sorted(used, key=str))
 
 
 def _is_constant(node: Node) -> bool:

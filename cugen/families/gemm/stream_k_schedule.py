@@ -55,6 +55,10 @@ class StreamKSchedule:
         return -(-(self.k_tiles_per_block - 1) // self.k_tiles) + 1
 
     @property
+    def max_k_tiles_per_unit(self) -> int:
+        return self.k_tiles if self.whole_tiles_per_block else min(self.k_tiles, self.k_tiles_per_block)
+
+    @property
     def max_peers(self) -> int:
         """Maximum number of blocks that compute a tile before the block that finishes it."""
         return -(-(self.k_tiles - 1) // self.k_tiles_per_block)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.plan.nodes import Define, For, If, Node, Section
+from cugen.plan.nodes import Define, For, FunctionCall, If, Node, Section
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.usage import free_symbols, values
 from cugen.spec.expressions import Local, walk
@@ -22,6 +22,10 @@ def _used_only(body: tuple[Node, ...], used: set[str]) -> tuple[Node, ...]:
         match node:
             case Define() if node.index.name not in used:
                 continue
+            case FunctionCall() if used.isdisjoint(result.name for result in node.results):
+                continue
+            case FunctionCall():
+                pass  # the function is the same for all calls
             case Section():
                 nodes.append(replace(node, body=_used_only(node.body, used)))
                 continue

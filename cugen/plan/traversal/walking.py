@@ -23,6 +23,7 @@ from cugen.plan.nodes import (
     Node,
     ReleaseFlag,
     Store,
+    StoreMatrix,
 )
 from cugen.plan.pipeline_nodes import pipeline_accesses
 from cugen.spec.expressions import Expr, walk
@@ -54,6 +55,8 @@ def accesses_of(node: Node) -> Iterator[Access]:
         case LoadMatrix():
             yield node.target
             yield node.source
+        case StoreMatrix():
+            yield node.target
         case Mma():
             yield from (node.acc_upper, node.acc_lower, node.a, node.b)
         case FetchBlockId() | CountArrival():
@@ -77,6 +80,8 @@ def values_of(node: Node) -> tuple[Expr, ...]:
             return access.coordinates if value is None else (*access.coordinates, value)
         case Store(value=value) | Assign(value=value) | Accumulate(value=value):
             return (value,)
+        case StoreMatrix():
+            return node.vectors
         case ReleaseFlag(value=value) | AcquireSpinWait(value=value):
             return (value,)
         case If(condition=condition) if not isinstance(condition, Guard):

@@ -35,6 +35,7 @@ from cugen.plan.nodes import (
     ReleaseFlag,
     ReturnUnless,
     Store,
+    StoreMatrix,
 )
 from cugen.plan.pipeline_nodes import PipelineNode
 from cugen.plan.symbols import Integer, symbol
@@ -197,6 +198,8 @@ class _Interpreter:
                 self._access(node.target, on)
             case LoadMatrix():
                 self._access(node.source, on)
+            case StoreMatrix():
+                self._access(node.target, on)
             case Load():
                 self._load(node, on)
             case Store():

@@ -13,7 +13,19 @@ from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N
 from cugen.machine.wgmma import WARPGROUP
 from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import Barrier, ClusterBarrier, Comparison, For, Guard, If, Loop, NamedBarrier, Node, Store
+from cugen.plan.nodes import (
+    Barrier,
+    ClusterBarrier,
+    Comparison,
+    For,
+    Guard,
+    If,
+    Loop,
+    NamedBarrier,
+    Node,
+    Store,
+    StoreMatrix,
+)
 from cugen.plan.pipeline_nodes import (
     ArriveBarrier,
     AwaitBarrier,
@@ -72,6 +84,7 @@ FORMS = {
     "no refill": lambda: gemm(256, 256, 192, schedule="block: {m: 64, n: 128}"),
     "split-K": lambda: gemm(64, 256, 4096, schedule="block: {m: 64, n: 64}, split_k: 4"),
     "unequal split-K": lambda: gemm(128, 256, 1104, schedule="block: {m: 128, n: 64}, split_k: 4, stages: 3"),
+    "matrices stored": lambda: gemm(schedule="block: {m: 128, n: 192}, epilogue: stmatrix"),
     "multicast": lambda: gemm(layouts="MK NK", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "MN-major multicast": lambda: gemm(layouts="KM KN", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "float8": lambda: gemm(types=("float8_e4m3", "float32"), schedule="block: {m: 128, n: 192}"),
@@ -379,6 +392,21 @@ def test_a_collective_instruction_of_a_part_of_a_warpgroup_is_refuted():
 
     for kind in (FenceWgmma, CommitWgmmas, AwaitWgmmas, NamedBarrier):
         assert "convergence" in refuted(nth(gemm(), kind, 0, for_some)), kind
+
+
+def test_matrices_that_a_part_of_a_warp_stores_are_refuted():
+    def for_some(node: Node) -> tuple[Node, ...]:
+        return (If(Guard((Comparison(symbol("threadIdx.x"), "<", integer(80)),)), (node,)),)
+
+    kernel = FORMS["matrices stored"]()
+    assert "convergence" in refuted(nth(kernel, StoreMatrix, 0, for_some))
+
+
+@pytest.mark.parametrize("kind", [FenceProxy, NamedBarrier, TensorStore, CommitTensorStores, AwaitTensorStores])
+def test_stored_matrices_need_what_stored_pairs_do(kind):
+    kernel = FORMS["matrices stored"]()
+    for position in range(len(nodes_of(kernel, kind))):
+        assert "stores" in refuted(nth(kernel, kind, position, lambda node: ())), position
 
 
 def test_a_barrier_of_the_block_in_a_role_is_refuted():

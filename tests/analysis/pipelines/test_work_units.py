@@ -24,7 +24,7 @@ from cugen.plan.nodes import (
     ReleaseFlag,
 )
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitWgmmas
-from cugen.plan.symbols import integer, symbol
+from cugen.plan.symbols import FloorDiv, integer, symbol
 
 from .conftest import Change, changed, gemm, nodes_of, nth, proof_of, refuted, with_subscripts
 
@@ -39,6 +39,9 @@ KERNELS = {
     ),
     "promoted sums": lambda: gemm(
         512, 512, 4096, ("float8_e4m3", "float32"), schedule="block: {m: 128, n: 64}, stream_k: 1"
+    ),
+    "matrices stored": lambda: gemm(
+        2056, 5000, 1304, schedule="block: {m: 128, n: 256}, stream_k: 1, epilogue: stmatrix"
     ),
     "batches": lambda: gemm(200, 300, 900, layouts="KM KN", batch=5, schedule="block: {m: 128, n: 64}, stream_k: 1"),
 }
@@ -111,6 +114,18 @@ def test_units_whose_k_tiles_have_other_numbers_are_refuted() -> None:
 def test_producer_and_consumers_of_other_units_are_refuted(name: str, position: int) -> None:
     kernel = with_one(KERNELS["whole tiles first"](), defines(name), position, next_unit)
     assert "order" in refuted(kernel)
+
+
+def test_a_single_unit_without_k_tiles_is_refuted() -> None:
+    """In producer and consumers alike: the last block's range is empty."""
+
+    def ends_at_once(node: Node) -> tuple[Node, ...] | None:
+        if not defines("k_tile_end")(node):
+            return None
+        assert isinstance(node, Define)
+        return (Define(replace(node.index, definition=node.index.definition - 16 * FloorDiv(symbol("block_id"), 127))),)
+
+    assert refuted(changed(KERNELS["no whole tiles"](), ends_at_once)) == ["work units"]
 
 
 @pytest.mark.parametrize("position", [0, 1])

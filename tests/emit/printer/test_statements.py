@@ -13,9 +13,23 @@ from cugen.emit.printer.statements import EmissionError, Sections, StatementPrin
 from cugen.machine.mma import float64_instruction
 from cugen.machine.wgmma import INSTRUCTIONS
 from cugen.plan import nodes, pipeline_nodes
-from cugen.plan.memory import Access, Array, TensorMap
+from cugen.plan.memory import Access, Array, TensorMap, Vector
 from cugen.plan.memory import Start as BasePointer
-from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node, Section, Store
+from cugen.plan.nodes import (
+    Barrier,
+    Comment,
+    Comparison,
+    Define,
+    For,
+    FunctionCall,
+    Guard,
+    If,
+    Index,
+    Loop,
+    Node,
+    Section,
+    Store,
+)
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.walking import walk_nodes
@@ -93,6 +107,7 @@ EVERY_NODE: tuple[Node, ...] = (
         float64_instruction(8),
     ),
     nodes.LoadMatrix(Access(ACC, (integer(0),), "store", 4), access(TILE, integer(0), "matrix_load")),
+    nodes.StoreMatrix(access(TILE, integer(0), "matrix_store"), Vector("fragment", FLOAT32, FLOAT32, 1, 4)),
     pipeline_nodes.PrefetchTensorMap(BOXES),
     pipeline_nodes.InitBarrier(access(FULL, integer(0), "store"), 1),
     pipeline_nodes.FenceBarrierInit(),
@@ -148,6 +163,7 @@ for (int k = 0; k < 10; ++k) {
 }
 mma_m16n8k8(&acc[0], &acc[2], tile, tile[1]);
 ldmatrix_x4(&acc[0], &tile[0]);
+stmatrix_x4(&tile[0], fragment);
 prefetch_tensor_map(&A_map);
 mbarrier_init(&full[0], 1);
 mbarrier_init_fence();
@@ -294,3 +310,31 @@ def test_every_node_of_a_loop_that_a_template_opens_is_in_a_section() -> None:
 def test_sections_of_one_body_have_different_names() -> None:
     with pytest.raises(EmissionError, match="two sections have one name among load, load"):
         Sections((LOAD, LOAD))
+
+
+def call(definition: Integer = ROW + 1) -> FunctionCall:
+    body = Comment("the row below"), Define(Index("below", definition, (1, 1000)))
+    return FunctionCall("position", body, "sum_rows_position", (symbol("below"),), "A position.")
+
+
+def test_a_call_stands_for_the_definitions_of_its_function() -> None:
+    text = printed("{{ function_call(parts.position) }}\n{{ body(parts.store) }}", call(), STORE)
+    assert text.splitlines() == ["const auto [below] = sum_rows_position(row);", "// store"]
+
+
+def test_calls_of_one_function_have_the_same_definitions() -> None:
+    statements = StatementPrinter(NodePrinter(RANGES, {}, {"N": "N"}))
+    statements.function_call(call())
+    statements.function_call(call())
+    with pytest.raises(EmissionError, match="sum_rows_position would have other definitions in section position"):
+        statements.function_call(call(ROW + 2))
+
+
+def test_a_template_calls_functions_only() -> None:
+    with pytest.raises(EmissionError, match="section store is no function's call"):
+        printed("{{ function_call(parts.store) }}", STORE)
+
+
+def test_a_call_is_in_its_place() -> None:
+    with pytest.raises(EmissionError, match="the template prints Comment as statement 1, where the plan has Comment"):
+        printed("{{ function_call(parts.position) }}\n{{ body(parts.store) }}", STORE, call())

@@ -101,6 +101,13 @@ def test_whole_tiles_for_every_block_need_no_stream_k(planned):
     assert not planned(gemm(64, 64, 64)).workspace
 
 
+def test_a_block_of_one_work_unit_has_no_loop_over_them(made, resident):
+    resident(4)
+    source = made(gemm(64, 32, 256)).source
+    assert "stream-K: 4 blocks divide the k-tiles of 2 tiles: 16 k-tiles of a tile, 8 of a block" in source
+    assert "work_unit" not in source
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

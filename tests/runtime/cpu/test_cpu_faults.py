@@ -299,3 +299,19 @@ extern "C" __global__ void k(float* out) {
 def test_who_writes_what_all_lanes_have_read_must_have_met_each_of_them(make_job, nans, barrier, kinds):
     job = make_job(ALL_READ.replace("BARRIER", barrier), {"out": nans(32)}, block=(32, 1, 1))
     assert [fault.kind for fault in CpuDevice(races=True).run(job).faults] == kinds
+
+
+COUNTED = """extern "C" __global__ void k(float* out) {
+  __shared__ int count;
+  const int t = threadIdx.x;
+  if (t == 0) { count = 0; atomicAdd(&count, 1); }
+  BARRIER
+  if (t == 32) out[t] = atomicAdd(&count, 1);
+}
+"""
+
+
+@pytest.mark.parametrize(("barrier", "kinds"), [("", ["race"]), ("__syncthreads();", [])])
+def test_an_atomic_does_not_hide_the_write_before_it(make_job, nans, barrier, kinds):
+    job = make_job(COUNTED.replace("BARRIER", barrier), {"out": nans(64)}, block=(64, 1, 1))
+    assert [fault.kind for fault in CpuDevice(races=True).run(job).faults] == kinds

@@ -265,6 +265,25 @@ def test_a_missing_order_is_a_race(make_job: MakeJob, change: tuple[str, str], m
     assert (fault.kind, message in fault.message) == ("race", True), fault
 
 
+# Arrivals of one warp in place of others
+
+RELEASED_BY_OTHERS = (
+    ("if (k > 0 && lane == 0) mbarrier_arrive", "if (k > 0 && thread < 4) mbarrier_arrive"),
+    (
+        "if (lane == 0) mbarrier_arrive(&empty[(fill + STAGES - 1) % STAGES]);  // last",
+        "if (thread < 4) mbarrier_arrive(&empty[(fill + STAGES - 1) % STAGES]);",
+    ),
+)
+
+
+def test_a_stage_that_one_warp_releases_for_all_is_a_race(make_job: MakeJob) -> None:
+    """The number of arrivals is right, and the other warps may read the stage as it is refilled."""
+    job, _ = job_of(make_job, *RELEASED_BY_OTHERS)
+    fault = fault_of(job, races=True)
+    assert (fault.kind, fault.line) == ("race", line_of(job, "tma_load_2d(&As"))
+    assert "a TMA load to operands that the wgmma in line" in fault.message
+
+
 # Registers that warpgroups give and take
 
 GIVE = ("if (thread >= 128) {", "if (thread >= 128) { setmaxnreg_dec<40>();")

@@ -73,8 +73,8 @@ class StreamKKernel(GemmKernel):
 
     def _computation(self, pipelines: list[OperandPipeline], epilogue: Epilogue) -> tuple[Section, ...]:
         body = (
-            Section("previous_tile_read", (Barrier(),)),
-            Section("tile_coordinates", self.tile_definitions),
+            Section("previous_tile_read", (Barrier(),) if self.units.has_several else ()),
+            Section("unit_coordinates", self.tile_definitions),
             *super()._computation(pipelines, epilogue),
         )
         return Section("block_range", self.units.range_definitions), *self.units.loop(body)

@@ -21,11 +21,13 @@ PRODUCER_REGISTERS = 40  # that its threads keep, of those that they give to con
 @dataclass(frozen=True, slots=True)
 class WgmmaConfig(TileConfig):
     """A block tile of BM x BN: each of `consumers` warpgroups multiplies BM / consumers rows, and one more warp copies
-    the tiles. A thread's accumulators are 2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums
-    of a k-tile are added to others in float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster
-    have consecutive tiles along M: each copies a part of B's tile for all of them. `gives_registers`: the producer is
-    a whole warpgroup, whose registers the consumers take (setmaxnreg). `stores_at_once`: the epilogue has a buffer for
-    each part of a warpgroup's tile, and stores all of them after one barrier."""
+    the tiles; or with no producer a thread of the consumers, behind barriers of the block. A thread's accumulators are
+    2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums of a k-tile are added to others in
+    float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster have consecutive tiles along M:
+    each copies a part of B's tile for all of them. `gives_registers`: the producer is a whole warpgroup, whose
+    registers the consumers take (setmaxnreg). `stores_at_once`: the epilogue has a buffer for each part of a
+    warpgroup's tile, and stores all of them after one barrier. `stores_matrices`: a warp writes 8 x 8 elements there at
+    a time (stmatrix), in place of two of a lane."""
 
     instruction: WgmmaInstruction | None = None
     consumers: int = 1
@@ -33,6 +35,8 @@ class WgmmaConfig(TileConfig):
     multicast: int = 1
     gives_registers: bool = False
     stores_at_once: bool = False
+    has_producer: bool = True
+    stores_matrices: bool = False
 
     @property
     def wgmma(self) -> WgmmaInstruction:
@@ -45,12 +49,19 @@ class WgmmaConfig(TileConfig):
         return max(self.split_k, self.multicast)
 
     @property
+    def is_persistent(self) -> bool:
+        """Whether blocks, as many as are resident, compute several output tiles where there are more."""
+        return self.has_producer and self.split_k == 1
+
+    @property
     def consumer_threads(self) -> int:
         return self.consumers * WARPGROUP
 
     @property
     def block_threads(self) -> int:
         """Threads of a block, with the producer."""
+        if not self.has_producer:
+            return self.consumer_threads
         return self.consumer_threads + (WARPGROUP if self.gives_registers else WARP)
 
     @property
@@ -81,7 +92,7 @@ class WgmmaConfig(TileConfig):
     @property
     def barrier_bytes(self) -> int:
         """Of a stage."""
-        return 2 * BARRIER_BYTES
+        return (2 if self.has_producer else 1) * BARRIER_BYTES
 
     def store_bytes(self, element_bytes: int) -> int:
         """Of the buffers of an epilogue that stores elements of so many bytes by TMA."""
@@ -99,6 +110,7 @@ def config_of(
     promotes: bool = False,
     multicast: int = 1,
     gives_registers: bool = False,
+    has_producer: bool = True,
 ) -> WgmmaConfig:
     """The config of a block tile: a consumer for each 64 rows up to three, and for each 128 of larger tiles. `split_k`
     blocks of a cluster divide the k-tiles of an output tile."""
@@ -120,6 +132,7 @@ def config_of(
         promotes=promotes,
         multicast=multicast,
         gives_registers=gives_registers,
+        has_producer=has_producer,
     )
 
 

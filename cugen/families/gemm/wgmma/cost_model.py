@@ -137,6 +137,8 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
         reloaded = _reloaded_bytes(contraction, config, schedule, read, fitted)
         exchange += fitted.stream_k + 1e6 * reloaded / fitted.read / device.bandwidth
     latency = fitted.latency * min(k_tiles, fitted.latency_k_tiles) / fitted.latency_k_tiles
+    if not config.has_producer:  # nobody copies the first k-tiles of the next output tile meanwhile
+        latency *= waves
     return fitted.launch + fitted.consumer * config.consumers + latency + overlapped + exchange
 
 

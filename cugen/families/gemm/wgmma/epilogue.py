@@ -3,13 +3,15 @@ or 64 columns at a time, which one thread of a warpgroup copies while the next o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import WARP
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES
 from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
 from cugen.families.gemm.wgmma.operands import tensor_array, tensor_refusals, tensor_subscripts
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M
@@ -18,12 +20,27 @@ from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
 from cugen.pieces.vectors import stored_width
-from cugen.plan.memory import Access
-from cugen.plan.nodes import Comparison, Declare, For, If, NamedBarrier, Node, Section, Store, when
+from cugen.plan.memory import Access, Vector
+from cugen.plan.nodes import (
+    Assign,
+    Comparison,
+    Declare,
+    Define,
+    For,
+    If,
+    Let,
+    NamedBarrier,
+    Node,
+    Section,
+    Store,
+    StoreMatrix,
+    when,
+)
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
 from cugen.plan.symbols import INT32_MAX, BitXor, FloorDiv, Integer, Mod, bounds, integer
 from cugen.plan.traversal.sections import dissolved
-from cugen.spec.expressions import IndexValue, Read, free_indices, walk
+from cugen.plan.traversal.walking import walk_nodes
+from cugen.spec.expressions import Const, Expr, IndexValue, Read, free_indices, walk
 
 _STORED_BYTES = 2  # of elements: registers store wider ones in whole sectors (measured on an H200)
 _PAIR = 2  # adjacent columns of a lane
@@ -85,8 +102,17 @@ class TensorStoreEpilogue(Epilogue):
         # The swizzle of TMA: 16-byte chunk c of row r is at c ^ (r % 8), in rows of 64 bytes at c ^ (r / 2 % 4), of 32
         # bytes at c ^ (r / 4 % 2).
         rows = SWIZZLED_ROW_BYTES // row_bytes
-        chunk = FloorDiv(thread.lane, integer(rows * ACCUMULATOR_LANES_N))
-        self.swizzle = define("c_swizzle", thread.n_in_tile + 8 * chunk, thread.lowering)
+        self.row: tuple[Define, ...] = ()
+        if config.stores_matrices:
+            # The row of 16 bytes whose address the lane gives: of matrix lane / 8, below or beside the first.
+            warp, lane = FloorDiv(thread_of_warpgroup, integer(WARP)), thread.lane
+            in_matrices = 16 * warp + Mod(lane, integer(_ROW_PAIR * _ROW_DISTANCE))
+            self.row = (define("c_row", in_matrices, thread.lowering),)
+            chunk = Mod(FloorDiv(lane, integer(rows)), integer(_ROW_DISTANCE // rows))
+            swizzle = BitXor(8 * FloorDiv(lane, integer(_ROW_PAIR * _ROW_DISTANCE)), 8 * chunk)
+        else:
+            swizzle = thread.n_in_tile + 8 * FloorDiv(thread.lane, integer(rows * ACCUMULATOR_LANES_N))
+        self.swizzle = define("c_swizzle", swizzle, thread.lowering)
         # Results beyond the output are left out by TMA: only where arrays are read must indices be inside.
         reads = (e for e in walk(statement.value) if isinstance(e, Read) and e not in self.accumulated)
         self.read_at = frozenset[str]().union(*map(free_indices, reads))
@@ -122,7 +148,7 @@ class TensorStoreEpilogue(Epilogue):
             Access(self.tile, (self.warpgroup, buffer, integer(0), integer(0)), "tensor_load"),
         )
         statements = Section("statements", self._checked(c, self._statements_of_chunk(i, c, buffer)))
-        swizzle = Section("swizzle", (self.swizzle,))
+        swizzle = Section("swizzle", (*self.row, self.swizzle))
         if config.stores_at_once:
             parts = repeated_sections("chunks", chunk, (statements,), chunks)
             written = repeated_sections("matrices", matrix, parts, config.matrices_m)
@@ -188,33 +214,72 @@ class TensorStoreEpilogue(Epilogue):
 
     def _statements_of_chunk(self, matrix: Integer, chunk: Integer, buffer: Integer) -> tuple[Node, ...]:
         """The statements for a thread's elements of a chunk, stored to its buffer."""
-        thread, config = self.thread, self.wgmma_config
-        vectors = config.chunk_n // 8
+        vectors = self.wgmma_config.chunk_n // 8
+        if self.wgmma_config.stores_matrices:
+            return self._matrices_of_chunk(matrix, chunk, buffer)
+
+        def store(h: Integer, g: Integer, access: Access, value: Expr) -> Node:
+            row = self.thread.m_in_tile + _ROW_DISTANCE * h - self._first_row(integer(0))
+            subscripts = self.warpgroup, buffer, row, BitXor(8 * g, self.swizzle.index.symbol)
+            return Store(Access(self.tile, subscripts, "store", access.width), value)
+
+        return self._pairs(matrix, chunk * vectors, vectors, store)
+
+    def _matrices_of_chunk(self, matrix: Integer, chunk: Integer, buffer: Integer) -> tuple[Node, ...]:
+        """As `_statements_of_chunk`, with a store of four matrices for 16 rows by 16 columns of a warp. The words of a
+        lane are those of its two rows of the first 8 columns, then of the others."""
+        columns = self.wgmma_config.chunk_n // 16
+        of_chunk = self.thread.loop_index("part", columns)
+        part = value_of(of_chunk)
+        name = self.lowering.names.allocate("c_frag")
+        words = Vector(name, self.output.dtype.compute, self.output.dtype, _PAIR, _ROW_PAIR * 2)
+
+        def store(h: Integer, g: Integer, access: Access, value: Expr) -> Node:
+            return Assign(words.indexed(_ROW_PAIR * g + h), value)
+
+        pairs = self._pairs(matrix, 2 * (chunk * columns + part), 2, store)
+        (row,) = (node.index.symbol for node in self.row)
+        subscripts = self.warpgroup, buffer, row, BitXor(16 * part, self.swizzle.index.symbol)
+        target = Access(self.tile, subscripts, "matrix_store", MATRIX_ROW_BYTES // self.output.dtype.bytes)
+        # Of elements outside the output there may be no value, and TMA leaves them out.
+        is_guarded = any(isinstance(node, If) for node in walk_nodes(pairs))
+        declared = Let(words, Const(0, self.output.dtype.compute) if is_guarded else None)
+        return repeated(of_chunk, (declared, *pairs, StoreMatrix(target, words)), columns)
+
+    def _pairs(
+        self,
+        matrix: Integer,
+        first: Integer,
+        vectors: int,
+        store: Callable[[Integer, Integer, Access, Expr], Node],
+    ) -> tuple[Node, ...]:
+        """The statements for a thread's pairs in so many groups of 8 columns from the `first` on, of each of its two
+        rows of a matrix. `store` takes the row's number, the group's, and what would be stored to the output."""
+        thread = self.thread
         half = thread.loop_index("h", _ROW_PAIR)
         vector = thread.loop_index("g", vectors)
         h, g = value_of(half), value_of(vector)
         i = _ROW_PAIR * matrix + h
-        j = 2 * (chunk * vectors + g)
+        j = 2 * (first + g)
         (array,) = self.accumulators.arrays
         row = thread.m_in_tile + _ROW_DISTANCE * h
         define_m = self._define(self.contraction.m, row + WGMMA_M * matrix)
-        define_n = self._define(self.contraction.n, thread.n_in_tile + 8 * (chunk * vectors + g))
+        define_n = self._define(self.contraction.n, thread.n_in_tile + 8 * (first + g))
         nodes = dissolved(self._statements([lambda v: self._accumulator(array, i, j + v)]))
-        row = row - self._first_row(integer(0))
-        staged = self._staged(nodes, (self.warpgroup, buffer, row, BitXor(8 * g, self.swizzle.index.symbol)))
+        staged = self._staged(nodes, partial(store, h, g))
         columns = repeated(vector, (define_n, *staged), vectors)
         return repeated(half, (define_m, *columns), _ROW_PAIR)
 
-    def _staged(self, nodes: tuple[Node, ...], subscripts: tuple[Integer, ...]) -> tuple[Node, ...]:
-        """The nodes with stores to the buffer in place of those to the output."""
-        return tuple(self._staged_node(node, subscripts) for node in nodes)
+    def _staged(self, nodes: tuple[Node, ...], store: Callable[[Access, Expr], Node]) -> tuple[Node, ...]:
+        """The nodes with what is to be stored instead of to the output."""
+        return tuple(self._staged_node(node, store) for node in nodes)
 
-    def _staged_node(self, node: Node, subscripts: tuple[Integer, ...]) -> Node:
+    def _staged_node(self, node: Node, store: Callable[[Access, Expr], Node]) -> Node:
         match node:
             case Store() if node.access.array == self.output:
-                return Store(Access(self.tile, subscripts, "store", node.access.width), node.value)
+                return store(node.access, node.value)
             case For():
-                return replace(node, body=self._staged(node.body, subscripts))
+                return replace(node, body=self._staged(node.body, store))
             case If():
-                return replace(node, then=self._staged(node.then, subscripts))
+                return replace(node, then=self._staged(node.then, store))
         return node

@@ -1,4 +1,4 @@
-"""The `wgmma` family: GEMM on the tensor cores of sm_90a, by wgmma and TMA, with a producer warp."""
+"""The `wgmma` family: GEMM on the tensor cores of sm_90a, by wgmma and TMA, with or without a producer warp."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from cugen.families.gemm.tensor_cores import unit_and_peak
 from cugen.families.gemm.wgmma.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.cost_model import predict
+from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
-from cugen.families.gemm.wgmma.selection import TUNABLES, candidates, choose_config
+from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, STMATRIX, TUNABLES, candidates, choose_config
 from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
 from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
+from cugen.families.gemm.wgmma.without_producer import BarrierWgmmaKernel
 from cugen.machine import Device
 from cugen.machine.features import WGMMA
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instruction_for
@@ -58,6 +60,7 @@ def match(request: Request) -> Match | Refusals:
     if padding := padding_refusal(contraction, block_k):
         reasons.append(Refusal(padding))
     reasons += [*_split_refusals(contraction, block_k), *_stream_k_refusals(contraction)]
+    reasons += [*_producer_refusals(contraction), *_epilogue_refusals(contraction)]
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(contraction, instruction)
@@ -92,9 +95,16 @@ def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bo
 
 
 def _kernel(contraction: Contraction, config: WgmmaConfig) -> Kernel:
-    kernel = (StreamKWgmmaKernel if config.stream_k else WgmmaKernel)(contraction, config).kernel()
+    kernel = kernel_kind(config)(contraction, config).kernel()
     unit = _describe(config.wgmma, int(config.block_n), device_of(contraction.request.target))
     return replace(kernel, reasons=(*kernel.reasons, unit))
+
+
+def kernel_kind(config: WgmmaConfig) -> type[WgmmaKernel]:
+    """The builder of a config's kernel."""
+    if not config.has_producer:
+        return BarrierWgmmaKernel
+    return StreamKWgmmaKernel if config.stream_k else WgmmaKernel
 
 
 def _describe(instruction: WgmmaInstruction, n: int, device: Device) -> str:
@@ -148,6 +158,26 @@ def _split_refusals(contraction: Contraction, block_k: int) -> Iterator[Refusal]
 def _stream_k_refusals(contraction: Contraction) -> Iterator[Refusal]:
     if contraction.tunables.get("stream_k") and (reason := why_no_stream_k(contraction)):
         yield Refusal(reason, "schedule.stream_k")
+
+
+def _producer_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    """Without a producer a block computes a whole output tile, and copies what it reads."""
+    tunables = contraction.tunables
+    if tunables.get("producer") != NO_PRODUCER:
+        return
+    for name in SHARING:
+        if int(tunables.get(name, 0)) > (0 if name == "stream_k" else 1):
+            text = f"has `{name}` with a producer only: without one a block computes an output tile alone"
+            yield Refusal(text, f"schedule.{name}")
+
+
+def _epilogue_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    tunables = contraction.tunables
+    if tunables.get("epilogue") != STMATRIX:
+        return
+    if int(tunables.get("split_k", 1)) > 1 or not stores_by_tma(contraction):
+        text = "has `stmatrix` for results that TMA stores: of 16 bits, of one statement, and without `split_k`"
+        yield Refusal(text, "schedule.epilogue")
 
 
 def split(single: Single) -> Steps | None:

@@ -4,7 +4,7 @@ by wgmma, and the blocks, one on each multiprocessor, loop over the output tiles
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import sympy
 
@@ -53,6 +53,8 @@ from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Size, bounds, ce
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.usage import free_symbols
 
+_Loop = TypeVar("_Loop", bound=MainLoop)
+
 
 class BlockNodes(NamedTuple):
     """What all blocks have in common: declarations, what one thread does before the first barrier of the block, and
@@ -64,7 +66,7 @@ class BlockNodes(NamedTuple):
 
 
 class WgmmaKernel:
-    """Builder of the kernel of one GEMM with one config. Stream-K derives from it."""
+    """Builder of the kernel of one GEMM with one config. Stream-K derives from it, and the form without a producer."""
 
     def __init__(self, contraction: Contraction, config: WgmmaConfig) -> None:
         self.contraction, self.request = contraction, contraction.request
@@ -117,33 +119,11 @@ class WgmmaKernel:
         maps = [tiles.source for tiles in self.tiles]
         maps += [epilogue.target] if isinstance(epilogue, TensorStoreEpilogue) else []
         initialisation = (*map(PrefetchTensorMap, maps), *self.pipeline.initialisation(), *block.initialisation)
-        main_loop = MainLoop(
-            self.thread,
-            self.tiles,
-            self.pipeline,
-            self.k_range,
-            k_tiles_before=self._k_tiles_before(),
-            warpgroup=self.warpgroup,
-            rank=self.rank,
-        )
-        producing = main_loop.produce()
-        tile = *main_loop.consume(epilogue.accumulators), *self._after_main_loop(epilogue)
-        consuming = self._over_tiles(tile_definitions, tile)
-        consumers = (self._registers(increases=True), *consuming)
-        if isinstance(epilogue, TensorStoreEpilogue):
-            consumers = (*consumers, Section("drain_stores", epilogue.drain()))
-        copies_first, init, roles = self._roles(tile_definitions, initialisation, producing, consumers)
         sections = (
             Section("tiles", (Comment(text), *declared, *self.pipeline.declarations(), *block.declarations)),
             Section("thread_coordinates", tuple(thread_definitions)),
             Section("tile_coordinates", () if self.is_persistent else tuple(tile_definitions)),
-            Section("copies_first", copies_first),
-            Section("initialise_barriers", init),
-            Section("barriers_initialised", (ClusterBarrier() if config.multicast > 1 else Barrier(),)),
-            *block.definitions,
-            Section("roles", roles),
-            *(epilogue.reduce_cluster(self.rank) if isinstance(epilogue, ClusterEpilogue) else ()),
-            Section("cluster_copied", (ClusterBarrier(),) if config.multicast > 1 else ()),
+            *self._computation(initialisation, tile_definitions, epilogue, block),
         )
         used = free_symbols(dissolved(sections))
         sizes = Section("sizes", tuple(node for name, node in self.sizes.items() if name in used))
@@ -160,6 +140,43 @@ class WgmmaKernel:
             cluster=config.cluster,
         )
 
+    def _computation(
+        self, initialisation: tuple[Node, ...], tile_definitions: list[Node], epilogue: Epilogue, block: BlockNodes
+    ) -> tuple[Section, ...]:
+        """What one thread does before the first barrier of the block, and the roles after it."""
+        main_loop = self._main_loop(MainLoop)
+        producing = main_loop.produce()
+        tile = *main_loop.consume(epilogue.accumulators), *self._after_main_loop(epilogue)
+        consuming = self._over_tiles(tile_definitions, tile)
+        consumers = (self._registers(increases=True), *consuming, *self._drain(epilogue))
+        copies_first, init, roles = self._roles(tile_definitions, initialisation, producing, consumers)
+        is_shared = self.config.multicast > 1
+        return (
+            Section("copies_first", copies_first),
+            Section("initialise_barriers", init),
+            Section("barriers_initialised", (ClusterBarrier() if is_shared else Barrier(),)),
+            *block.definitions,
+            Section("roles", roles),
+            *(epilogue.reduce_cluster(self.rank) if isinstance(epilogue, ClusterEpilogue) else ()),
+            Section("cluster_copied", (ClusterBarrier(),) if is_shared else ()),
+        )
+
+    def _main_loop(self, kind: type[_Loop]) -> _Loop:
+        return kind(
+            self.thread,
+            self.tiles,
+            self.pipeline,
+            self.k_range,
+            k_tiles_before=self._k_tiles_before(),
+            warpgroup=self.warpgroup,
+            rank=self.rank,
+        )
+
+    @staticmethod
+    def _drain(epilogue: Epilogue) -> tuple[Section, ...]:
+        """After the last output tile of the block."""
+        return (Section("drain_stores", epilogue.drain()),) if isinstance(epilogue, TensorStoreEpilogue) else ()
+
     # Overridden by stream-K
 
     workspace: tuple[Array, ...] = ()
@@ -167,7 +184,7 @@ class WgmmaKernel:
     def _blocks(self) -> Integer:
         """The blocks of the launch."""
         clusters = self._unnamed(self.tile_count)
-        if self.config.split_k == 1:
+        if self.config.is_persistent:
             clusters = Minimum(clusters, integer(self._clusters))
         return clusters * self.config.cluster
 
@@ -352,7 +369,7 @@ class WgmmaKernel:
         """The number of the output tile; of several of a block, in a loop over these."""
         config, lowering = self.config, self.lowering
         count = bounds(self.tile_count, lowering.ranges)[1]
-        clusters = count if config.split_k > 1 else min(count, self._clusters)
+        clusters = min(count, self._clusters) if config.is_persistent else count
         lowering.ranges[symbol("blockIdx.x")] = (0, clusters * config.cluster - 1)
         self.is_persistent = clusters < count
         if not self.is_persistent:
@@ -406,11 +423,13 @@ class WgmmaKernel:
         loop = Loop(self.tile_index, self.cluster_index, self.tile_count, self.stride, rolled=True)
         return (Section("output_tiles", (For(loop, (Section("wave", (self.wave,)), *sections)),)),)
 
+    def _described_blocks(self, tiles: int) -> str:
+        return f"{self.config.consumers} consumer warpgroups, {tiles} tiles on {min(tiles, self._sms)} blocks"
+
     def _reason(self) -> str:
         config = self.config
         tiles = bounds(self.tile_count, self.lowering.ranges)[1]
         return (
             f"GEMM by wgmma and TMA: block tile {config.block_m} x {config.block_n} x {config.block_k}, "
-            f"{config.stages} stages, {config.consumers} consumer warpgroups, {tiles} tiles on "
-            f"{min(tiles, self._sms)} blocks"
+            f"{config.stages} stages, {self._described_blocks(tiles)}"
         )

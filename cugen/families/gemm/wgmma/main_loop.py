@@ -1,5 +1,5 @@
-"""The main loop of a warp-specialised GEMM, for producer and consumers alike: one thread copies each k-tile of the
-block, warpgroups multiply it."""
+"""The main loop of a GEMM by wgmma, for producer and consumers alike: one thread copies each k-tile of the block,
+warpgroups multiply it."""
 
 from __future__ import annotations
 
@@ -76,22 +76,30 @@ class MainLoop:
 
     def produce(self) -> tuple[Section, ...]:
         """The copies of the producer's thread."""
-        stage, batch = self.filled_stage, {i.name: self.lowering.symbols[i.name] for i in self.contraction.batch}
-        coordinates = {
-            **self.thread.tile_origin,
-            **batch,
-            self.contraction.k.name: self.k_range.offset + self.k0.symbol,
-        }
-        barrier = self.pipeline.full_barrier(stage)
-        common = tuple(node for tiles in self.tiles for node in tiles.tile_definitions(coordinates, self.rank))
-        copies = tuple(node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates, self.rank))
+        stage, first_pixel = self.filled_stage, self.first_pixel()
         body = (
             Section("stage", tuple(self.fill_definitions)),
             Section("await_empty", self.pipeline.await_empty(stage, self.fill)),
-            Section("expect", (self.pipeline.expect(stage),)),
-            Section("copies", copies),
+            *self._copies(stage, self.k0.symbol),
         )
-        return Section("first_pixel", common), self._over_k(body, "k_tiles")
+        return first_pixel, self._over_k(body, "k_tiles")
+
+    def first_pixel(self) -> Section:
+        """The definitions that the copies of an output tile have in common, which they mention."""
+        coordinates = self._coordinates(integer(0))
+        nodes = (node for tiles in self.tiles for node in tiles.tile_definitions(coordinates, self.rank))
+        return Section("first_pixel", tuple(nodes))
+
+    def _copies(self, stage: Integer, k: Integer) -> tuple[Section, ...]:
+        """The copies to a stage, of the k-tile that begins with term `k` of the block's."""
+        coordinates, barrier = self._coordinates(k), self.pipeline.full_barrier(stage)
+        copies = (node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates, self.rank))
+        return Section("expect", (self.pipeline.expect(stage),)), Section("copies", tuple(copies))
+
+    def _coordinates(self, k: Integer) -> dict[str, Integer]:
+        """Those of a k-tile's first elements, by index."""
+        batch = {i.name: self.lowering.symbols[i.name] for i in self.contraction.batch}
+        return {**self.thread.tile_origin, **batch, self.contraction.k.name: self.k_range.offset + k}
 
     def consume(self, accumulators: Accumulators) -> tuple[Section, ...]:
         """The main loop of a consumer, with its sums in the accumulators."""
@@ -124,6 +132,7 @@ class MainLoop:
             *self._multiplied(sums, self.k0.symbol),
             Section("await_previous", (AwaitWgmmas(1),)),
             Section("release_previous", self.pipeline.release(previous, self.thread.lane, after_first)),
+            *self._refill(),
         )
         release_last: tuple[Node, ...] = ()  # nothing waits for it in the block's only output tile
         if self.k_tiles_before is not None:
@@ -150,9 +159,14 @@ class MainLoop:
             *self._multiplied(partials, integer(0)),
             Section("await_k_tile", (AwaitWgmmas(0),)),
             Section("release", release),
+            *self._refill(),
             Section("promote", (unrolled(i, (columns,), stop=self.config.thread_m),)),
         )
         return Section("accumulators", (Declare(sums, zeroed=True),)), self._over_k(body, "k_tiles")
+
+    def _refill(self) -> tuple[Section, ...]:
+        """What refills a stage of a k-tile before, where that isn't the producer's work."""
+        return ()
 
     def _multiplied(self, accumulators: Array, before: Integer) -> tuple[Section, ...]:
         """The multiplication of a k-tile, once it has been copied; `before` terms are in the accumulators."""

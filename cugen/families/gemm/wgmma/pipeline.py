@@ -1,6 +1,6 @@
-"""The pipeline of a warp-specialised GEMM: a circular buffer of stages that the producer's thread fills by TMA and the
-consumers multiply. For each stage the mbarrier `full` says that its tiles have been copied, and `empty` that every
-consumer warp has read them.
+"""The pipeline of a GEMM by wgmma: a circular buffer of stages that one thread fills by TMA and the consumers multiply.
+For each stage the mbarrier `full` says that its tiles have been copied. Of a warp-specialised GEMM `empty` says that
+every consumer warp has read them; without a producer a barrier of the block does.
 
 All k-tiles of a block, over all its output tiles, are numbered: k-tile `fill` is in stage fill % STAGES, as the
 fill // STAGES-th of it, so that its phase of `full` has the parity of that number, and the phase of `empty` before it
@@ -25,22 +25,19 @@ from cugen.spec.types import UINT64
 
 class Pipeline:
     """The barriers of all stages, `offset` bytes from the start of shared memory. A k-tile's copies are of
-    `copied_bytes`. Unless it `refills` stages, none is ever waited to be empty."""
+    `copied_bytes`. Unless it `refills` stages, none is ever waited to be empty; by mbarriers only of a producer."""
 
     def __init__(
         self, config: WgmmaConfig, lowering: Lowering, offset: int, copied_bytes: int, *, refills: bool
     ) -> None:
         self.config, self.stages, self.copied_bytes = config, integer(config.stages), copied_bytes
+        self.refills = refills
         self.full = _barriers("full", config, lowering, offset)
         self.empty: Array | None = None
-        if refills:
+        if refills and config.has_producer:
             self.empty = _barriers("empty", config, lowering, offset + config.stages * BARRIER_BYTES)
         self.stage = Index(lowering.names.allocate("stage"), integer(0), (0, int(config.stages) - 1))
         lowering.ranges[self.stage.symbol] = self.stage.range
-
-    @property
-    def refills(self) -> bool:
-        return self.empty is not None
 
     def declarations(self) -> tuple[Node, ...]:
         text = "mbarriers: full once the tiles of a stage have been copied"

@@ -1,4 +1,4 @@
-"""Which block tile and how many stages a warp-specialised GEMM takes."""
+"""Which block tile and how many stages a GEMM by wgmma takes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
+NO_PRODUCER = "none"
+STMATRIX = "stmatrix"
+SHARING = ("split_k", "stream_k", "multicast")  # tunables by which blocks share the work of a tile, or its copies
 _GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
@@ -45,6 +48,19 @@ TUNABLES = (
         reorders=True,
     ),
     Tunable("multicast", (1, 2), "by shape", "blocks of a cluster that share tiles of B, along M"),
+    Tunable(
+        "producer",
+        ("warp", NO_PRODUCER),
+        "warp",
+        "what copies k-tiles: a warp of its own (warp specialisation), or a thread of those that multiply, behind "
+        "barriers of the block, which has one output tile",
+    ),
+    Tunable(
+        "epilogue",
+        ("pairs", STMATRIX),
+        "pairs",
+        "how results of 16 bits are written to the tiles that TMA stores: a lane's two columns, or matrices of 8 x 8",
+    ),
     Tunable("cores", ("tensor", "cuda"), "tensor", "units that multiply", reorders=True),
 )
 
@@ -52,7 +68,12 @@ TUNABLES = (
 def configs(
     contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool = False
 ) -> Iterator[WgmmaConfig]:
-    """The configs that fit a block and the schedule; for a search also those with stream-K."""
+    """The configs that fit a block and the schedule; for a search also those with stream-K, and without a producer."""
+    if contraction.tunables.get("producer") == NO_PRODUCER:
+        yield from _without_producer(contraction, instruction)
+        return
+    if is_search and not {"producer", *SHARING} & contraction.tunables.keys():
+        yield from _without_producer(contraction, instruction)
     for block_m, block_n, gives_registers in _block_tiles(contraction, instruction):
         for split_k, multicast in _clusters(contraction, block_m, block_n, instruction):
             config = config_of(
@@ -72,6 +93,22 @@ def configs(
                 yield from _with_stages(contraction, _with_stream_k(config, waves) if waves else config)
 
 
+def _without_producer(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[WgmmaConfig]:
+    """The configs whose blocks have no producer, which a block tile of any number of warpgroups may have."""
+    for block_m, block_n in _requested_tiles(contraction):
+        config = config_of(
+            instruction,
+            block_m,
+            block_n,
+            _MIN_STAGES,
+            raster=_raster_of(contraction, block_m, block_n),
+            promotes=promotes(contraction, instruction),
+            has_producer=False,
+        )
+        if _fits_registers(contraction, config):
+            yield from _with_stages(contraction, config)
+
+
 def _with_stream_k(config: WgmmaConfig, waves: int) -> WgmmaConfig:
     """The config with stream-K. Consumers take registers of the producer, if they may: partial sums of other blocks are
     loaded beside the accumulators, as many at once as there is room for."""
@@ -81,7 +118,8 @@ def _with_stream_k(config: WgmmaConfig, waves: int) -> WgmmaConfig:
 def _with_stages(contraction: Contraction, config: WgmmaConfig) -> Iterator[WgmmaConfig]:
     """The config with as many stages as fit, if enough do."""
     if stages := _stages_of(contraction, config):
-        config = replace(config, stages=stages)
+        stores_matrices = contraction.tunables.get("epilogue") == STMATRIX
+        config = replace(config, stages=stages, stores_matrices=stores_matrices)
         at_once = replace(config, stores_at_once=True)
         yield at_once if _stores_at_once(contraction, at_once) else config
 
@@ -163,6 +201,8 @@ def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: W
         yield int(contraction.tunables["split_k"])
         return
     yield 1
+    if contraction.tunables.get("epilogue") == STMATRIX:  # partial sums are reduced from registers
+        return
     problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
     tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
     k = contraction.context.static_extent(contraction.k)
@@ -196,7 +236,8 @@ def _fills(contraction: Contraction, config: WgmmaConfig) -> int:
     problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
     k_tiles = -(-k_tiles_of(contraction, problem.k, int(config.block_k)) // config.split_k)
-    return max(-(-tiles * config.split_k // sms) * k_tiles, _MIN_STAGES)
+    waves = -(-tiles * config.split_k // sms) if config.has_producer else 1
+    return max(waves * k_tiles, _MIN_STAGES)
 
 
 def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
@@ -252,12 +293,14 @@ def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Itera
 def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
     """The schedule that requests a config."""
     written = contraction.request.schedule
-    tunables = {
+    tunables: dict[str, int | str] = {
         "stages": int(config.stages),
         "raster": int(config.raster),
         "split_k": config.split_k,
         "multicast": config.multicast,
     }
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
+    tunables |= {} if config.has_producer else {"producer": NO_PRODUCER}
+    tunables |= {"epilogue": STMATRIX} if config.stores_matrices else {}
     sizes = ((contraction.m.name, int(config.block_m)), (contraction.n.name, int(config.block_n)))
     return replace(written, family="wgmma", block=sizes, tunables=tuple(tunables.items()))

@@ -56,22 +56,24 @@ class StreamKWgmmaKernel(WgmmaKernel):
 
     def _define_k_range(self, nodes: list[Node]) -> KRange:
         begin, end, size = self.units.k_tile_begin, self.units.k_tile_end, int(self.config.block_k)
-        block_k, max_k = integer(self.config.block_k), self.schedule.k_tiles * size
-        offset = append_definition("k_offset", block_k * begin, nodes, self.lowering, (0, max_k - size))
+        block_k, max_k = integer(self.config.block_k), self.schedule.max_k_tiles_per_unit * size
+        max_offset = (self.schedule.k_tiles - 1) * size
+        offset = append_definition("k_offset", block_k * begin, nodes, self.lowering, (0, max_offset))
         length = append_definition("k_length", block_k * (end - begin), nodes, self.lowering, (size, max_k))
         return KRange(offset, length, FloorDiv(length, block_k), self.channels)
 
     def _wave(self) -> Integer | None:
-        return self.units.unit.symbol
+        return self.units.unit.symbol if self.units.has_several else None
 
     def _k_tiles_before(self) -> Integer | None:
         return self.units.k_tiles_before
 
     def _refills(self) -> bool:
-        return True
+        return self.units.has_several or self.schedule.max_k_tiles_per_unit > self.config.stages
 
     def _over_tiles(self, definitions: list[Node], body: tuple[Section, ...]) -> tuple[Section, ...]:
-        return self.units.loop((Section("tile_coordinates", tuple(definitions)), *body), defines_range=True)
+        function = f"{self.request.name}_work_unit"
+        return self.units.loop((Section("tile_coordinates", tuple(definitions)), *body), function)
 
     def _after_main_loop(self, epilogue: Epilogue) -> tuple[Section, ...]:
         return self.fix_up.sections(epilogue)

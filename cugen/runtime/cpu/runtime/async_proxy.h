@@ -116,6 +116,9 @@ inline bool Block::deliver() {
 inline void Block::load_box(const Box& box, void* barrier, const void* code_address) {
   check_load(box);
   mbarriers_.at(barrier, box.line);
+  for (unsigned first = 0; first < count_; first += kWarpgroup)
+    if (const int other = warpgroups_[first / kWarpgroup].reads().unordered_line(box.range(), first / 32, lane_))
+      fail("race", box.line, "a TMA load to operands that the wgmma in line %d has read, with no barrier since then", other);
   add_load(box, barrier, box.start);
   record_load(box, 1u << cluster_rank(), code_address);
 }

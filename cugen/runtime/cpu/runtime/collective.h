@@ -85,9 +85,10 @@ inline void Block::finish(const PendingCollective& pending, unsigned first_lane)
   }
 
   if (pending.kind >= Collective::mma) {
-    const bool is_mma = pending.kind == Collective::mma;
+    const bool is_mma = pending.kind == Collective::mma, is_store = pending.kind == Collective::store_matrices;
     if (mask != ~0u)
-      fail("divergence", pending.line, "%s with fewer than 32 lanes", is_mma ? "mma.sync" : "ldmatrix.sync");
+      fail("divergence", pending.line, "%s with fewer than 32 lanes",
+           is_mma ? "mma.sync" : is_store ? "stmatrix.sync" : "ldmatrix.sync");
     const auto parts = [warp](auto& lanes) {
       for (unsigned i = 0; i < 32; ++i) lanes[i] = reinterpret_cast<decltype(+lanes[i])>(warp[i].value);
     };
@@ -95,6 +96,10 @@ inline void Block::finish(const PendingCollective& pending, unsigned first_lane)
       const MmaFragments* lanes[32];
       parts(lanes);
       mma(lanes);
+    } else if (is_store) {
+      StoredMatrixRow* lanes[32];
+      parts(lanes);
+      store_matrices(lanes, warp[0].argument);
     } else {
       const MatrixRow* lanes[32];
       parts(lanes);

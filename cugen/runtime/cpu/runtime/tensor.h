@@ -130,4 +130,14 @@ inline void load_matrices(const MatrixRow* const (&lanes)[32], unsigned count, b
   }
 }
 
+// The converse: lane 4 * g + t has word t of row g of each matrix, and lane 8 * m + r gets row r of matrix m.
+inline void store_matrices(StoredMatrixRow* const (&lanes)[32], unsigned count) {
+  for (unsigned m = 0; m < count; ++m)
+    for (unsigned r = 0; r < 8; ++r) {
+      uint32_t words[4];
+      for (unsigned t = 0; t < 4; ++t) words[t] = lanes[4 * r + t]->words[m];
+      memcpy(&lanes[8 * m + r]->row, words, 16);
+    }
+}
+
 }  // namespace cugen

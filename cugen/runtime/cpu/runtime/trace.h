@@ -97,9 +97,12 @@ inline unsigned unordered_lanes(const PastAccess& past, const PastAccess& access
   return unordered;
 }
 
+// A later access of a lane takes the place of an earlier one, but an atomic not that of a write: atomics of other lanes
+// conflict with that one only.
 inline void record_access(std::vector<PastAccess>& list, const PastAccess& access) {
   for (PastAccess& past : list)
-    if (past.warp == access.warp) past.lanes &= ~access.lanes;
+    if (past.warp == access.warp && (past.kind == Access::atomic || access.kind != Access::atomic))
+      past.lanes &= ~access.lanes;
   const auto entry =
       std::find_if(list.begin(), list.end(), [&](const PastAccess& past) { return past.lanes == 0 || past.is_same_access(access); });
   if (entry == list.end()) {

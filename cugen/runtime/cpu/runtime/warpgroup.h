@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "operand_reads.h"
 #include "poison.h"
 #include "wgmma.h"
 
@@ -40,6 +41,7 @@ class Warpgroup {
     steps_.clear();
     in_flight_.clear();
     groups_.clear();
+    reads_.clear();
     uncommitted_ = arrived_ = 0;
     has_ended_ = false;
     for (Thread& thread : threads_) thread = {};
@@ -110,7 +112,9 @@ class Warpgroup {
     for (Thread& thread : threads_) thread.position = 0;
     for (; groups_.size() > pending; groups_.pop_front())
       for (size_t i = 0; i < groups_.front(); ++i) {
-        finish(in_flight_.front());
+        const Multiplication& multiplication = in_flight_.front();
+        finish(multiplication);
+        reads_.add(multiplication.a, multiplication.b, multiplication.step.line);
         in_flight_.pop_front();
       }
   }
@@ -125,6 +129,8 @@ class Warpgroup {
       }
     return 0;
   }
+
+  const OperandReads& reads() const { return reads_; }
 
   // End of a thread. Fails if a multiplication is in flight, or others have executed more.
   void finish(unsigned number) {
@@ -180,6 +186,7 @@ class Warpgroup {
 
   std::vector<Step> steps_;  // since the last wait
   std::deque<Multiplication> in_flight_;
+  OperandReads reads_;         // of multiplications that have been waited for
   std::deque<size_t> groups_;  // multiplications per group
   size_t uncommitted_ = 0;
   unsigned arrived_ = 0;

@@ -7,9 +7,14 @@ import re
 import pytest
 
 from cugen.kernel import generate
+from cugen.kernel_report import analyze
+from cugen.plan.nodes import StoreMatrix
+from cugen.plan.traversal.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
+from cugen.toolchain.cuda import compile_cubin, compilers
 from tests.families.gemm.wgmma.conftest import product
 
 SUMS, WITH_BIAS, WITH_RESIDUAL = "sum({terms})", "sum({terms}) + bias[n]", "sum({terms}) + R[m, n]"
@@ -82,3 +87,91 @@ def test_aligned_rows_of_an_odd_number_of_columns_are_stored_by_element(n: int, 
     assert ("tma_store_2d" in kernel.source) == is_by_tma
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice())
     assert run.verification.passed, run.verification.messages
+
+
+# Matrices of 8 x 8 by stmatrix, on request
+
+STMATRIX = "family: wgmma, epilogue: stmatrix"
+DEVICES = {"sanitised": {"sanitize": True}, "races": {"races": True, "uninitialised": True}}
+
+
+def source_of(text: str) -> str:
+    return generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False).source
+
+
+def test_pairs_are_stored_unasked() -> None:
+    assert "stmatrix" not in source_of(product(4096, 4096, 4096))
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
+@pytest.mark.parametrize("value", [SUMS, WITH_BIAS, WITH_RESIDUAL], ids=["sums", "bias", "residual"])
+@pytest.mark.parametrize("block", [(64, 64), (128, 96), (64, 80), (256, 32)], ids=str)
+def test_stored_matrices_equal_the_reference(block: tuple[int, int], value: str, device: dict[str, bool]) -> None:
+    """In swizzled rows of 128, 64 and 32 bytes; of rows and columns beyond the output, too."""
+    compute = f"C[{{c}}] = {value}"
+    schedule = f"{STMATRIX}, block: {{m: {block[0]}, n: {block[1]}}}"
+    text = product(264, 104, 136, compute=compute, more=MORE[value], schedule=schedule)
+    kernel = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False)
+    assert "stmatrix_x4(&c_tile[" in kernel.source
+    device_of = CpuDevice(workers=1, shuffle=3, **device)
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device_of)
+    assert run.verification.passed, "\n".join(run.verification.messages)
+
+
+def test_a_matrix_without_the_fence_of_its_lanes_is_a_race() -> None:
+    """The rows that lanes write are those that TMA reads."""
+    text = product(64, 64, 128, schedule=f"{STMATRIX}, block: {{m: 64, n: 64}}")
+    kernel = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False)
+    before, _, after = kernel.source.rpartition("fence_proxy_async();")  # of the epilogue
+    (fault,) = verify(kernel.spec, before + after, kernel.manifest, CpuDevice(races=True)).outcome.faults
+    assert (fault.kind, "no fence.proxy.async since" in fault.message) == ("race", True)
+
+
+@pytest.mark.parametrize(
+    ("result", "more"),
+    [("float32", ""), ("bfloat16", ", split_k: 2")],
+    ids=["elements of 32 bits", "partial sums"],
+)
+def test_results_that_registers_store_have_no_matrices(reasons, result: str, more: str) -> None:
+    text = product(128, 128, 512, result=result, schedule=f"{STMATRIX}{more}")
+    (refusal,) = reasons("wgmma", text)
+    assert refusal.key == "schedule.epilogue"
+    assert "has `stmatrix` for results that TMA stores" in refusal.reason
+
+
+def test_no_split_of_k_is_chosen_for_matrices(planned) -> None:
+    sizes = 64, 64, 16384
+    assert planned(product(*sizes, schedule="family: wgmma")).cluster > 1
+    kernel = planned(product(*sizes, schedule=STMATRIX))
+    assert any(isinstance(node, StoreMatrix) for node in walk_nodes(kernel.body))
+
+
+def test_matrices_take_as_many_wavefronts_as_pairs() -> None:
+    """Four of an instruction for four matrices, by the model; the instructions are a quarter."""
+
+    def stores(schedule: str) -> dict[str, tuple[int, int]]:
+        text = product(256, 256, 256, schedule=f"{schedule}, block: {{m: 128, n: 128}}")
+        report = analyze(generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0]))
+        (launch,) = report.kernels
+        found = [a for a in launch.accesses if a.access.array.symbol == "c_tile" and "store" in a.access.kind]
+        return {a.access.kind: (a.totals.wavefronts, a.totals.requests) for a in found}
+
+    (pairs,), (matrices,) = stores("family: wgmma").values(), stores(STMATRIX).values()
+    assert pairs[0] == matrices[0]
+    assert pairs[1] == 4 * matrices[1]
+
+
+@pytest.mark.parametrize("block", [(128, 256), pytest.param((256, 192), marks=pytest.mark.slow)], ids=str)
+def test_matrices_need_no_spills(made, block: tuple[int, int]) -> None:
+    if not compilers():
+        pytest.skip("no CUDA compiler on this machine")
+    kernel = made(product(4096, 4096, 4096, schedule=f"{STMATRIX}, block: {{m: {block[0]}, n: {block[1]}}}"))
+    assert compile_cubin(kernel.source, "k", "sm_90a").warnings == ()
+
+
+def test_traced_rows_are_those_of_the_plan(made) -> None:
+    kernel = made(product(72, 40, 72, schedule=f"{STMATRIX}, block: {{m: 64, n: 80}}"))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches

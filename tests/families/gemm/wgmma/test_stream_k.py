@@ -106,6 +106,18 @@ def test_it_is_one_launch_of_as_many_blocks_as_are_resident(made) -> None:
     assert "stream-K: 132 blocks compute a whole tile each, then divide the k-tiles of 111 tiles" in launch.reasons[0]
 
 
+def test_producer_and_consumers_call_one_function_for_a_work_unit(made) -> None:
+    source = made(stream_k(2056, 5000, 1304)).source
+    assert source.count("k_work_unit(block_id, work_unit);") == 2
+    assert source.count("const int range_begin = ") == 1
+
+
+def test_a_block_of_one_work_unit_has_no_loop_over_them(made) -> None:
+    kernel = made(stream_k(512, 512, 4096, block=(128, 64)))
+    assert kernel.source.count("k_work_unit(block_id);") == 2
+    assert "work_unit <" not in kernel.source
+
+
 def test_partial_sums_are_stored_in_whole_vectors_of_16_bytes(made) -> None:
     source = made(stream_k(2056, 5000, 1304)).source
     assert "store<4>(&C_partials[" in source

@@ -59,6 +59,7 @@ enum class Collective {
   mma,
   load_matrices,
   load_transposed_matrices,
+  store_matrices,
 };
 
 // Collective of the lanes in `mask`. `argument` and `width` are those of a shuffle, or

@@ -36,6 +36,21 @@ CUGEN_INLINE void ldmatrix(Collective kind, unsigned count, unsigned* words, con
   warp_collective(kind, 0xffffffffu, reinterpret_cast<uint64_t>(&given), count, 32, line);
 }
 
+// One lane in stmatrix: the row at the address that it gives, and its word of each matrix.
+struct StoredMatrixRow {
+  uint4 row;
+  const unsigned* words;
+};
+
+// The lane that gives an address writes the row.
+CUGEN_INLINE void stmatrix(void* row, const unsigned* words, int line) {
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail_misaligned("row of stmatrix", row, 16, line);
+  require_shared("row of stmatrix", row, line);
+  StoredMatrixRow given = {{}, words};
+  warp_collective(Collective::store_matrices, 0xffffffffu, reinterpret_cast<uint64_t>(&given), 4, 32, line);
+  *static_cast<uint4*>(row) = given.row;
+}
+
 }  // namespace cugen
 
 // Half of the last kept bit is added to the magnitude, the 13 bits below are cut.
@@ -55,6 +70,14 @@ CUGEN_LDMATRIX(ldmatrix_x4, 4, load_matrices)
 #define CUGEN_LDMATRIX_X4_TRANS
 CUGEN_LDMATRIX(ldmatrix_x4_trans, 4, load_transposed_matrices)
 #undef CUGEN_LDMATRIX
+
+#define CUGEN_STMATRIX_X4
+template <typename Word>
+CUGEN_INLINE void stmatrix_x4(void* row, const Word (&words)[4], int line = __builtin_LINE()) {
+  unsigned bits[4];
+  memcpy(bits, words, sizeof bits);
+  cugen::stmatrix(row, bits, line);
+}
 
 #define CUGEN_MMA_OF(name, k_extent, k_step, sum_bits, a_type, b_type, Sum, Register, a_count, b_count)     \
   inline void name(Sum* upper, Sum* lower, const Register (&a)[a_count], const Register (&b)[b_count],     \
