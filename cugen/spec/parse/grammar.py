@@ -226,7 +226,9 @@ class _Parser:
         if token.kind == "[":
             return self._no_subscript(token, node)
         help = "an operator is missing before it; a multiplication needs its `*`"
-        if isinstance(node, NameNode) and (dtype := TYPE_SYNONYMS.get(node.name)):
+        if self._span_of(token).line > self._span_of(self._tokens[self._cursor - 1]).line:
+            help = "YAML joins these lines to one: begin statements on lines of their own with `compute: |`"
+        elif isinstance(node, NameNode) and (dtype := TYPE_SYNONYMS.get(node.name)):
             help = f"write `cast(x, {dtype})`"
         return _SyntaxError("CG1103", unexpected, self._span_of(token), "unexpected", help)
 

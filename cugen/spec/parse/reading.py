@@ -159,7 +159,7 @@ def _out_of_range(node: YamlScalar, report: Reporter, key: str, allowed: str) ->
         node.span,
         key=key,
         label=f"allowed: {allowed}",
-        help=f"choose a value in the range {allowed}",
+        help=f"choose a value of {allowed}",
     )
 
 

@@ -126,12 +126,14 @@ class _Subscript:
 
     def _element(self, node: NameNode | SubscriptNode) -> Expr | None:
         if isinstance(node, NameNode) and self._elaborator.is_unbound(node.name, self._scope):
+            params = self._elaborator.params
+            twin = next((f"; the param is `{name}`" for name in params if name.lower() == node.name.lower()), "")
             self._elaborator.report.error(
                 "CG1205",
                 f"the index `{node.name}` is unbound",
                 node.span,
                 label="not bound here",
-                help=f"put it on the left, or bind it with a reduction such as `sum(..., {node.name})`",
+                help=f"put it on the left, or bind it with a reduction such as `sum(..., {node.name})`{twin}",
             )
             return None
         value = self._elaborator.value(node, self._scope.without_widening)

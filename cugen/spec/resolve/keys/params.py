@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cugen.spec.expressions import Span
 from cugen.spec.model import Param
+from cugen.spec.nearest import nearest
 from cugen.spec.parse.keys import DYNAMIC_KEYS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 from cugen.spec.parse.reading import join, read_integer, read_keys, read_mapping, shorten, wrong_type
@@ -67,6 +68,18 @@ def _read_param(entry: Entry, later: list[str], scope: Scope, key: str) -> Param
 def _evaluate(node: YamlScalar, later: list[str], scope: Scope, key: str) -> int | None:
     tree = scope.parse(node, key=key, expected="an integer or an expression in params")
     if tree is None:
+        return None
+    known = [param.name for param in scope.params]
+    if isinstance(tree, NameNode) and tree.name not in (*known, *later):
+        similar = nearest(tree.name, (*known, "dynamic"))
+        scope.report.error(
+            "CG1201",
+            f"`{tree.name}` isn't a param",
+            tree.span,
+            key=key,
+            label="unknown here",
+            help=f"did you mean `{similar}`?" if similar else _VALUE_HELP,
+        )
         return None
     for part in walk(tree):
         if isinstance(part, NameNode) and part.name in later:
