@@ -103,10 +103,11 @@ def _load(name: str, path: Path, mode: Literal["r"] | None = None) -> NDArray[An
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         # NumPy takes unknown formats for pickles.
         why = "unknown format" if "contains pickled" in str(error) else str(error)
+        is_pickle = any(words in why for words in ("Python objects", "Object arrays"))
         raise RunError(
             FILE_UNREADABLE,
             f"input for `{name}`: {path} is no readable .npy, .npz, .png or .jpg file: {why}",
-            "arrays of Python objects (pickles) are never loaded",
+            "arrays of Python objects (pickles) are never loaded" if is_pickle else "save it again, as by numpy.save",
         ) from error
     return np.asarray(content)
 
