@@ -20,6 +20,8 @@ from cugen.spec.model import Array
 from cugen.version import __version__
 
 _LINE_WIDTH = 112
+_REASON = re.compile(r"(?<= )\([^()]{1,60}\)$")  # at the end of a line of the analysis; not broken
+_NO_BREAK = "\u00a0"
 
 
 def harmless(text: str) -> str:
@@ -42,9 +44,8 @@ def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     for position, statement in enumerate(context.original.statements):
         rows.append(("computes" if position == 0 else "", harmless(" ".join(statement.text.split()))))
     if spec.params:
-        rows.append(
-            ("params", ", ".join(f"{p.name} = {p.value}" if p.value is not None else p.name for p in spec.params))
-        )
+        values = (f"{p.name} (dynamic)" if p.is_dynamic else f"{p.name} = {p.value}" for p in spec.params)
+        rows.append(("params", ", ".join(values)))
     if context.original.tuned is not None:
         rows.append(("schedule", harmless(context.original.tuned.text)))
     if purpose := why_not_compiled(target(spec.target)):
@@ -69,7 +70,9 @@ def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines = []
     for name, text in rows:
+        text = _REASON.sub(lambda reason: reason[0].replace(" ", _NO_BREAK), text)
         wrapped = textwrap.wrap(text, _LINE_WIDTH - width, break_long_words=True) or [""]
+        wrapped = [line.replace(_NO_BREAK, " ") for line in wrapped]
         lines.append((name.ljust(width) + wrapped[0]).rstrip("\\ "))
         lines += [(" " * width + line).rstrip("\\ ") for line in wrapped[1:]]
     return (*lines, "", origin(context))
@@ -87,10 +90,10 @@ def ideal_accesses(claims: Sequence[tuple[str, str]], kernel: str = "") -> list[
     `kernel` is named if the file has several."""
     if not claims:
         return []
-    rows = [(text, f"{claim} x {n}" if n > 1 else claim) for (text, claim), n in Counter(claims).items()]
+    rows = [(text, f"{claim}, at {n} places" if n > 1 else claim) for (text, claim), n in Counter(claims).items()]
     # A long access doesn't widen the column beyond the line: its claim is on the next one.
     available = LINE_WIDTH - len("//   ") - len("  ") - max(len(claim) for _, claim in rows)
-    width = min(max(len(text) for text, _ in rows), max(available, 0))
+    width = max((len(text) for text, _ in rows if len(text) <= available), default=0)
     of_kernel = f" of {kernel}" if kernel else ""
     table = []
     for text, claim in rows:

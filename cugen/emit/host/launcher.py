@@ -267,10 +267,11 @@ def _workspace(
     buffers, zeros, total = [], [], integer(0)
     for array in plan.workspace:
         kind = c_name(array.dtype)
-        start = texts.size(total, wide=True) if total != 0 else "0"
-        buffers.append(
-            f"{kind}* const {array.symbol} = reinterpret_cast<{kind}*>(static_cast<char*>(workspace) + {start})"
-        )
+        address = f"static_cast<{kind}*>(workspace)"
+        if total != 0:
+            start = texts.size(total, wide=True)
+            address = f"reinterpret_cast<{kind}*>(static_cast<char*>(workspace) + {start})"
+        buffers.append(f"{kind}* const {array.symbol} = {address}")
         size = context.elements_of(array) * array.dtype.bytes
         if array.zeroed:
             zeros.append(f"cudaMemsetAsync({array.symbol}, 0, {texts.size(size, wide=True)}, stream)")
