@@ -107,7 +107,7 @@ extern "C" cudaError_t blur_separable_launch(
         status = cudaMallocAsync(&workspace, blur_separable_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    float* const rows = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const rows = static_cast<float*>(workspace);
     blur_separable_rows<<<dim3((W + 31) / 32, (H + 7) / 8), dim3(32, 8), 0, stream>>>(image, rows);
     blur_separable_blurred<<<dim3((W + 31) / 32, (H + 3) / 4), dim3(32, 4), 0, stream>>>(rows, blurred);
     if (memory == nullptr)

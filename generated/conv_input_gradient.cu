@@ -311,7 +311,7 @@ extern "C" cudaError_t conv_input_gradient_launch(
         status = cudaMallocAsync(&workspace, conv_input_gradient_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    float* const w_last = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const w_last = static_cast<float*>(workspace);
     conv_input_gradient_w_last<<<dim3(1, (K + 27) / 28, C), dim3(9, 28), 0, stream>>>(w, w_last);
     conv_input_gradient_dx<<<dim3(4 * ((H * W + 31) / 32), (C + 31) / 32, N), dim3(256), 26112,
         stream>>>(dy, dx, w_last);

@@ -282,7 +282,7 @@ extern "C" cudaError_t conv_reflect_launch(
         status = cudaMallocAsync(&workspace, conv_reflect_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    float* const x_unfolded = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const x_unfolded = static_cast<float*>(workspace);
     conv_reflect_x_unfolded<<<dim3((C + 31) / 32, 1, 2 * H * W), dim3(32, 4, 2), 0, stream>>>(x, x_unfolded);
     conv_reflect_y<<<dim3((K + 31) / 32, (H * W + 31) / 32), dim3(256), 26112, stream>>>(w, y, x_unfolded);
     if (memory == nullptr)

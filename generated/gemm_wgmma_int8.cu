@@ -393,7 +393,7 @@ extern "C" cudaError_t gemm_wgmma_int8_launch(
         status = cudaMallocAsync(&workspace, gemm_wgmma_int8_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    signed char* const B_copy = reinterpret_cast<signed char*>(static_cast<char*>(workspace) + 0);
+    signed char* const B_copy = static_cast<signed char*>(workspace);
     // Also make the device's context current, which the driver requires.
     cudaFuncSetAttribute(gemm_wgmma_int8_C, cudaFuncAttributeMaxDynamicSharedMemorySize, 24592);
     CUtensorMap A_map;

@@ -14,20 +14,20 @@
 // Made by cugen 0.1.0 from gemm_wgmma_stream_k.yaml (hash 317823f903cccdf5) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   shared_block_id[0]                                             1 wavefront, ideal 1 (one word: broadcast) x 2
-//   As[stage][0][0]                                                64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0 + k_offset, m0)                                       256 sectors, ideal 256 (64 x 128 bytes)
-//   Bs[stage][c][0][0]                                             64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(n0 + 64 * c, k0 + k_offset)                              256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][0][k]                                                16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k][0]                                             20 wavefronts, ideal 20 (swizzled rows of 128 bytes)
-//   C_partials[(block_id * 10 + 5 * i + g) * 512 + 4 * thread]     16 sectors, ideal 16 (512 contiguous bytes)
-//   C_flags[thread + first_peer + 1]                               1 sector, ideal 1 (8 contiguous bytes)
+//   shared_block_id[0]                                          1 wavefront, ideal 1 (one word: broadcast), at 2 places
+//   As[stage][0][0]                                             64 wavefronts, ideal 64 (consecutive bytes)
+//   A_map(k0 + k_offset, m0)                                    256 sectors, ideal 256 (64 x 128 bytes)
+//   Bs[stage][c][0][0]                                          64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(n0 + 64 * c, k0 + k_offset)                           256 sectors, ideal 256 (64 x 128 bytes)
+//   As[stage][0][k]                                             16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   Bs[stage][0][k][0]                                          20 wavefronts, ideal 20 (swizzled rows of 128 bytes)
+//   C_partials[(block_id * 10 + 5 * i + g) * 512 + 4 * thread]  16 sectors, ideal 16 (512 contiguous bytes)
+//   C_flags[thread + first_peer + 1]                            1 sector, ideal 1 (8 contiguous bytes)
 //   C_partials[((first_peer + p) * 10 + 5 * i + g) * 512 + 4 * thread]
 //       16 sectors, ideal 16 (512 contiguous bytes)
-//   c_tile[0][chunk][thread_m + 8 * h][(8 * g) ^ c_swizzle]        1 wavefront, ideal 1 (conflict-free)
-//   c_tile[0][chunk][0][0]                                         16 wavefronts, ideal 16 (consecutive bytes)
-//   C_map(n0 + 16 * chunk, m0)                                     64 sectors, ideal 64 (64 x 32 bytes)
+//   c_tile[0][chunk][thread_m + 8 * h][(8 * g) ^ c_swizzle]     1 wavefront, ideal 1 (conflict-free)
+//   c_tile[0][chunk][0][0]                                      16 wavefronts, ideal 16 (consecutive bytes)
+//   C_map(n0 + 16 * chunk, m0)                                  64 sectors, ideal 64 (64 x 32 bytes)
 
 #include <cuda_fp16.h>
 
@@ -341,12 +341,12 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
                 const int last_tile = floor_div(range_end - 1, 10);
                 const int tiles_of_range = last_tile + 1 - range_begin / 10;
                 // the middle of the range, then the tile that it ends in, and last the one that it begins in
-                const int tile = work_unit < tiles_of_range - 2 ? last_tile - work_unit - 1
-                    : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
+                const int tile = work_unit < tiles_of_range - 2
+                    ? last_tile - work_unit - 1 : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
                 const int k_tile_begin = max(range_begin - 10 * tile, 0);
                 const int k_tile_end = min(range_end - 10 * tile, 10);
-                const int k_tiles_before = work_unit < tiles_of_range - 1 ? 10 * work_unit
-                    : range_end + k_tile_begin - range_begin - k_tile_end;
+                const int k_tiles_before = work_unit < tiles_of_range - 1
+                    ? 10 * work_unit : range_end + k_tile_begin - range_begin - k_tile_end;
                 if (k_tile_begin < k_tile_end) {
                     const int m0 = BM * (tile % TILES_M);
                     const int n0 = BN * (tile / TILES_M);
@@ -378,12 +378,12 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
             const int last_tile = floor_div(range_end - 1, 10);
             const int tiles_of_range = last_tile + 1 - range_begin / 10;
             // the middle of the range, then the tile that it ends in, and last the one that it begins in
-            const int tile = work_unit < tiles_of_range - 2 ? last_tile - work_unit - 1
-                : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
+            const int tile = work_unit < tiles_of_range - 2
+                ? last_tile - work_unit - 1 : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
             const int k_tile_begin = max(range_begin - 10 * tile, 0);
             const int k_tile_end = min(range_end - 10 * tile, 10);
-            const int k_tiles_before = work_unit < tiles_of_range - 1 ? 10 * work_unit
-                : range_end + k_tile_begin - range_begin - k_tile_end;
+            const int k_tiles_before = work_unit < tiles_of_range - 1
+                ? 10 * work_unit : range_end + k_tile_begin - range_begin - k_tile_end;
             if (k_tile_begin < k_tile_end) {
                 const int m0 = BM * (tile % TILES_M);
                 const int n0 = BN * (tile / TILES_M);
@@ -565,7 +565,7 @@ extern "C" cudaError_t gemm_wgmma_stream_k_launch(
         status = cudaMallocAsync(&workspace, gemm_wgmma_stream_k_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    unsigned int* const C_flags = reinterpret_cast<unsigned int*>(static_cast<char*>(workspace) + 0);
+    unsigned int* const C_flags = static_cast<unsigned int*>(workspace);
     float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL);
     // Also make the device's context current, which the driver requires.
     cudaFuncSetAttribute(gemm_wgmma_stream_k, cudaFuncAttributeMaxDynamicSharedMemorySize, 108612);

@@ -294,7 +294,7 @@ extern "C" cudaError_t ladder_9_shared_out_launch(
         status = cudaMallocAsync(&workspace, ladder_9_shared_out_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    unsigned int* const C_flags = reinterpret_cast<unsigned int*>(static_cast<char*>(workspace) + 0);
+    unsigned int* const C_flags = static_cast<unsigned int*>(workspace);
     float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL);
     cudaMemsetAsync(C_flags, 0, 68LL, stream);
     ladder_9_shared_out<<<dim3(16), dim3(256), 0, stream>>>(A, B, C, C_flags, C_partials);

@@ -177,7 +177,7 @@ extern "C" cudaError_t matmul_few_rows_launch(
         status = cudaMallocAsync(&workspace, matmul_few_rows_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    float* const y_parts = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const y_parts = static_cast<float*>(workspace);
     matmul_few_rows_y_parts<<<dim3((N + 31) / 32, 2), dim3(32, 8), 0, stream>>>(x, w, y_parts);
     matmul_few_rows_y<<<dim3((N + 511) / 512, M), dim3(128), 0, stream>>>(bias, y, y_parts);
     if (memory == nullptr)

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 3b3bf990ea8e95a8, text 4369d425b12ad0bf.
+// Input 5cc8c6701bedbb8c, text 46a9da3e7d04a90f.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 3b3bf990ea8e95a8, text 6bd84edd3e287c54.
+// Input 5cc8c6701bedbb8c, text 804f4dbb4bbca80a.

@@ -11,7 +11,7 @@
 // Made by cugen 0.1.0 from prefix_sum.yaml (hash ee7a70f666d5182d) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   shared_block_id                         1 wavefront, ideal 1 (one word: broadcast) x 2
+//   shared_block_id                         1 wavefront, ideal 1 (one word: broadcast), at 2 places
 //   x[first]                                16 sectors, ideal 16 (512 contiguous bytes)
 //   x[first + v]                            1 sector, ideal 1 (uniform address)
 //   warp_sums[warp]                         1 wavefront, ideal 1 (one word: broadcast)
@@ -190,7 +190,7 @@ extern "C" cudaError_t prefix_sum_launch(
         status = cudaMallocAsync(&workspace, prefix_sum_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    int* const y_flags = reinterpret_cast<int*>(static_cast<char*>(workspace) + 0);
+    int* const y_flags = static_cast<int*>(workspace);
     float* const y_sums =
         reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((4 * ((N + 1023) / 1024) + 259) / 256));
     cudaMemsetAsync(y_flags, 0, 4LL * ((N + 1023) / 1024) + 4, stream);
