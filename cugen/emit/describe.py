@@ -16,7 +16,7 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal.walking import accesses
-from cugen.spec.model import Array
+from cugen.spec.model import Array, Param
 from cugen.version import __version__
 
 _LINE_WIDTH = 112
@@ -44,8 +44,7 @@ def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     for position, statement in enumerate(context.original.statements):
         rows.append(("computes" if position == 0 else "", harmless(" ".join(statement.text.split()))))
     if spec.params:
-        values = (f"{p.name} (dynamic)" if p.is_dynamic else f"{p.name} = {p.value}" for p in spec.params)
-        rows.append(("params", ", ".join(values)))
+        rows.append(("params", ", ".join(map(_param_text, spec.params))))
     if context.original.tuned is not None:
         rows.append(("schedule", harmless(context.original.tuned.text)))
     if purpose := why_not_compiled(target(spec.target)):
@@ -76,6 +75,19 @@ def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
         lines.append((name.ljust(width) + wrapped[0]).rstrip("\\ "))
         lines += [(" " * width + line).rstrip("\\ ") for line in wrapped[1:]]
     return (*lines, "", origin(context))
+
+
+def _param_text(param: Param) -> str:
+    """`M = 64`, or of a dynamic param the values that the spec allows: `N (dynamic, 4 to 4096, multiples of 4)`."""
+    if not param.is_dynamic:
+        return f"{param.name} = {param.value}"
+    everything = Param("", None)
+    limits = ["dynamic"]
+    if (param.minimum, param.maximum) != (everything.minimum, everything.maximum):
+        limits.append(f"{param.minimum} to {param.maximum}")
+    if param.multiple_of != everything.multiple_of:
+        limits.append(f"multiples of {param.multiple_of}")
+    return f"{param.name} ({', '.join(limits)})"
 
 
 def origin(context: Context) -> str:

@@ -119,6 +119,24 @@ def test_what_arrays_are_is_said_in_full():
     assert "// Y         output, float32 [M, 6]" in lines
 
 
+@pytest.mark.parametrize(
+    ("param", "said"),
+    [
+        ("12", "N = 12"),
+        ("dynamic", "N (dynamic)"),
+        ("{range: [4, 4096]}", "N (dynamic, 4 to 4096)"),
+        ("{multiple_of: 4, default: 64}", "N (dynamic, multiples of 4)"),
+        ("{range: [4, 4096], multiple_of: 4}", "N (dynamic, 4 to 4096, multiples of 4)"),
+    ],
+)
+def test_the_values_of_a_param_are_said(param, said):
+    (spec,) = load_text(
+        f"cugen: 1\nkernel: twice\nparams: {{N: {param}}}\narrays:\n"
+        "  x: {shape: [N], dtype: float32}\n  y: {shape: [N], dtype: float32}\ncompute: y[i] = 2 * x[i]\n"
+    )
+    assert f"// params    {said}" in generate(spec).source.splitlines()
+
+
 def test_ideal_accesses_are_aligned_and_equal_ones_counted():
     claims = [("As[ty][k]", "1 wavefront"), ("Bs[k][tx + 16]", "2 sectors"), ("As[ty][k]", "1 wavefront")]
     assert ideal_accesses(claims) == [
