@@ -120,7 +120,9 @@ def fit(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: DType) ->
     """
     if array.shape != shape:
         raise RunError(
-            WRONG_SHAPE, f"input for `{name}` has shape {_shape(array.shape)}; the spec says {_shape(shape)}"
+            WRONG_SHAPE,
+            f"input for `{name}` has shape {_shape(array.shape)}; the spec says {_shape(shape)}",
+            "give it that shape, or the spec other params: sizes that are `dynamic` are those of the arrays",
         )
     expected = numpy_dtype(dtype)
     if array.dtype == expected:
