@@ -215,7 +215,7 @@ def test_a_broken_file_is_a_finding_with_its_place(text: str, expected: list[tup
 
 
 def test_a_file_that_is_no_mapping_is_not_called_a_spec() -> None:
-    with pytest.raises(SpecError, match="`the file` must be a mapping, not the text `garbage`"):
+    with pytest.raises(SpecError, match="the file must be a mapping, not the text `garbage`"):
         read_text_of("garbage\n")
 
 

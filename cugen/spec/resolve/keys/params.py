@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.spec.expressions import Span
@@ -23,6 +24,7 @@ _VALUE_HELP = (
 def read_params(node: YamlNode, scope: Scope) -> None:
     """Declares the params in the order of the file; appends the valid ones to `scope.params`."""
     entries = read_mapping(node, scope.report, key="params") or ()
+    scope.mark_broken(_listed_names(node))
     names = [entry.name for entry in entries]
     for position, entry in enumerate(entries):
         key = join("params", entry.name)
@@ -33,6 +35,15 @@ def read_params(node: YamlNode, scope: Scope) -> None:
             scope.mark_broken((entry.name,))
         else:
             scope.params.append(_set(param, scope, key))
+
+
+def _listed_names(node: YamlNode) -> Iterator[str]:
+    """The params of a list, which was refused in place of a mapping: `[N]`, or `- N: 1000`."""
+    for item in node.items if isinstance(node, YamlSequence) else ():
+        if isinstance(item, YamlScalar):
+            yield item.string
+        elif isinstance(item, YamlMapping):
+            yield from (entry.name for entry in item.entries)
 
 
 def _read_param(entry: Entry, later: list[str], scope: Scope, key: str) -> Param | None:
