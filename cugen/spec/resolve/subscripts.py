@@ -25,9 +25,10 @@ _ROUNDED = (
 )
 _HINTS = {
     **dict.fromkeys(("round", "floor", "ceil", "trunc", "cast"), _ROUNDED),
-    "clamp": "give the array `boundary: clamp`, or guard the read with `where`",
-    "minimum": "give the array `boundary: clamp`, or guard the read with `where`",
-    "maximum": "give the array `boundary: clamp`, or guard the read with `where`",
+    **dict.fromkeys(
+        ("clamp", "minimum", "maximum", "min", "max"),
+        "give the array `boundary: clamp`, or guard the read with `where`",
+    ),
     "abs": "give the array `boundary: reflect`, or guard two reads with `where`",
 }
 MAX_DIVISIONS = 12  # nested in a subscript: the cost of a bounds proof may double with each
