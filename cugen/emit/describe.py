@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from cugen.emit.layout import LINE_WIDTH
+from cugen.emit.layout import LINE_WIDTH, filled
 from cugen.emit.overrides import template_digest
 from cugen.emit.sizes import size
 from cugen.machine import target
@@ -20,8 +19,6 @@ from cugen.spec.model import Array, Param
 from cugen.version import __version__
 
 _LINE_WIDTH = 112
-_REASON = re.compile(r"(?<= )\([^()]{1,60}\)$")  # at the end of a line of the analysis; not broken
-_NO_BREAK = "\u00a0"
 
 
 def harmless(text: str) -> str:
@@ -69,9 +66,7 @@ def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines = []
     for name, text in rows:
-        text = _REASON.sub(lambda reason: reason[0].replace(" ", _NO_BREAK), text)
-        wrapped = textwrap.wrap(text, _LINE_WIDTH - width, break_long_words=True) or [""]
-        wrapped = [line.replace(_NO_BREAK, " ") for line in wrapped]
+        wrapped = filled(text, _LINE_WIDTH - width) or [""]
         lines.append((name.ljust(width) + wrapped[0]).rstrip("\\ "))
         lines += [(" " * width + line).rstrip("\\ ") for line in wrapped[1:]]
     return (*lines, "", origin(context))

@@ -16,6 +16,8 @@ _ASSIGNMENT = re.compile(r"[^=!<>]=")
 _COMMENT = re.compile(r" *// *")
 _CONTINUATION = re.compile(r"(?<!\n//)\n// (?=\S)")
 _QUOTE = re.compile(r'\\"')
+_REASON = re.compile(r"(?<= )\([^()]{1,60}\)$")
+_NO_BREAK = "\u00a0"
 _STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 _TEMPLATE_ARGUMENT = re.compile(
     r" (?:\d+|true|false)>"
@@ -93,7 +95,14 @@ def _wrapped_comment(line: str) -> list[str]:
 
 
 def _paragraph(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return filled(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def filled(text: str, width: int, *, break_long_words: bool = True, break_on_hyphens: bool = True) -> list[str]:
+    """Lines of a text, of which none ends within brackets at the end of the text, such as those of a reason."""
+    whole = _REASON.sub(lambda reason: reason[0].replace(" ", _NO_BREAK), text)
+    lines = textwrap.wrap(whole, width, break_long_words=break_long_words, break_on_hyphens=break_on_hyphens)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def _break(line: str, start: int, width: int) -> int | None:

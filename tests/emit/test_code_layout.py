@@ -224,3 +224,10 @@ def test_a_string_is_never_broken():
 def test_a_comment_behind_a_string_with_slashes_is_still_a_comment():
     line = '    x = f("a // b") + ' + "y" * 40 + ";  // " + "words, more words " * 5
     assert tidy(line) == line.rstrip() + "\n"
+
+
+def test_a_reason_at_the_end_of_a_comment_stays_in_one_line():
+    claim = "// Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1"
+    for indent in range(0, 60, 4):
+        broken = tidy(f"{' ' * indent}{claim} (lanes 0 and 8: words 16 and 272, bank 16)").splitlines()
+        assert sum("(lanes 0 and 8: words 16 and 272, bank 16)" in line for line in broken) == 1
