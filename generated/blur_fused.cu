@@ -111,8 +111,8 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                     const float image_value = image[h * W + w_];
                     sum += taps_ * image_value;
                 }
-                // rows_tile[row][threadIdx.x * 4 + v]: 2 wavefronts, ideal 1 (lanes 19 and
-                // 27: words 76 and 108, bank 12)
+                // rows_tile[row][threadIdx.x * 4 + v]: 2 wavefronts, ideal 1
+                // (lanes 19 and 27: words 76 and 108, bank 12)
                 rows_tile[row][threadIdx.x * 4 + v] = sum;
             }
         }

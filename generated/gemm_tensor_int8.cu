@@ -129,8 +129,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_int8(
         for (int r = 0; r < BK; r += 4) {
             #pragma unroll
             for (int c = 0; c < BN; c += 32) {
-                // Bs[stage][b_n + c][(b_k + r) ^ (16 * ((b_n + c) / 2 % 4))]: 4 wavefronts, ideal 1 (lanes 0
-                // and 8: words 0 and 128, bank 0)
+                // Bs[stage][b_n + c][(b_k + r) ^ (16 * ((b_n + c) / 2 % 4))]: 4 wavefronts, ideal 1
+                // (lanes 0 and 8: words 0 and 128, bank 0)
                 Bs[stage][b_n + c][(b_k + r) ^ (16 * ((b_n + c) / 2 % 4))] = b_global[(BK * stage + r) * N + c];
             }
         }

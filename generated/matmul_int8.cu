@@ -133,12 +133,12 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
         for (int r = 0; r < BK; r += 4) {
             if (b_k + BK * stage + r - k_residue >= 0 && b_k + BK * stage + r - k_residue < K) {
                 // b_global[(BK * stage + r) * N]: 2 sectors, ideal 1; 1.94 on average (misaligned by 8 bytes)
-                // Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1 (lanes 0
-                // and 8: words 16 and 272, bank 16)
+                // Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1
+                // (lanes 0 and 8: words 16 and 272, bank 16)
                 Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))] = b_global[(BK * stage + r) * N];
             } else {
-                // Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1 (lanes 0
-                // and 8: words 0 and 256, bank 0)
+                // Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1
+                // (lanes 0 and 8: words 0 and 256, bank 0)
                 Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))] = 0;
             }
         }
