@@ -24,7 +24,7 @@ def port(text: str) -> int:
     return int(text)
 
 
-def _number(text: str, least: int) -> int:
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"expected a number of at least {least}, not {text!r}")
+def _number(text: str, minimum: int) -> int:
+    if not text.isdecimal() or int(text) < minimum:
+        raise argparse.ArgumentTypeError(f"expected a number of at least {minimum}, not {text!r}")
     return int(text)

@@ -130,7 +130,7 @@ class _Subscript:
             params = self._elaborator.params
             twin = next((f"; the param is `{name}`" for name in params if name.lower() == node.name.lower()), "")
             self._elaborator.report.error(
-                "CG1205",
+                "CG1201" if twin else "CG1205",  # beside a param of that name it is an unknown name, since cugen 0.1
                 f"the index `{node.name}` is unbound",
                 node.span,
                 label="not bound here",
