@@ -131,7 +131,9 @@ def generate(
     schedule where the spec has none. An entry that no family accepts is ignored, as `spec.tuned` and the source note.
     `templates` (`cugen.emit.overrides.read_templates`) replace those of families; they must print the same plan.
     SpecError where no family supports the spec, or for an invalid lock file; TemplateError for a wrong template;
-    ValueError for other `remarks`."""
+    TypeError for what is no spec, such as the name of its file; ValueError for other `remarks`."""
+    if not isinstance(spec, Spec):
+        raise TypeError(f"a Spec is needed, not {type(spec).__name__}: cugen.load reads it")
     if remarks not in REMARKS_MODES:
         raise ValueError(f"`remarks` is {', '.join(REMARKS_MODES)}, not {remarks!r}")
     if not analysis:

@@ -147,7 +147,7 @@ def analyze(
     of branches, for the spec's target. UnknownTarget and UnknownDevice as the tables raise them,
     ValueError for a device of another target.
     """
-    made = generate(kernel) if isinstance(kernel, Spec) else kernel
+    made = kernel if isinstance(kernel, Kernel) else generate(kernel)
     context = made.context
     gpu = known_device(device) if isinstance(device, str) else device
     target_or_default = target if target is not None else (gpu.target if gpu else made.spec.target)

@@ -84,9 +84,9 @@ extern "C" __global__ void __launch_bounds__(128) argmax(
         const long long other_argmax_ = __shfl_xor_sync(0xffffffff, argmax_, lanes);
         const float other_largest = __shfl_xor_sync(0xffffffff, largest, lanes);
         if (other_argmax_ >= 0
-            && (argmax_ < 0 || other_largest > largest || (other_largest != other_largest && !(largest != largest))
-            || ((other_largest == largest || (other_largest != other_largest && largest != largest))
-            && other_argmax_ < argmax_))) {
+            && (argmax_ < 0 || other_largest > largest || (other_largest != other_largest && largest == largest)
+                || ((other_largest == largest || (other_largest != other_largest && largest != largest))
+                    && other_argmax_ < argmax_))) {
             argmax_ = other_argmax_;
             largest = other_largest;
         }
@@ -106,9 +106,9 @@ extern "C" __global__ void __launch_bounds__(128) argmax(
             const long long other_argmax_ = __shfl_xor_sync(0xffffffff, argmax_, lanes);
             const float other_largest = __shfl_xor_sync(0xffffffff, largest, lanes);
             if (other_argmax_ >= 0
-                && (argmax_ < 0 || other_largest > largest || (other_largest != other_largest && !(largest != largest))
-                || ((other_largest == largest || (other_largest != other_largest && largest != largest))
-                && other_argmax_ < argmax_))) {
+                && (argmax_ < 0 || other_largest > largest || (other_largest != other_largest && largest == largest)
+                    || ((other_largest == largest || (other_largest != other_largest && largest != largest))
+                        && other_argmax_ < argmax_))) {
                 argmax_ = other_argmax_;
                 largest = other_largest;
             }

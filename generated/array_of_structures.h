@@ -17,8 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// point must be aligned to 16 bytes.
-// length must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: point, length.
 cudaError_t array_of_structures_launch(const float* point, float* length, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -12,8 +12,8 @@
 // attention_causal_weight  grid (17, 1, 1), block (8, 16, 1); family rowwise
 // attention_causal_o       grid (2, 3, 6), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 // analysis                 sm_90: 18 accesses, 12 ideal, 6 costly
-//                          worst: score[((b * H + h) * T + i) * T + j], 6 sectors, ideal 3; 5.96 on average (80
-//                          bytes in 4 runs)
+//                          worst: score[((b * H + h) * T + i) * T + j], 6 sectors, ideal 3; 5.96 on average
+//                          (80 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from attention_causal.yaml (hash 77c3ab256dbd225d) for sm_90. Edit the spec, not this file.
 //

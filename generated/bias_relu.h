@@ -23,9 +23,7 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// bias must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, bias, y.
 cudaError_t bias_relu_launch(const __nv_bfloat16* x, const float* bias, const float* gate, __nv_bfloat16* y,
     cudaStream_t stream);
 

@@ -10,8 +10,8 @@
 // blurred   output, float32 [150, 204], aligned to 16 bytes
 // launch    grid (2, 5, 1), block (32, 8, 1), 18432 bytes of shared memory; family fused_stencil
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
-//           worst: rows_tile[row][threadIdx.x * 4 + v], 2 wavefronts, ideal 1 (lanes 19 and 27: words 76 and 108,
-//           bank 12)
+//           worst: rows_tile[row][threadIdx.x * 4 + v], 2 wavefronts, ideal 1
+//           (lanes 19 and 27: words 76 and 108, bank 12)
 //
 // Made by cugen 0.1.0 from blur_fused.yaml (hash 1e9471f4f9028c74) for sm_90. Edit the spec, not this file.
 //
@@ -111,8 +111,8 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                     const float image_value = image[h * W + w_];
                     sum += taps_ * image_value;
                 }
-                // rows_tile[row][threadIdx.x * 4 + v]: 2 wavefronts, ideal 1 (lanes 19 and
-                // 27: words 76 and 108, bank 12)
+                // rows_tile[row][threadIdx.x * 4 + v]: 2 wavefronts, ideal 1
+                // (lanes 19 and 27: words 76 and 108, bank 12)
                 rows_tile[row][threadIdx.x * 4 + v] = sum;
             }
         }

@@ -20,8 +20,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// image must be aligned to 16 bytes.
-// blurred must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: image, blurred.
 cudaError_t blur_fused_launch(const float* image, float* blurred, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -18,8 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, y.
 cudaError_t conv_channels_launch(const float* x, const float* w, const float* bias, float* y, cudaStream_t stream);
 
 #ifdef __cplusplus

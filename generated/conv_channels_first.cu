@@ -9,8 +9,8 @@
 // launch    grid (8, 2, 4), block (256, 1, 1), 26112 bytes of dynamic shared memory; family gemm
 // pipeline  proved for every number of k-tiles: 3 stages, commit groups and barriers order copies and reads
 // analysis  sm_90: 18 accesses, 14 ideal, 2 costly, 2 unknown
-//           worst: x[((n * C + c) * H + i_in) * W + j_in], 10 sectors, ideal 4; 8.79 on average (128 bytes in 32
-//           runs)
+//           worst: x[((n * C + c) * H + i_in) * W + j_in], 10 sectors, ideal 4; 8.79 on average
+//           (128 bytes in 32 runs)
 //
 // Made by cugen 0.1.0 from conv_channels_first.yaml (hash a37a8ec3d646d38a) for sm_90. Edit the spec, not this file.
 //

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: y.
 cudaError_t conv_channels_first_launch(const float* x, const float* w, const float* bias, float* y,
     cudaStream_t stream);
 

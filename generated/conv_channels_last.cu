@@ -13,20 +13,21 @@
 // Made by cugen 0.1.0 from conv_channels_last.yaml (hash cffc4ad948dff7a2) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   x[((n * H + i_in) * W + j_in) * C + c]                          16 sectors, ideal 16 (512 contiguous bytes) x 2
-//   ws[stage][w_k + c_][w_swizzled_k]                               4 wavefronts, ideal 4 (128 words over 32 banks)
-//   w_global[c_ * (9 * C) + BK * stage]                             16 sectors, ideal 16 (512 bytes in 4 runs)
-//   xs[0][x_frag_nij + 16 * i_][x_swizzle]                          4 wavefronts, ideal 4 (128 words over 32 banks)
-//   ws[0][w_frag_k + 8 * j_][w_swizzle]                             4 wavefronts, ideal 4 (128 words over 32 banks)
-//   ws[write_stage][w_k + c_][w_swizzled_k]                         4 wavefronts, ideal 4 (128 words over 32 banks)
-//   w_global[c_ * (9 * C) + prefetch_k]                             16 sectors, ideal 16 (512 bytes in 4 runs)
-//   xs[read_stage][x_frag_nij + 16 * i_][rsc_ ^ x_swizzle]          4 wavefronts, ideal 4 (128 words over 32 banks)
-//   ws[read_stage][w_frag_k + 8 * j_][rsc_ ^ w_swizzle]             4 wavefronts, ideal 4 (128 words over 32 banks)
-//   xs[next_stage][x_frag_nij + 16 * i_][x_swizzle]                 4 wavefronts, ideal 4 (128 words over 32 banks)
-//   ws[next_stage][w_frag_k + 8 * j_][w_swizzle]                    4 wavefronts, ideal 4 (128 words over 32 banks)
-//   c_tile[thread_m + 8 * i_][thread_n + 8 * g]                     2 wavefronts, ideal 2 (64 words over 32 banks)
-//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   y[nij_ * K + k]                                                 8 sectors, ideal 8 (256 contiguous bytes)
+//   x[((n * H + i_in) * W + j_in) * C + c]                  16 sectors, ideal 16 (512 contiguous bytes), at 2 places
+//   ws[stage][w_k + c_][w_swizzled_k]                       4 wavefronts, ideal 4 (128 words over 32 banks)
+//   w_global[c_ * (9 * C) + BK * stage]                     16 sectors, ideal 16 (512 bytes in 4 runs)
+//   xs[0][x_frag_nij + 16 * i_][x_swizzle]                  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   ws[0][w_frag_k + 8 * j_][w_swizzle]                     4 wavefronts, ideal 4 (128 words over 32 banks)
+//   ws[write_stage][w_k + c_][w_swizzled_k]                 4 wavefronts, ideal 4 (128 words over 32 banks)
+//   w_global[c_ * (9 * C) + prefetch_k]                     16 sectors, ideal 16 (512 bytes in 4 runs)
+//   xs[read_stage][x_frag_nij + 16 * i_][rsc_ ^ x_swizzle]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   ws[read_stage][w_frag_k + 8 * j_][rsc_ ^ w_swizzle]     4 wavefronts, ideal 4 (128 words over 32 banks)
+//   xs[next_stage][x_frag_nij + 16 * i_][x_swizzle]         4 wavefronts, ideal 4 (128 words over 32 banks)
+//   ws[next_stage][w_frag_k + 8 * j_][w_swizzle]            4 wavefronts, ideal 4 (128 words over 32 banks)
+//   c_tile[thread_m + 8 * i_][thread_n + 8 * g]             2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]
+//       4 wavefronts, ideal 4 (128 words over 32 banks)
+//   y[nij_ * K + k]                                         8 sectors, ideal 8 (256 contiguous bytes)
 
 #include <cuda_bf16.h>
 #include <cuda_pipeline_primitives.h>

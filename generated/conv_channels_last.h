@@ -21,9 +21,8 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// w must be aligned to 16 bytes.
-// y must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: x, w.
+// Must be aligned to 8 bytes: y.
 cudaError_t conv_channels_last_launch(const __nv_bfloat16* x, const __nv_bfloat16* w, __nv_bfloat16* y,
     cudaStream_t stream);
 

@@ -23,7 +23,7 @@ extern "C" {
 size_t conv_input_gradient_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// dx must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: dx.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t conv_input_gradient_launch(const float* dy, const float* w, float* dx, void* workspace,
     cudaStream_t stream);

@@ -22,8 +22,7 @@ extern "C" {
 size_t conv_reflect_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// w must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: w, y.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t conv_reflect_launch(const float* x, const float* w, float* y, void* workspace, cudaStream_t stream);
 

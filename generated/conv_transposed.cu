@@ -15,7 +15,7 @@
 // Ideal accesses, without a remark in the code:
 //   w[((c * O + o) * R + (row + 1) % 2 + 2 * r_outer) * R + (v + 1) % 2 + 2 * s_outer]
 //       1 sector, ideal 1 (uniform address)
-//   y[(o * P + p) * Q + q0]                                                  10 sectors, ideal 10 (320 bytes in 2 runs)
+//   y[(o * P + p) * Q + q0]  10 sectors, ideal 10 (320 bytes in 2 runs)
 
 constexpr int C = 4;
 constexpr int O = 5;

@@ -18,8 +18,8 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 8 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 8 bytes: x.
+// Must be aligned to 16 bytes: y.
 cudaError_t conv_transposed_launch(const float* x, const float* w, float* y, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -15,7 +15,7 @@
 // Ideal accesses, without a remark in the code:
 //   dys[stage][dy_nij][dy_k]                                  4 wavefronts, ideal 4 (128 words over 32 banks)
 //   dy_global[BK * stage * K]                                 16 sectors, ideal 16 (512 contiguous bytes)
-//   x[((n * H + r_in) * W + s_in) * C + c]                    13 sectors, ideal 13 (416 contiguous bytes) x 2
+//   x[((n * H + r_in) * W + s_in) * C + c]                    13 sectors, ideal 13 (416 contiguous bytes), at 2 places
 //   dy_shared[0][0][0]                                        2 wavefronts, ideal 2 (conflict-free)
 //   x_shared[0][0][0]                                         2 wavefronts, ideal 2 (conflict-free)
 //   dys[write_stage][dy_nij][dy_k]                            4 wavefronts, ideal 4 (128 words over 32 banks)

@@ -18,9 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// dy must be aligned to 16 bytes.
-// dw must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, dy, dw.
 cudaError_t conv_weight_gradient_launch(const float* x, const float* dy, float* dw, cudaStream_t stream);
 
 #ifdef __cplusplus

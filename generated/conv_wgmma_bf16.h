@@ -21,10 +21,8 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// f must be aligned to 16 bytes.
-// bias must be aligned to 8 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, f, y.
+// Must be aligned to 8 bytes: bias.
 cudaError_t conv_wgmma_bf16_launch(const __nv_bfloat16* x, const __nv_bfloat16* f, const float* bias, __nv_bfloat16* y,
     cudaStream_t stream);
 

@@ -7,8 +7,8 @@
 // y         output, float16 [2, 5, 27, 40], aligned to 16 bytes
 // launch    grid (1, 2, 10), block (8, 16, 1); family stencil
 // analysis  sm_90: 5 accesses, 1 ideal, 4 costly
-//           worst: x[((n * C + c) * H + h) * W + j0_ - 1], 10 sectors, ideal 1; 9.4 on average (32 bytes in 16
-//           runs)
+//           worst: x[((n * C + c) * H + h) * W + j0_ - 1], 10 sectors, ideal 1; 9.4 on average
+//           (32 bytes in 16 runs)
 //
 // Made by cugen 0.1.0 from depthwise.yaml (hash 7fd631453481fd23) for sm_90. Edit the spec, not this file.
 //
@@ -77,12 +77,12 @@ extern "C" __global__ void __launch_bounds__(128) depthwise(
             x_window[row][v + 1] = __half2float(x8.data[v]);
         }
         // x[((n * C + c) * H + h) * W + j0_ - 1]: 10 sectors, ideal 1; 9.4 on average (32 bytes in 16 runs)
-        const float x_value = h >= 0 && h < H && j0_ - 1 >= 0 ? __half2float(x[((n * C + c) * H + h) * W + j0_ - 1])
-            : 0.0f;
+        const float x_value = h >= 0 && h < H && j0_ - 1 >= 0
+            ? __half2float(x[((n * C + c) * H + h) * W + j0_ - 1]) : 0.0f;
         x_window[row][0] = x_value;
         // x[((n * C + c) * H + h) * W + j0_ + 8]: 10 sectors, ideal 1; 9.4 on average (32 bytes in 16 runs)
-        const float x_value_ = h >= 0 && h < H && j0_ + 8 < W ? __half2float(x[((n * C + c) * H + h) * W + j0_ + 8])
-            : 0.0f;
+        const float x_value_ = h >= 0 && h < H && j0_ + 8 < W
+            ? __half2float(x[((n * C + c) * H + h) * W + j0_ + 8]) : 0.0f;
         x_window[row][9] = x_value_;
     }
 

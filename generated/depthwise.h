@@ -20,8 +20,7 @@ typedef __half_raw __half;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, y.
 cudaError_t depthwise_launch(const __half* x, const __half* w, __half* y, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -111,8 +111,8 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
             #pragma unroll
             for (int distance = 8; distance < 32; distance *= 2) {
                 exclusive_largest = __shfl_up_sync(0xffffffff, inclusive_largest, distance);
-                inclusive_largest = lane >= distance ? maximum(exclusive_largest, inclusive_largest)
-                    : inclusive_largest;
+                inclusive_largest = lane >= distance
+                    ? maximum(exclusive_largest, inclusive_largest) : inclusive_largest;
             }
             exclusive_largest = __shfl_up_sync(0xffffffff, inclusive_largest, 8);
             partial_largest.data[v] = lane >= 8 ? exclusive_largest : -CUDART_INF_F;

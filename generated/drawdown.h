@@ -16,8 +16,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// price must be aligned to 16 bytes.
-// fall must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: price, fall.
 cudaError_t drawdown_launch(const float* price, float* fall, cudaStream_t stream);
 
 #ifdef __cplusplus

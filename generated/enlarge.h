@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 512 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 512 bytes: x.
+// Must be aligned to 16 bytes: y.
 // Texture objects of x: one is made for each address on a device, and kept until the process ends.
 cudaError_t enlarge_launch(const float* x, float* y, cudaStream_t stream);
 

@@ -14,7 +14,7 @@
 //   x[start + i]                16 sectors, ideal 16 (512 contiguous bytes)
 //   x[start + tail]             1 sector, ideal 1 (12 contiguous bytes)
 //   warp_sum[threadIdx.x / 32]  1 wavefront, ideal 1 (conflict-free)
-//   warp_sum[threadIdx.x % 32]  2 wavefronts, ideal 2 (64 words over 32 banks)
+//   warp_sum[threadIdx.x]       2 wavefronts, ideal 2 (64 words over 32 banks)
 //   total_parts[part]           1 sector, ideal 1 (uniform address)
 //
 // Ideal accesses of full_sum_total, without a remark in the code:
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        sum = warp_sum[threadIdx.x % 32];
+        sum = warp_sum[threadIdx.x];
         #pragma unroll
         for (int lanes = 16; lanes > 0; lanes /= 2) {
             sum += __shfl_xor_sync(0xffffffff, sum, lanes);

@@ -20,7 +20,7 @@ extern "C" {
 size_t full_sum_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t full_sum_launch(const float* x, float* total, void* workspace, cudaStream_t stream);
 

@@ -17,8 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// table must be aligned to 16 bytes.
-// rows must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: table, rows.
 cudaError_t gather_launch(const float* table, const int* ids, float* rows, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -19,8 +19,7 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, y.
 cudaError_t gelu__bfloat16_launch(const __nv_bfloat16* x, __nv_bfloat16* y, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -19,8 +19,7 @@ typedef __half_raw __half;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, y.
 cudaError_t gelu__float16_launch(const __half* x, __half* y, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -18,9 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// B must be aligned to 16 bytes.
-// residual must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: B, residual, C.
 cudaError_t gemm_batched_launch(const float* A, const float* B, const float* residual, float* C, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -18,9 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// B must be aligned to 16 bytes.
-// bias must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: B, bias, C.
 cudaError_t gemm_f32_launch(const float* A, const float* B, const float* bias, float* C, float alpha,
     cudaStream_t stream);
 

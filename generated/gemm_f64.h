@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: C.
 cudaError_t gemm_f64_launch(const double* A, const double* B, double* C, cudaStream_t stream);
 
 #ifdef __cplusplus

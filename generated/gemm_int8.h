@@ -1,7 +1,7 @@
 // gemm_int8: C = A·B on 8-bit integers with 32-bit accumulators; N is dynamic
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
-// params    M = 40, K = 24, N
+// params    M = 40, K = 24, N (dynamic, 1 to 65536, multiples of 16)
 // A         input, int8 [40, 24]
 // B         input, int8 [24, N], aligned to 16 bytes
 // C         output, int32 [40, N], aligned to 16 bytes
@@ -17,8 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// B must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: B, C.
 cudaError_t gemm_int8_launch(const signed char* A, const signed char* B, int* C, int N, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -13,22 +13,22 @@
 // Made by cugen 0.1.0 from gemm_slices.yaml (hash 8b967efe18a26302) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   a_global[c * K + BK * stage]                                        4 sectors, ideal 4 (128 bytes in 4 runs)
-//   Bs[stage][b_k + r][b_n]                                             4 wavefronts, ideal 4 (128 words over 32 banks)
-//   b_global[(BK * stage + r) * N]                                      16 sectors, ideal 16 (512 bytes in 2 runs)
-//   a_shared[0][0][0]                                                   2 wavefronts, ideal 2 (conflict-free)
-//   b_shared[0][0][32 * u]                                              2 wavefronts, ideal 2 (conflict-free)
-//   a_global[c * K + prefetch_k]                                        4 sectors, ideal 4 (128 bytes in 4 runs)
-//   Bs[write_stage][b_k + r][b_n]                                       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   b_global[(r + prefetch_k) * N]                                      16 sectors, ideal 16 (512 bytes in 2 runs)
-//   a_shared[read_stage][k][0]                                          2 wavefronts, ideal 2 (conflict-free)
-//   b_shared[read_stage][k][32 * u]                                     2 wavefronts, ideal 2 (conflict-free)
-//   a_shared[next_stage][0][0]                                          2 wavefronts, ideal 2 (conflict-free)
-//   b_shared[next_stage][0][32 * u]                                     2 wavefronts, ideal 2 (conflict-free)
-//   partials[k_slice][thread_m + i][thread_n + 32 * g]                  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[c * K + BK * stage]                        4 sectors, ideal 4 (128 bytes in 4 runs)
+//   Bs[stage][b_k + r][b_n]                             4 wavefronts, ideal 4 (128 words over 32 banks)
+//   b_global[(BK * stage + r) * N]                      16 sectors, ideal 16 (512 bytes in 2 runs)
+//   a_shared[0][0][0]                                   2 wavefronts, ideal 2 (conflict-free)
+//   b_shared[0][0][32 * u]                              2 wavefronts, ideal 2 (conflict-free)
+//   a_global[c * K + prefetch_k]                        4 sectors, ideal 4 (128 bytes in 4 runs)
+//   Bs[write_stage][b_k + r][b_n]                       4 wavefronts, ideal 4 (128 words over 32 banks)
+//   b_global[(r + prefetch_k) * N]                      16 sectors, ideal 16 (512 bytes in 2 runs)
+//   a_shared[read_stage][k][0]                          2 wavefronts, ideal 2 (conflict-free)
+//   b_shared[read_stage][k][32 * u]                     2 wavefronts, ideal 2 (conflict-free)
+//   a_shared[next_stage][0][0]                          2 wavefronts, ideal 2 (conflict-free)
+//   b_shared[next_stage][0][32 * u]                     2 wavefronts, ideal 2 (conflict-free)
+//   partials[k_slice][thread_m + i][thread_n + 32 * g]  4 wavefronts, ideal 4 (128 words over 32 banks)
 //   partials[s][(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   C[m * N + n]                                                        16 sectors, ideal 16 (512 bytes in 2 runs)
+//   C[m * N + n]                                        16 sectors, ideal 16 (512 bytes in 2 runs)
 
 #include <cuda_pipeline_primitives.h>
 

@@ -13,25 +13,26 @@
 // Made by cugen 0.1.0 from gemm_split.yaml (hash f73ab29da4862260) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   a_global[c * K + BK * stage]                                        4 sectors, ideal 4 (128 bytes in 4 runs)
-//   Bs[stage][b_k][b_n]                                                 4 wavefronts, ideal 4 (128 words over 32 banks)
-//   b_global[BK * stage * N]                                            16 sectors, ideal 16 (512 contiguous bytes)
-//   As[0][0][thread_m]                                                  2 wavefronts, ideal 2 (conflict-free)
-//   Bs[0][0][thread_n]                                                  2 wavefronts, ideal 2 (conflict-free)
-//   a_global[c * K + prefetch_k]                                        4 sectors, ideal 4 (128 bytes in 4 runs)
-//   Bs[write_stage][b_k][b_n]                                           4 wavefronts, ideal 4 (128 words over 32 banks)
-//   b_global[prefetch_k * N]                                            16 sectors, ideal 16 (512 contiguous bytes)
-//   As[read_stage][k][thread_m]                                         2 wavefronts, ideal 2 (conflict-free)
-//   Bs[read_stage][k][thread_n]                                         2 wavefronts, ideal 2 (conflict-free)
-//   As[next_stage][0][thread_m]                                         2 wavefronts, ideal 2 (conflict-free)
-//   Bs[next_stage][0][thread_n]                                         2 wavefronts, ideal 2 (conflict-free)
+//   a_global[c * K + BK * stage]  4 sectors, ideal 4 (128 bytes in 4 runs)
+//   Bs[stage][b_k][b_n]           4 wavefronts, ideal 4 (128 words over 32 banks)
+//   b_global[BK * stage * N]      16 sectors, ideal 16 (512 contiguous bytes)
+//   As[0][0][thread_m]            2 wavefronts, ideal 2 (conflict-free)
+//   Bs[0][0][thread_n]            2 wavefronts, ideal 2 (conflict-free)
+//   a_global[c * K + prefetch_k]  4 sectors, ideal 4 (128 bytes in 4 runs)
+//   Bs[write_stage][b_k][b_n]     4 wavefronts, ideal 4 (128 words over 32 banks)
+//   b_global[prefetch_k * N]      16 sectors, ideal 16 (512 contiguous bytes)
+//   As[read_stage][k][thread_m]   2 wavefronts, ideal 2 (conflict-free)
+//   Bs[read_stage][k][thread_n]   2 wavefronts, ideal 2 (conflict-free)
+//   As[next_stage][0][thread_m]   2 wavefronts, ideal 2 (conflict-free)
+//   Bs[next_stage][0][thread_n]   2 wavefronts, ideal 2 (conflict-free)
 //   C_partials[((4 * tile + k_range) * (TM * TN) + TN * i + j) * 128 + thread]
 //       4 sectors, ideal 4 (128 contiguous bytes)
-//   arrival_of_block                                                    1 wavefront, ideal 1 (one word: broadcast) x 2
-//   C_partials[(4 * tile * (TM * TN) + TN * i + j) * 128 + thread]      4 sectors, ideal 4 (128 contiguous bytes)
+//   arrival_of_block              1 wavefront, ideal 1 (one word: broadcast), at 2 places
+//   C_partials[(4 * tile * (TM * TN) + TN * i + j) * 128 + thread]
+//       4 sectors, ideal 4 (128 contiguous bytes)
 //   C_partials[((4 * tile + p) * (TM * TN) + TN * i + j) * 128 + thread]
 //       4 sectors, ideal 4 (128 contiguous bytes)
-//   C[m * N + n]                                                        16 sectors, ideal 16 (512 bytes in 4 runs)
+//   C[m * N + n]                  16 sectors, ideal 16 (512 bytes in 4 runs)
 
 #include <cuda_pipeline_primitives.h>
 

@@ -1,7 +1,7 @@
 // gemm_tensor_bf16: C = A·Bᵀ in bfloat16 on tensor cores, as of a linear layer on a dynamic number of rows
 //
 // computes  C[m, n] = sum(A[m, k] * B[n, k], k)
-// params    M, K = 80, N = 96
+// params    M (dynamic, 1 to 65536), K = 80, N = 96
 // A         input, bfloat16 [M, 80], aligned to 16 bytes
 // B         input, bfloat16 [96, 80], aligned to 16 bytes
 // C         output, bfloat16 [M, 96], aligned to 8 bytes
@@ -20,9 +20,8 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: A, B.
+// Must be aligned to 8 bytes: C.
 cudaError_t gemm_tensor_bf16_launch(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, int M,
     cudaStream_t stream);
 

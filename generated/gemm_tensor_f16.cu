@@ -15,17 +15,17 @@
 // Made by cugen 0.1.0 from gemm_tensor_f16.yaml (hash 463cd9479cec57a5) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[0][a_frag_k][a_frag_m + 16 * i]                                  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]          4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[read_stage][a_frag_k + k][a_frag_m + 16 * i]                     4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[0][a_frag_k][a_frag_m + 16 * i]                              4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]      4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[read_stage][a_frag_k + k][a_frag_m + 16 * i]                 4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[read_stage][b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[next_stage][a_frag_k][a_frag_m + 16 * i]                         4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[next_stage][a_frag_k][a_frag_m + 16 * i]                     4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[next_stage][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                          2 wavefronts, ideal 2 (64 words over 32 banks)
-//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]      4 wavefronts, ideal 4 (128 words over 32 banks)
-//   bias[n]                                                             8 sectors, ideal 8 (256 contiguous bytes)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   bias[n]                                                         8 sectors, ideal 8 (256 contiguous bytes)
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>

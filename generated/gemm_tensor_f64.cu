@@ -13,20 +13,20 @@
 // Made by cugen 0.1.0 from gemm_tensor_f64.yaml (hash 007ef125d74857c9) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][a_m + c][a_swizzled_k]                                    4 wavefronts, ideal 4 (128 words over 32 banks)
-//   a_global[c * K + BK * stage]                                        16 sectors, ideal 16 (512 bytes in 4 runs)
-//   b_global[(BK * stage + r) * N]                                      16 sectors, ideal 16 (512 bytes in 2 runs)
-//   As[0][thread_m + 16 * i + 8 * h][lane_n + a_swizzle]                2 wavefronts, ideal 2 (64 words over 32 banks)
-//   Bs[0][lane_n][b_frag_n + 8 * j]                                     2 wavefronts, ideal 2 (64 words over 32 banks)
-//   As[write_stage][a_m + c][a_swizzled_k]                              4 wavefronts, ideal 4 (128 words over 32 banks)
-//   a_global[c * K + prefetch_k]                                        16 sectors, ideal 16 (512 bytes in 4 runs)
-//   b_global[(r + prefetch_k) * N]                                      16 sectors, ideal 16 (512 bytes in 2 runs)
+//   As[stage][a_m + c][a_swizzled_k]                               4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[c * K + BK * stage]                                   16 sectors, ideal 16 (512 bytes in 4 runs)
+//   b_global[(BK * stage + r) * N]                                 16 sectors, ideal 16 (512 bytes in 2 runs)
+//   As[0][thread_m + 16 * i + 8 * h][lane_n + a_swizzle]           2 wavefronts, ideal 2 (64 words over 32 banks)
+//   Bs[0][lane_n][b_frag_n + 8 * j]                                2 wavefronts, ideal 2 (64 words over 32 banks)
+//   As[write_stage][a_m + c][a_swizzled_k]                         4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[c * K + prefetch_k]                                   16 sectors, ideal 16 (512 bytes in 4 runs)
+//   b_global[(r + prefetch_k) * N]                                 16 sectors, ideal 16 (512 bytes in 2 runs)
 //   As[read_stage][thread_m + 16 * i + 8 * h][lane_n + (k ^ a_swizzle)]
 //       2 wavefronts, ideal 2 (64 words over 32 banks)
-//   Bs[read_stage][lane_n + k][b_frag_n + 8 * j]                        2 wavefronts, ideal 2 (64 words over 32 banks)
-//   As[next_stage][thread_m + 16 * i + 8 * h][lane_n + a_swizzle]       2 wavefronts, ideal 2 (64 words over 32 banks)
-//   Bs[next_stage][lane_n][b_frag_n + 8 * j]                            2 wavefronts, ideal 2 (64 words over 32 banks)
-//   C[m * N + n]                                                        16 sectors, ideal 16 (512 bytes in 8 runs)
+//   Bs[read_stage][lane_n + k][b_frag_n + 8 * j]                   2 wavefronts, ideal 2 (64 words over 32 banks)
+//   As[next_stage][thread_m + 16 * i + 8 * h][lane_n + a_swizzle]  2 wavefronts, ideal 2 (64 words over 32 banks)
+//   Bs[next_stage][lane_n][b_frag_n + 8 * j]                       2 wavefronts, ideal 2 (64 words over 32 banks)
+//   C[m * N + n]                                                   16 sectors, ideal 16 (512 bytes in 8 runs)
 
 #include <cuda_pipeline_primitives.h>
 

@@ -17,9 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: A, B, C.
 cudaError_t gemm_tensor_f64_launch(const double* A, const double* B, double* C, cudaStream_t stream);
 
 #ifdef __cplusplus

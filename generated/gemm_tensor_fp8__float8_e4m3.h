@@ -22,9 +22,8 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: A, B.
+// Must be aligned to 8 bytes: C.
 cudaError_t gemm_tensor_fp8__float8_e4m3_launch(const __nv_fp8_e4m3* A, const __nv_fp8_e4m3* B, __nv_bfloat16* C,
     float scale, cudaStream_t stream);
 

@@ -8,8 +8,8 @@
 // launch    grid (1, 2, 1), block (128, 1, 1), 18432 bytes of shared memory; family gemm
 // pipeline  proved for at most 2 k-tiles: 3 stages, commit groups and barriers order copies and reads
 // analysis  sm_90: 11 accesses, 9 ideal, 1 costly, 1 unknown
-//           worst: Bs[stage][b_n + c][(b_k + r) ^ (16 * ((b_n + c) / 2 % 4))], 4 wavefronts, ideal 1 (lanes 0 and
-//           8: words 0 and 128, bank 0)
+//           worst: Bs[stage][b_n + c][(b_k + r) ^ (16 * ((b_n + c) / 2 % 4))], 4 wavefronts, ideal 1
+//           (lanes 0 and 8: words 0 and 128, bank 0)
 //
 // Made by cugen 0.1.0 from gemm_tensor_int8.yaml (hash 3ff9b1b3fff17cf3) for sm_90. Edit the spec, not this file.
 //
@@ -129,8 +129,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_int8(
         for (int r = 0; r < BK; r += 4) {
             #pragma unroll
             for (int c = 0; c < BN; c += 32) {
-                // Bs[stage][b_n + c][(b_k + r) ^ (16 * ((b_n + c) / 2 % 4))]: 4 wavefronts, ideal 1 (lanes 0
-                // and 8: words 0 and 128, bank 0)
+                // Bs[stage][b_n + c][(b_k + r) ^ (16 * ((b_n + c) / 2 % 4))]: 4 wavefronts, ideal 1
+                // (lanes 0 and 8: words 0 and 128, bank 0)
                 Bs[stage][b_n + c][(b_k + r) ^ (16 * ((b_n + c) / 2 % 4))] = b_global[(BK * stage + r) * N + c];
             }
         }

@@ -17,8 +17,8 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// C must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: A.
+// Must be aligned to 8 bytes: C.
 cudaError_t gemm_tensor_int8_launch(const unsigned char* A, const signed char* B, int* C, cudaStream_t stream);
 
 #ifdef __cplusplus

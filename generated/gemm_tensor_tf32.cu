@@ -13,15 +13,15 @@
 // Made by cugen 0.1.0 from gemm_tensor_tf32.yaml (hash 361258e9517747fe) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   a_global[BK * stage]                                                8 sectors, ideal 8 (256 bytes in 8 runs)
-//   As[0][a_frag_m + 16 * i][a_swizzle]                                 4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[BK * stage]                              8 sectors, ideal 8 (256 bytes in 8 runs)
+//   As[0][a_frag_m + 16 * i][a_swizzle]               4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[0][lane_n + 4 * u][(b_frag_n + 8 * j) ^ (8 * ((lane_n + 4 * u) % 4))]
 //       1 wavefront, ideal 1 (xor swizzle: 32 banks)
-//   a_global[prefetch_k]                                                16 sectors, ideal 16 (512 bytes in 8 runs)
-//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[prefetch_k]                              16 sectors, ideal 16 (512 bytes in 8 runs)
+//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]  4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[read_stage][lane_n + k + 4 * u][(b_frag_n + 8 * j) ^ (8 * ((lane_n + k + 4 * u) % 4))]
 //       1 wavefront, ideal 1 (xor swizzle: 32 banks)
-//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                        4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[next_stage][a_frag_m + 16 * i][a_swizzle]      4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[next_stage][lane_n + 4 * u][(b_frag_n + 8 * j) ^ (8 * ((lane_n + 4 * u) % 4))]
 //       1 wavefront, ideal 1 (xor swizzle: 32 banks)
 
@@ -208,8 +208,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_tf32(
                 #pragma unroll
                 for (int u = 0; u < 2; ++u) {
                     b_frag[k / 8][j][u] =
-                        to_tf32(Bs[read_stage][lane_n + k
-                        + 4 * u][(b_frag_n + 8 * j) ^ (8 * ((lane_n + k + 4 * u) % 4))]);
+                        to_tf32(Bs[read_stage][lane_n + k + 4 * u][(b_frag_n + 8 * j)
+                                ^ (8 * ((lane_n + k + 4 * u) % 4))]);
                 }
             }
             #pragma unroll

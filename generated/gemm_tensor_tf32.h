@@ -17,9 +17,8 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: A, B.
+// Must be aligned to 8 bytes: C.
 cudaError_t gemm_tensor_tf32_launch(const float* A, const float* B, float* C, cudaStream_t stream);
 
 #ifdef __cplusplus

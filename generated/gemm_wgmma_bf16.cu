@@ -1,7 +1,7 @@
 // gemm_wgmma_bf16: C = gelu(A·Bᵀ + bias) in bfloat16 by wgmma and TMA, as of a linear layer on a dynamic number of rows
 //
 // computes  C[m, n] = gelu(sum(A[m, k] * B[n, k], k) + bias[n])
-// params    M, K = 320, N = 192
+// params    M (dynamic, 1 to 65536), K = 320, N = 192
 // A         input, bfloat16 [M, 320], aligned to 16 bytes
 // B         input, bfloat16 [192, 320], aligned to 16 bytes
 // bias      input, float32 [192], aligned to 8 bytes

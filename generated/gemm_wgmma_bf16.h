@@ -1,7 +1,7 @@
 // gemm_wgmma_bf16: C = gelu(A·Bᵀ + bias) in bfloat16 by wgmma and TMA, as of a linear layer on a dynamic number of rows
 //
 // computes  C[m, n] = gelu(sum(A[m, k] * B[n, k], k) + bias[n])
-// params    M, K = 320, N = 192
+// params    M (dynamic, 1 to 65536), K = 320, N = 192
 // A         input, bfloat16 [M, 320], aligned to 16 bytes
 // B         input, bfloat16 [192, 320], aligned to 16 bytes
 // bias      input, float32 [192], aligned to 8 bytes
@@ -22,10 +22,8 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// bias must be aligned to 8 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: A, B, C.
+// Must be aligned to 8 bytes: bias.
 cudaError_t gemm_wgmma_bf16_launch(const __nv_bfloat16* A, const __nv_bfloat16* B, const float* bias, __nv_bfloat16* C,
     int M, cudaStream_t stream);
 

@@ -14,16 +14,16 @@
 // Made by cugen 0.1.0 from gemm_wgmma_fp8.yaml (hash 866e1b6caf7fdd69) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]                                                128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(k0, m0)                                                  512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[stage][0][0]                                                96 wavefronts, ideal 96 (consecutive bytes)
-//   B_map(k0, n0)                                                  384 sectors, ideal 384 (96 x 128 bytes)
-//   As[stage][64 * warpgroup][k]                                   16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k]                                                24 wavefronts, ideal 24 (swizzled rows of 128 bytes)
+//   As[stage][0][0]                              128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(k0, m0)                                512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[stage][0][0]                              96 wavefronts, ideal 96 (consecutive bytes)
+//   B_map(k0, n0)                                384 sectors, ideal 384 (96 x 128 bytes)
+//   As[stage][64 * warpgroup][k]                 16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   Bs[stage][0][k]                              24 wavefronts, ideal 24 (swizzled rows of 128 bytes)
 //   c_tile[warpgroup][chunk][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[warpgroup][chunk][0][0]                                 32 wavefronts, ideal 32 (consecutive bytes)
-//   C_map(n0 + 32 * chunk, m0 + 64 * warpgroup)                    128 sectors, ideal 128 (64 x 64 bytes)
+//   c_tile[warpgroup][chunk][0][0]               32 wavefronts, ideal 32 (consecutive bytes)
+//   C_map(n0 + 32 * chunk, m0 + 64 * warpgroup)  128 sectors, ideal 128 (64 x 64 bytes)
 
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>

@@ -21,9 +21,8 @@ extern "C" {
 size_t gemm_wgmma_int8_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 8 bytes.
-// C must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: A.
+// Must be aligned to 8 bytes: B, C.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t gemm_wgmma_int8_launch(const signed char* A, const signed char* B, int* C, void* workspace,
     cudaStream_t stream);

@@ -14,20 +14,20 @@
 // Made by cugen 0.1.0 from gemm_wgmma_stream_k.yaml (hash 317823f903cccdf5) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   shared_block_id[0]                                             1 wavefront, ideal 1 (one word: broadcast) x 2
-//   As[stage][0][0]                                                64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0 + k_offset, m0)                                       256 sectors, ideal 256 (64 x 128 bytes)
-//   Bs[stage][c][0][0]                                             64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(n0 + 64 * c, k0 + k_offset)                              256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][0][k]                                                16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k][0]                                             20 wavefronts, ideal 20 (swizzled rows of 128 bytes)
-//   C_partials[(block_id * 10 + 5 * i + g) * 512 + 4 * thread]     16 sectors, ideal 16 (512 contiguous bytes)
-//   C_flags[thread + first_peer + 1]                               1 sector, ideal 1 (8 contiguous bytes)
+//   shared_block_id[0]                                          1 wavefront, ideal 1 (one word: broadcast), at 2 places
+//   As[stage][0][0]                                             64 wavefronts, ideal 64 (consecutive bytes)
+//   A_map(k0 + k_offset, m0)                                    256 sectors, ideal 256 (64 x 128 bytes)
+//   Bs[stage][c][0][0]                                          64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(n0 + 64 * c, k0 + k_offset)                           256 sectors, ideal 256 (64 x 128 bytes)
+//   As[stage][0][k]                                             16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   Bs[stage][0][k][0]                                          20 wavefronts, ideal 20 (swizzled rows of 128 bytes)
+//   C_partials[(block_id * 10 + 5 * i + g) * 512 + 4 * thread]  16 sectors, ideal 16 (512 contiguous bytes)
+//   C_flags[thread + first_peer + 1]                            1 sector, ideal 1 (8 contiguous bytes)
 //   C_partials[((first_peer + p) * 10 + 5 * i + g) * 512 + 4 * thread]
 //       16 sectors, ideal 16 (512 contiguous bytes)
-//   c_tile[0][chunk][thread_m + 8 * h][(8 * g) ^ c_swizzle]        1 wavefront, ideal 1 (conflict-free)
-//   c_tile[0][chunk][0][0]                                         16 wavefronts, ideal 16 (consecutive bytes)
-//   C_map(n0 + 16 * chunk, m0)                                     64 sectors, ideal 64 (64 x 32 bytes)
+//   c_tile[0][chunk][thread_m + 8 * h][(8 * g) ^ c_swizzle]     1 wavefront, ideal 1 (conflict-free)
+//   c_tile[0][chunk][0][0]                                      16 wavefronts, ideal 16 (consecutive bytes)
+//   C_map(n0 + 16 * chunk, m0)                                  64 sectors, ideal 64 (64 x 32 bytes)
 
 #include <cuda_fp16.h>
 
@@ -55,6 +55,15 @@ struct alignas(count * sizeof(T)) Vector {
 __device__ __forceinline__ void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif
+
+#ifndef CUGEN_FLOOR_DIV_INT
+#define CUGEN_FLOOR_DIV_INT
+// Floor division by a positive b.
+__device__ __forceinline__ int floor_div(int a, int b)
+{
+    return a / b - (a % b < 0);
 }
 #endif
 
@@ -279,32 +288,6 @@ __device__ __forceinline__ void wgmma_wait()
 }
 #endif
 
-// A work unit of a block: k-tiles `k_tile_begin` to below `k_tile_end` of an output tile, after
-// `k_tiles_before` others of the block.
-__device__ __forceinline__ auto gemm_wgmma_stream_k_work_unit(int block_id, int work_unit)
-{
-    struct WorkUnit {
-        int tile;
-        int k_tile_begin;
-        int k_tile_end;
-        int k_tiles_before;
-    };
-    // stream-K: 10 blocks divide the k-tiles of 4 tiles: 10 k-tiles of a tile, 4 of a block
-    // the block's range of k-tiles
-    const int range_begin = 4 * block_id;
-    const int range_end = range_begin + 4;
-    const int last_tile = (range_end - 1) / 10;
-    const int last_unit = last_tile - range_begin / 10;
-    // the middle of the range, then the tile that it ends in, and last where it begins
-    const int outer_tile = work_unit < last_unit ? last_tile : last_tile - work_unit;
-    const int tile = work_unit < last_unit - 1 ? last_tile - work_unit - 1 : outer_tile;
-    const int k_tile_begin = max(range_begin - 10 * tile, 0);
-    const int k_tile_end = min(range_end - 10 * tile, 10);
-    const int k_tiles_before = work_unit < last_unit ? 10 * work_unit
-        : range_end + k_tile_begin - range_begin - k_tile_end;
-    return WorkUnit{tile, k_tile_begin, k_tile_end, k_tiles_before};
-}
-
 extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
     const __grid_constant__ CUtensorMap A_map,
     const __grid_constant__ CUtensorMap B_map,
@@ -351,8 +334,19 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
         if (thread == 128) {
             #pragma unroll 1
             for (int work_unit = 0; work_unit < 2; ++work_unit) {
-                const auto [tile, k_tile_begin, k_tile_end, k_tiles_before] =
-                    gemm_wgmma_stream_k_work_unit(block_id, work_unit);
+                // stream-K: 10 blocks divide the k-tiles of 4 tiles: 10 k-tiles of a tile, 4 of a block
+                // the block's range of k-tiles
+                const int range_begin = 4 * block_id;
+                const int range_end = range_begin + 4;
+                const int last_tile = floor_div(range_end - 1, 10);
+                const int tiles_of_range = last_tile + 1 - range_begin / 10;
+                // the middle of the range, then the tile that it ends in, and last the one that it begins in
+                const int tile = work_unit < tiles_of_range - 2
+                    ? last_tile - work_unit - 1 : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
+                const int k_tile_begin = max(range_begin - 10 * tile, 0);
+                const int k_tile_end = min(range_end - 10 * tile, 10);
+                const int k_tiles_before = work_unit < tiles_of_range - 1
+                    ? 10 * work_unit : range_end + k_tile_begin - range_begin - k_tile_end;
                 if (k_tile_begin < k_tile_end) {
                     const int m0 = BM * (tile % TILES_M);
                     const int n0 = BN * (tile / TILES_M);
@@ -377,8 +371,19 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
         // consumers: each warpgroup multiplies its rows of the stages that are full
         #pragma unroll 1
         for (int work_unit = 0; work_unit < 2; ++work_unit) {
-            const auto [tile, k_tile_begin, k_tile_end, k_tiles_before] =
-                gemm_wgmma_stream_k_work_unit(block_id, work_unit);
+            // stream-K: 10 blocks divide the k-tiles of 4 tiles: 10 k-tiles of a tile, 4 of a block
+            // the block's range of k-tiles
+            const int range_begin = 4 * block_id;
+            const int range_end = range_begin + 4;
+            const int last_tile = floor_div(range_end - 1, 10);
+            const int tiles_of_range = last_tile + 1 - range_begin / 10;
+            // the middle of the range, then the tile that it ends in, and last the one that it begins in
+            const int tile = work_unit < tiles_of_range - 2
+                ? last_tile - work_unit - 1 : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
+            const int k_tile_begin = max(range_begin - 10 * tile, 0);
+            const int k_tile_end = min(range_end - 10 * tile, 10);
+            const int k_tiles_before = work_unit < tiles_of_range - 1
+                ? 10 * work_unit : range_end + k_tile_begin - range_begin - k_tile_end;
             if (k_tile_begin < k_tile_end) {
                 const int m0 = BM * (tile % TILES_M);
                 const int n0 = BN * (tile / TILES_M);
@@ -388,7 +393,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
                 for (int k0 = 0; k0 < k_length; k0 += BK) {
                     const int fill = k_tiles_before + k0 / BK;
                     const int stage = fill % STAGES;
-                    mbarrier_wait(&full[stage], fill / STAGES);
+                    mbarrier_wait(&full[stage], fill / STAGES % 2);
                     wgmma_fence();
                     #pragma unroll
                     for (int k = 0; k < BK; k += 16) {

@@ -24,9 +24,7 @@ typedef __half_raw __half;
 size_t gemm_wgmma_stream_k_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: A, B, C.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t gemm_wgmma_stream_k_launch(const __half* A, const __half* B, __half* C, void* workspace,
     cudaStream_t stream);

@@ -8,8 +8,8 @@
 // next      output, float32 [40, 36, 50], aligned to 8 bytes
 // launch    grid (1, 9, 10), block (32, 4, 1); family stencil
 // analysis  sm_90: 8 accesses, 6 ideal, 2 costly
-//           worst: u[((x0 + plane - 1) * Y + y) * Z + z0 - 1], 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes
-//           apart)
+//           worst: u[((x0 + plane - 1) * Y + y) * Z + z0 - 1], 7 sectors, ideal 3; 6.75 on average
+//           (lanes 8 bytes apart)
 //
 // Made by cugen 0.1.0 from heat3d.yaml (hash a73dabdf51a984a6) for sm_90. Edit the spec, not this file.
 //

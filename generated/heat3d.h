@@ -18,8 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// u must be aligned to 8 bytes.
-// next must be aligned to 8 bytes.
+// Must be aligned to 8 bytes: u, next.
 cudaError_t heat3d_launch(const float* u, float* next, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// u must be aligned to 512 bytes.
+// Must be aligned to 512 bytes: u.
 // Texture objects of u: one is made for each address on a device, and kept until the process ends.
 cudaError_t heat_torus_launch(const float* u, float* next, cudaStream_t stream);
 

@@ -18,8 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// B must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: B, C.
 cudaError_t ladder_6_stages_launch(const float* A, const float* B, float* C, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -20,8 +20,7 @@ extern "C" {
 size_t ladder_9_shared_out_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// B must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: B, C.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t ladder_9_shared_out_launch(const float* A, const float* B, float* C, void* workspace, cudaStream_t stream);
 

@@ -20,10 +20,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// gamma_ must be aligned to 16 bytes.
-// beta must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, gamma_, beta, y.
 cudaError_t layer_norm_launch(const float* x, const float* gamma_, const float* beta, float* y, cudaStream_t stream);
 
 #ifdef __cplusplus

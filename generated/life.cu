@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(128) life(
         }
         const unsigned char bitand_value = before_window[1][v + 1] & 1;
         const int n = sum - bitand_value;
-        after4.data[v] = (unsigned char)((n == 3 ? true : (n == 2 ? bitand_value != 0 : false)) ? 1 : 0);
+        after4.data[v] = (unsigned char)(n == 3 || (n == 2 && bitand_value != 0) ? 1 : 0);
     }
     store<4>(&after[i * W + j0_], after4);
 }

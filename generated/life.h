@@ -17,8 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// before must be aligned to 4 bytes.
-// after must be aligned to 4 bytes.
+// Must be aligned to 4 bytes: before, after.
 cudaError_t life_launch(const unsigned char* before, unsigned char* after, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -11,8 +11,8 @@
 // Made by cugen 0.1.0 from logistic.yaml (hash 9d0f7346e6409fdb) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   x[i]         16 sectors, ideal 16 (512 contiguous bytes) x 2
-//   slope[i]     16 sectors, ideal 16 (512 contiguous bytes) x 2
+//   x[i]         16 sectors, ideal 16 (512 contiguous bytes), at 2 places
+//   slope[i]     16 sectors, ideal 16 (512 contiguous bytes), at 2 places
 //   x[tail]      1 sector, ideal 1 (uniform address)
 //   slope[tail]  1 sector, ideal 1 (uniform address)
 
@@ -56,6 +56,7 @@ extern "C" __global__ void __maxnreg__(24) logistic(
 {
     const int first = blockIdx.x * 8192 + threadIdx.x * 8;
 
+    // All elements of the thread are inside.
     if (first + 6151 < N) {
         #pragma unroll
         for (int i = first; i < first + 8192; i += 2048) {

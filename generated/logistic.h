@@ -20,8 +20,7 @@ typedef __half_raw __half;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// slope must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, slope.
 cudaError_t logistic_launch(const __half* x, __half* slope, float steepness, cudaStream_t stream);
 
 #ifdef __cplusplus

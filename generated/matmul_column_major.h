@@ -17,8 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: A, C.
 cudaError_t matmul_column_major_launch(const float* A, const float* B, float* C, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -20,9 +20,8 @@ typedef __half_raw __half;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: A, B.
+// Must be aligned to 8 bytes: C.
 cudaError_t matmul_f16_launch(const __half* A, const __half* B, __half* C, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -25,9 +25,8 @@ typedef __half_raw __half;
 size_t matmul_few_rows_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// w must be aligned to 16 bytes.
-// y must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: x, w.
+// Must be aligned to 8 bytes: y.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t matmul_few_rows_launch(const __half* x, const __half* w, const __half* bias, __half* y, void* workspace,
     cudaStream_t stream);

@@ -18,8 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: A, B.
 cudaError_t matmul_few_rows_down_launch(const float* A, const float* B, float* C, cudaStream_t stream);
 
 #ifdef __cplusplus

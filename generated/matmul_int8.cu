@@ -8,8 +8,8 @@
 // launch    grid (3, 2, 1), block (128, 1, 1), 32768 bytes of shared memory; family gemm
 // pipeline  proved for at most 2 k-tiles: 4 stages, commit groups and barriers order copies and reads
 // analysis  sm_90: 12 accesses, 6 ideal, 5 costly, 1 assumed
-//           worst: Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))], 4 wavefronts, ideal 1 (lanes 0 and 8: words 16
-//           and 272, bank 16)
+//           worst: Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))], 4 wavefronts, ideal 1
+//           (lanes 0 and 8: words 16 and 272, bank 16)
 //
 // Made by cugen 0.1.0 from matmul_int8.yaml (hash e6e6a92724a564f5) for sm_90. Edit the spec, not this file.
 //
@@ -133,12 +133,12 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
         for (int r = 0; r < BK; r += 4) {
             if (b_k + BK * stage + r - k_residue >= 0 && b_k + BK * stage + r - k_residue < K) {
                 // b_global[(BK * stage + r) * N]: 2 sectors, ideal 1; 1.94 on average (misaligned by 8 bytes)
-                // Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1 (lanes 0
-                // and 8: words 16 and 272, bank 16)
+                // Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1
+                // (lanes 0 and 8: words 16 and 272, bank 16)
                 Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))] = b_global[(BK * stage + r) * N];
             } else {
-                // Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1 (lanes 0
-                // and 8: words 0 and 256, bank 0)
+                // Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1
+                // (lanes 0 and 8: words 0 and 256, bank 0)
                 Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))] = 0;
             }
         }

@@ -17,8 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 8 bytes.
-// C must be aligned to 8 bytes.
+// Must be aligned to 8 bytes: A, C.
 cudaError_t matmul_int8_launch(const signed char* A, const signed char* B, int* C, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // matmul_small: Small batched GEMM with a dynamic batch and a bias; several matrices per block
 //
 // computes  C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k) + bias[n]
-// params    Z, M = 16, K = 12, N = 16
+// params    Z (dynamic, 0 to 1000000), M = 16, K = 12, N = 16
 // A         input, float32 [Z, 16, 12], aligned to 16 bytes
 // B         input, float32 [Z, 12, 16], aligned to 16 bytes
 // bias      input, float32 [16], aligned to 16 bytes

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 81bd2db0a931f493, text 9663baf41fadaca3.
+// Input 5cc8c6701bedbb8c, text 46a9da3e7d04a90f.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 81bd2db0a931f493, text 5a93d8f630a83e0e.
+// Input 5cc8c6701bedbb8c, text 804f4dbb4bbca80a.

@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: x.
+// Must be aligned to 8 bytes: y.
 cudaError_t max_pool_launch(const float* x, float* y, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// p must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: p.
 cudaError_t n_body_launch(const float* p, float* a, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -17,8 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// b must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: b, C.
 cudaError_t outer_product_launch(const float* a, const float* b, float* C, cudaStream_t stream);
 
 #ifdef __cplusplus

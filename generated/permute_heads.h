@@ -20,8 +20,7 @@ typedef __half_raw __half;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// K must be aligned to 16 bytes.
-// Kt must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: K, Kt.
 cudaError_t permute_heads_launch(const __half* K, __half* Kt, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -16,8 +16,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// dense must be aligned to 8 bytes.
-// pitched must be aligned to 8 bytes.
+// Must be aligned to 8 bytes: dense, pitched.
 cudaError_t pitched_copy_launch(const float* dense, float* pitched, cudaStream_t stream);
 
 #ifdef __cplusplus

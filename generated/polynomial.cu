@@ -12,12 +12,12 @@
 //
 // Ideal accesses, without a remark in the code:
 //   x[i]           16 sectors, ideal 16 (512 contiguous bytes)
-//   c_constant[5]  1 request, ideal 1 (uniform address) x 2
-//   c_constant[4]  1 request, ideal 1 (uniform address) x 2
-//   c_constant[3]  1 request, ideal 1 (uniform address) x 2
-//   c_constant[2]  1 request, ideal 1 (uniform address) x 2
-//   c_constant[1]  1 request, ideal 1 (uniform address) x 2
-//   c_constant[0]  1 request, ideal 1 (uniform address) x 2
+//   c_constant[5]  1 request, ideal 1 (uniform address), at 2 places
+//   c_constant[4]  1 request, ideal 1 (uniform address), at 2 places
+//   c_constant[3]  1 request, ideal 1 (uniform address), at 2 places
+//   c_constant[2]  1 request, ideal 1 (uniform address), at 2 places
+//   c_constant[1]  1 request, ideal 1 (uniform address), at 2 places
+//   c_constant[0]  1 request, ideal 1 (uniform address), at 2 places
 //   y[i]           16 sectors, ideal 16 (512 contiguous bytes)
 //   x[tail]        1 sector, ideal 1 (uniform address)
 //   y[tail]        1 sector, ideal 1 (uniform address)

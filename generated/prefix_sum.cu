@@ -11,7 +11,7 @@
 // Made by cugen 0.1.0 from prefix_sum.yaml (hash ee7a70f666d5182d) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   shared_block_id                         1 wavefront, ideal 1 (one word: broadcast) x 2
+//   shared_block_id                         1 wavefront, ideal 1 (one word: broadcast), at 2 places
 //   x[first]                                16 sectors, ideal 16 (512 contiguous bytes)
 //   x[first + v]                            1 sector, ideal 1 (uniform address)
 //   warp_sums[warp]                         1 wavefront, ideal 1 (one word: broadcast)

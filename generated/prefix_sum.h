@@ -19,8 +19,7 @@ extern "C" {
 size_t prefix_sum_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, y.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t prefix_sum_launch(const float* x, float* y, void* workspace, cudaStream_t stream);
 

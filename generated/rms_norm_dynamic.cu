@@ -2,7 +2,7 @@
 //
 // computes  scale[i] = rsqrt(mean(x[i, j] * x[i, j], j) + eps)
 //           y[i, j] = x[i, j] * scale[i] * weight[j]
-// params    M, N
+// params    M (dynamic), N (dynamic, 64 to 8192, multiples of 64)
 // x         input, float32 [M, N], aligned to 16 bytes
 // weight    input, float32 [N], aligned to 16 bytes
 // y         output, float32 [M, N], aligned to 16 bytes

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x.
 cudaError_t row_sum_launch(const float* x, float* y, cudaStream_t stream);
 
 #ifdef __cplusplus

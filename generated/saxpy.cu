@@ -11,7 +11,7 @@
 //
 // Ideal accesses, without a remark in the code:
 //   x[i]  16 sectors, ideal 16 (512 contiguous bytes)
-//   y[i]  16 sectors, ideal 16 (512 contiguous bytes) x 2
+//   y[i]  16 sectors, ideal 16 (512 contiguous bytes), at 2 places
 
 constexpr int N = 100000;
 

@@ -16,8 +16,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, y.
 // Constants (a_value) belong to the device: calls of several streams or threads run one after another.
 // A CUDA graph of such calls must not run beside others, or beside calls.
 cudaError_t saxpy_launch(const float* x, float* y, float a_value, cudaStream_t stream);

@@ -10,7 +10,7 @@
 // Made by cugen 0.1.0 from softmax_long_rows.yaml (hash 45e763aad7b0e395) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   x[i * N + j]                    16 sectors, ideal 16 (512 contiguous bytes) x 2
+//   x[i * N + j]                    16 sectors, ideal 16 (512 contiguous bytes), at 2 places
 //   warp_largest[threadIdx.x / 32]  1 wavefront, ideal 1 (one word: broadcast)
 //   warp_largest[threadIdx.x % 16]  1 wavefront, ideal 1 (conflict-free)
 //   block_largest[0]                1 wavefront, ideal 1 (one word: broadcast)
@@ -19,7 +19,7 @@
 //   warp_sum[threadIdx.x % 16]      1 wavefront, ideal 1 (conflict-free)
 //   block_sum[0]                    1 wavefront, ideal 1 (one word: broadcast)
 //   block_sum[block]                1 wavefront, ideal 1 (one word: broadcast)
-//   y[i * N + j]                    16 sectors, ideal 16 (512 contiguous bytes) x 2
+//   y[i * N + j]                    16 sectors, ideal 16 (512 contiguous bytes), at 2 places
 
 #include <cooperative_groups.h>
 #include <math_constants.h>

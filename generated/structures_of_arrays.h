@@ -18,10 +18,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
-// z must be aligned to 16 bytes.
-// length must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, y, z, length.
 cudaError_t structures_of_arrays_launch(const float* x, const float* y, const float* z, float* length,
     cudaStream_t stream);
 

@@ -1,7 +1,7 @@
 // suffix_sums: The sum of all positive elements to the right of each, in rows of any length
 //
 // computes  y[i, j] = cumsum(x[i, j], j, reverse=true, exclusive=true, where=x[i, j] > 0)
-// params    M, N
+// params    M (dynamic), N (dynamic, 0 to 1048576, multiples of 8)
 // x         input, float16 [M, N], aligned to 8 bytes
 // y         output, float32 [M, N], aligned to 16 bytes
 // launch    grid (M, 1, 1), block (128, 1, 1), 32 bytes of shared memory; family scan

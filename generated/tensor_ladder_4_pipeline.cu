@@ -12,20 +12,20 @@
 // Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 8f5f364600fdb2ec) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   a_global[c * K + BK * stage]                                        16 sectors, ideal 16 (512 bytes in 8 runs)
-//   Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]                     4 wavefronts, ideal 4 (128 words over 32 banks)
-//   b_global[(BK * stage + r) * N]                                      16 sectors, ideal 16 (512 contiguous bytes)
-//   As[0][a_frag_m + 16 * i][a_swizzle]                                 4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]          4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[c * K + BK * stage]                                    16 sectors, ideal 16 (512 bytes in 8 runs)
+//   Bs[stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]                 4 wavefronts, ideal 4 (128 words over 32 banks)
+//   b_global[(BK * stage + r) * N]                                  16 sectors, ideal 16 (512 contiguous bytes)
+//   As[0][a_frag_m + 16 * i][a_swizzle]                             4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]      4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[read_stage][b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                        4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                    4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[next_stage][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                          2 wavefronts, ideal 2 (64 words over 32 banks)
-//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]      4 wavefronts, ideal 4 (128 words over 32 banks)
-//   C[m * N + n]                                                        8 sectors, ideal 8 (256 contiguous bytes)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   C[m * N + n]                                                    8 sectors, ideal 8 (256 contiguous bytes)
 
 #include <cuda_bf16.h>
 #include <cuda_pipeline_primitives.h>

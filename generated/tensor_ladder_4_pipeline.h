@@ -20,9 +20,8 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 8 bytes.
+// Must be aligned to 16 bytes: A, B.
+// Must be aligned to 8 bytes: C.
 cudaError_t tensor_ladder_4_pipeline_launch(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C,
     cudaStream_t stream);
 

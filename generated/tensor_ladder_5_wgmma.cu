@@ -13,15 +13,16 @@
 // Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash a6c56484ffa0190e) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]                                      64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0, m0)                                        256 sectors, ideal 256 (64 x 128 bytes)
-//   Bs[stage][0][0][0]                                   64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(n0, k0)                                        256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][0][k]                                      16 wavefronts, ideal 16 (swizzled rows of 128 bytes) x 2
-//   Bs[stage][0][k][0]                                   16 wavefronts, ideal 16 (swizzled rows of 128 bytes) x 2
-//   c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle]  1 wavefront, ideal 1 (conflict-free)
-//   c_tile[0][0][0][0]                                   64 wavefronts, ideal 64 (consecutive bytes)
-//   C_map(n0, m0)                                        256 sectors, ideal 256 (64 x 128 bytes)
+//   As[stage][0][0]     64 wavefronts, ideal 64 (consecutive bytes)
+//   A_map(k0, m0)       256 sectors, ideal 256 (64 x 128 bytes)
+//   Bs[stage][0][0][0]  64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(n0, k0)       256 sectors, ideal 256 (64 x 128 bytes)
+//   As[stage][0][k]     16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
+//   Bs[stage][0][k][0]  16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
+//   c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle]
+//       1 wavefront, ideal 1 (conflict-free)
+//   c_tile[0][0][0][0]  64 wavefronts, ideal 64 (consecutive bytes)
+//   C_map(n0, m0)       256 sectors, ideal 256 (64 x 128 bytes)
 
 #include <cuda_bf16.h>
 

@@ -13,16 +13,16 @@
 // Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash f49c2df1f705214d) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]                                            128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(k0, m0)                                              512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[stage][c][0][0]                                         64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(n0 + 64 * c, k0)                                     256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][64 * warpgroup][k]                               16 wavefronts, ideal 16 (swizzled rows of 128 bytes) x 2
-//   Bs[stage][0][k][0]                                         64 wavefronts, ideal 64 (swizzled rows of 128 bytes) x 2
+//   As[stage][0][0]                              128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(k0, m0)                                512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[stage][c][0][0]                           64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(n0 + 64 * c, k0)                       256 sectors, ideal 256 (64 x 128 bytes)
+//   As[stage][64 * warpgroup][k]                 16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
+//   Bs[stage][0][k][0]                           64 wavefronts, ideal 64 (swizzled rows of 128 bytes), at 2 places
 //   c_tile[warpgroup][chunk][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[warpgroup][chunk][0][0]                             64 wavefronts, ideal 64 (consecutive bytes)
-//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)                256 sectors, ideal 256 (64 x 128 bytes)
+//   c_tile[warpgroup][chunk][0][0]               64 wavefronts, ideal 64 (consecutive bytes)
+//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)  256 sectors, ideal 256 (64 x 128 bytes)
 
 #include <cuda_bf16.h>
 

@@ -7,7 +7,7 @@
 // toned     output, float32 [270, 481]
 // launch    grid (2, 270, 1), block (256, 1, 1); family map
 // analysis  sm_90: 3 accesses, 2 costly, 1 unknown
-//           worst: photo[y * W + x], 2 sectors, ideal 1; 1.91 on average (misaligned by 1 bytes)
+//           worst: photo[y * W + x], 2 sectors, ideal 1; 1.91 on average (misaligned by 1 byte)
 //
 // Made by cugen 0.1.0 from tone_curve.yaml (hash 80bccdab91be4374) for sm_90. Edit the spec, not this file.
 
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(256) tone_curve(
     if (x >= W)
         return;
 
-    // photo[y * W + x]: 2 sectors, ideal 1; 1.91 on average (misaligned by 1 bytes)
+    // photo[y * W + x]: 2 sectors, ideal 1; 1.91 on average (misaligned by 1 byte)
     const unsigned char photo_y_x = photo[y * W + x];
     // tex1Dfetch<float>(curve_texture, photo_y_x): unknown: the subscript depends on the value
     // photo_y_x, which is read from memory

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// curve must be aligned to 512 bytes.
+// Must be aligned to 512 bytes: curve.
 // Texture objects of curve: one is made for each address on a device, and kept until the process ends.
 cudaError_t tone_curve_launch(const unsigned char* photo, const float* curve, float* toned, cudaStream_t stream);
 

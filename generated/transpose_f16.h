@@ -21,9 +21,7 @@ typedef __half_raw __half;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// scale must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: A, scale, B.
 cudaError_t transpose_f16_launch(const __half* A, const float* scale, __half* B, cudaStream_t stream);
 
 #ifdef __cplusplus

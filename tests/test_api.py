@@ -115,6 +115,12 @@ def test_a_compiled_kernel_is_a_function_of_arrays(kernel: cugen.Kernel) -> None
         kernel.compile(device="tpu")
 
 
+@pytest.mark.parametrize("function", [cugen.generate, cugen.analyze])
+def test_the_name_of_a_file_is_no_spec_and_the_refusal_says_so(function: Any) -> None:
+    with pytest.raises(TypeError, match="a Spec is needed, not str"):
+        function("smooth.yaml")
+
+
 def test_a_refused_spec_raises_with_all_its_findings(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(PRODUCT.replace("float32", "flaot32"))

@@ -22,18 +22,26 @@ def dynamic_values(
     from cugen.abi.errors import RunError
     from cugen.spec.resolve.param_expressions import holds
 
-    values = []
+    values: list[Value] = []
+    missing: list[Param] = []
     for param in spec.params:
         if not param.is_dynamic:
             continue
         value = _value(param, spec, args, shapes or {})
         if value is None:
-            cure = f"give it one, such as --set {param.name}={_example_value(param)}, or a `default` in the spec"
-            raise RunError(MISSING_ARGUMENT, f"{spec.kernel} needs a value for the param `{param.name}`", cure)
+            missing.append(param)
+            continue
         if not param.allows(int(value.value)):
             message = f"{value} is refused: `{param.name}` is {param.allowed}"
             raise RunError(PARAM_REFUSED, message, "give an array of another shape")
         values.append(value)
+    if missing:
+        names = ", ".join(f"`{param.name}`" for param in missing)
+        settings = " ".join(f"--set {param.name}={_example_value(param)}" for param in missing)
+        needed = f"values for the params {names}" if len(missing) > 1 else f"a value for the param {names}"
+        raise RunError(
+            MISSING_ARGUMENT, f"{spec.kernel} needs {needed}", f"such as {settings}; or write a `default` in the spec"
+        )
     known = {p.name: p.value for p in spec.params if p.value is not None} | plain(values)
     for requirement in spec.require:
         if not holds(requirement.condition, known):

@@ -120,4 +120,5 @@ def own_fault(error: BaseException, *, debug: bool, location: str = "") -> Failu
 
 def _system_error(error: OSError) -> str:
     location = f"{error.filename}: " if error.filename else ""
-    return f"error: {location}{error.strerror or error}"
+    reason = "it is a file, not a folder" if isinstance(error, FileExistsError) else error.strerror or error
+    return f"error: {location}{reason}"

@@ -135,11 +135,17 @@ def add_arguments(command: Command, parser: argparse.ArgumentParser) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors fit the terminal."""
+    """A parser whose errors fit the terminal, and name the option that was meant."""
 
     def error(self, message: str) -> NoReturn:
+        from cugen.spec.nearest import nearest
+
         self.print_usage(sys.stderr)
-        self.exit(WRONG_INPUT, fit(f"{self.prog}: error: {message}\n", sys.stderr))
+        _, _, unknown = message.partition("unrecognized arguments: ")
+        word, _, _ = unknown.partition("=")
+        meant = nearest(word.partition(" ")[0], self._option_string_actions) if word.startswith("--") else None
+        help = f"  = help: did you mean `{meant}`?\n" if meant else ""
+        self.exit(WRONG_INPUT, fit(f"{self.prog}: error: {message}\n{help}", sys.stderr))
 
 
 @contextmanager

@@ -242,7 +242,7 @@ def with_locks(specs: Sequence[Spec], args: argparse.Namespace) -> tuple[Spec, .
                 continue
             if name not in files:
                 files[name] = lock.read(name)
-            warn(lock.warnings(spec, files[name]), args)
+            warn(lock.warnings(spec, files[name], args.device_name), args)
             tuned_specs.append(lock.apply(spec, files[name], args.device_name))
     except SpecError as error:
         refuse(error.diagnostics)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from cugen.emit.layout import LINE_WIDTH
+from cugen.emit.layout import LINE_WIDTH, filled
 from cugen.emit.overrides import template_digest
 from cugen.emit.sizes import size
 from cugen.machine import target
@@ -16,7 +15,7 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal.walking import accesses
-from cugen.spec.model import Array
+from cugen.spec.model import Array, Param
 from cugen.version import __version__
 
 _LINE_WIDTH = 112
@@ -42,9 +41,7 @@ def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     for position, statement in enumerate(context.original.statements):
         rows.append(("computes" if position == 0 else "", harmless(" ".join(statement.text.split()))))
     if spec.params:
-        rows.append(
-            ("params", ", ".join(f"{p.name} = {p.value}" if p.value is not None else p.name for p in spec.params))
-        )
+        rows.append(("params", ", ".join(map(_param_text, spec.params))))
     if context.original.tuned is not None:
         rows.append(("schedule", harmless(context.original.tuned.text)))
     if purpose := why_not_compiled(target(spec.target)):
@@ -69,10 +66,23 @@ def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines = []
     for name, text in rows:
-        wrapped = textwrap.wrap(text, _LINE_WIDTH - width, break_long_words=True) or [""]
+        wrapped = filled(text, _LINE_WIDTH - width) or [""]
         lines.append((name.ljust(width) + wrapped[0]).rstrip("\\ "))
         lines += [(" " * width + line).rstrip("\\ ") for line in wrapped[1:]]
     return (*lines, "", origin(context))
+
+
+def _param_text(param: Param) -> str:
+    """`M = 64`, or of a dynamic param the values that the spec allows: `N (dynamic, 4 to 4096, multiples of 4)`."""
+    if not param.is_dynamic:
+        return f"{param.name} = {param.value}"
+    everything = Param("", None)
+    limits = ["dynamic"]
+    if (param.minimum, param.maximum) != (everything.minimum, everything.maximum):
+        limits.append(f"{param.minimum} to {param.maximum}")
+    if param.multiple_of != everything.multiple_of:
+        limits.append(f"multiples of {param.multiple_of}")
+    return f"{param.name} ({', '.join(limits)})"
 
 
 def origin(context: Context) -> str:
@@ -87,10 +97,10 @@ def ideal_accesses(claims: Sequence[tuple[str, str]], kernel: str = "") -> list[
     `kernel` is named if the file has several."""
     if not claims:
         return []
-    rows = [(text, f"{claim} x {n}" if n > 1 else claim) for (text, claim), n in Counter(claims).items()]
+    rows = [(text, f"{claim}, at {n} places" if n > 1 else claim) for (text, claim), n in Counter(claims).items()]
     # A long access doesn't widen the column beyond the line: its claim is on the next one.
     available = LINE_WIDTH - len("//   ") - len("  ") - max(len(claim) for _, claim in rows)
-    width = min(max(len(text) for text, _ in rows), max(available, 0))
+    width = max((len(text) for text, _ in rows if len(text) <= available), default=0)
     of_kernel = f" of {kernel}" if kernel else ""
     table = []
     for text, claim in rows:

@@ -179,6 +179,10 @@ def replacement(path: Path) -> Iterator[Path]:
     try:
         yield private
         os.replace(private, path)
+    except OSError as error:
+        if error.filename == str(private):
+            error.filename = str(path)
+        raise
     finally:
         private.unlink(missing_ok=True)
 

@@ -7,14 +7,18 @@ import textwrap
 
 LINE_WIDTH = 120
 _LAST_LINE_WIDTH = 30  # of a comment, at least
+_DEEPEST = 2  # further levels of indentation of a line in more brackets than the first that goes on
 _LOOKAHEAD = 4  # characters of the longest operator
 _OPENING, _CLOSING = "([{", ")]}"
 # Line breaks in order of preference, the loosest first: after a semicolon, a comma, and before these operators.
-_BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (" + ", " - "), (" * ", " / "))
+_BREAKS = ((" ? ",), (" : ",), (" || ",), (" && ",), (" | ", " ^ ", " & "), (" + ", " - "), (" * ", " / "))
 _ASSIGNMENT = re.compile(r"[^=!<>]=")
 _COMMENT = re.compile(r" *// *")
 _CONTINUATION = re.compile(r"(?<!\n//)\n// (?=\S)")
 _QUOTE = re.compile(r'\\"')
+_REASON = re.compile(r"(?<= )\([^()]{1,60}\)$")
+_NO_BREAK = "\u00a0"
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 _TEMPLATE_ARGUMENT = re.compile(
     r" (?:\d+|true|false)>"
 )  # not broken: an access must begin on the line of its statement
@@ -45,7 +49,8 @@ def unwrapped(text: str) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """A statement wrapped at `LINE_WIDTH`, continuation lines indented by one level, or a comment.
+    """A statement wrapped at `LINE_WIDTH`, or a comment. Continuation lines are indented by one level, and by one more
+    for each bracket, of at most `_DEEPEST`, that they are in and the first one isn't.
 
     Linear time: lines of tables may have a million characters."""
     stripped = line.lstrip()
@@ -56,16 +61,19 @@ def _wrapped(line: str) -> list[str]:
     if stripped.startswith("//"):
         return _wrapped_comment(line)
     pieces: list[str] = []
-    start = 0
+    start = depth = 0
+    first_depth: int | None = None
     while len(margin) + end - start > LINE_WIDTH:
         window = margin + stripped[start : start + LINE_WIDTH + _LOOKAHEAD]
         column = _break(window, len(margin), len(margin) + end - start)
         if column is None:
             break
         pieces.append(window[:column].rstrip())
+        depth += _depth(window[len(margin) : column])
+        first_depth = depth if first_depth is None else first_depth
         start += column - len(margin)
         start += len(stripped[start : start + LINE_WIDTH]) - len(stripped[start : start + LINE_WIDTH].lstrip())
-        margin = indent + "    "
+        margin = indent + "    " * (1 + min(max(0, depth - first_depth), _DEEPEST))
     return [*pieces, margin + stripped[start:]]
 
 
@@ -87,7 +95,14 @@ def _wrapped_comment(line: str) -> list[str]:
 
 
 def _paragraph(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return filled(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def filled(text: str, width: int, *, break_long_words: bool = True, break_on_hyphens: bool = True) -> list[str]:
+    """Lines of a text, of which none ends within brackets at the end of the text, such as those of a reason."""
+    whole = _REASON.sub(lambda reason: reason[0].replace(" ", _NO_BREAK), text)
+    lines = textwrap.wrap(whole, width, break_long_words=break_long_words, break_on_hyphens=break_on_hyphens)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def _break(line: str, start: int, width: int) -> int | None:
@@ -116,6 +131,12 @@ def _break(line: str, start: int, width: int) -> int | None:
                 candidate = (subscripts == 0, fits, -depth, rank, position)
                 best = candidate if best is None else max(best, candidate)
     return None if best is None else best[-1] + 1
+
+
+def _depth(text: str) -> int:
+    """Brackets that the text opens and doesn't close, those of its strings left out."""
+    code = _STRING.sub("", text)
+    return sum(code.count(bracket) for bracket in _OPENING) - sum(code.count(bracket) for bracket in _CLOSING)
 
 
 def _looseness(line: str, position: int, depth: int) -> int | None:

@@ -151,8 +151,9 @@ def group_reduction(
     partials = SharedPartials(accumulators, lambda local: f"warp_{local.name}", sizes, lowering)
     lane, warp = Mod(group.lane, integer(WARP)), FloorDiv(group.lane, integer(WARP))
     store_partials = partials.stores((group.number, warp)[-len(sizes) :])
+    loading = lane if everywhere else group.lane  # of the first warp otherwise
     load_partials = tuple(
-        node for accumulator, arrays in partials.pairs for node in _load_partials(accumulator, arrays, group, lane)
+        node for accumulator, arrays in partials.pairs for node in _load_partials(accumulator, arrays, group, loading)
     )
     reduce_partials = _butterfly(power_of_two(group.warps), accumulators, partners, lowering)
     load = Section("load_partials", load_partials)
@@ -235,7 +236,7 @@ def _load_partials(
 ) -> Iterator[Node]:
     """Each lane loads one warp's partial; lanes past the last warp take the identity."""
     is_power_of_two = group.warps == power_of_two(group.warps)
-    warp = Mod(group.lane, integer(group.warps)) if is_power_of_two else lane
+    warp = Mod(group.lane, integer(group.warps)) if is_power_of_two and group.warps < WARP else lane
     for local, array, start in zip(accumulator.locals, arrays, accumulator.identities, strict=True):
         element = Element.of(Access(array, (group.number, warp)[-len(array.shape) :], "load"))
         if is_power_of_two:
@@ -251,7 +252,7 @@ def _takes_precedence(kind: str, candidate: tuple[Expr, Expr], current: tuple[Ex
     tied = _op("eq", value, current_value)
     if value.dtype.is_float:
         nan, current_nan = _op("ne", value, value), _op("ne", current_value, current_value)
-        better = _op("or", better, _op("and", nan, _op("not", current_nan)))
+        better = _op("or", better, _op("and", nan, _op("eq", current_value, current_value)))
         tied = _op("or", tied, _op("and", nan, current_nan))
     return _op("or", better, _op("and", tied, _op("lt", position, current_position)))
 

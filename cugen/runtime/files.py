@@ -103,10 +103,11 @@ def _load(name: str, path: Path, mode: Literal["r"] | None = None) -> NDArray[An
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         # NumPy takes unknown formats for pickles.
         why = "unknown format" if "contains pickled" in str(error) else str(error)
+        is_pickle = any(words in why for words in ("Python objects", "Object arrays"))
         raise RunError(
             FILE_UNREADABLE,
             f"input for `{name}`: {path} is no readable .npy, .npz, .png or .jpg file: {why}",
-            "arrays of Python objects (pickles) are never loaded",
+            "arrays of Python objects (pickles) are never loaded" if is_pickle else "save it again, as by numpy.save",
         ) from error
     return np.asarray(content)
 
@@ -119,7 +120,9 @@ def fit(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: DType) ->
     """
     if array.shape != shape:
         raise RunError(
-            WRONG_SHAPE, f"input for `{name}` has shape {_shape(array.shape)}; the spec says {_shape(shape)}"
+            WRONG_SHAPE,
+            f"input for `{name}` has shape {_shape(array.shape)}; the spec says {_shape(shape)}",
+            "give it that shape, or the spec other params: sizes that are `dynamic` are those of the arrays",
         )
     expected = numpy_dtype(dtype)
     if array.dtype == expected:

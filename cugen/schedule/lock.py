@@ -165,9 +165,10 @@ def completed(written: Schedule, chosen: Schedule) -> Schedule:
 
 def warnings(spec: Spec, lock: Lock, device: str = "") -> tuple[Diagnostic, ...]:
     """A warning if the lock has entries only for earlier versions of the spec, or, where it states no target, for
-    another one."""
-    if lock.of(spec):
-        return ()
+    another one, or for other devices than the one that the call names."""
+    if entries := lock.of(spec):
+        devices = dict.fromkeys(entry.device for entry in entries)
+        return (_other_device(spec, lock, device, tuple(devices)),) if device and device not in devices else ()
     if not spec.states_target and (others := lock.of_other_targets(spec)):
         return (_other_target(spec, lock, others[0]),)
     earlier = lock.of_earlier(spec)
@@ -183,6 +184,19 @@ def warnings(spec: Spec, lock: Lock, device: str = "") -> tuple[Diagnostic, ...]
             help="run `cugen tune` for this version of the spec; until then the generator chooses",
             severity="warning",
         ),
+    )
+
+
+def _other_device(spec: Spec, lock: Lock, device: str, known: Sequence[str]) -> Diagnostic:
+    names = " or ".join(f'`--device-name "{name}"`' for name in known)
+    return Diagnostic(
+        "CG2113",
+        f"{Path(lock.path).name} has no entry for `{spec.kernel}` on {device}",
+        lock.path,
+        NOWHERE,
+        notes=(f"tuned on {', '.join(known)}",),
+        help=f"{names} takes what was tuned; until then the generator chooses",
+        severity="warning",
     )
 
 

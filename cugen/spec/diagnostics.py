@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cugen.spec.expressions import Span
 
 MAX_QUOTED_CHARACTERS = 160  # of a source line; longer ones are cut around the span
+# White space that separates nothing in YAML, and characters without a width. They come with text copied from pages.
+_INVISIBLE = re.compile(r"[^\S \t]|[\u00ad\u200b-\u200d\u2060]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +116,11 @@ class Reporter:
         notes: tuple[str, ...] = (),
         help: str = "",
     ) -> None:
-        """Adds an error, quoting the line of `span`; duplicates are dropped."""
+        """Adds an error, quoting the line of `span`; duplicates are dropped. A note names what can't be seen in it."""
         line = self._lines[span.line - 1] if 0 < span.line <= len(self._lines) else ""
+        if unseen := _INVISIBLE.search(line.partition(" #")[0]):
+            number = f"U+{ord(unseen[0]):04X}"
+            notes += (f"column {unseen.start() + 1} has the invisible character {number}, which is no blank of YAML",)
         diagnostic = Diagnostic(code, message, self.file, span, key, label, notes, help, line)
         if diagnostic not in self.diagnostics:
             self.diagnostics.append(diagnostic)

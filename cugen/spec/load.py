@@ -173,7 +173,7 @@ def _kernels(text: str, report: Reporter) -> list[Expanded]:
         elif isinstance(document, YamlScalar) and document.value is None:
             _empty(document.span, report)
         else:
-            wrong_type(document, "a mapping", report, key="the spec", help="start with `cugen: 1` and `kernel:`")
+            wrong_type(document, "a mapping", report, key="", help="start with `cugen: 1` and `kernel:`")
     if not documents and not report.failed:
         _empty(NOWHERE, report)
     _check_names(result, report)

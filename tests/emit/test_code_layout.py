@@ -84,6 +84,32 @@ def test_a_line_is_broken_at_the_loosest_operator():
     ]
 
 
+def test_a_choice_is_broken_before_its_first_value_then_before_its_second():
+    condition, first, second = " && ".join(["condition"] * 5), " + ".join(["first"] * 8), " + ".join(["second"] * 8)
+    assert tidy(f"    const float x = {condition} ? {first[:20]} : {second[:22]};").splitlines() == [
+        f"    const float x = {condition}",
+        f"        ? {first[:20]} : {second[:22]};",
+    ]
+    assert tidy(f"    const float x = {condition} ? {first} : {second};").splitlines() == [
+        f"    const float x = {condition}",
+        f"        ? {first}",
+        f"        : {second};",
+    ]
+
+
+def test_a_condition_in_more_brackets_is_indented_further():
+    outer, inner, innermost = "outer " * 15, "inner " * 8, "innermost " * 11
+    text = f"if ({'_'.join(outer.split())} && ({'_'.join(inner.split())} || {'_'.join(innermost.split())}))"
+    first, second, third = tidy(text).splitlines()
+    assert (first[:4], second[:8], third[:11]) == ("if (", "    && (", "        || ")
+
+
+def test_a_swizzled_subscript_is_broken_before_its_exclusive_or():
+    row, column = "_".join(["row"] * 13), "_".join(["column"] * 6)
+    broken = tidy(f"    x = f(A[{row}][({column} + 8 * j) ^ (8 * (row % 8))]);").splitlines()
+    assert [line.strip() for line in broken[1:]] == ["^ (8 * (row % 8))]);"]
+
+
 def test_arguments_are_broken_after_a_comma():
     arguments = ", ".join(f"argument_number_{n}" for n in range(9))
     first, second = tidy(f"    function({arguments});").splitlines()
@@ -198,3 +224,10 @@ def test_a_string_is_never_broken():
 def test_a_comment_behind_a_string_with_slashes_is_still_a_comment():
     line = '    x = f("a // b") + ' + "y" * 40 + ";  // " + "words, more words " * 5
     assert tidy(line) == line.rstrip() + "\n"
+
+
+def test_a_reason_at_the_end_of_a_comment_stays_in_one_line():
+    claim = "// Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))]: 4 wavefronts, ideal 1"
+    for indent in range(0, 60, 4):
+        broken = tidy(f"{' ' * indent}{claim} (lanes 0 and 8: words 16 and 272, bank 16)").splitlines()
+        assert sum("(lanes 0 and 8: words 16 and 272, bank 16)" in line for line in broken) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from cugen.emit.describe import harmless, ideal_accesses
 from cugen.emit.layout import tidy
 from cugen.kernel import generate
-from cugen.spec.load import load_text
+from cugen.spec.load import load, load_text
+
+SPECS = Path(__file__).parents[2] / "specs"
 
 NASTY = [
     "ends */ int x; /* begins",
@@ -110,10 +113,28 @@ def test_what_arrays_are_is_said_in_full():
         "compute: Y[i, j] = A[i - 1, j] + B[j - 1]\n"
     )
     lines = generate(spec).source.splitlines()
-    assert "// params    M, N = 6" in lines
+    assert "// params    M (dynamic), N = 6" in lines
     assert "// A         input, float16 [M, 6], strides (8, 1), outside: -2.5" in lines
     assert "// B         input, int8 [6], constant, outside: clamp" in lines
     assert "// Y         output, float32 [M, 6]" in lines
+
+
+@pytest.mark.parametrize(
+    ("param", "said"),
+    [
+        ("12", "N = 12"),
+        ("dynamic", "N (dynamic)"),
+        ("{range: [4, 4096]}", "N (dynamic, 4 to 4096)"),
+        ("{multiple_of: 4, default: 64}", "N (dynamic, multiples of 4)"),
+        ("{range: [4, 4096], multiple_of: 4}", "N (dynamic, 4 to 4096, multiples of 4)"),
+    ],
+)
+def test_the_values_of_a_param_are_said(param, said):
+    (spec,) = load_text(
+        f"cugen: 1\nkernel: twice\nparams: {{N: {param}}}\narrays:\n"
+        "  x: {shape: [N], dtype: float32}\n  y: {shape: [N], dtype: float32}\ncompute: y[i] = 2 * x[i]\n"
+    )
+    assert f"// params    {said}" in generate(spec).source.splitlines()
 
 
 def test_ideal_accesses_are_aligned_and_equal_ones_counted():
@@ -121,9 +142,21 @@ def test_ideal_accesses_are_aligned_and_equal_ones_counted():
     assert ideal_accesses(claims) == [
         "",
         "Ideal accesses, without a remark in the code:",
-        "  As[ty][k]       1 wavefront x 2",
+        "  As[ty][k]       1 wavefront, at 2 places",
         "  Bs[k][tx + 16]  2 sectors",
     ]
+
+
+def test_a_long_access_does_not_widen_the_table():
+    claims = [("A[" + "very_long_index + " * 6 + "1]", "4 sectors"), ("As[ty][k]", "1 wavefront")]
+    assert ideal_accesses(claims)[2:] == [f"  {claims[0][0]}", "      4 sectors", "  As[ty][k]  1 wavefront"]
+
+
+def test_the_reason_of_the_worst_access_is_not_broken():
+    source = generate(load(SPECS / "depthwise.yaml")).source
+    worst = next(line for line in source.splitlines() if "worst:" in line)
+    assert "(" not in worst.rpartition(",")[2]
+    assert "\n//           (32 bytes in 16 runs)\n" in source
 
 
 def test_a_file_with_several_kernels_names_the_kernel_of_ideal_accesses():

@@ -298,3 +298,9 @@ def test_of_processes_that_write_one_shared_file_one_writes_it(tmp_path: Path) -
         assert sorted(process.communicate(timeout=60)[0] for process in running) == ["0\n"] * 5 + ["1\n"]
         assert path.read_bytes() == b"x" * 100000
         assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_file_that_can_not_be_written_is_named_and_not_its_temporary_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as refusal:
+        files.write_atomically(tmp_path / "missing" / "page.html", b"")
+    assert refusal.value.filename == str(tmp_path / "missing" / "page.html")

@@ -158,4 +158,4 @@ def test_stored_outputs_are_aligned_too():
     )
     (kernel,) = make_plan(spec).kernels
     assert kernel.alignments == (("x", 16), ("y", 16))
-    assert "y must be aligned to 16 bytes" in generate(spec).header
+    assert "Must be aligned to 16 bytes: x, y." in generate(spec).header

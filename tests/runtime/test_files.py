@@ -82,7 +82,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
 )
 def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npy").write_bytes(content)
-    with refused("CG5001", "`A`", "a.npy") as refusal:
+    with refused("CG5001", "`A`", "a.npy", "save it again") as refusal:
         read("A", tmp_path / "a.npy", (1,), F32)
     assert "allow_pickle" not in str(refusal.value)
 

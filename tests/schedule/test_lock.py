@@ -142,6 +142,16 @@ def test_an_entry_for_another_target_is_named_where_the_spec_states_none(tuned: 
     assert f"--target {tuned}" in finding.help
 
 
+def test_a_device_without_an_entry_is_answered_with_those_that_have_one() -> None:
+    lock = lock_of(entry_of(spec_of()))
+    assert warnings(spec_of(), lock, "NVIDIA H200") == ()
+    (finding,) = warnings(spec_of(), lock, "H200")
+    assert apply(spec_of(), lock, "H200").tuned is None
+    assert (finding.code, finding.severity) == ("CG2113", "warning")
+    assert finding.message == "cugen.lock has no entry for `scale` on H200"
+    assert '`--device-name "NVIDIA H200"` takes what was tuned' in finding.help
+
+
 def test_an_entry_that_no_longer_fits_leaves_the_generators_choice_and_that_is_said() -> None:
     spec = spec_of()
     kernel = generate(apply(spec, lock_of(entry_of(spec, vector=16))))
@@ -215,7 +225,7 @@ def test_a_broken_file_is_a_finding_with_its_place(text: str, expected: list[tup
 
 
 def test_a_file_that_is_no_mapping_is_not_called_a_spec() -> None:
-    with pytest.raises(SpecError, match="`the file` must be a mapping, not the text `garbage`"):
+    with pytest.raises(SpecError, match="the file must be a mapping, not the text `garbage`"):
         read_text_of("garbage\n")
 
 

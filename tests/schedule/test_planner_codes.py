@@ -14,7 +14,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 
 PACKAGE = Path(cugen.__file__).parent
-LOCKS = ("CG2105", "CG2106", "CG2107", "CG2109")  # no text of a spec can show them: see test_lock.py
+LOCKS = ("CG2105", "CG2106", "CG2107", "CG2109", "CG2113")  # no text of a spec can show them: see test_lock.py
 WARNINGS = ("CG2108", "CG2112")  # that `generate` adds: see test_kernel_price.py and test_kernel_types.py
 
 

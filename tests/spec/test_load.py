@@ -145,7 +145,7 @@ def test_settings_that_are_rejected(file: Path, settings: dict[str, Any], code: 
 
 def test_the_target_of_the_call_overrides_the_file(file: Path) -> None:
     assert load(file, target="8.0").target == "sm_80"
-    assert refused(lambda: load(file, target="sm_1")) == [("CG1049", "target")]
+    assert refused(lambda: load(file, target="sm_1")) == [("CG1049", "--target")]
 
 
 def test_one_of_several_kernels_must_be_chosen(file: Path) -> None:

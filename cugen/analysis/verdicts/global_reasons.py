@@ -31,7 +31,7 @@ def _pattern(subject: Subject, worst: Pattern) -> str:
     contiguous = addresses[-1] - addresses[0] + subject.width == used
     if contiguous:
         off = addresses[0] % _aligned_bytes(subject)
-        return f"misaligned by {off} bytes" if off and worst.excess else f"{used} contiguous bytes"
+        return f"misaligned by {count_of(off, 'byte')}" if off and worst.excess else f"{used} contiguous bytes"
     gaps = {b - a for a, b in pairwise(addresses)}
     if len(gaps) == 1:
         return f"lanes {gaps.pop()} bytes apart"

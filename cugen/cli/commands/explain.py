@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.failures import DONE, wrong_call
+from cugen.cli.failures import DONE, refused, wrong_call
 from cugen.cli.text.layout import fit, paragraphs
 from cugen.cli.text.terminal import has_colour, note, paint, paint_findings, show
 from cugen.emit.resources import explanations
@@ -58,6 +58,8 @@ def execute(args: argparse.Namespace) -> int:
             print(_styled(page.partition("\n## ")[0].rstrip()))
             print("\n".join(_cases(code, cases, outcome, args.spec)))
             return DONE
+        if any(finding.code == "CG1001" for finding in findings):
+            raise refused(findings, gnu=args.gnu)
         others = ", ".join(dict.fromkeys(finding.code for finding in findings))
         note(f"{args.spec} has no {code}" + (f", but {others}" if others else ""), quiet=args.quiet)
     print(_styled(page), end="")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cugen.cli.emission import Emission, embed_paths, emission, is_current_embed, program_path, umbrella_text
 from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, failure_of, files_of_the_user, wrong_call
+from cugen.cli.numbers import positive
 from cugen.cli.outlines import LOCK, Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
 from cugen.cli.parallel.generation import Made, Work, generate_all
 from cugen.cli.parallel.scheduler import add_scheduler_option
@@ -78,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-analysis", action="store_const", dest="remarks", const="none", help="same as --remarks none"
     )
-    parser.add_argument("--jobs", metavar="N", type=_positive, default=1, help="number of processes (default: 1)")
+    parser.add_argument("--jobs", metavar="N", type=positive, default=1, help="number of processes (default: 1)")
     add_scheduler_option(parser)
     add_template_option(parser)
     only = parser.add_mutually_exclusive_group()
@@ -435,10 +436,3 @@ def _write_depfile(path: Path, outputs: Sequence[Path], specs: Sequence[Spec | O
 
 def _counted(kernels: Sequence[object]) -> str:
     return f"{len(kernels)} kernel{'s' * (len(kernels) > 1)}" if kernels else files.LAUNCH_HEADER
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 1, not {text}")
-    return number

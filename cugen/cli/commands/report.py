@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cugen.cli.failures import DONE, failure_of, files_of_the_user, wrong_call
+from cugen.cli.numbers import port
 from cugen.cli.specs import (
     add_lock_options,
     add_options,
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--serve",
         metavar="PORT",
-        type=int,
+        type=port,
         help="serve the pages on this machine, in place of files, and reload them as specs change; 0: any free port",
     )
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel")

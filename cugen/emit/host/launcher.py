@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -152,11 +153,11 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     parameters += [f"{c_name(scalar.dtype)} {_parameter(context, scalar.name)}" for scalar in scalars]
     dynamic_sizes = [context.symbols[param.name].name for param in dynamic]
     parameters += [f"int {size}" for size in dynamic_sizes]
-    notes = [
-        f"{_parameter(context, array.name)} must be aligned to {alignment} bytes."
-        for array in arrays
-        if (alignment := _alignment(plan, array.name)) > array.dtype.bytes
-    ]
+    aligned: defaultdict[int, list[str]] = defaultdict(list)
+    for array in arrays:
+        if (alignment := _alignment(plan, array.name)) > array.dtype.bytes:
+            aligned[alignment].append(_parameter(context, array.name))
+    notes = [f"Must be aligned to {alignment} bytes: {', '.join(names)}." for alignment, names in aligned.items()]
     notes += [
         f"{_parameter(context, array.name)} is in {_ALLOCATIONS[array.memory.allocation]}."
         for array in arrays

@@ -10,7 +10,7 @@ from cugen.plan.intervals import fits, interval, unwrapped
 from cugen.plan.memory import Element, IndexLocal
 from cugen.plan.symbols import Range
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, ScalarValue, Select
-from cugen.spec.types import INT32, INT64, UINT16, UINT32, DType, Kind
+from cugen.spec.types import BOOL, INT32, INT64, UINT16, UINT32, DType, Kind
 
 # C operator precedence; lower binds tighter.
 _ATOM, _UNARY, _PRODUCT, _SUM, _SHIFT, _RELATION, _EQUALITY, _AND, _XOR, _OR, _BOTH, _EITHER, _CHOICE = range(13)
@@ -117,9 +117,13 @@ class ValuePrinter:
                 return self._checked(self.scalars[name])
             case Cast():
                 return self._cast(expr)
+            case Select(condition=condition, then=Const(value=True, dtype=dtype)) if dtype == BOOL:
+                return self._infix(Op("or", (condition, expr.orelse), BOOL))
+            case Select(condition=condition, orelse=Const(value=False, dtype=dtype)) if dtype == BOOL:
+                return self._infix(Op("and", (condition, expr.then), BOOL))
             case Select():
-                condition = self._below(expr.condition, _CHOICE)
-                return f"{condition} ? {self.branch(expr.then)} : {self.branch(expr.orelse)}", _CHOICE
+                test = self._below(expr.condition, _CHOICE)
+                return f"{test} ? {self.branch(expr.then)} : {self.branch(expr.orelse)}", _CHOICE
             case Op():
                 return self._operator(expr)
         raise TypeError(f"not a value of a plan: {expr!r}")

@@ -226,7 +226,11 @@ class _Parser:
         if token.kind == "[":
             return self._no_subscript(token, node)
         help = "an operator is missing before it; a multiplication needs its `*`"
-        if isinstance(node, NameNode) and (dtype := TYPE_SYNONYMS.get(node.name)):
+        if self._span_of(token).line > self._span_of(self._tokens[self._cursor - 1]).line:
+            help = "YAML joins these lines to one: begin statements on lines of their own with `compute: |`"
+        elif any(before.kind == "//" for before in self._tokens[: self._cursor]):
+            help = "`//` divides, and a comment begins with `#`"
+        elif isinstance(node, NameNode) and (dtype := TYPE_SYNONYMS.get(node.name)):
             help = f"write `cast(x, {dtype})`"
         return _SyntaxError("CG1103", unexpected, self._span_of(token), "unexpected", help)
 
@@ -310,7 +314,11 @@ class _Parser:
             if token.kind == "[":
                 help = "declare an array with `values: [...]`"
                 raise _SyntaxError("CG1108", "an expression has no lists", self._span_of(token), "unexpected", help)
-            help = idioms.POINTER if token.kind in ("&", "*") else "write the number, name or bracket that belongs here"
+            help = "write the number, name or bracket that belongs here"
+            if token.kind in ("&", "*"):
+                help = idioms.POINTER
+            elif token.text == "if":
+                help = "write `a if condition else b`"
             raise self._expected("a value", help)
         self._next()
         if token.kind == "number":

@@ -20,6 +20,16 @@ _EXAMPLES = {
     "dtype": "dtype: float32",
     "compute": "compute: y[i] = 2 * x[i]",
 }
+# Of keys that hold mappings.
+_MAPPINGS = {
+    "params": "params: {N: 1000}",
+    "scalars": "scalars: {alpha: {dtype: float32}}",
+    "arrays": "arrays: {x: {shape: [N], dtype: float32}}",
+    "indices": "indices: {i: N}",
+    "schedule": "schedule: {family: gemm}",
+    "check": "check: {sectors: 1.5}",
+    "variants": "variants: {tile: [16, 32]}",
+}
 
 
 def describe(node: YamlNode) -> str:
@@ -45,10 +55,11 @@ def shorten(text: str, limit: int = 40) -> str:
 
 
 def wrong_type(node: YamlNode, expected: str, report: Reporter, *, key: str, help: str = "") -> None:
-    """Reports a node of the wrong type (CG1015)."""
+    """Reports a node of the wrong type (CG1015); without a key it is the whole document."""
+    subject = f"`{key}`" if key else "the file"
     report.error(
         "CG1015",
-        f"`{key}` must be {expected}, not {describe(node)}",
+        f"{subject} must be {expected}, not {describe(node)}",
         first_line(node),
         key=key,
         label=f"expected {expected}",
@@ -70,7 +81,8 @@ def read_mapping(node: YamlNode, report: Reporter, *, key: str, help: str = "") 
     """The entries of a mapping with user-defined keys."""
     if isinstance(node, YamlMapping):
         return node.entries
-    wrong_type(node, "a mapping", report, key=key, help=help)
+    example = f"write a mapping, such as `{_MAPPINGS[key]}`" if key in _MAPPINGS else ""
+    wrong_type(node, "a mapping", report, key=key, help=help or example)
     return None
 
 
@@ -78,7 +90,7 @@ def read_keys(
     node: YamlNode, known: Sequence[str], report: Reporter, *, key: str, required: Sequence[str] = (), help: str = ""
 ) -> dict[str, Entry] | None:
     """The known entries of a mapping with fixed keys; reports unknown and missing ones. `help`: where it is none."""
-    entries = read_mapping(node, report, key=key or "the file", help=help)
+    entries = read_mapping(node, report, key=key, help=help)
     if entries is None:
         return None
     by_name = {entry.name: entry for entry in entries}
@@ -159,7 +171,7 @@ def _out_of_range(node: YamlScalar, report: Reporter, key: str, allowed: str) ->
         node.span,
         key=key,
         label=f"allowed: {allowed}",
-        help=f"choose a value in the range {allowed}",
+        help=f"choose a value of {allowed}",
     )
 
 

@@ -6,11 +6,11 @@ and opaque values (gathers). Static params are numbers. `e % d` is `e - d * (e /
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue, Read
 from cugen.spec.model import Param
 from cugen.spec.types import INT64
 
@@ -302,14 +302,15 @@ def _tree_of(atom: Atom, params: Mapping[str, Param]) -> Expr:
 
 
 def text_of(expr: Expr) -> str:
-    """An integer tree in the syntax of the expression language, for messages."""
-    return _text(expr, 0)
+    """An integer tree or a read in the syntax of the expression language, for messages."""
+    return _text(expr, 0, expr.exact if isinstance(expr, Read) else ())
 
 
 _SIGNS = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "floordiv": ("//", 2), "mod": ("%", 2)}
 
 
-def _text(expr: Expr, outer_precedence: int) -> str:
+def _text(expr: Expr, outer_precedence: int, exact: Sequence[tuple[Expr, int]]) -> str:
+    """`exact`: the dividends of exact divisions, which have `/`."""
     match expr:
         case Const(value=value):
             return str(value)
@@ -317,11 +318,13 @@ def _text(expr: Expr, outer_precedence: int) -> str:
             return name
         case Op(name=name, args=(a, b)) if name in _SIGNS:
             sign, precedence = _SIGNS[name]
-            text = f"{_text(a, precedence)} {sign} {_text(b, precedence + 1)}"
+            if name == "floordiv" and any(dividend is a for dividend, _ in exact):
+                sign = "/"
+            text = f"{_text(a, precedence, exact)} {sign} {_text(b, precedence + 1, exact)}"
             return f"({text})" if precedence < outer_precedence else text
         case Op(name="neg", args=(a,)):
-            return f"-{_text(a, 3)}"
+            return f"-{_text(a, 3, exact)}"
         case _:
             array = getattr(expr, "array", None)
             subscripts = getattr(expr, "subscripts", ())
-            return f"{array}[{', '.join(_text(s, 0) for s in subscripts)}]" if array else "..."
+            return f"{array}[{', '.join(_text(s, 0, exact) for s in subscripts)}]" if array else "..."

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import ParamValue
 from cugen.spec.model import Array, Param, Statement
 from cugen.spec.prove.affine import affine_form
 from cugen.spec.prove.coverage_sets import Verdict, by_dimension, by_enumeration
@@ -64,7 +65,10 @@ def _report_verdict(verdict: Verdict, writers: list[Statement], array: Array, re
             f"`{element}` is never written",
             writers[-1].span,
             label=f"misses {element}",
-            notes=tuple(f"`{name}` is also written in line {w.span.line}" for w in writers[:-1]),
+            notes=(
+                *(f"`{name}` is also written in line {w.span.line}" for w in writers[:-1]),
+                *_params_as_subscripts(writers),
+            ),
             help="write every element, if necessary with another statement",
         )
     elif verdict.kind == "twice":
@@ -82,6 +86,13 @@ def _report_verdict(verdict: Verdict, writers: list[Statement], array: Array, re
             f"it isn't clear that each element of `{name}` is written exactly once (unproved)",
             statement.span,
             label="unproved",
-            notes=lines,
+            notes=(*lines, *_params_as_subscripts(writers)),
             help="use bare indices on the left, and move the subscript expressions to the right side",
         )
+
+
+def _params_as_subscripts(writers: Sequence[Statement]) -> tuple[str, ...]:
+    """Notes on params that are a whole subscript, and were perhaps meant as indices."""
+    subscripts = (subscript for statement in writers for subscript in statement.subscripts)
+    names = dict.fromkeys(subscript.name for subscript in subscripts if isinstance(subscript, ParamValue))
+    return tuple(f"`{name}` is a param: one position, not an index that runs over all of them" for name in names)

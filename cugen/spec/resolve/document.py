@@ -149,21 +149,21 @@ def _read_target(entry: Entry | None, override: str | None, report: Reporter) ->
             wrong_type(entry.value, "a target such as `sm_90`", report, key="target")
         else:
             name = entry.value.string
-            _check_target(name, first_line(entry.value), report)
+            _check_target(name, first_line(entry.value), report, key="target")
     if override is not None:
         name = override
-        _check_target(name, NOWHERE, report)
+        _check_target(name, NOWHERE, report, key="--target")
     return targets.canonical_name(name)
 
 
-def _check_target(name: str, span: Span, report: Reporter) -> None:
+def _check_target(name: str, span: Span, report: Reporter, *, key: str) -> None:
     if targets.is_known(name):
         return
     report.error(
         "CG1049",
         f"there is no target `{name[:MAX_NAME]}`",
         span,
-        key="target",
+        key=key,
         label="unknown target",
         help=_target_help(name),
     )

@@ -281,10 +281,12 @@ class Elaborator:
         return None
 
     def is_unbound(self, name: str, scope: Scope) -> bool:
-        """Whether a name is probably an unbound index: it is free, and isn't similar to a declared name."""
+        """Whether a name is probably an unbound index: it is free, and isn't similar to a declared name, but for the
+        case of its letters, as `k` is to its extent `K`."""
         if self.kind_of(name, scope) is not None or name in self.broken or name_problem(name) is not None:
             return False
-        return nearest(name, (*self.params, *self.scalars)) is None
+        similar = nearest(name, (*self.params, *self.scalars))
+        return similar is None or similar.lower() == name.lower()
 
     def new_index(self, node: NameNode, scope: Scope) -> bool:
         """Whether a name can be bound as an index; reports an error if not."""

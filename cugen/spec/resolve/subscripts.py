@@ -25,9 +25,10 @@ _ROUNDED = (
 )
 _HINTS = {
     **dict.fromkeys(("round", "floor", "ceil", "trunc", "cast"), _ROUNDED),
-    "clamp": "give the array `boundary: clamp`, or guard the read with `where`",
-    "minimum": "give the array `boundary: clamp`, or guard the read with `where`",
-    "maximum": "give the array `boundary: clamp`, or guard the read with `where`",
+    **dict.fromkeys(
+        ("clamp", "minimum", "maximum", "min", "max"),
+        "give the array `boundary: clamp`, or guard the read with `where`",
+    ),
     "abs": "give the array `boundary: reflect`, or guard two reads with `where`",
 }
 MAX_DIVISIONS = 12  # nested in a subscript: the cost of a bounds proof may double with each
@@ -126,12 +127,14 @@ class _Subscript:
 
     def _element(self, node: NameNode | SubscriptNode) -> Expr | None:
         if isinstance(node, NameNode) and self._elaborator.is_unbound(node.name, self._scope):
+            params = self._elaborator.params
+            twin = next((f"; the param is `{name}`" for name in params if name.lower() == node.name.lower()), "")
             self._elaborator.report.error(
-                "CG1205",
+                "CG1201" if twin else "CG1205",  # beside a param of that name it is an unknown name, since cugen 0.1
                 f"the index `{node.name}` is unbound",
                 node.span,
                 label="not bound here",
-                help=f"put it on the left, or bind it with a reduction such as `sum(..., {node.name})`",
+                help=f"put it on the left, or bind it with a reduction such as `sum(..., {node.name})`{twin}",
             )
             return None
         value = self._elaborator.value(node, self._scope.without_widening)

@@ -146,6 +146,18 @@ def test_a_schedule_that_nothing_can_honour_also_writes_nothing(cli: Cli, spec: 
         assert "schedule.family" in answer.err
 
 
+@pytest.mark.parametrize("jobs", ["0", "-2", "many"])
+def test_a_number_of_processes_is_at_least_one(cli: Cli, spec: Path, jobs: str) -> None:
+    answer = cli("generate", spec, "--jobs", jobs)
+    assert answer.status == 2
+    assert f"argument --jobs: expected a number of at least 1, not '{jobs}'" in answer.err
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(cli: Cli, spec: Path) -> None:
+    answer = cli("generate", spec, "-o", spec)
+    assert (answer.status, answer.err) == (2, f"error: {spec}: it is a file, not a folder\n")
+
+
 def test_two_kernels_of_one_name_are_refused(cli: Cli, spec: Path, tmp_path: Path) -> None:
     second_spec = tmp_path / "other.yaml"
     second_spec.write_text(spec.read_text())

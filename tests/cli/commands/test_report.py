@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 
+import pytest
+
 SECOND = """\
 cugen: 1
 kernel: halve
@@ -112,3 +114,9 @@ def test_a_port_in_use_is_an_error_of_the_call(cli, spec):
         used.listen()
         answer = cli("report", spec, "--serve", used.getsockname()[1])
     assert (answer.status, "in use" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_there_is_not_is_an_error_of_the_call(cli, spec, port):
+    answer = cli("report", spec, "--serve", port)
+    assert (answer.status, f"expected a port from 0 to 65535, not '{port}'" in answer.err) == (2, True)

@@ -305,6 +305,17 @@ def params_of(answer: Any) -> list[tuple[str, int, str]]:
     return [tuple(value.values()) for value in json.loads(answer.out)["dynamic_params"]]
 
 
+def test_all_params_without_a_value_are_named(cli: Cli, tmp_path: Path) -> None:
+    spec = tmp_path / "fill.yaml"
+    spec.write_text(
+        "cugen: 1\nkernel: fill\nparams: {M: dynamic, N: {multiple_of: 48}, K: 3}\n"
+        "arrays: {y: {shape: [M, N], dtype: float32}}\ncompute: y[i, j] = K\n"
+    )
+    answer = cli("run", spec, "--device", "cpu")
+    assert answer.status == 2
+    assert "fill needs values for the params `M`, `N`\n  = help: such as --set M=64 --set N=96" in answer.err
+
+
 def test_a_dynamic_param_has_its_default_in_a_run_without_options(cli: Cli, dynamic_spec: Path) -> None:
     answer = cli("run", with_default(dynamic_spec), "--device", "cpu")
     assert answer.status == 0

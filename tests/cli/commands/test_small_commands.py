@@ -219,7 +219,12 @@ def test_a_file_without_the_diagnostic_gets_the_page_and_what_it_has(cli: Cli, h
     assert (answer.status, answer.out, answer.err) == (0, page, "scale.yaml has no CG1304\n")
     spec.write_text(spec.read_text().replace("2 * x[i]", "2 * z[i]"))
     assert cli("explain", "CG1304", "scale.yaml").err == "scale.yaml has no CG1304, but CG1201\n"
-    assert cli("explain", "CG1304", "no.yaml").err == "no.yaml has no CG1304, but CG1001\n"
+
+
+def test_a_file_that_can_not_be_read_has_no_page(cli: Cli, here: Path) -> None:
+    answer = cli("explain", "CG1304", "no.yaml")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.startswith("error[CG1001]: `no.yaml` can't be read")
 
 
 def test_config_prints_existing_paths_in_the_order_of_the_options(cli: Cli) -> None:

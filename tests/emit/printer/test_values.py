@@ -209,6 +209,13 @@ def literal_of(value):
     return float(value).hex()
 
 
+def test_a_choice_of_truth_values_is_a_conjunction_or_a_disjunction():
+    a, b, c = (Local(name, BOOL) for name in "abc")
+    either, both = Select(a, Const(True, BOOL), b, BOOL), Select(b, c, Const(False, BOOL), BOOL)
+    assert [new_printer().print(expr) for expr in (either, both)] == ["a || b", "b && c"]
+    assert new_printer().print(Select(a, Const(True, BOOL), both, BOOL)) == "a || (b && c)"
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_trees_have_the_references_values(batch, seed):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.spec.expressions import Span
 from cugen.spec.model import Param
+from cugen.spec.nearest import nearest
 from cugen.spec.parse.keys import DYNAMIC_KEYS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 from cugen.spec.parse.reading import join, read_integer, read_keys, read_mapping, shorten, wrong_type
@@ -22,6 +24,7 @@ _VALUE_HELP = (
 def read_params(node: YamlNode, scope: Scope) -> None:
     """Declares the params in the order of the file; appends the valid ones to `scope.params`."""
     entries = read_mapping(node, scope.report, key="params") or ()
+    scope.mark_broken(_listed_names(node))
     names = [entry.name for entry in entries]
     for position, entry in enumerate(entries):
         key = join("params", entry.name)
@@ -32,6 +35,15 @@ def read_params(node: YamlNode, scope: Scope) -> None:
             scope.mark_broken((entry.name,))
         else:
             scope.params.append(_set(param, scope, key))
+
+
+def _listed_names(node: YamlNode) -> Iterator[str]:
+    """The params of a list, which was refused in place of a mapping: `[N]`, or `- N: 1000`."""
+    for item in node.items if isinstance(node, YamlSequence) else ():
+        if isinstance(item, YamlScalar):
+            yield item.string
+        elif isinstance(item, YamlMapping):
+            yield from (entry.name for entry in item.entries)
 
 
 def _read_param(entry: Entry, later: list[str], scope: Scope, key: str) -> Param | None:
@@ -67,6 +79,18 @@ def _read_param(entry: Entry, later: list[str], scope: Scope, key: str) -> Param
 def _evaluate(node: YamlScalar, later: list[str], scope: Scope, key: str) -> int | None:
     tree = scope.parse(node, key=key, expected="an integer or an expression in params")
     if tree is None:
+        return None
+    known = [param.name for param in scope.params]
+    if isinstance(tree, NameNode) and tree.name not in (*known, *later):
+        similar = nearest(tree.name, (*known, "dynamic"))
+        scope.report.error(
+            "CG1201",
+            f"`{tree.name}` isn't a param",
+            tree.span,
+            key=key,
+            label="unknown here",
+            help=f"did you mean `{similar}`?" if similar else _VALUE_HELP,
+        )
         return None
     for part in walk(tree):
         if isinstance(part, NameNode) and part.name in later:
