@@ -85,9 +85,13 @@ def _draw_coordinates(
     source: np.random.Generator, dtype: DType, shape: tuple[int, ...], within: Interval, *, is_whole: bool
 ) -> NDArray[Any]:
     """Floats that become subscripts; one that its type rounds out of the range is the lower end."""
-    low, high = (math.ceil(within[0]), math.floor(within[1])) if is_whole else within
-    drawn = source.integers(low, max(low, high), shape, endpoint=True) if is_whole else source.uniform(low, high, shape)
-    values = store(np.asarray(drawn, np.float64), dtype)
+    low, high = within
+    if is_whole:
+        first, last = math.ceil(low), math.floor(high)
+        drawn = source.integers(first, max(first, last), shape, endpoint=True).astype(np.float64)
+    else:
+        drawn = source.uniform(low, high, shape)
+    values = store(np.asarray(drawn), dtype)
     return np.where(values.astype(np.float64) > high, store(np.full(shape, float(low)), dtype), values)
 
 

@@ -33,6 +33,12 @@ _SEARCH_LIMIT = 2**40  # above any extent
 _FLOAT_STEP = 2.0**-10  # to which ranges of floats are exact
 _TRUTH = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not")
 _MAX_SHIFT = 64
+_ROUNDED: dict[str, Callable[[float], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+    "trunc": math.trunc,
+}
 
 
 def gather_ranges(spec: Spec, params: Mapping[str, int]) -> dict[str, Interval]:
@@ -199,7 +205,6 @@ def _of_operator(name: str, operands: Sequence[Interval]) -> Interval | None:
             return min(a, c), min(b, d)
         case "abs", [(a, b)]:
             return (0 if a <= 0 <= b else min(abs(a), abs(b))), max(abs(a), abs(b))
-        case "floor" | "ceil" | "round" | "trunc", [(a, b)]:
-            rounding = {"floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc}[name]
-            return rounding(a), rounding(b)
+        case "floor" | "trunc" | "round" | "ceil", [(a, b)]:
+            return _ROUNDED[name](a), _ROUNDED[name](b)
     return None
