@@ -42,7 +42,8 @@ def draw(spec: Spec, params: Mapping[str, int], seed: int, *, exact_up_to: int =
 
     Floats are uniform in [-1, 1]; integers are within -100 .. 100 (0 .. 200 if unsigned); elements used as subscripts
     are in bounds, as are those of which results that are subscripts are computed. With `exact_up_to` all numbers are
-    integers, the others of at most that magnitude, for which short dot products are exact in any order. The numbers of an array depend on the seed and its name only.
+    integers, others of at most that magnitude, for which short dot products are exact in any order. The numbers of an
+    array depend on the seed and its name only.
     """
     ranges = gather_ranges(spec, params)
     arrays = {

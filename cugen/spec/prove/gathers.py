@@ -1,4 +1,4 @@
-"""Ranges of the inputs for which gathers are in bounds, by interval arithmetic on the subscripts, and on the temporaries
+"""Ranges of the inputs for which gathers are in bounds: by interval arithmetic on the subscripts, and on temporaries
 and other results that are subscripts.
 
 Guards (`where`) are ignored, which is conservative: a range may be narrower than necessary.
